@@ -1,0 +1,8 @@
+"""The methods, each written once as a generator of operations (see ``sim.operations``)."""
+
+from sim.algorithms.autoregressive import autoregressive
+from sim.algorithms.lookahead_async import lookahead_async
+from sim.algorithms.lookahead_sync import lookahead_sync
+from sim.algorithms.rules import PAPER, RELEASED_CODE, Rules
+
+__all__ = ["PAPER", "RELEASED_CODE", "Rules", "autoregressive", "lookahead_async", "lookahead_sync"]

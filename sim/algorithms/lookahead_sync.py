@@ -1,0 +1,171 @@
+"""Lookahead Reasoning, synchronous: Algorithm 1 of Fu et al. 2025, with multi-branch drafting.
+
+One cycle drafts ``k1 - 1`` steps one after the other, generates the ``k1`` target steps in parallel, and verifies. (The
+paper's text counts drafts, its Theorem 1 counts target steps in flight; ``k1`` here is the latter.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from sim.algorithms.rules import PAPER, Rules, check_counts
+from sim.operations import (
+    DRAFT,
+    TARGET,
+    WAIT,
+    Action,
+    Algorithm,
+    Cancel,
+    Commit,
+    Generate,
+    Outcome,
+    Step,
+    Verify,
+)
+
+__all__ = ["lookahead_sync"]
+
+
+class _Node:
+    """A prefix of the cycle's draft tree, with its target step and the drafts that follow it."""
+
+    __slots__ = ("asked", "children", "drafts", "prefix", "target", "undecided", "verifies", "winner")
+
+    def __init__(self, prefix: Step) -> None:
+        self.prefix = prefix
+        self.target = Generate(TARGET, prefix, 0, self)
+        self.drafts: list[Generate] = []
+        self.children: dict[int, _Node] = {}
+        self.verifies: list[Verify] = []
+        self.asked = False  # whether its drafts have been put before the verifier
+        self.undecided = 0  # verdicts still missing
+        self.winner: int | None = None
+
+
+def lookahead_sync(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER) -> Algorithm:
+    """Generate the answer to ``root`` by synchronous Lookahead Reasoning.
+
+    Parameters
+    ----------
+    root : the prompt.
+    k1 : target steps in flight along one path, >= 1; a cycle drafts ``k1 - 1`` steps ahead.
+    width : drafts per position, >= 1.
+    rules : of these, ``reject_first``, ``reject_after_truncation`` and ``barrier`` apply.
+
+    Raises
+    ------
+    ParameterError : ``k1`` or ``width`` is not a positive integer.
+    """
+    check_counts(k1, width)
+    return _cycles(root, k1, width, rules)
+
+
+def _cycles(step: Step, k1: int, width: int, rules: Rules) -> Algorithm:
+    while not step.final:
+        nodes = yield from _draft(step, k1, width)
+        for node in nodes:
+            yield node.target
+        steps = yield from _verify(nodes, rules)
+        for action in _settle(nodes):
+            yield action
+        for step in steps:
+            yield Commit(step)
+
+
+def _draft(step: Step, k1: int, width: int) -> Generator[Action, Any, list[_Node]]:
+    """Draft ``k1 - 1`` levels, one level after the other; return all nodes, the root first."""
+    level = [_Node(step)]
+    nodes = list(level)
+    for _ in range(k1 - 1):
+        for node in level:
+            for branch in range(width):
+                draft = Generate(DRAFT, node.prefix, branch, node)
+                node.drafts.append(draft)
+                yield draft
+        following = []
+        for _ in range(width * len(level)):
+            draft = yield WAIT
+            if not draft.result.final:
+                child = draft.tag.children[draft.branch] = _Node(draft.result)
+                following.append(child)
+        level = following
+        nodes.extend(level)
+    return nodes
+
+
+def _verify(nodes: list[_Node], rules: Rules) -> Generator[Action, Any, list[Step]]:
+    """Wait for target steps and verdicts until the cycle's outcome is known; return the steps to commit."""
+    unfinished = len(nodes)
+    while True:
+        done = yield WAIT
+        node: _Node = done.tag
+        if isinstance(done, Verify):
+            _record(node, done)
+        else:
+            unfinished -= 1
+            ready = ([] if unfinished else nodes) if rules.barrier else [node]
+            for one in ready:
+                yield from _ask(one, rules)
+        steps = _walk(nodes[0])
+        if steps is not None:
+            return steps
+
+
+def _ask(node: _Node, rules: Rules) -> Algorithm:
+    node.asked = True
+    refuse = rules.refuses_unjudged(node.prefix.depth, node.prefix.truncated)
+    for draft in node.drafts:
+        if refuse:
+            draft.outcome = Outcome.REJECTED
+            continue
+        verify = Verify(draft.result, node.target.result, draft.branch, tag=node)
+        node.verifies.append(verify)
+        node.undecided += 1
+        yield verify
+
+
+def _record(node: _Node, verify: Verify) -> None:
+    node.undecided -= 1
+    draft = node.drafts[verify.branch]
+    if node.winner is not None:
+        verify.outcome = draft.outcome = Outcome.DISCARDED
+    elif verify.result.accepted:
+        verify.outcome = draft.outcome = Outcome.ACCEPTED
+        node.winner = verify.branch
+    else:
+        verify.outcome = draft.outcome = Outcome.REJECTED
+
+
+def _walk(node: _Node) -> list[Step] | None:
+    """Follow the accepted drafts from the root; ``None`` while the way is not yet known to its end."""
+    steps: list[Step] = []
+    while node.asked and (node.winner is not None or not node.undecided):
+        if node.winner is None:
+            node.target.outcome = Outcome.COMMITTED
+            return [*steps, node.target.result]
+        node.target.outcome = Outcome.REFERENCE
+        step: Step = node.drafts[node.winner].result
+        steps.append(step)
+        if step.final:
+            return steps
+        node = node.children[node.winner]
+    return None
+
+
+def _settle(nodes: list[_Node]) -> list[Cancel]:
+    """Give every operation off the way its outcome; return the cancellations of those that still run."""
+    cancels = []
+    on_way: _Node | None = nodes[0]
+    way = set()
+    while on_way is not None:
+        way.add(id(on_way))
+        on_way = on_way.children.get(on_way.winner) if on_way.winner is not None else None
+    for node in nodes:
+        off = id(node) not in way
+        for operation in (node.target, *node.drafts, *node.verifies):
+            if operation.outcome is Outcome.PENDING or (off and operation.outcome is not Outcome.DISCARDED):
+                operation.outcome = Outcome.DISCARDED
+                if operation.result is None:
+                    cancels.append(Cancel(operation))
+    return cancels

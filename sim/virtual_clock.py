@@ -1,0 +1,207 @@
+"""The virtual clock: drives algorithms in SimPy time, with durations from engines and outcomes from a behaviour."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import simpy
+
+from sim.engines import Engine
+from sim.operations import (
+    Algorithm,
+    Cancel,
+    Commit,
+    Generate,
+    Operation,
+    Step,
+    Verdict,
+    Verify,
+    Wait,
+)
+from theory.errors import SpecplanError
+
+__all__ = ["Answer", "DeadlockError", "Session", "VirtualClock"]
+
+
+class DeadlockError(SpecplanError):
+    """An algorithm waits although nothing that it started is running."""
+
+
+class Answer(Protocol):
+    """The outcomes of one answer: what each model would say. Asked at an operation's start, told at its end.
+
+    The same question must get the same reply in every schedule (replies are indexed by depth, role and branch, never by
+    time), so that two schedules can be compared on the same answer.
+    """
+
+    root: Step
+
+    def generate(self, operation: Generate) -> Step:
+        """Return the step that ``operation.role`` would write after ``operation.prefix``."""
+        ...
+
+    def verify(self, operation: Verify) -> Verdict:
+        """Return the verdict on ``operation.candidate`` against ``operation.reference``."""
+        ...
+
+    def judge_tokens(self, operation: Verify) -> int:
+        """Return the prompt tokens that the verifier reads for this verdict."""
+        ...
+
+
+class Session:
+    """One algorithm at work on one answer.
+
+    Attributes
+    ----------
+    operations : everything it started, in order, with times and outcomes (empty when recording is off).
+    committed : the answer's steps, with their commit times in ``commit_times``.
+    started, finished : seconds of virtual time.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_clock",
+        "_ready",
+        "_send",
+        "_waiting",
+        "commit_times",
+        "committed",
+        "finished",
+        "on_finish",
+        "operations",
+        "started",
+    )
+
+    def __init__(self, clock: VirtualClock, algorithm: Algorithm, answer: Answer) -> None:
+        self._clock = clock
+        self._answer = answer
+        self._send = algorithm.send
+        self._ready: deque[Operation] = deque()
+        self._waiting = False
+        self.operations: list[Operation] = []
+        self.committed: list[Step] = []
+        self.commit_times: list[float] = []
+        self.started = clock.env.now
+        self.finished: float | None = None
+        self.on_finish: Callable[[Session], None] | None = None
+
+    def resume(self, message: Operation | None = None) -> None:
+        """Run the algorithm up to its next wait that nothing satisfies yet; ``None`` starts it."""
+        send, env = self._send, self._clock.env
+        try:
+            while True:
+                action = send(message)
+                message = None
+                kind = action.__class__
+                if kind is Wait:
+                    message = self._next_ready()
+                    if message is None:
+                        self._waiting = True
+                        return
+                elif kind is Generate:
+                    self._start_generate(action)  # type: ignore[arg-type]
+                elif kind is Verify:
+                    self._start_verify(action)  # type: ignore[arg-type]
+                elif kind is Commit:
+                    self.committed.append(action.step)  # type: ignore[union-attr]
+                    self.commit_times.append(env.now)
+                elif kind is Cancel:
+                    self._cancel(action.operation)  # type: ignore[union-attr]
+                else:
+                    raise TypeError(f"an algorithm yielded {action!r}, which is no action")
+        except StopIteration:
+            self._ready.clear()
+            self.finished = env.now
+            if self.on_finish is not None:
+                self.on_finish(self)
+
+    def _next_ready(self) -> Operation | None:
+        ready = self._ready
+        while ready:
+            operation = ready.popleft()
+            if not operation.cancelled:
+                operation.result = operation.pending
+                return operation
+        return None
+
+    def _start_generate(self, operation: Generate) -> None:
+        clock = self._clock
+        operation.started = clock.env.now
+        step = operation.pending = self._answer.generate(operation)
+        prefix, role = operation.prefix, operation.role
+        if clock.record:
+            self.operations.append(operation)
+        new = prefix.n_tokens if prefix.role != role else 0
+        clock.engines[role].submit(operation, step.n_tokens, new, prefix.context_tokens, self._on_done)
+
+    def _start_verify(self, operation: Verify) -> None:
+        clock = self._clock
+        operation.started = clock.env.now
+        operation.pending = self._answer.verify(operation)
+        if clock.record:
+            self.operations.append(operation)
+        n_prompt = self._answer.judge_tokens(operation)
+        clock.engines[operation.role].submit(operation, 1, n_prompt, n_prompt, self._on_done)
+
+    def _cancel(self, operation: Operation) -> None:
+        if operation.cancelled:
+            return
+        operation.cancelled = True
+        if operation.finished < 0.0:  # else it has ended and waits to be delivered, which will not happen
+            operation.finished = self._clock.env.now
+            self._clock.engines[operation.role].cancel(operation)
+
+    def _on_done(self, operation: Operation) -> None:
+        operation.finished = self._clock.env.now
+        if self.finished is not None:
+            return  # left running when the answer ended
+        self._ready.append(operation)
+        if self._waiting:
+            self._waiting = False
+            self.resume(self._next_ready())
+
+
+class VirtualClock:
+    """SimPy time with engines in it; sessions are launched on it and share the engines.
+
+    Parameters
+    ----------
+    engines : the engine of each role; several roles may share one.
+    record : whether sessions keep their operations (needed for timelines and counts).
+    """
+
+    def __init__(self, engines: Mapping[str, Engine], *, record: bool = True) -> None:
+        self.env = simpy.Environment()
+        self.engines = dict(engines)
+        self.record = record
+        for engine in {id(engine): engine for engine in self.engines.values()}.values():
+            engine.attach(self.env)
+
+    def launch(self, algorithm: Algorithm, answer: Answer, *, at: float | None = None) -> Session:
+        """Start an algorithm on an answer, now or at a later moment ``at`` (seconds of virtual time)."""
+        session = Session(self, algorithm, answer)
+        if at is None or at <= self.env.now:
+            session.resume()
+        else:
+            session.started = at
+            timeout = simpy.Timeout(self.env, at - self.env.now)
+            timeout.callbacks.append(lambda event: session.resume())
+        return session
+
+    def run(self, *sessions: Session) -> None:
+        """Let time pass until the given sessions have ended (what they left running runs on afterwards).
+
+        Raises
+        ------
+        DeadlockError : time ran out of events first.
+        """
+        step = self.env.step
+        for session in sessions:
+            while session.finished is None:
+                try:
+                    step()
+                except simpy.core.EmptySchedule:
+                    raise DeadlockError("an algorithm waits although nothing that it started is running") from None

@@ -1,0 +1,60 @@
+"""The project's exceptions: one base class, and messages that name the argument, its value, the rule and the remedy."""
+
+from __future__ import annotations
+
+__all__ = ["CalibrationError", "ParameterError", "SchemaError", "SpecplanError", "UnstableMeasurementError"]
+
+
+class SpecplanError(Exception):
+    """Base of every error that this project raises on purpose; its text is one line, fit to print as it is."""
+
+
+class ParameterError(SpecplanError, ValueError):
+    """A parameter is outside its domain (NaN and infinity included).
+
+    Parameters
+    ----------
+    name : the parameter, as the caller knows it.
+    value : what was passed.
+    rule : the domain in words or as an interval, e.g. ``"must be in [0, 1]"``.
+    """
+
+    def __init__(self, name: str, value: object, rule: str) -> None:
+        super().__init__(f"{name}={value!r} {rule}")
+        self.name = name
+        self.value = value
+        self.rule = rule
+
+    def __reduce__(self) -> tuple[type[ParameterError], tuple[str, object, str]]:
+        """Rebuild from the three parts: worker processes send exceptions home as pickles."""
+        return type(self), (self.name, self.value, self.rule)
+
+
+class SchemaError(SpecplanError):
+    """A file does not have the form that its schema asks for; the text carries the path inside the file."""
+
+
+class CalibrationError(SpecplanError):
+    """A measurement on an engine could not be made (engine unreachable, died, answered nonsense, timed out)."""
+
+
+class UnstableMeasurementError(CalibrationError):
+    """A measurement was made, but it is too noisy to be used.
+
+    Parameters
+    ----------
+    message : one line: what was measured, the spread found and the spread allowed.
+    spread : the relative spread found, [-].
+    """
+
+    def __init__(self, message: str, *, spread: float) -> None:
+        super().__init__(message)
+        self.spread = spread
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuild with the keyword argument."""
+        return _unstable, (str(self), self.spread)
+
+
+def _unstable(message: str, spread: float) -> UnstableMeasurementError:
+    return UnstableMeasurementError(message, spread=spread)
