@@ -1,0 +1,318 @@
+"""The hybrid-budget optimiser against brute force, its tie rule, its laws and its speed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from theory import kernels
+from theory.budget import REGIMES, TIE_RTOL, HybridOptimum, _candidates, best_hybrid, frontier, regime_map
+from theory.parallelism import parallel_dim, saturation_depth
+from theory.speedup import f_async, f_sync, g, h
+
+MODES = ["sync", "async"]
+N_SETS, LARGEST = 10_000, 64
+
+probabilities = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1 - 1e-15, 1.0]))
+ratios = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1e-6, 0.1, 0.25, 1 / 49, 1.0]))
+
+
+def parameter_sets() -> np.ndarray:
+    """10,000 sets (alpha1, c1, alpha2, c2): a 10**4 grid with both ends, unit fractions and equal values."""
+    alphas = [0.0, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 0.99, 1.0]
+    costs = [0.0, 0.01, 1 / 49, 0.05, 0.1, 0.2, 0.25, 0.4, 0.6, 1.0]
+    return np.array(list(product(alphas, costs, alphas, costs)))
+
+
+def power_sums(alpha: np.ndarray) -> np.ndarray:
+    """1 + alpha + ... + alpha**(k - 1) for k = 1..64 by adding up: none of the library's formulas."""
+    return np.cumsum(alpha[:, None] ** np.arange(LARGEST), axis=1)
+
+
+def step_table(alpha: np.ndarray, c: np.ndarray, mode: str) -> np.ndarray:
+    """f for k = 1..64, by sums; the async stage time by adding up the window's starts."""
+    k = np.arange(1, LARGEST + 1)
+    sums = power_sums(alpha)
+    if mode == "sync":
+        return sums / (1 + c[:, None] * (k - 1))
+    powers = alpha[:, None] ** np.arange(LARGEST)
+    lead = np.cumsum(np.arange(LARGEST) * powers, axis=1) * (1 - alpha[:, None])
+    slow = (1 - alpha + alpha * c)[:, None]
+    with np.errstate(divide="ignore"):
+        return np.where(k * c[:, None] < 1 - 1e-12, sums / (1 + c[:, None] * lead), 1 / slow)
+
+
+def widths(c: np.ndarray, mode: str) -> np.ndarray:
+    """ParallelDim_f for k = 1..64; 1e-12 forgives the binary unit fractions."""
+    k = np.arange(1, LARGEST + 1)
+    if mode == "sync":
+        return np.broadcast_to(k, (c.size, LARGEST))
+    with np.errstate(divide="ignore"):
+        return np.minimum(k, np.ceil(1 / c * (1 - 1e-12))[:, None]).astype(int)
+
+
+class BruteForce:
+    """Every (k1, k2) up to 64 for every parameter set, grouped by the budget it needs."""
+
+    def __init__(self, sets: np.ndarray, mode: str) -> None:
+        alpha1, c1, alpha2, c2 = sets.T
+        self.f = step_table(alpha1, c1, mode)
+        self.g = step_table(alpha2, c2, "sync")
+        self.width = widths(c1, mode)
+
+    def best(self) -> np.ndarray:
+        """Largest speedup under each budget 1..64, shape (n, 64)."""
+        n = self.f.shape[0]
+        best = np.zeros((n, LARGEST + 1))
+        row = np.arange(n)
+        for k1 in range(LARGEST):
+            for k2 in range(LARGEST):
+                need = self.width[:, k1] * (k2 + 1)
+                fits = need <= LARGEST
+                if not fits.any():
+                    break
+                where = row[fits], need[fits]
+                best[where] = np.maximum(best[where], (self.f[:, k1] * self.g[:, k2])[fits])
+        return np.maximum.accumulate(best, axis=1)[:, 1:]
+
+    def ties(self, row: int, budget: int, best: float) -> tuple[tuple[int, int], ...]:
+        """The rule in words: equal value, fits, undercut by no other; cheapest first, then smallest k1."""
+        value = np.outer(self.f[row], self.g[row])
+        fits = self.width[row][:, None] * np.arange(1, LARGEST + 1) <= budget
+        pairs = [(int(i) + 1, int(j) + 1) for i, j in np.argwhere(fits & (value >= best * (1 - TIE_RTOL)))]
+        minimal = [p for p in pairs if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in pairs)]
+        return tuple(sorted(minimal, key=lambda p: (p[0] * p[1], p[0])))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_equals_brute_force_for_every_budget_on_10_000_sets(mode: str) -> None:
+    """The speedup, the budget kept and the answer's own value, for all M <= 64: 640,000 problems a mode.
+
+    Both sides are right to about 1e-15 (the cumulative sums of 64 terms to 7e-15 at worst), so 2e-14 apart is equal.
+    """
+    sets = parameter_sets()
+    assert sets.shape == (N_SETS, 4)
+    brute = BruteForce(sets, mode)
+    best = brute.best()
+    row = np.arange(N_SETS)
+    for budget in range(1, LARGEST + 1):
+        found = regime_map(*sets.T, budget, mode)
+        np.testing.assert_allclose(found.speedup, best[:, budget - 1], rtol=2e-14)
+        assert np.all(brute.width[row, found.k1 - 1] * found.k2 <= budget)
+        np.testing.assert_allclose(
+            brute.f[row, found.k1 - 1] * brute.g[row, found.k2 - 1], best[:, budget - 1], rtol=2e-14
+        )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_ties_equal_brute_force(mode: str) -> None:
+    """best_hybrid's k1, k2 and all ties by the rule, on every 41st set and a budget that varies with it.
+
+    In front, the sets whose two levels are equal: their optima come in pairs wherever k1 != k2.
+    """
+    sets = parameter_sets()
+    equal = sets[(sets[:, :2] == sets[:, 2:]).all(axis=1)]
+    sets = np.concatenate((equal, sets[::41]))
+    brute = BruteForce(sets, mode)
+    best = brute.best()
+    several = 0
+    for row, point in enumerate(sets):
+        budget = 1 + (row * 29) % LARGEST
+        expected = brute.ties(row, budget, best[row, budget - 1])
+        found = best_hybrid(*map(float, point), budget, mode)
+        assert found.ties == expected, (point, budget)
+        assert (found.k1, found.k2) == expected[0]
+        several += len(expected) > 1
+    assert several >= (20 if mode == "sync" else 3), "the sample must hold ties"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_scalar_entry_equals_the_map_on_10_000_sets(mode: str) -> None:
+    sets = parameter_sets()
+    for budget in (1, 16, 60, 64):
+        grid = regime_map(*sets.T, budget, mode)
+        for row, point in enumerate(sets):
+            found = best_hybrid(*map(float, point), budget, mode)
+            assert (found.k1, found.k2, REGIMES.index(found.regime)) == (grid.k1[row], grid.k2[row], grid.regime[row])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_large_budgets_against_all_k1(mode: str) -> None:
+    """M in the thousands: for each k1 the best k2 by a running maximum over all of them."""
+    rng = np.random.default_rng(11)
+    for _ in range(40):
+        alpha1, alpha2 = 1 - 10 ** rng.uniform(-5, -0.2, 2)
+        c1, c2 = 10 ** rng.uniform(-5, -0.3, 2)
+        budget = int(rng.integers(1000, 5000))
+        k = np.arange(1, budget + 1)
+        token = np.maximum.accumulate(g(alpha2, c2, k))
+        step = (f_sync if mode == "sync" else f_async)(alpha1, c1, k)
+        width = k if mode == "sync" else np.minimum(k, saturation_depth(c1)).astype(int)
+        expected = np.max(step * token[budget // width - 1])
+        found = best_hybrid(alpha1, c1, alpha2, c2, budget, mode)
+        assert found.speedup == pytest.approx(expected, rel=1e-14)
+
+
+def check_answer(found: HybridOptimum, point: tuple[float, float, float, float], budget: int, mode: str) -> None:
+    """What holds of every answer, whatever the question."""
+    alpha1, c1, alpha2, c2 = point
+    assert found.ties[0] == (found.k1, found.k2)
+    assert found.parallel_dim == parallel_dim(c1, found.k1, found.k2, mode) <= budget
+    assert found.regime == REGIMES[(found.k2 > 1) + 2 * (found.k1 > 1)]
+    assert found.speedup >= 1 - TIE_RTOL
+    assert (found.regime == "autoregressive") == (found.speedup <= 1 + TIE_RTOL)
+    for k1, k2 in found.ties:
+        assert parallel_dim(c1, k1, k2, mode) <= budget
+        assert h(alpha1, c1, k1, alpha2, c2, k2, mode) == pytest.approx(found.speedup, rel=2 * TIE_RTOL)
+
+
+@given(probabilities, ratios, probabilities, ratios, st.integers(1, 10**6), st.sampled_from(MODES))
+@settings(max_examples=150)
+def test_every_answer_is_sound(a1: float, c1: float, a2: float, c2: float, budget: int, mode: str) -> None:
+    check_answer(best_hybrid(a1, c1, a2, c2, budget, mode), (a1, c1, a2, c2), budget, mode)
+
+
+@given(
+    probabilities, ratios, probabilities, ratios,
+    st.lists(st.integers(1, 3000), min_size=1, max_size=12), st.sampled_from(MODES),
+)  # fmt: skip
+@settings(max_examples=60)
+def test_frontier_never_falls(a1: float, c1: float, a2: float, c2: float, budgets: list[int], mode: str) -> None:
+    """Exactly, not up to rounding: the tie rule keeps it so."""
+    found = frontier(a1, c1, a2, c2, sorted(budgets), mode)
+    speedups = [best.speedup for best in found]
+    assert speedups == sorted(speedups)
+
+
+@given(probabilities, ratios, probabilities, ratios, st.integers(1, 3000))
+@settings(max_examples=60)
+def test_async_is_never_worse_than_sync(a1: float, c1: float, a2: float, c2: float, budget: int) -> None:
+    sync, asynchronous = (best_hybrid(a1, c1, a2, c2, budget, mode) for mode in MODES)
+    assert asynchronous.speedup >= sync.speedup * (1 - 2 * TIE_RTOL)
+
+
+@given(probabilities, ratios, probabilities, ratios, st.integers(1, 3000))
+@settings(max_examples=60)
+def test_sync_levels_are_interchangeable(a1: float, c1: float, a2: float, c2: float, budget: int) -> None:
+    """f_sync and g are one formula, so exchanging the levels exchanges k1 and k2."""
+    one = best_hybrid(a1, c1, a2, c2, budget, "sync")
+    other = best_hybrid(a2, c2, a1, c1, budget, "sync")
+    assert set(one.ties) == {(k1, k2) for k2, k1 in other.ties}
+
+
+def test_frontier_keeps_the_order_given() -> None:
+    found = frontier(0.6, 0.2, 0.7, 0.1, [16, 1, 16], "async")
+    assert [best.parallel_dim for best in found] == [16, 1, 16]
+    assert found[0] == best_hybrid(0.6, 0.2, 0.7, 0.1, 16, "async")
+
+
+@pytest.mark.parametrize(
+    ("point", "budget", "mode", "ties"),
+    [
+        # Nothing pays: no acceptance, a draft as slow as the target, or no budget.
+        ((0.0, 0.1, 0.0, 0.1), 64, "async", ((1, 1),)),
+        ((0.9, 1.0, 0.9, 1.0), 64, "async", ((1, 1),)),
+        ((0.9, 1.0, 0.9, 1.0), 64, "sync", ((1, 1),)),
+        ((0.9, 0.1, 0.9, 0.1), 1, "async", ((1, 1),)),
+        # alpha = c ties 1 with 2, and the longer window is undercut.
+        ((0.25, 0.25, 0.5, 0.5), 64, "sync", ((1, 1),)),
+        # Perfect and free at both levels: every factorisation of the budget, smallest k1 first.
+        ((1.0, 0.0, 1.0, 0.0), 12, "sync", ((1, 12), (2, 6), (3, 4), (4, 3), (6, 2), (12, 1))),
+        ((1.0, 0.0, 1.0, 0.0), 12, "async", ((1, 12), (2, 6), (3, 4), (4, 3), (6, 2), (12, 1))),
+        # Two equal levels and an odd budget.
+        ((0.6, 0.1, 0.6, 0.1), 6, "sync", ((2, 3), (3, 2))),
+        # A draft of 1/49: 49 targets in flight, no 50th, whatever the budget.
+        ((0.99, 1 / 49, 0.0, 0.5), 1000, "async", ((49, 1),)),
+        # A free async draft is limited by k1 alone.
+        ((1.0, 0.0, 0.0, 0.5), 1000, "async", ((1000, 1),)),
+    ],
+)
+def test_known_answers(
+    point: tuple[float, float, float, float], budget: int, mode: str, ties: tuple[tuple[int, int], ...]
+) -> None:
+    found = best_hybrid(*point, budget, mode)
+    assert found.ties == ties
+    check_answer(found, point, budget, mode)
+
+
+def test_smaller_budget_goes_before_smaller_k1() -> None:
+    """f(2) = g(3) = 1.75 under M = 3: (2, 1) needs two positions, (1, 3) three."""
+    found = best_hybrid(6 / 7, 0.5, 0.5, 0.0, 3, "async")
+    assert found.ties == ((2, 1), (1, 3))
+    assert found.regime == "step-only"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("alpha1", "alpha2", "budget"), [(0.9, 0.5, 15_500), (0.9, 0.5, 18_000), (0.5, 0.7, 5_000), (0.5, 0.7, 5_300)]
+)
+def test_plateaus_list_every_undominated_tie(alpha1: float, alpha2: float, budget: int, mode: str) -> None:
+    """Free drafts: both factors creep up to their limits, where a trade of k1 for k2 keeps the value."""
+    k1, k2 = np.arange(1, 401), np.arange(1, 201)
+    value = np.outer((f_sync if mode == "sync" else f_async)(alpha1, 0.0, k1), g(alpha2, 0.0, k2))
+    value[np.outer(k1, k2) > budget] = 0.0
+    found = best_hybrid(alpha1, 0.0, alpha2, 0.0, budget, mode)
+    tied = value >= value.max() * (1 - TIE_RTOL)
+    # A tie is undercut by another just when a neighbour one step below is a tie too: both factors rise.
+    minimal = tied.copy()
+    minimal[1:] &= ~tied[:-1]
+    minimal[:, 1:] &= ~tied[:, :-1]
+    expected = {(int(i) + 1, int(j) + 1) for i, j in np.argwhere(minimal)}
+    assert set(found.ties) == expected
+    assert len(expected) >= 3
+
+
+def test_free_tokens_stop_where_the_digits_do() -> None:
+    """c2 = 0: g rises for ever, and the answer is the smallest k2 that no float64 tells from the limit 2."""
+    found = best_hybrid(0.0, 0.5, 0.5, 0.0, 10**6, "sync")
+    assert (found.k1, found.speedup) == (1, pytest.approx(2, rel=TIE_RTOL))
+    gap = [1 - exact_g_free(k) / 2 for k in (found.k2 - 1, found.k2)]
+    assert gap[0] > TIE_RTOL >= gap[1]
+
+
+def exact_g_free(k: int) -> Fraction:
+    return sum((Fraction(1, 2**i) for i in range(k)), Fraction(0))
+
+
+def test_regime_map_is_best_hybrid_at_each_point() -> None:
+    alpha1, alpha2 = np.linspace(0, 1, 9)[:, None], np.linspace(0, 1, 8)
+    for mode, budget in product(MODES, (1, 4, 16, 1000)):
+        found = regime_map(alpha1, 0.2, alpha2, 0.05, budget, mode)
+        assert found.regime.shape == (9, 8)
+        for i, j in np.ndindex(9, 8):
+            single = best_hybrid(float(alpha1[i, 0]), 0.2, float(alpha2[j]), 0.05, budget, mode)
+            assert (single.k1, single.k2) == (found.k1[i, j], found.k2[i, j])
+            assert single.speedup == pytest.approx(found.speedup[i, j], rel=2e-15)
+            assert single.regime == REGIMES[found.regime[i, j]]
+
+
+def test_regime_map_of_scalars_and_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert regime_map(0.6, 0.2, 0.7, 0.1, 16, "async").k1.shape == ()
+    alpha = np.linspace(0, 1, 50)
+    whole = regime_map(alpha, 0.2, alpha[:, None], 0.05, 64, "async")
+    monkeypatch.setattr("theory.budget._CHUNK", 500)
+    parts = regime_map(alpha, 0.2, alpha[:, None], 0.05, 64, "async")
+    assert np.array_equal(whole.k1, parts.k1)
+    assert np.array_equal(whole.k2, parts.k2)
+
+
+def test_candidates_are_the_ends_of_the_divisor_blocks() -> None:
+    for budget in range(1, 400):
+        ends = sorted({budget // (budget // k) for k in range(1, budget + 1)})
+        assert _candidates(budget).tolist() == ends
+
+
+def test_tie_rule_covers_the_rounding_of_h() -> None:
+    """Equal configurations must tie: f g in either order of the levels, over all k, is far inside the rule."""
+    rng = np.random.default_rng(3)
+    alpha, c = rng.random(2000), rng.random(2000)
+    k = rng.integers(1, 10**6, 2000).astype(float)
+    vector = kernels.sync_speedup(alpha, c, k)
+    single = np.array([kernels.sync_speedup(*map(np.asarray, t)) for t in zip(alpha, c, k, strict=True)])
+    assert np.max(np.abs(vector / single - 1)) < TIE_RTOL / 8

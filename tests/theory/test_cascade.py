@@ -1,0 +1,149 @@
+"""ConfSpec's functions against the ledger's statements at 50 digits, their laws and their refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory import cascade
+from theory.claims import statements_confspec as cs
+from theory.claims.confspec_exact import iteration
+from theory.errors import ParameterError
+
+EPS = np.finfo(np.float64).eps
+_RATES = (0.0, 1e-12, 1e-3, 0.1159, 0.5, 0.9, 1 - 1e-9, 1.0)
+
+rates = st.floats(0.0, 1.0, allow_subnormal=False)
+costs = st.floats(1e-6, 1e6)
+counts = st.integers(0, 10_000)
+
+
+def _exactly(value: float) -> sp.Rational:
+    """The float as the rational that it is."""
+    return sp.Rational(*float(value).as_integer_ratio())
+
+
+def _close(got: object, exact: sp.Expr, units: int) -> bool:
+    """Relative agreement with 50 digits; exact where the statement is 0."""
+    value = sp.N(exact, 50)
+    error = abs(_exactly(float(got)) - value)  # type: ignore[arg-type]
+    return bool(error <= units * EPS * abs(value))
+
+
+@pytest.mark.parametrize("rate", _RATES)
+def test_cost_against_statement(rate: float) -> None:
+    values = {cs.e: _exactly(rate), cs.c_d: _exactly(8.7), cs.c_t: _exactly(45.9)}
+    assert _close(cascade.expected_verification_cost(rate, 8.7, 45.9), cs.expected_verification_cost().subs(values), 4)
+
+
+@pytest.mark.parametrize(("draft", "target"), [(8.7, 45.9), (1.0, 1.0 + 2**-40), (2.0, 1.0), (1e-300, 1e300)])
+def test_break_even_against_statement(draft: float, target: float) -> None:
+    exact = cs.break_even_escalation().subs({cs.c_d: _exactly(draft), cs.c_t: _exactly(target)})
+    assert _close(cascade.break_even_escalation(draft, target), exact, 4)
+
+
+@pytest.mark.parametrize("rate", _RATES)
+@pytest.mark.parametrize("n", [0, 1, 2, 30, 1000])
+def test_loss_bound_against_statement(rate: float, n: int) -> None:
+    exact = cs.accuracy_loss_bound().subs({cs.delta: _exactly(rate), cs.n: n})
+    assert _close(cascade.accuracy_loss_bound(rate, n), exact, 8)
+
+
+@pytest.mark.parametrize("agreement", _RATES)
+def test_disagreement_against_statement(agreement: float) -> None:
+    exact = cs.cascade_disagreement(_exactly(0.61), _exactly(agreement))
+    assert _close(cascade.cascade_disagreement(0.61, agreement), exact, 4)
+
+
+@pytest.mark.parametrize("rate", _RATES)
+@pytest.mark.parametrize("k", [1, 2, 5, 40])
+def test_steps_against_statements(rate: float, k: int) -> None:
+    values = {cs.a: _exactly(rate), cs.k: k}
+    verified = cs.verified_steps().subs(cs.k, k).doit().subs(cs.a, values[cs.a])
+    lines = cs.committed_as_printed().subs(cs.k, k).doit().subs(cs.a, values[cs.a])
+    text = cs.committed_after_text().subs(cs.k, k).doit().subs(cs.a, values[cs.a])
+    assert _close(cascade.verified_steps(rate, k), verified, 16)
+    assert _close(cascade.committed_steps(rate, k), lines, 16)
+    assert _close(cascade.committed_steps(rate, k, "text"), text, 16)
+    assert _close(cascade.committed_steps(rate, k, "reuse"), text, 16)
+
+
+def test_law_against_statement_and_exact_run() -> None:
+    p, q = (Fraction(1, 2), Fraction(3, 8), Fraction(1, 8)), (Fraction(1, 4), Fraction(1, 4), Fraction(1, 2))
+    got = cascade.committed_law([float(x) for x in p], [float(x) for x in q])
+    same = sum(x * y for x, y in zip(p, q, strict=True))
+    run = iteration(lambda _s: p, lambda _s: q, (), 1, "printed")
+    for i, (x, y) in enumerate(zip(p, q, strict=True)):
+        stated = cs.committed_law(*(sp.Rational(z.numerator, z.denominator) for z in (x, y, same)))
+        assert Fraction(str(stated)) == run[(i,)]
+        assert got[i] == float(run[(i,)])
+
+
+@given(rates, st.integers(1, 1000))
+def test_tolerable_disagreement_inverts_the_bound(loss: float, n: int) -> None:
+    d = float(cascade.tolerable_disagreement(loss, n))
+    assert float(cascade.accuracy_loss_bound(d, n)) == pytest.approx(loss, rel=1e-9, abs=1e-300)
+
+
+@given(rates, counts)
+def test_loss_bound_is_at_most_linear(rate: float, n: int) -> None:
+    assert 0.0 <= float(cascade.accuracy_loss_bound(rate, n)) <= min(1.0, n * rate * (1 + 8 * EPS))
+
+
+@given(rates, costs, costs)
+def test_cascade_pays_exactly_below_the_break_even(rate: float, draft: float, target: float) -> None:
+    limit = float(cascade.break_even_escalation(draft, target))
+    cost = float(cascade.expected_verification_cost(rate, draft, target))
+    if rate < limit * (1 - 8 * EPS) - 8 * EPS:
+        assert cost < target
+    elif rate > limit * (1 + 8 * EPS) + 8 * EPS:
+        assert cost > target
+
+
+@given(rates, st.integers(1, 200))
+def test_reuse_never_commits_less(rate: float, k: int) -> None:
+    lines, reuse = (float(cascade.committed_steps(rate, k, rule)) for rule in ("printed", "reuse"))
+    assert lines <= reuse * (1 + 16 * EPS)
+    assert 1.0 <= lines <= k * (1 + 16 * EPS)
+
+
+@given(st.lists(st.integers(0, 20), min_size=2, max_size=6), st.lists(st.integers(0, 20), min_size=6, max_size=6))
+def test_committed_law_is_a_law_near_the_target(target: list[int], draft: list[int]) -> None:
+    p = (np.array(target, dtype=float) + 1) / (sum(target) + len(target))
+    q = (np.array(draft[: len(target)], dtype=float) + 1) / (sum(draft[: len(target)]) + len(target))
+    law = cascade.committed_law(p, q)
+    assert law.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (law >= 0).all()
+    assert np.abs(law - p).sum() / 2 <= 0.25 + 1e-12
+
+
+def test_arrays_broadcast() -> None:
+    assert cascade.committed_steps([[0.2], [0.8]], [1, 2, 3]).shape == (2, 3)
+    assert cascade.accuracy_loss_bound([0.1, 0.2], [[1], [2]]).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: cascade.expected_verification_cost(1.5, 1.0, 2.0), "escalation"),
+        (lambda: cascade.expected_verification_cost(0.5, 0.0, 2.0), "draft_cost"),
+        (lambda: cascade.break_even_escalation(1.0, float("inf")), "target_cost"),
+        (lambda: cascade.cascade_disagreement(0.5, -0.1), "confident_agreement"),
+        (lambda: cascade.accuracy_loss_bound(0.1, -1), "n_decisions"),
+        (lambda: cascade.tolerable_disagreement(0.1, 0), "n_decisions"),
+        (lambda: cascade.verified_steps(float("nan"), 2), "alpha1"),
+        (lambda: cascade.verified_steps(0.5, 0), "k1"),
+        (lambda: cascade.committed_steps(0.5, 2, "none"), "fallback"),  # type: ignore[arg-type]
+        (lambda: cascade.committed_law([0.5, 0.4], [0.5, 0.5]), "target"),
+        (lambda: cascade.committed_law([0.5, 0.5], [0.2, 0.3, 0.5]), "shapes"),
+    ],
+)
+def test_bad_input_names_the_parameter(call: Callable[[], object], name: str) -> None:
+    with pytest.raises(ParameterError, match=f"^{name}="):
+        call()

@@ -1,0 +1,166 @@
+"""Every argument that a person can give is refused with its name, value and rule, or accepted unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import theory
+from theory import checks
+from theory.errors import ParameterError, SpecplanError
+
+GOOD = {
+    "alpha": 0.5, "alpha1": 0.5, "alpha2": 0.5, "c": 0.1, "c1": 0.1, "c2": 0.1, "gamma": 3, "k1": 3, "k2": 3,
+    "limit": 3, "mode": "sync", "budget": 16, "budgets": (1, 16), "k_max": 9,
+}  # fmt: skip
+FUNCTIONS = {
+    "expected_tokens": "alpha gamma",
+    "expected_accepted_steps": "alpha1 limit",
+    "g": "alpha2 c2 k2",
+    "walltime_leviathan_2023": "alpha c gamma",
+    "f_sync": "alpha1 c1 k1",
+    "f_async": "alpha1 c1 k1",
+    "f_async_saturated": "alpha1 c1 k1",
+    "f_async_unsaturated": "alpha1 c1",
+    "h": "alpha1 c1 k1 alpha2 c2 k2 mode",
+    "saturation_depth": "c1",
+    "parallel_dim_f": "c1 k1 mode",
+    "parallel_dim": "c1 k1 k2 mode",
+    "draft_steps_per_commit": "alpha1 c1 k1 mode",
+    "target_steps_per_commit": "alpha1 c1 k1 mode",
+    "g_argmax_real": "alpha2 c2",
+    "f_sync_argmax_real": "alpha1 c1",
+    "g_argmax": "alpha2 c2 k_max",
+    "f_sync_argmax": "alpha1 c1 k_max",
+    "best_hybrid": "alpha1 c1 alpha2 c2 budget mode",
+    "frontier": "alpha1 c1 alpha2 c2 budgets mode",
+    "regime_map": "alpha1 c1 alpha2 c2 budget mode",
+}
+NOT_REAL = [float("nan"), float("inf"), -float("inf"), True, np.True_, "0.5", 0.5j, None, [], [0.5, True], [[0.5], []]]
+NOT_REAL += [Fraction(1, 2), Decimal("0.5"), np.array([0.5, np.nan]), np.array([], dtype=float), object()]
+BAD_UNIT = [-1e-300, 1.0000000000000002, 2, -1, [0.5, 1.5], np.array([-0.1])]
+BAD_COUNT = [0, -1, 2.0, 2.5, np.float64(3), 2**53 + 1, 10**30, [1, 0], [1.5, 2], np.array([0])]
+SCALARS_ONLY = {"g_argmax", "f_sync_argmax", "best_hybrid", "frontier"}
+
+
+def bad_values(parameter: str) -> list[object]:
+    if parameter == "mode":
+        return ["", "SYNC", "both", None, 1, True, ["sync"]]
+    if parameter in ("alpha", "alpha1", "alpha2", "c", "c1", "c2"):
+        return NOT_REAL + BAD_UNIT
+    counts = [v for v in NOT_REAL if v is not None] + BAD_COUNT
+    if parameter in ("gamma", "limit"):
+        return [v for v in counts if str(v) not in ("0", "[0]", "[1, 0]")]
+    if parameter == "budgets":
+        return [[], [0], [1, 2.5], [True], [1, -3], [float("nan")], [2**41], ["4"], 16, None, "16", [[1, 2]], 2.5]
+    return counts
+
+
+def call(name: str, parameter: str, value: object) -> object:
+    arguments = {p: GOOD[p] for p in FUNCTIONS[name].split()}
+    function: Callable[..., object] = getattr(theory, name)
+    arguments[parameter] = value  # type: ignore[assignment]
+    positional = [v for p, v in arguments.items() if p != "k_max"]
+    keywords = {p: v for p, v in arguments.items() if p == "k_max"}
+    return function(*positional, **keywords)
+
+
+CASES = [(name, p) for name, parameters in FUNCTIONS.items() for p in parameters.split()]
+
+
+@pytest.mark.parametrize(("name", "parameter"), CASES)
+def test_bad_arguments_are_refused_by_name(name: str, parameter: str) -> None:
+    call(name, parameter, GOOD[parameter])
+    for value in bad_values(parameter):
+        with pytest.raises(ParameterError) as caught:
+            call(name, parameter, value)
+        assert caught.value.name.split("[")[0] == parameter, (value, str(caught.value))
+        assert "\n" not in caught.value.rule
+
+
+@pytest.mark.parametrize("name", sorted(SCALARS_ONLY))
+def test_scalar_functions_refuse_arrays(name: str) -> None:
+    for parameter in FUNCTIONS[name].split():
+        if parameter in ("mode", "budgets"):
+            continue
+        with pytest.raises(ParameterError, match="must be a single number"):
+            call(name, parameter, [GOOD[parameter]])
+
+
+def test_messages() -> None:
+    with pytest.raises(ParameterError, match=r"^alpha1=1\.2 must be in \[0, 1\]$"):
+        theory.f_sync(1.2, 0.1, 2)
+    with pytest.raises(ParameterError, match=r"^alpha1\[1, 0\]=nan must be in \[0, 1\]$"):
+        theory.f_sync([[0.1], [float("nan")]], 0.1, 2)
+    with pytest.raises(ParameterError, match=r"^k1=2\.5 must be an integer in \[1, 2\*\*53\]$"):
+        theory.f_sync(0.5, 0.1, 2.5)
+    with pytest.raises(
+        ParameterError, match=r"^shapes='alpha1: \(2,\), c1: \(\), k1: \(3,\)' must broadcast together$"
+    ):
+        theory.f_sync([0.1, 0.2], 0.1, [1, 2, 3])
+
+
+def test_shapes_that_do_not_fit_across_levels() -> None:
+    with pytest.raises(ParameterError, match="must broadcast together"):
+        theory.h([0.1, 0.2], 0.1, 2, [0.1, 0.2, 0.3], 0.1, 2, "sync")
+    with pytest.raises(ParameterError, match="must broadcast together"):
+        theory.regime_map([0.1, 0.2], 0.1, [0.1, 0.2, 0.3], 0.1, 4, "sync")
+    with pytest.raises(ParameterError, match="must broadcast together"):
+        theory.parallel_dim(0.1, [1, 2], [1, 2, 3], "sync")
+
+
+def test_product_beyond_the_counts_is_refused() -> None:
+    with pytest.raises(ParameterError, match="parallel_dim"):
+        theory.parallel_dim(0.0, 2**30, 2**30, "sync")
+
+
+def test_endless_optimum_needs_a_limit() -> None:
+    for alpha, c, name in ((0.5, 0.0, "c2"), (1.0, 0.5, "alpha2"), (1.0, 0.0, "c2")):
+        with pytest.raises(ParameterError, match="give k_max") as caught:
+            theory.g_argmax(alpha, c)
+        assert caught.value.name == name
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint64, np.int32])
+def test_integer_types_are_counts(dtype: type) -> None:
+    assert theory.f_sync(0.5, 0.25, dtype(2)) == 1.2
+    assert np.array_equal(theory.f_sync(0.5, 0.25, np.array([2, 2], dtype=dtype)), [1.2, 1.2])
+
+
+def test_results_are_float64_scalars_or_arrays() -> None:
+    scalar = theory.f_async(np.float32(0.5), 0.25, 2)
+    assert isinstance(scalar, np.float64)
+    assert isinstance(theory.parallel_dim(0.1, 2, 3, "sync"), np.int64)
+    assert theory.f_async([0.5], 0.25, 2).dtype == np.float64
+
+
+def test_arguments_are_not_changed() -> None:
+    alpha = np.array([0.1, 0.5])
+    alpha.flags.writeable = False
+    theory.h(alpha, alpha, [1, 2], alpha, alpha, [1, 2], "async")
+    assert np.array_equal(alpha, [0.1, 0.5])
+
+
+@pytest.mark.parametrize("function", [checks.positive, checks.nonnegative])
+def test_other_domains(function: Callable[..., np.ndarray]) -> None:
+    assert np.array_equal(function("x", [1e-300, 5e-324, 1e300]), [1e-300, 5e-324, 1e300])
+    for value in [-1.0, -5e-324, float("nan"), float("inf"), "1", True, []]:
+        with pytest.raises(ParameterError):
+            function("x", value)
+
+
+def test_zero_divides_the_two_domains() -> None:
+    assert checks.nonnegative("x", 0.0) == 0
+    with pytest.raises(ParameterError, match=r"^x=0\.0 must be finite and > 0$"):
+        checks.positive("x", 0.0)
+
+
+def test_a_parameter_error_is_ours_and_a_value_error() -> None:
+    with pytest.raises(SpecplanError):
+        theory.f_sync(2, 0.1, 2)
+    with pytest.raises(ValueError, match="alpha1"):
+        theory.f_sync(2, 0.1, 2)

@@ -1,0 +1,129 @@
+"""Laws of the closed forms, each on the domain where it is true, and counterexamples to wider claims."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from theory import parallelism, speedup
+
+# Each value is right to 6e-16 (test_speedup_accuracy.py), so an order between two can be off by twice that.
+ULPS = 1.5e-15
+
+probabilities = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1e-300, 0.5, 1 - 1e-15, 1.0]))
+ratios = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1e-300, 0.1, 1 / 49, 1.0]))
+depths = st.one_of(st.integers(1, 64), st.integers(1, 10**6))
+modes = st.sampled_from(["sync", "async"])
+
+
+def f(alpha: float, c: float, k: int, mode: str) -> float:
+    return float((speedup.f_sync if mode == "sync" else speedup.f_async)(alpha, c, k))
+
+
+def at_most(small: float, large: float) -> bool:
+    return small <= large * (1 + ULPS)
+
+
+@given(probabilities, probabilities, ratios, depths, modes)
+def test_rises_with_acceptance(alpha: float, other: float, c: float, k: int, mode: str) -> None:
+    low, high = sorted((alpha, other))
+    assert at_most(f(low, c, k, mode), f(high, c, k, mode))
+
+
+@given(probabilities, ratios, ratios, depths, modes)
+def test_falls_with_draft_cost(alpha: float, c: float, other: float, k: int, mode: str) -> None:
+    low, high = sorted((c, other))
+    assert at_most(f(alpha, high, k, mode), f(alpha, low, k, mode))
+
+
+@given(probabilities, ratios, depths, modes)
+def test_bounds(alpha: float, c: float, k: int, mode: str) -> None:
+    value = f(alpha, c, k, mode)
+    assert at_most(value, k)
+    assert value * (1 - alpha) <= 1 + ULPS
+    assert value * c <= 1 + ULPS
+    assert value > 0
+    if mode == "async":
+        assert at_most(1, value), "an asynchronous draft never delays its target"
+
+
+@given(probabilities, ratios, modes)
+def test_window_of_one_is_plain_decoding(alpha: float, c: float, mode: str) -> None:
+    assert abs(f(alpha, c, 1, mode) - 1) <= ULPS
+
+
+@given(ratios, depths)
+def test_nothing_accepted_nothing_gained(c: float, k: int) -> None:
+    assert f(0.0, c, k, "async") == 1
+    assert f(0.0, c, k, "sync") == 1 / (1 + c * (k - 1))
+
+
+@given(probabilities, ratios, depths)
+def test_sync_is_never_faster_than_async(alpha: float, c: float, k: int) -> None:
+    assert at_most(f(alpha, c, k, "sync"), f(alpha, c, k, "async"))
+
+
+@given(probabilities, ratios, depths, depths)
+def test_async_never_loses_by_a_wider_window(alpha: float, c: float, k: int, other: int) -> None:
+    low, high = sorted((k, other))
+    assert at_most(f(alpha, c, low, "async"), f(alpha, c, high, "async"))
+
+
+@given(probabilities, ratios, depths)
+def test_async_is_constant_once_unsaturated(alpha: float, c: float, k: int) -> None:
+    assume(k * c > 1)
+    assert f(alpha, c, k, "async") == f(alpha, c, 10 * k, "async") == speedup.f_async_unsaturated(alpha, c)
+
+
+@given(probabilities, ratios, depths)
+def test_unsaturated_bounds_async(alpha: float, c: float, k: int) -> None:
+    assert at_most(f(alpha, c, k, "async"), float(speedup.f_async_unsaturated(alpha, c)))
+
+
+@given(probabilities, ratios, st.integers(1, 10**5))
+def test_g_rises_to_one_peak_and_falls(alpha: float, c: float, k: int) -> None:
+    """Once a step down, no step up: no three consecutive values have a dip beyond rounding."""
+    left, middle, right = speedup.g(alpha, c, [k, k + 1, k + 2])
+    assert middle >= min(left, right) * (1 - ULPS)
+
+
+@given(probabilities, ratios, depths, modes)
+def test_waste_is_counted_consistently(alpha: float, c: float, k: int, mode: str) -> None:
+    targets = float(parallelism.target_steps_per_commit(alpha, c, k, mode))
+    assert 1 - ULPS <= targets <= k * (1 + ULPS)
+    drafts = float(parallelism.draft_steps_per_commit(alpha, c, k, mode))
+    if mode == "sync":
+        assert abs(targets - drafts - 1 / float(speedup.expected_tokens(alpha, k - 1))) <= targets * 4 * ULPS
+    else:
+        assert drafts == targets
+
+
+@given(probabilities, ratios, depths, probabilities, ratios, depths, modes)
+def test_levels_multiply(a1: float, c1: float, k1: int, a2: float, c2: float, k2: int, mode: str) -> None:
+    assert speedup.h(a1, c1, k1, a2, c2, k2, mode) == f(a1, c1, k1, mode) * speedup.g(a2, c2, k2)
+
+
+def test_saturated_form_promises_too_much_outside_its_domain() -> None:
+    """Why the bounds above are claimed for f_async only: S2 taken beyond k c = 1 outruns its own draft."""
+    assert speedup.f_async_saturated(1.0, 0.5, 20) == 20 > 1 / 0.5
+    assert speedup.f_async_saturated(0.9, 0.5, 20) > speedup.f_async_unsaturated(0.9, 0.5)
+
+
+def test_sync_can_lose() -> None:
+    """f_sync is below 1 where drafts cost more than they bring, and can fall with k: no such law is claimed."""
+    assert speedup.f_sync(0.2, 0.5, 2) < 1
+    assert speedup.f_sync(0.6, 0.2, 30) < speedup.f_sync(0.6, 0.2, 3)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_broadcasting_equals_the_loop(mode: str) -> None:
+    alpha, c = np.array([0.0, 0.3, 0.999, 1.0])[:, None, None], np.array([0.0, 0.1, 1.0])[:, None]
+    k = np.array([1, 2, 10, 11, 10**6])
+    whole = speedup.h(alpha, c, k, 0.5, 0.1, 3, mode)
+    assert whole.shape == (4, 3, 5)
+    for i, j, n in np.ndindex(whole.shape):
+        single = speedup.h(alpha[i, 0, 0], c[j, 0], int(k[n]), 0.5, 0.1, 3, mode)
+        # numpy's vector and scalar loops of expm1 and log1p may round differently.
+        assert whole[i, j, n] == pytest.approx(single, rel=ULPS)

@@ -1,0 +1,67 @@
+"""The front door: the names of `theory`, one symbol table, and an import that costs nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import theory
+from theory import budget, errors, optimum, parallelism, speedup
+
+SOURCE = Path(theory.__file__)
+
+
+def test_every_name_comes_from_its_home() -> None:
+    for name in theory.__all__:
+        home = import_module(getattr(theory, name).__module__)
+        assert getattr(theory, name) is getattr(home, name)
+        assert name in home.__all__
+
+
+def test_what_type_checkers_see_is_what_is_exported() -> None:
+    block = next(node for node in ast.parse(SOURCE.read_text()).body if isinstance(node, ast.If))
+    seen = {(node.module, alias.name) for node in block.body for alias in node.names}  # type: ignore[attr-defined]
+    assert seen == {(home, name) for name, home in theory._HOME.items()}
+
+
+def test_nothing_public_is_left_out() -> None:
+    ours = set(errors.__all__) | set(optimum.__all__) | set(parallelism.__all__) | set(speedup.__all__)
+    constants = {"MAX_BUDGET", "REGIMES", "TIE_RTOL"}
+    assert set(theory.__all__) == ours | (set(budget.__all__) - constants)
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="module 'theory' has no attribute 'f_asink'"):
+        _ = theory.f_asink  # type: ignore[attr-defined]
+
+
+def test_dir_lists_the_names() -> None:
+    assert set(theory.__all__) <= set(dir(theory))
+
+
+def test_import_loads_nothing_heavy() -> None:
+    code = "import sys, theory; print(*sorted({'numpy', 'scipy', 'sympy', 'flint', 'torch'} & set(sys.modules)))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=SOURCE.parents[1]
+    )
+    assert run.stdout.split() == []
+
+
+def test_optimiser_needs_numpy_alone() -> None:
+    code = "import sys; from theory import best_hybrid; best_hybrid(.6, .2, .7, .1, 16, 'async');"
+    code += "print(*sorted({'scipy', 'sympy', 'flint', 'mpmath', 'torch'} & set(sys.modules)))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=SOURCE.parents[1]
+    )
+    assert run.stdout.split() == []
+
+
+def test_symbol_table_names_every_parameter() -> None:
+    table = (theory.__doc__ or "").split("========")
+    symbols = {line.split()[0] for part in table for line in part.splitlines() if line[:1].isalpha()}
+    assert {"alpha1", "c1", "k1", "alpha2", "c2", "k2", "gamma", "M", "W", "T"} <= symbols

@@ -1,0 +1,276 @@
+r"""Closed forms of ConfSpec (Liu, Cao, He 2025): cost of gated verification, committed steps, accuracy at risk.
+
+A draft verifier decides where it is confident and passes the rest on. The paper's alpha, the share that is passed on,
+is ``escalation`` here, because alpha1 is the acceptance of a draft step. Costs may be in any unit, the same for all.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from theory.checks import FloatArray, broadcast_shape, count, positive, probability, unwrap
+from theory.errors import ParameterError
+from theory.kernels import geometric_sum
+
+__all__ = [
+    "Fallback",
+    "accuracy_loss_bound",
+    "break_even_escalation",
+    "cascade_disagreement",
+    "committed_law",
+    "committed_steps",
+    "expected_verification_cost",
+    "tolerable_disagreement",
+    "verified_steps",
+]
+
+Fallback = Literal["printed", "text", "reuse"]
+"""After the first rejection: ``printed`` (Algorithm 1) lets the target write a step only if no draft was accepted,
+``text`` (section 4.2) always, ``reuse`` commits the target step that the draft was compared with."""
+
+
+def expected_verification_cost(escalation: ArrayLike, draft_cost: ArrayLike, target_cost: ArrayLike) -> FloatArray:
+    """Mean cost of verifying one step, ``c_d + e c_t``.
+
+    Parameters
+    ----------
+    escalation : share of decisions passed to the target verifier, [-], in [0, 1].
+    draft_cost, target_cost : cost of one verification by each model, > 0, one unit (seconds, say).
+
+    Returns
+    -------
+    Cost per verified step, in the same unit. Per *committed* step multiply by `verified_steps` / `committed_steps`.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    ConfSpec, section 4.4.
+
+    >>> round(float(expected_verification_cost(0.39, 8.7, 45.9)), 1)
+    26.6
+    """
+    e = probability("escalation", escalation)
+    draft, target = positive("draft_cost", draft_cost), positive("target_cost", target_cost)
+    broadcast_shape(escalation=e, draft_cost=draft, target_cost=target)
+    return unwrap(draft + e * target)
+
+
+def break_even_escalation(draft_cost: ArrayLike, target_cost: ArrayLike) -> FloatArray:
+    """Escalation below which the cascade costs less than the target verifier alone, ``max(0, 1 - c_d / c_t)``.
+
+    Parameters
+    ----------
+    draft_cost, target_cost : cost of one verification by each model, > 0, one unit.
+
+    Returns
+    -------
+    Escalation, [-], in [0, 1); 0 means that the cascade never pays.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    Claim CS-V2 of the ledger, from ConfSpec, section 4.4.
+
+    >>> float(break_even_escalation(1.0, 4.0))
+    0.75
+    """
+    draft, target = positive("draft_cost", draft_cost), positive("target_cost", target_cost)
+    broadcast_shape(draft_cost=draft, target_cost=target)
+    # the difference first: exact where the costs are close, so no digit of a small threshold is lost
+    with np.errstate(over="ignore"):
+        return unwrap(np.maximum(0.0, (target - draft) / target))
+
+
+def cascade_disagreement(coverage: ArrayLike, confident_agreement: ArrayLike) -> FloatArray:
+    """Probability that a decision of the cascade differs from the target verifier's.
+
+    Parameters
+    ----------
+    coverage : share of decisions that the draft keeps (1 - escalation), [-], in [0, 1].
+    confident_agreement : agreement with the target among them, [-], in [0, 1].
+
+    Returns
+    -------
+    ``coverage (1 - confident_agreement)``, [-].
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    ConfSpec, Equation 4 and Figure 1; claim CS-P1 of the ledger.
+
+    >>> round(float(cascade_disagreement(0.61, 0.81)), 4)
+    0.1159
+    """
+    share, agreement = probability("coverage", coverage), probability("confident_agreement", confident_agreement)
+    broadcast_shape(coverage=share, confident_agreement=agreement)
+    return unwrap(share * (1.0 - agreement))
+
+
+def accuracy_loss_bound(disagreement: ArrayLike, n_decisions: ArrayLike) -> FloatArray:
+    """Largest change of accuracy when every decision differs from the target's with at most this probability.
+
+    Parameters
+    ----------
+    disagreement : bound on P(a decision differs | all before agreed), [-], in [0, 1].
+    n_decisions : decisions per answer, >= 0.
+
+    Returns
+    -------
+    ``1 - (1 - d)**n``, [-]; at most ``n d``. Reached by answers that flip with the first differing decision.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    Claim CS-P2 of the ledger.
+
+    >>> float(accuracy_loss_bound(0.5, 2))
+    0.75
+    """
+    d, n = probability("disagreement", disagreement), count("n_decisions", n_decisions, minimum=0)
+    broadcast_shape(disagreement=d, n_decisions=n)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = -np.expm1(n * np.log1p(-d))
+    return unwrap(np.where(n == 0, 0.0, bound))
+
+
+def tolerable_disagreement(accuracy_loss: ArrayLike, n_decisions: ArrayLike) -> FloatArray:
+    """Disagreement per decision that keeps the change of accuracy within a tolerance, ``1 - (1 - loss)**(1 / n)``.
+
+    Parameters
+    ----------
+    accuracy_loss : tolerated change of accuracy, [-], in [0, 1].
+    n_decisions : decisions per answer, >= 1.
+
+    Returns
+    -------
+    Largest disagreement, [-]; the inverse of `accuracy_loss_bound`.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    Claim CS-P2 of the ledger, solved for d.
+
+    >>> float(tolerable_disagreement(0.75, 2))
+    0.5
+    """
+    loss, n = probability("accuracy_loss", accuracy_loss), count("n_decisions", n_decisions)
+    broadcast_shape(accuracy_loss=loss, n_decisions=n)
+    with np.errstate(divide="ignore"):
+        return unwrap(-np.expm1(np.log1p(-loss) / n))
+
+
+def verified_steps(alpha1: ArrayLike, k1: ArrayLike) -> FloatArray:
+    """Steps verified per iteration, the first rejected one included: ``1 + a + ... + a**(k - 1)``.
+
+    Parameters
+    ----------
+    alpha1 : probability that a draft step is accepted given that its predecessors were, [-], in [0, 1].
+    k1 : steps drafted per iteration, >= 1.
+
+    Returns
+    -------
+    Steps per iteration, in [1, k1].
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    ConfSpec, Algorithm 1, lines 10 to 14.
+
+    >>> float(verified_steps(0.5, 2))
+    1.5
+    """
+    a, k = probability("alpha1", alpha1), count("k1", k1)
+    broadcast_shape(alpha1=a, k1=k)
+    return unwrap(geometric_sum(a, k.astype(np.float64)))
+
+
+def committed_steps(alpha1: ArrayLike, k1: ArrayLike, fallback: Fallback = "printed") -> FloatArray:
+    """Steps committed per iteration of Algorithm 1.
+
+    Parameters
+    ----------
+    alpha1 : probability that a draft step is accepted given that its predecessors were, [-], in [0, 1].
+    k1 : steps drafted per iteration, >= 1.
+    fallback : ``"printed"`` gives ``(a + ... + a**k) + 1 - a``; ``"text"`` and ``"reuse"`` give ``1 + ... + a**(k-1)``.
+
+    Returns
+    -------
+    Steps per iteration, in [1, k1].
+
+    Raises
+    ------
+    ParameterError : a value outside its range, an unknown fallback, or shapes that do not broadcast.
+
+    References
+    ----------
+    ConfSpec, Algorithm 1, lines 16 to 22, and section 4.2; claim CS-A1-commits of the ledger.
+
+    >>> float(committed_steps(0.5, 2)), float(committed_steps(0.5, 2, "reuse"))
+    (1.25, 1.5)
+    """
+    if fallback not in get_args(Fallback):
+        raise ParameterError("fallback", fallback, f"must be one of {', '.join(get_args(Fallback))}")
+    a, k = probability("alpha1", alpha1), count("k1", k1)
+    broadcast_shape(alpha1=a, k1=k)
+    if fallback != "printed":
+        return unwrap(geometric_sum(a, k.astype(np.float64)))
+    # 1 + a^2 + ... + a^k: the leading a cancels against -a
+    return unwrap(1.0 + a * a * geometric_sum(a, (k - 1).astype(np.float64)))
+
+
+def committed_law(target: ArrayLike, draft: ArrayLike) -> FloatArray:
+    """Law of the meaning of a first committed step when a rejection regenerates (Algorithm 1 as printed).
+
+    Parameters
+    ----------
+    target, draft : probabilities of the meanings of a step under each model, last axis, each summing to 1.
+
+    Returns
+    -------
+    ``p (1 + q - sum p q)`` along the last axis; a law again, at most 1/4 from `target` in total variation.
+
+    Raises
+    ------
+    ParameterError : entries outside [0, 1], a sum other than 1 (to 1e-9), or shapes that do not broadcast.
+
+    References
+    ----------
+    Claim CS-A1-bias of the ledger.
+
+    >>> committed_law([0.5, 0.5], [1.0, 0.0]).tolist()
+    [0.75, 0.25]
+    """
+    p, q = _law("target", target), _law("draft", draft)
+    broadcast_shape(target=p, draft=q)
+    agreement = (p * q).sum(axis=-1, keepdims=True)
+    law: FloatArray = p * (1.0 + q - agreement)
+    return law
+
+
+def _law(name: str, value: ArrayLike) -> FloatArray:
+    array = np.atleast_1d(probability(name, value))
+    worst = np.abs(array.sum(axis=-1) - 1.0).max()
+    if worst > 1e-9:
+        raise ParameterError(name, value, "must sum to 1 along the last axis")
+    return array

@@ -1,0 +1,319 @@
+r"""Closed forms of Lookahead Decoding (Fu et al. 2024): tokens per step, step compression, cost of a step.
+
+The paper's alpha is ``alpha2`` here (acceptance of one drafted token), its gamma stays ``gamma``, b is ``n_sequences``,
+f is ``steps_per_hit``, and W, N, G are ``window``, ``ngram`` and ``guesses``; the paper sets ``G = W = b`` and
+``gamma = N - 1``. Equation 5 takes the sequences as independent: sequences that repeat each other give less, different
+ones give more (claims LD-E5-dependence and LD-A4-mean of the ledger).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from theory.checks import FloatArray, IntArray, broadcast_shape, count, positive, probability, unwrap
+from theory.errors import ParameterError
+from theory.kernels import geometric_sum, neg_log
+
+__all__ = [
+    "MAX_DRAFT",
+    "compression_per_doubling",
+    "expected_tokens_multi",
+    "expected_tokens_single",
+    "linear_depth",
+    "lookahead_compression",
+    "step_compression",
+    "step_tokens",
+    "unbounded_tokens_bounds",
+]
+
+MAX_DRAFT: Final = 2**20
+"""Longest draft accepted, tokens: Equation 5 is summed term by term."""
+
+_CHUNK: Final = 256
+_NEGLIGIBLE: Final = 2.0**-60
+
+
+def expected_tokens_single(alpha2: ArrayLike, gamma: ArrayLike) -> FloatArray:
+    r"""Tokens per step with one drafted sequence.
+
+    .. math:: E = \frac{1 - \alpha^{\gamma + 1}}{1 - \alpha}, \qquad \gamma + 1 \text{ at } \alpha = 1
+
+    Parameters
+    ----------
+    alpha2 : probability that a drafted token passes, [-], in [0, 1]; independent of position.
+    gamma : tokens drafted, in [0, MAX_DRAFT].
+
+    Returns
+    -------
+    Tokens per step, in [1, gamma + 1], the broadcast shape.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    Fu et al. 2024, arXiv:2402.02057, Equation 4.
+
+    >>> float(expected_tokens_single(0.5, 2))
+    1.75
+    """
+    alpha, n = probability("alpha2", alpha2), count("gamma", gamma, minimum=0, maximum=MAX_DRAFT)
+    broadcast_shape(alpha2=alpha, gamma=n)
+    return unwrap(geometric_sum(alpha, (n + 1).astype(np.float64)))
+
+
+def expected_tokens_multi(alpha2: ArrayLike, gamma: ArrayLike, n_sequences: ArrayLike) -> FloatArray:
+    r"""Tokens per step with several independent drafted sequences, the longest accepted prefix counting.
+
+    .. math:: E = (\gamma + 1) - \sum_{i=1}^{\gamma} (1 - \alpha^i)^b = 1 + \sum_{i=1}^{\gamma} [1 - (1 - \alpha^i)^b]
+
+    Parameters
+    ----------
+    alpha2 : probability that a drafted token passes, [-], in [0, 1].
+    gamma : tokens drafted per sequence, in [0, MAX_DRAFT].
+    n_sequences : sequences per step (the paper's b), >= 1.
+
+    Returns
+    -------
+    Tokens per step, in [1, gamma + 1], the broadcast shape. The second form is used: a sum of positive terms, so no
+    digit is lost at small acceptance or many sequences.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    Fu et al. 2024, arXiv:2402.02057, Equation 5.
+
+    >>> float(expected_tokens_multi(0.5, 2, 2))
+    2.1875
+    """
+    alpha = probability("alpha2", alpha2)
+    n = count("gamma", gamma, minimum=0, maximum=MAX_DRAFT)
+    b = count("n_sequences", n_sequences)
+    shape = broadcast_shape(alpha2=alpha, gamma=n, n_sequences=b)
+    total = np.zeros(shape)
+    for start in range(1, int(n.max()) + 1, _CHUNK):
+        index = np.arange(start, min(start + _CHUNK, int(n.max()) + 1))
+        total += _some_pass(alpha[..., None], index, b[..., None], n[..., None])
+        if np.all((b * alpha ** float(index[-1]) < _NEGLIGIBLE * (1.0 - alpha)) | (n <= index[-1])):
+            break
+    return unwrap(1.0 + total)
+
+
+def _some_pass(alpha: FloatArray, index: IntArray, b: IntArray, n: IntArray) -> FloatArray:
+    """Sum over a chunk of prefix lengths of the probability that some sequence passes that far (lengths <= n only)."""
+    with np.errstate(divide="ignore", under="ignore"):
+        terms = -np.expm1(b * np.log1p(-(alpha ** index.astype(np.float64))))
+    return np.asarray(np.where(index <= n, terms, 0.0).sum(axis=-1))
+
+
+def step_compression(tokens: ArrayLike, steps_per_hit: ArrayLike) -> FloatArray:
+    r"""Compression S: autoregressive steps per lookahead step, when one step in f emits E tokens and the others one.
+
+    .. math:: S = (f - 1 + E) / f
+
+    Parameters
+    ----------
+    tokens : tokens of a useful step, >= 1.
+    steps_per_hit : steps per useful step (the paper's f), >= 1; total steps over useful steps, not a mean of ratios.
+
+    Returns
+    -------
+    Compression [-], in [1, tokens].
+
+    Raises
+    ------
+    ParameterError : a value below 1, or shapes that do not broadcast.
+
+    References
+    ----------
+    Fu et al. 2024, arXiv:2402.02057, Equations 6 and 7.
+
+    >>> float(step_compression(4.0, 2.0))
+    2.5
+    """
+    e, f = _at_least_one("tokens", tokens), _at_least_one("steps_per_hit", steps_per_hit)
+    broadcast_shape(tokens=e, steps_per_hit=f)
+    return unwrap(1.0 + (e - 1.0) / f)
+
+
+def lookahead_compression(
+    alpha2: ArrayLike, steps_per_hit: ArrayLike, *, window: ArrayLike, ngram: ArrayLike
+) -> FloatArray:
+    """Compression of Lookahead Decoding in the paper's convention ``G = W = b``, ``gamma = N - 1``.
+
+    Parameters
+    ----------
+    alpha2 : probability that a token of an n-gram passes, [-], in [0, 1].
+    steps_per_hit : the paper's f, >= 1.
+    window : W, and as many guesses, >= 1.
+    ngram : N, >= 1 (1 drafts nothing).
+
+    Returns
+    -------
+    Compression [-], in [1, N].
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    Fu et al. 2024, arXiv:2402.02057, Equations 5 and 7.
+
+    >>> round(float(lookahead_compression(0.425, 3.106, window=15, ngram=5)), 3)
+    1.979
+    """
+    size = count("ngram", ngram, maximum=MAX_DRAFT)
+    width = count("window", window)
+    return step_compression(expected_tokens_multi(alpha2, size - 1, width), steps_per_hit)
+
+
+def step_tokens(window: ArrayLike, ngram: ArrayLike, guesses: ArrayLike) -> IntArray:
+    """Input tokens of one decoding step, ``(W + G)(N - 1)``, the current token included.
+
+    Parameters
+    ----------
+    window : W, >= 1.
+    ngram : N, >= 2.
+    guesses : G, n-grams verified, >= 0.
+
+    Returns
+    -------
+    Tokens, exact.
+
+    Raises
+    ------
+    ParameterError : a value outside its range (each at most MAX_DRAFT), or shapes that do not broadcast.
+
+    References
+    ----------
+    Fu et al. 2024, arXiv:2402.02057, section 5.5; exact for the contexts of Algorithm 1 (claim LD-TOKENS).
+
+    >>> int(step_tokens(15, 5, 15))
+    120
+    """
+    w = count("window", window, maximum=MAX_DRAFT)
+    n = count("ngram", ngram, minimum=2, maximum=MAX_DRAFT)
+    g = count("guesses", guesses, minimum=0, maximum=MAX_DRAFT)
+    broadcast_shape(window=w, ngram=n, guesses=g)
+    tokens: IntArray = ((w + g) * (n - 1))[()]
+    return tokens
+
+
+def unbounded_tokens_bounds(alpha2: ArrayLike, n_sequences: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    r"""Bounds of Equation 5 for unlimited draft length: a band of one token around a line in ``ln b``.
+
+    .. math:: \frac{H_b}{\ln(1/\alpha)} < E < 1 + \frac{H_b}{\ln(1/\alpha)}
+
+    Parameters
+    ----------
+    alpha2 : probability that a drafted token passes, [-], in (0, 1).
+    n_sequences : sequences per step, >= 1.
+
+    Returns
+    -------
+    (lower, upper), tokens per step.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    Claim LD-S1-band of the ledger: sum against integral of a decreasing function; H_b are harmonic numbers.
+
+    >>> lower, upper = unbounded_tokens_bounds(0.5, 1)
+    >>> bool(lower < 2.0 < upper)
+    True
+    """
+    from scipy.special import digamma
+
+    alpha, b = _inner_probability(alpha2), count("n_sequences", n_sequences)
+    broadcast_shape(alpha2=alpha, n_sequences=b)
+    harmonic = digamma(b + 1.0) + np.euler_gamma
+    lower = np.asarray(harmonic / neg_log(alpha))
+    return unwrap(lower), unwrap(lower + 1.0)
+
+
+def compression_per_doubling(alpha2: ArrayLike, steps_per_hit: ArrayLike = 1.0) -> FloatArray:
+    r"""Compression gained by doubling the sequences, for drafts long enough: ``ln 2 / (f ln(1 / alpha))``.
+
+    Parameters
+    ----------
+    alpha2 : probability that a drafted token passes, [-], in (0, 1).
+    steps_per_hit : the paper's f, >= 1.
+
+    Returns
+    -------
+    Tokens per step and doubling. Reached for many sequences as long as `linear_depth` tokens are drafted; with a fixed
+    draft length the gain falls to 0.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    Slope of the band LD-S1-band; the paper's "linear in log(b)", section 4.2.
+
+    >>> round(float(compression_per_doubling(0.425, 3.106)), 3)
+    0.261
+    """
+    alpha, f = _inner_probability(alpha2), _at_least_one("steps_per_hit", steps_per_hit)
+    broadcast_shape(alpha2=alpha, steps_per_hit=f)
+    return unwrap(np.asarray(np.log(2.0) / (f * neg_log(alpha))))
+
+
+def linear_depth(alpha2: ArrayLike, n_sequences: ArrayLike, tolerance: ArrayLike) -> IntArray:
+    r"""Draft length that suffices to lose at most `tolerance` tokens per step against an unlimited draft.
+
+    .. math:: \gamma + 1 \ge \log_{1/\alpha} \frac{b}{d (1 - \alpha)}
+
+    Parameters
+    ----------
+    alpha2 : probability that a drafted token passes, [-], in (0, 1).
+    n_sequences : sequences per step, >= 1.
+    tolerance : d, tokens per step, > 0.
+
+    Returns
+    -------
+    Tokens to draft, >= 0; grows with the logarithm of the number of sequences.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    Claim LD-S2 of the ledger (Bernoulli's inequality and a geometric tail).
+
+    >>> int(linear_depth(0.5, 64, 0.5))
+    7
+    """
+    alpha, b = _inner_probability(alpha2), count("n_sequences", n_sequences)
+    d = positive("tolerance", tolerance)
+    broadcast_shape(alpha2=alpha, n_sequences=b, tolerance=d)
+    exponent = (np.log(b) - np.log(d) - np.log1p(-alpha)) / neg_log(alpha)
+    depth: IntArray = np.maximum(np.ceil(exponent) - 1.0, 0.0).astype(np.int64)[()]
+    return depth
+
+
+def _at_least_one(name: str, value: ArrayLike) -> FloatArray:
+    array = positive(name, value)
+    if (array < 1.0).any():
+        raise ParameterError(name, float(array.min()), "must be >= 1")
+    return array
+
+
+def _inner_probability(value: ArrayLike) -> FloatArray:
+    array = probability("alpha2", value)
+    if ((array == 0.0) | (array == 1.0)).any():
+        raise ParameterError("alpha2", value, "must be in (0, 1), ends excluded")
+    return array
