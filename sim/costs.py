@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from theory.errors import ParameterError
 
-__all__ = ["LinearCost"]
+__all__ = ["LinearCost", "TableCost"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,63 @@ class LinearCost:
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of one decode iteration of ``batch`` sequences with ``context`` cached tokens in all."""
         return self.base_s + self.sequence_s * batch + self.context_s * context
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of a prefill of ``n_tokens`` uncached prompt tokens."""
+        return self.prefill_s + self.prefill_token_s * n_tokens
+
+    def alone(self, n_tokens: int, n_prompt: int, context: float) -> float:
+        """Seconds of a request that has the engine to itself: ``n_tokens`` generated after ``n_prompt`` new ones."""
+        n_iterations = max(n_tokens - 1, 0)
+        return self.request_s + self.prefill(n_prompt) + n_iterations * self.iteration(1, context + n_tokens / 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCost:
+    """Iteration times interpolated between measured batch sizes, linear in the context.
+
+    One decode iteration takes ``interp(batch) + context_s * context`` seconds; beyond the largest measured batch the
+    last slope goes on. Prefill and request as in `LinearCost`.
+    """
+
+    batches: tuple[int, ...]
+    """Measured batch sizes, increasing, starting at 1."""
+
+    seconds: tuple[float, ...]
+    """Iteration time of each at context 0, s."""
+
+    context_s: float = 0.0
+    """Decode iteration, s per cached token of all sequences."""
+
+    prefill_s: float = 0.0
+    """Fixed part of a prefill, s."""
+
+    prefill_token_s: float = 0.0
+    """Prefill, s per uncached prompt token."""
+
+    request_s: float = 0.0
+    """Latency of a request outside the engine, s."""
+
+    def __post_init__(self) -> None:
+        if not self.batches or self.batches[0] != 1 or list(self.batches) != sorted(set(self.batches)):
+            raise ParameterError("batches", self.batches, "must be increasing batch sizes that start at 1")
+        if len(self.seconds) != len(self.batches) or not all(math.isfinite(s) and s >= 0.0 for s in self.seconds):
+            raise ParameterError("seconds", self.seconds, "must be one finite time >= 0 for each batch size")
+        for name in ("context_s", "prefill_s", "prefill_token_s", "request_s"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0.0):
+                raise ParameterError(name, value, "must be a finite number of seconds >= 0")
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration of ``batch`` sequences with ``context`` cached tokens in all."""
+        sizes, times = self.batches, self.seconds
+        right = min(max(bisect_left(sizes, batch), 1), len(sizes) - 1) if len(sizes) > 1 else 0
+        if right == 0 or batch <= sizes[0]:
+            base = times[0]
+        else:
+            left = right - 1
+            base = times[left] + (times[right] - times[left]) * (batch - sizes[left]) / (sizes[right] - sizes[left])
+        return max(base, 0.0) + self.context_s * context
 
     def prefill(self, n_tokens: int) -> float:
         """Seconds of a prefill of ``n_tokens`` uncached prompt tokens."""

@@ -2,7 +2,7 @@
 
 `FixedEngine` is the papers' assumption: a request's time does not depend on its neighbours. `BatchEngine` is continuous
 batching: requests share iterations, an iteration's time depends on the batch and its context, a prefill stops decoding,
-and arrivals are admitted between iterations. Only admissions and departures are events, not tokens: between them a
+and the batch changes between iterations only. Admissions and departures are events, tokens are not: between them a
 virtual clock counts iterations. `Device` lets several engines share one processor.
 """
 
@@ -12,11 +12,13 @@ import math
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import Any, Protocol
 
-import simpy
+from simpy import Environment, Event, Timeout
+from simpy.events import NORMAL
 
 from sim.operations import Operation
+from theory.errors import ParameterError
 
 __all__ = ["BatchEngine", "Cost", "Device", "Done", "Engine", "FixedEngine"]
 
@@ -26,7 +28,10 @@ Done = Callable[[Operation], None]
 class Cost(Protocol):
     """What an engine needs to know of a model; see `sim.costs.LinearCost`."""
 
-    request_s: float
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        ...
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of one decode iteration."""
@@ -40,7 +45,7 @@ class Cost(Protocol):
 class Engine(Protocol):
     """A model server in virtual time."""
 
-    def attach(self, env: simpy.Environment) -> None:
+    def attach(self, env: Environment) -> None:
         """Forget the past and live in ``env`` from now on."""
         ...
 
@@ -57,13 +62,27 @@ class FixedEngine:
     """A request takes the time that ``seconds(n_tokens, n_prompt, context)`` says, whatever else runs.
 
     ``seconds`` may also be a number: every request takes that long (the papers' constant step time).
+
+    Raises
+    ------
+    ParameterError : a constant that is negative or not finite.
     """
 
     def __init__(self, seconds: Callable[[int, int, int], float] | float) -> None:
         self._seconds = seconds if callable(seconds) else None
         self._constant = 0.0 if callable(seconds) else float(seconds)
+        if not 0.0 <= self._constant < math.inf:
+            raise ParameterError("seconds", seconds, "must be finite and >= 0")
 
-    def attach(self, env: simpy.Environment) -> None:
+    def __getstate__(self) -> tuple[object, float]:
+        """Pickle what the engine is, not what it is doing."""
+        return self._seconds, self._constant
+
+    def __setstate__(self, state: tuple[Any, float]) -> None:
+        """Restore what the engine is."""
+        self._seconds, self._constant = state
+
+    def attach(self, env: Environment) -> None:
         """Live in ``env`` from now on."""
         self._env = env
 
@@ -73,11 +92,33 @@ class FixedEngine:
         if seconds <= 0.0:
             done(operation)
             return
-        timeout = simpy.Timeout(self._env, seconds, operation)
-        timeout.callbacks.append(lambda event: None if operation.cancelled else done(operation))
+        operation.job = (done, n_tokens, seconds)
+        self._env.schedule(_Expiry(operation), NORMAL, seconds)  # type: ignore[arg-type]  # all that SimPy needs
 
     def cancel(self, operation: Operation) -> None:
-        """Nothing to do: a cancelled operation's timeout is ignored."""
+        """Say how far it came; its timeout runs on and is ignored."""
+        _, n_tokens, seconds = operation.job
+        operation.n_generated = int(n_tokens * (self._env.now - operation.started) / seconds)
+
+
+class _Expiry:
+    """The end of a request as a SimPy event: what the environment needs of one, and nothing else (half a Timeout)."""
+
+    __slots__ = ("_ok", "_value", "callbacks")
+
+    def __init__(self, operation: Operation) -> None:
+        self._value = operation
+        self._ok = True
+        self.callbacks = _EXPIRE  # shared: the environment reads the list, and replaces it by None
+
+
+def _expire(event: _Expiry) -> None:
+    operation = event._value
+    if not operation.cancelled:
+        operation.job[0](operation)
+
+
+_EXPIRE = [_expire]
 
 
 class Device:
@@ -91,17 +132,19 @@ class Device:
         """Let ``engine`` run here."""
         self._engines.append(engine)
 
-    def rebalance(self) -> None:
-        """Give each busy engine its equal share of the processor; called when an engine starts or stops working."""
+    def rebalance(self, changed: BatchEngine) -> None:
+        """Give each busy engine its equal share; called when ``changed``, settled, has started or stopped working."""
         if len(self._engines) == 1:
             return
         share = 1.0 / max(sum(engine.busy for engine in self._engines), 1)
-        if share != self.share:
-            for engine in self._engines:
-                engine.settle()
-            self.share = share
-            for engine in self._engines:
-                engine.plan()
+        if share == self.share:
+            return
+        others = [engine for engine in self._engines if engine is not changed]
+        for engine in others:
+            engine.settle()
+        self.share = share
+        for engine in others:
+            engine.plan()
 
 
 class _Job:
@@ -119,65 +162,96 @@ class _Job:
         self.state = _TRAVELLING
 
 
-_TRAVELLING, _QUEUED, _PREFILLING, _DECODING, _OVER = range(5)
+_TRAVELLING, _QUEUED, _PREFILLING, _DECODING, _LEAVING, _OVER = range(6)
+
+_BOUNDARY = 1e-6  # iterations; progress this near to a whole number is at the boundary (rounding is below 1e-9)
 
 
 class BatchEngine:
     """A continuous-batching model server.
 
+    An iteration that has begun runs to its end with the batch it began with: arrivals wait for the boundary, and so
+    does the departure of a cancelled request. Prefills run one at a time, before the next iteration, oldest first. A
+    sequence counts with its mean context over its life, which makes its total time exact for costs linear in context.
+
     Parameters
     ----------
     cost : seconds per iteration, prefill and request.
     device : the processor it shares with others; its own if None.
+
+    Attributes
+    ----------
+    busy_s : seconds in which it has used its processor since it was attached.
     """
 
     def __init__(self, cost: Cost, device: Device | None = None) -> None:
         self.cost = cost
         self.device = device if device is not None else Device()
         self.device.add(self)
+        self._reset()
 
-    def attach(self, env: simpy.Environment) -> None:
-        """Forget the past and live in ``env`` from now on."""
-        self._env = env
+    def _reset(self) -> None:
         self._epoch = 0  # a scheduled event of an older epoch is void
-        self._settled = env.now  # progress is accounted for up to here
+        self._settled = 0.0  # progress is accounted for up to here
         self._progress = 0.0  # decode iterations done; whole numbers are iteration boundaries
         self._tau = math.inf  # seconds of the running iteration at full share
         self._order = 0
-        self._active: list[tuple[int, int, _Job]] = []  # heap by finish; cancelled ones stay until popped
+        self._active: list[tuple[int, int, _Job]] = []  # heap by finish; those that are over stay until popped
         self._batch = 0
         self._context = 0.0
         self._queue: deque[_Job] = deque()
+        self._leaving: list[_Job] = []
         self._prefill: _Job | None = None
         self._prefill_left = 0.0
         self._was_busy = False
         self.busy_s = 0.0
 
+    def __getstate__(self) -> dict[str, object]:
+        """Pickle what the engine is, not what it is doing."""
+        return {"cost": self.cost, "device": self.device}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what the engine is, idle."""
+        self.cost, self.device = state["cost"], state["device"]
+        self._reset()
+
+    def attach(self, env: Environment) -> None:
+        """Forget the past and live in ``env`` from now on."""
+        self._env = env
+        self._reset()
+        self._settled = env.now
+        self.device.share = 1.0
+
     @property
     def busy(self) -> bool:
-        """Whether it has work on the processor now."""
-        return self._prefill is not None or self._batch > 0 or bool(self._queue)
+        """Whether it uses its processor now."""
+        return self._prefill is not None or self._batch > 0
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         """Start a request."""
         job = operation.job = _Job(operation, n_tokens, n_prompt, context, done)
         if self.cost.request_s > 0.0:
-            timeout = simpy.Timeout(self._env, self.cost.request_s)
-            timeout.callbacks.append(lambda event: self._arrive(job))
+            Timeout(self._env, self.cost.request_s, job).callbacks.append(self._on_arrival)
         else:
             self._arrive(job)
 
     def cancel(self, operation: Operation) -> None:
-        """Stop working on a request; one whose prefill runs is dropped when the prefill ends."""
+        """Stop working on a request: at once if it is queued, else when the running iteration or prefill ends."""
         job: _Job = operation.job
-        self.settle()
         if job.state == _DECODING:
-            self._leave(job)
+            self.settle()
+            operation.n_generated = job.n_tokens - job.finish + math.floor(self._progress + _BOUNDARY)
+            if self._prefill is not None:  # decoding stands at a boundary
+                self._leave(job)
+            else:
+                job.state = _LEAVING
+                self._leaving.append(job)
+                self.plan()
         elif job.state == _QUEUED:
             self._queue.remove(job)
-        if job.state != _PREFILLING:
             job.state = _OVER
-        self._changed()
+        elif job.state == _TRAVELLING:
+            job.state = _OVER
 
     def settle(self) -> None:
         """Account for the progress made since the last change."""
@@ -189,50 +263,49 @@ class BatchEngine:
         work = elapsed * self.device.share
         if self._prefill is not None:
             self._prefill_left -= work
-        elif self._batch:
+        else:
             self._progress += work / self._tau
 
     def plan(self) -> None:
-        """Schedule the next event: the end of a prefill, an iteration boundary that somebody waits for, a departure."""
+        """Schedule the next event: the end of a prefill, or the next boundary at which the batch changes."""
         self._epoch += 1
         if self._prefill is not None:
             work = self._prefill_left
         elif self._batch == 0:
             return
         else:
-            boundary = self._boundary() if self._queue else self._top().finish
+            changes = self._queue or self._leaving
+            boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._top().finish
             work = (boundary - self._progress) * self._tau
-        timeout = simpy.Timeout(self._env, max(work, 0.0) / self.device.share, self._epoch)
-        timeout.callbacks.append(self._on_event)
-
-    def _boundary(self) -> int:
-        return math.ceil(self._progress - 1e-6)
+        delay = work / self.device.share if work > 0.0 else 0.0
+        Timeout(self._env, delay, self._epoch).callbacks.append(self._on_event)
 
     def _top(self) -> _Job:
         while self._active[0][2].state == _OVER:
             heappop(self._active)
         return self._active[0][2]
 
+    def _on_arrival(self, event: Event) -> None:
+        self._arrive(event._value)
+
     def _arrive(self, job: _Job) -> None:
         if job.operation.cancelled:
             return
-        self.settle()
         job.state = _QUEUED
         self._queue.append(job)
-        self._changed()
-
-    def _changed(self) -> None:
-        if self._prefill is None and self._queue and self._batch == 0:
-            self._progress = float(self._boundary())
+        if self._prefill is not None or len(self._queue) > 1:
+            return  # the next event looks at the queue anyway
+        self.settle()
+        if self._batch == 0:
             self._start_prefill()
-        self._refresh()
+            self._refresh()
+        else:
+            self.plan()
 
     def _refresh(self) -> None:
-        if self._batch:
-            self._tau = self.cost.iteration(self._batch, self._context)
         if self.busy != self._was_busy:
             self._was_busy = self.busy
-            self.device.rebalance()
+            self.device.rebalance(self)
         self.plan()
 
     def _start_prefill(self) -> None:
@@ -240,8 +313,8 @@ class BatchEngine:
         job.state = _PREFILLING
         self._prefill_left = self.cost.prefill(job.n_prompt)
 
-    def _on_event(self, event: simpy.Event) -> None:
-        if event.value != self._epoch:
+    def _on_event(self, event: Event) -> None:
+        if event._value != self._epoch:
             return
         self.settle()
         finished: list[_Job] = []
@@ -250,8 +323,10 @@ class BatchEngine:
         else:
             self._progress = float(round(self._progress))
             self._end_iteration(finished)
-        if self._queue and self._prefill is None:
+        if self._queue:
             self._start_prefill()
+        elif self._batch:
+            self._tau = self.cost.iteration(self._batch, self._context)
         self._refresh()
         for job in finished:
             if not job.operation.cancelled:
@@ -275,6 +350,9 @@ class BatchEngine:
             self._context += job.context
 
     def _end_iteration(self, finished: list[_Job]) -> None:
+        for job in self._leaving:
+            self._leave(job)
+        self._leaving.clear()
         while self._batch and self._top().finish <= self._progress:
             job = heappop(self._active)[2]
             self._leave(job)
@@ -286,4 +364,4 @@ class BatchEngine:
         self._context -= job.context
         if self._batch == 0:
             self._active.clear()
-            self._context = 0.0
+            self._context = 0.0  # forget what rounding has left

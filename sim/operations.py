@@ -2,8 +2,8 @@
 
 An algorithm is a plain generator. It does no I/O, draws no random number and knows no time: it *yields*
 
-- an :class:`Operation` (:class:`Generate`, :class:`Verify`) to start it; the operation object is its own handle, and
-  the answer to the ``yield`` is ``None``;
+- an :class:`Operation` (:class:`Generate`, :class:`Verify`, :class:`Score`, :class:`Choose`) to start it; the operation
+  object is its own handle, and the answer to the ``yield`` is ``None``;
 - ``Cancel(operation)`` to abandon one that it started;
 - ``Commit(step)`` to append a step to the answer, for good;
 - ``WAIT`` to sleep until one of its running operations ends; the answer is that operation, its ``result`` filled in.
@@ -15,21 +15,35 @@ model) and ``calibrate.wall_clock`` (asyncio; real engines, real text). What is 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 __all__ = [
+    "CHOOSER",
     "DRAFT",
+    "EMBEDDING",
+    "EXACT",
+    "GATE",
+    "INSTANT",
     "JUDGE",
+    "OWN_THRESHOLDS",
+    "RANDOM",
+    "REWARD",
+    "SCORER",
+    "STANDS_IN",
     "TARGET",
     "WAIT",
     "Algorithm",
     "Cancel",
+    "Choose",
     "Commit",
     "Generate",
     "Operation",
     "Outcome",
+    "Score",
+    "Selection",
     "Step",
     "Verdict",
     "Verify",
@@ -40,6 +54,39 @@ __all__ = [
 TARGET: Final = "target"
 DRAFT: Final = "draft"
 JUDGE: Final = "judge"
+"""Compares two steps; the verifier of Lookahead Reasoning."""
+
+GATE: Final = "gate"
+"""Compares two steps first and cheaply; where it is not sure, the judge decides (ConfSpec)."""
+
+EMBEDDING: Final = "embedding"
+"""Compares the embeddings of two steps."""
+
+EXACT: Final = "exact"
+"""Compares the texts of two steps."""
+
+RANDOM: Final = "random"
+"""Accepts by chance."""
+
+SCORER: Final = "scorer"
+"""Grades a step from 0 to 9 (SpecReason)."""
+
+REWARD: Final = "reward"
+"""Rewards a step between 0 and 1 (RSD)."""
+
+CHOOSER: Final = "chooser"
+"""Picks one of several steps, or none (SpecCoT)."""
+
+STANDS_IN: Final[Mapping[str, str]] = MappingProxyType(
+    {JUDGE: TARGET, GATE: DRAFT, SCORER: TARGET, REWARD: TARGET, CHOOSER: TARGET}
+)
+"""Whose engine does the work of a role that has none of its own."""
+
+OWN_THRESHOLDS: Final[Mapping[str, float]] = MappingProxyType({GATE: 0.5, EMBEDDING: 0.8, EXACT: 1.0, RANDOM: 0.5})
+"""Least score at which a verifier accepts when nobody says otherwise; a judge's own is part of its set-up."""
+
+INSTANT: Final = frozenset({EXACT, RANDOM})
+"""Roles that need no engine and no time."""
 
 
 class Outcome(StrEnum):
@@ -47,7 +94,8 @@ class Outcome(StrEnum):
 
     A draft is ``accepted``, ``rejected`` (judged and refused, or refused unjudged by a rule) or ``discarded`` (its
     prefix turned out wrong, or the answer ended). A target step is ``committed`` (it stands in the answer),
-    ``reference`` (it only served to verify a draft) or ``discarded``.
+    ``reference`` (it only served to verify a draft) or ``discarded``. A verdict goes the way of its draft, or is
+    ``escalated`` (not sure enough: another verifier was asked).
     """
 
     PENDING = "pending"
@@ -56,6 +104,10 @@ class Outcome(StrEnum):
     DISCARDED = "discarded"
     COMMITTED = "committed"
     REFERENCE = "reference"
+    ESCALATED = "escalated"
+
+
+_PENDING: Final = Outcome.PENDING
 
 
 class Step:
@@ -94,8 +146,12 @@ class Step:
         self.final = final
         self.truncated = truncated
         self.payload = payload
-        self.depth: int = -1 if parent is None else parent.depth + 1
-        self.context_tokens: int = n_tokens if parent is None else parent.context_tokens + n_tokens
+        if parent is None:
+            self.depth: int = -1
+            self.context_tokens: int = n_tokens
+        else:
+            self.depth = parent.depth + 1
+            self.context_tokens = parent.context_tokens + n_tokens
 
     def __repr__(self) -> str:
         """Short form for traces."""
@@ -117,20 +173,44 @@ class Verdict:
         self.score = score
 
 
+class Selection:
+    """What a chooser says: the index of the candidate it takes (``None``: none of them), and the score behind it."""
+
+    __slots__ = ("index", "score")
+
+    def __init__(self, index: int | None, score: float | None = None) -> None:
+        self.index = index
+        self.score = score
+
+
 class Operation:
     """Something that takes time on an engine. The object is its own handle; drivers fill in result and times.
 
     Attributes
     ----------
     role : which model does it.
-    result : the :class:`Step` or :class:`Verdict`, once delivered.
+    result : the :class:`Step`, :class:`Verdict`, score or :class:`Selection`, once delivered.
     outcome : what became of it; the algorithm says so.
     started, finished : seconds on the driver's clock; ``finished`` is the moment of the cancellation if cancelled.
+    cancelled : whether it was abandoned before it was delivered.
+    n_generated : tokens generated up to the cancellation; the driver fills it in. Of an operation that ran to its end,
+        the result says how many.
     tag : free for the algorithm's own bookkeeping.
-    job, pending : free for the driver's.
+    job, pending : free for the driver's; ``pending`` may hold the result of an operation that is not delivered yet.
     """
 
-    __slots__ = ("cancelled", "finished", "job", "outcome", "pending", "result", "role", "started", "tag")
+    __slots__ = (
+        "cancelled",
+        "finished",
+        "job",
+        "n_generated",
+        "outcome",
+        "pending",
+        "result",
+        "role",
+        "started",
+        "tag",
+    )
 
     role: str
     result: Any
@@ -142,10 +222,11 @@ class Operation:
         self.role = role
         self.tag = tag
         self.result = None
-        self.outcome = Outcome.PENDING
+        self.outcome: Outcome = _PENDING
         self.started = 0.0
         self.finished = -1.0
         self.cancelled = False
+        self.n_generated = 0
 
 
 class Generate(Operation):
@@ -154,25 +235,76 @@ class Generate(Operation):
     __slots__ = ("branch", "prefix")
 
     def __init__(self, role: str, prefix: Step, branch: int = 0, tag: Any = None) -> None:
-        Operation.__init__(self, role, tag)
+        # Operation.__init__ written out, here and in Verify: simulations make millions of them.
+        self.role = role
+        self.tag = tag
+        self.result = None
+        self.outcome = _PENDING
+        self.started = 0.0
+        self.finished = -1.0
+        self.cancelled = False
+        self.n_generated = 0
         self.prefix = prefix
         self.branch = branch
 
 
 class Verify(Operation):
-    """Ask the verifier whether ``candidate`` (a draft step) may stand for ``reference`` (the target's step)."""
+    """Ask the verifier ``role`` whether ``candidate`` (a draft step) may stand for ``reference`` (the target's step).
 
-    __slots__ = ("branch", "candidate", "reference")
+    It accepts at a score of at least ``threshold``; ``None`` leaves the threshold to the verifier.
+    """
 
-    def __init__(self, candidate: Step, reference: Step, branch: int = 0, role: str = JUDGE, tag: Any = None) -> None:
-        Operation.__init__(self, role, tag)
+    __slots__ = ("branch", "candidate", "reference", "threshold")
+
+    def __init__(
+        self,
+        candidate: Step,
+        reference: Step,
+        branch: int = 0,
+        role: str = JUDGE,
+        tag: Any = None,
+        threshold: float | None = None,
+    ) -> None:
+        self.role = role
+        self.tag = tag
+        self.result = None
+        self.outcome = _PENDING
+        self.started = 0.0
+        self.finished = -1.0
+        self.cancelled = False
+        self.n_generated = 0
         self.candidate = candidate
         self.reference = reference
         self.branch = branch
+        self.threshold = threshold
+
+
+class Score(Operation):
+    """Ask ``role`` how good ``candidate`` is after its prefix; the result is a number, greater is better.
+
+    ``branch`` tells candidates of one position apart.
+    """
+
+    __slots__ = ("branch", "candidate")
+
+    def __init__(self, candidate: Step, branch: int = 0, role: str = SCORER, tag: Any = None) -> None:
+        super().__init__(role, tag)
+        self.candidate = candidate
+        self.branch = branch
+
+
+class Choose(Operation):
+    """Ask ``role`` which of the ``candidates`` for one position to take, if any; the result is a `Selection`."""
+
+    __slots__ = ("candidates",)
+
+    def __init__(self, candidates: tuple[Step, ...], role: str = CHOOSER, tag: Any = None) -> None:
+        super().__init__(role, tag)
+        self.candidates = candidates
 
 
 class Cancel:
-    """Abandon an operation: its engine stops working on it, and it is never delivered. Once is enough, twice no harm."""
+    """Abandon an operation: its engine stops working on it, and it is never delivered. Twice does no harm."""
 
     __slots__ = ("operation",)
 

@@ -8,13 +8,18 @@ from typing import Protocol
 
 import simpy
 
-from sim.engines import Engine
+from sim.engines import Engine, FixedEngine
 from sim.operations import (
+    INSTANT,
+    STANDS_IN,
     Algorithm,
     Cancel,
+    Choose,
     Commit,
     Generate,
     Operation,
+    Score,
+    Selection,
     Step,
     Verdict,
     Verify,
@@ -50,6 +55,18 @@ class Answer(Protocol):
         """Return the prompt tokens that the verifier reads for this verdict."""
         ...
 
+    def score(self, operation: Score) -> float:
+        """Return the score that ``operation.role`` gives to ``operation.candidate``."""
+        ...
+
+    def choose(self, operation: Choose) -> Selection:
+        """Return which of ``operation.candidates`` is taken."""
+        ...
+
+    def score_tokens(self, operation: Score | Choose) -> int:
+        """Return the prompt tokens that are new to whoever scores or chooses: the text before them is cached."""
+        ...
+
 
 class Session:
     """One algorithm at work on one answer.
@@ -64,8 +81,11 @@ class Session:
     __slots__ = (
         "_answer",
         "_clock",
+        "_done",
+        "_env",
         "_ready",
         "_send",
+        "_submit",
         "_waiting",
         "commit_times",
         "committed",
@@ -77,8 +97,11 @@ class Session:
 
     def __init__(self, clock: VirtualClock, algorithm: Algorithm, answer: Answer) -> None:
         self._clock = clock
+        self._env = clock.env
+        self._submit = clock.submit
         self._answer = answer
         self._send = algorithm.send
+        self._done = self._on_done  # bound once: a simulation needs it millions of times
         self._ready: deque[Operation] = deque()
         self._waiting = False
         self.operations: list[Operation] = []
@@ -90,33 +113,40 @@ class Session:
 
     def resume(self, message: Operation | None = None) -> None:
         """Run the algorithm up to its next wait that nothing satisfies yet; ``None`` starts it."""
-        send, env = self._send, self._clock.env
+        send = self._send
         try:
             while True:
                 action = send(message)
                 message = None
                 kind = action.__class__
-                if kind is Wait:
-                    message = self._next_ready()
+                if kind is Generate:
+                    self._start_generate(action)  # type: ignore[arg-type]  # the class was just compared
+                elif kind is Wait:
+                    message = self._next_ready() if self._ready else None
                     if message is None:
                         self._waiting = True
                         return
-                elif kind is Generate:
-                    self._start_generate(action)  # type: ignore[arg-type]
                 elif kind is Verify:
                     self._start_verify(action)  # type: ignore[arg-type]
                 elif kind is Commit:
                     self.committed.append(action.step)  # type: ignore[union-attr]
-                    self.commit_times.append(env.now)
+                    self.commit_times.append(self._env._now)
                 elif kind is Cancel:
                     self._cancel(action.operation)  # type: ignore[union-attr]
+                elif kind is Score:
+                    self._start_score(action)  # type: ignore[arg-type]
+                elif kind is Choose:
+                    self._start_choose(action)  # type: ignore[arg-type]
                 else:
                     raise TypeError(f"an algorithm yielded {action!r}, which is no action")
         except StopIteration:
-            self._ready.clear()
-            self.finished = env.now
-            if self.on_finish is not None:
-                self.on_finish(self)
+            self._end()
+
+    def _end(self) -> None:
+        self._ready.clear()
+        self.finished = self._clock.env.now
+        if self.on_finish is not None:
+            self.on_finish(self)
 
     def _next_ready(self) -> Operation | None:
         ready = self._ready
@@ -128,23 +158,37 @@ class Session:
         return None
 
     def _start_generate(self, operation: Generate) -> None:
-        clock = self._clock
-        operation.started = clock.env.now
-        step = operation.pending = self._answer.generate(operation)
-        prefix, role = operation.prefix, operation.role
-        if clock.record:
+        operation.started = self._env._now  # the property behind it costs a call
+        operation.pending = step = self._answer.generate(operation)
+        if self._clock.record:
             self.operations.append(operation)
-        new = prefix.n_tokens if prefix.role != role else 0
-        clock.engines[role].submit(operation, step.n_tokens, new, prefix.context_tokens, self._on_done)
+        prefix, role = operation.prefix, operation.role
+        new = 0 if prefix.role == role else prefix.n_tokens
+        self._submit[role](operation, step.n_tokens, new, prefix.context_tokens, self._done)
 
     def _start_verify(self, operation: Verify) -> None:
-        clock = self._clock
-        operation.started = clock.env.now
+        operation.started = self._env._now
         operation.pending = self._answer.verify(operation)
-        if clock.record:
+        if self._clock.record:
             self.operations.append(operation)
         n_prompt = self._answer.judge_tokens(operation)
-        clock.engines[operation.role].submit(operation, 1, n_prompt, n_prompt, self._on_done)
+        self._submit[operation.role](operation, 1, n_prompt, n_prompt, self._done)
+
+    def _start_score(self, operation: Score) -> None:
+        operation.pending = self._answer.score(operation)
+        self._start_one_token(operation, operation.candidate)
+
+    def _start_choose(self, operation: Choose) -> None:
+        operation.pending = self._answer.choose(operation)
+        self._start_one_token(operation, operation.candidates[0])
+
+    def _start_one_token(self, operation: Score | Choose, candidate: Step) -> None:
+        operation.started = self._env._now
+        if self._clock.record:
+            self.operations.append(operation)
+        n_new = self._answer.score_tokens(operation)
+        context = candidate.context_tokens - candidate.n_tokens + n_new
+        self._submit[operation.role](operation, 1, n_new, context, self._done)
 
     def _cancel(self, operation: Operation) -> None:
         if operation.cancelled:
@@ -155,13 +199,23 @@ class Session:
             self._clock.engines[operation.role].cancel(operation)
 
     def _on_done(self, operation: Operation) -> None:
-        operation.finished = self._clock.env.now
-        if self.finished is not None:
-            return  # left running when the answer ended
-        self._ready.append(operation)
+        operation.finished = self._env._now
         if self._waiting:
             self._waiting = False
-            self.resume(self._next_ready())
+            operation.result = operation.pending
+            self.resume(operation)
+        elif self.finished is None:  # else it was left running when the answer ended
+            self._ready.append(operation)
+
+
+def _with_stand_ins(engines: Mapping[str, Engine]) -> dict[str, Engine]:
+    full = dict(engines)
+    for role in INSTANT - full.keys():
+        full[role] = FixedEngine(0.0)
+    for role, other in STANDS_IN.items():
+        if role not in full and other in full:
+            full[role] = full[other]
+    return full
 
 
 class VirtualClock:
@@ -169,16 +223,18 @@ class VirtualClock:
 
     Parameters
     ----------
-    engines : the engine of each role; several roles may share one.
+    engines : the engine of each role; several roles may share one. Roles without one get that of their stand-in
+        (`sim.operations.STANDS_IN`), and those of `sim.operations.INSTANT` take no time.
     record : whether sessions keep their operations (needed for timelines and counts).
     """
 
     def __init__(self, engines: Mapping[str, Engine], *, record: bool = True) -> None:
         self.env = simpy.Environment()
-        self.engines = dict(engines)
+        self.engines = _with_stand_ins(engines)
         self.record = record
         for engine in {id(engine): engine for engine in self.engines.values()}.values():
             engine.attach(self.env)
+        self.submit = {role: engine.submit for role, engine in self.engines.items()}
 
     def launch(self, algorithm: Algorithm, answer: Answer, *, at: float | None = None) -> Session:
         """Start an algorithm on an answer, now or at a later moment ``at`` (seconds of virtual time)."""

@@ -3,6 +3,15 @@
 from sim.algorithms.autoregressive import autoregressive
 from sim.algorithms.lookahead_async import lookahead_async
 from sim.algorithms.lookahead_sync import lookahead_sync
+from sim.algorithms.paired import paired_trajectory
 from sim.algorithms.rules import PAPER, RELEASED_CODE, Rules
 
-__all__ = ["PAPER", "RELEASED_CODE", "Rules", "autoregressive", "lookahead_async", "lookahead_sync"]
+__all__ = [
+    "PAPER",
+    "RELEASED_CODE",
+    "Rules",
+    "autoregressive",
+    "lookahead_async",
+    "lookahead_sync",
+    "paired_trajectory",
+]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from sim.catalogue import Method
 from sim.operations import TARGET, WAIT, Algorithm, Commit, Generate, Outcome, Step
 
-__all__ = ["autoregressive"]
+__all__ = ["METHODS", "autoregressive"]
 
 
 def autoregressive(root: Step, *, role: str = TARGET) -> Algorithm:
@@ -16,3 +19,32 @@ def autoregressive(root: Step, *, role: str = TARGET) -> Algorithm:
         step = done.result
         done.outcome = Outcome.COMMITTED
         yield Commit(step)
+
+
+def _build() -> Callable[[Step], Algorithm]:
+    return autoregressive
+
+
+METHODS = (
+    Method(
+        name="autoregressive",
+        title="plain decoding",
+        paper="the baseline of every paper",
+        level="baseline",
+        algorithm=_build,
+        exact="the speedup, 1 by definition",
+        measured="step lengths, seconds per iteration and prefill",
+        drafts_steps=False,
+    ),
+    Method(
+        name="token",
+        title="prompt lookup",
+        paper="Saxena 2023; Lookahead Reasoning, section 3.3 (g)",
+        level="token",
+        algorithm=_build,
+        exact="the distribution of the text; g(alpha2, 0, k2) where acceptance is geometric",
+        measured="tokens per pass, counted per position; the cost of a pass over k2 tokens",
+        closed_form="theory.speedup.g",
+        drafts_steps=False,
+    ),
+)

@@ -6,12 +6,17 @@ paper's text counts drafts, its Theorem 1 counts target steps in flight; ``k1`` 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
-from sim.algorithms.rules import PAPER, Rules, check_counts
+from sim.algorithms.checks import JUDGED, Check
+from sim.algorithms.lookahead_async import LOOKAHEAD_KNOBS
+from sim.algorithms.rules import PAPER, PRESETS, Rules, check_counts
+from sim.catalogue import Method
 from sim.operations import (
     DRAFT,
+    JUDGE,
     TARGET,
     WAIT,
     Action,
@@ -24,7 +29,7 @@ from sim.operations import (
     Verify,
 )
 
-__all__ = ["lookahead_sync"]
+__all__ = ["METHODS", "lookahead_sync"]
 
 
 class _Node:
@@ -43,7 +48,7 @@ class _Node:
         self.winner: int | None = None
 
 
-def lookahead_sync(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER) -> Algorithm:
+def lookahead_sync(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER, check: Check = JUDGED) -> Algorithm:
     """Generate the answer to ``root`` by synchronous Lookahead Reasoning.
 
     Parameters
@@ -52,25 +57,26 @@ def lookahead_sync(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER)
     k1 : target steps in flight along one path, >= 1; a cycle drafts ``k1 - 1`` steps ahead.
     width : drafts per position, >= 1.
     rules : of these, ``reject_first``, ``reject_after_truncation`` and ``barrier`` apply.
+    check : who decides about a draft, and how.
 
     Raises
     ------
     ParameterError : ``k1`` or ``width`` is not a positive integer.
     """
     check_counts(k1, width)
-    return _cycles(root, k1, width, rules)
+    return _cycles(root, k1, width, rules, check)
 
 
-def _cycles(step: Step, k1: int, width: int, rules: Rules) -> Algorithm:
-    while not step.final:
-        nodes = yield from _draft(step, k1, width)
+def _cycles(last: Step, k1: int, width: int, rules: Rules, check: Check) -> Algorithm:
+    while not last.final:
+        nodes = yield from _draft(last, k1, width)
         for node in nodes:
             yield node.target
-        steps = yield from _verify(nodes, rules)
-        for action in _settle(nodes):
-            yield action
+        steps = yield from _verify(nodes, rules, check)
+        yield from _settle(nodes)
         for step in steps:
             yield Commit(step)
+        last = steps[-1]
 
 
 def _draft(step: Step, k1: int, width: int) -> Generator[Action, Any, list[_Node]]:
@@ -94,32 +100,38 @@ def _draft(step: Step, k1: int, width: int) -> Generator[Action, Any, list[_Node
     return nodes
 
 
-def _verify(nodes: list[_Node], rules: Rules) -> Generator[Action, Any, list[Step]]:
+def _verify(nodes: list[_Node], rules: Rules, check: Check) -> Generator[Action, Any, list[Step]]:
     """Wait for target steps and verdicts until the cycle's outcome is known; return the steps to commit."""
     unfinished = len(nodes)
     while True:
         done = yield WAIT
         node: _Node = done.tag
         if isinstance(done, Verify):
-            _record(node, done)
+            appeal = check.appeal(done) if node.winner is None else None
+            if appeal is None:
+                _record(node, done)
+            else:
+                done.outcome = Outcome.ESCALATED
+                node.verifies.append(appeal)
+                yield appeal
         else:
             unfinished -= 1
             ready = ([] if unfinished else nodes) if rules.barrier else [node]
             for one in ready:
-                yield from _ask(one, rules)
+                yield from _ask(one, rules, check)
         steps = _walk(nodes[0])
         if steps is not None:
             return steps
 
 
-def _ask(node: _Node, rules: Rules) -> Algorithm:
+def _ask(node: _Node, rules: Rules, check: Check) -> Algorithm:
     node.asked = True
     refuse = rules.refuses_unjudged(node.prefix.depth, node.prefix.truncated)
     for draft in node.drafts:
         if refuse:
             draft.outcome = Outcome.REJECTED
             continue
-        verify = Verify(draft.result, node.target.result, draft.branch, tag=node)
+        verify = check.ask(draft.result, node.target.result, draft.branch, node)
         node.verifies.append(verify)
         node.undecided += 1
         yield verify
@@ -169,3 +181,31 @@ def _settle(nodes: list[_Node]) -> list[Cancel]:
                 if operation.result is None:
                     cancels.append(Cancel(operation))
     return cancels
+
+
+def _in_flight(*, k1: int, width: int, **knobs: object) -> int:
+    return int(sum(width**level for level in range(k1)))
+
+
+def _build(
+    *, k1: int, width: int, rules: str, verifier: str, threshold: float | None, gamma: float
+) -> Callable[[Step], Algorithm]:
+    check = Check(verifier=verifier, threshold=threshold, gamma=gamma)
+    return partial(lookahead_sync, k1=k1, width=width, rules=PRESETS[rules], check=check)
+
+
+METHODS = (
+    Method(
+        name="lr-sync",
+        title="LR sync",
+        paper="Fu et al. 2025 (Lookahead Reasoning), Algorithm 1; Theorem 1",
+        level="step",
+        algorithm=_build,
+        knobs=LOOKAHEAD_KNOBS,
+        roles=(DRAFT, JUDGE),
+        exact="Theorem 1 for constant step times, independent acceptance and free verdicts",
+        measured="step lengths, acceptance and scores along recorded answers; engine timings",
+        closed_form="theory.speedup.f_sync",
+        in_flight=_in_flight,
+    ),
+)

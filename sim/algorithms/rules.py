@@ -1,13 +1,15 @@
-"""The scheduling rules of Lookahead Reasoning (LR), where the paper's analysis and the authors' released code differ."""
+"""The scheduling rules of Lookahead Reasoning (LR), where the paper's analysis and the released code differ."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal
 
 from theory.errors import ParameterError
 
-__all__ = ["PAPER", "RELEASED_CODE", "Rules", "check_counts"]
+__all__ = ["PAPER", "PRESETS", "RELEASED_CODE", "Rules", "check_counts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,8 @@ RELEASED_CODE: Final = Rules(
     cancel_at_end=False,
     barrier=False,
 )
+PRESETS: Final[Mapping[str, Rules]] = MappingProxyType({"paper": PAPER, "released-code": RELEASED_CODE})
+"""By the name that a knob has for them."""
 
 
 def check_counts(k1: int, width: int) -> None:

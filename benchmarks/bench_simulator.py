@@ -1,0 +1,99 @@
+"""Speed of the simulator against an idiomatic SimPy program of the same timeline, in one run.
+
+Random step lengths, width 1, the paper's rules. Both simulate the same answers, drawn before the clock starts; their
+commit times are compared before their speeds. Ours goes through the generator protocol and the virtual clock. Runs are
+interleaved and the fastest of each is taken, so that other load on the machine hits both alike.
+
+Run: ``python benchmarks/bench_simulator.py [--steps N] [--repeats N]``; exit status 1 if a ratio is below 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.idiomatic_simpy import idiomatic_commit_times
+from sim.acceptance import Acceptance
+from sim.algorithms import lookahead_async
+from sim.behaviours import DrawnAnswer, SyntheticBehaviour
+from sim.engines import FixedEngine
+from sim.lengths import Fixed, Lengths, Lognormal
+from sim.virtual_clock import VirtualClock
+
+REQUIRED = 2.0
+TARGET_TOKEN_S = 0.01
+DRAFT_TOKEN_S = 0.002
+
+
+def answer_of(n_steps: int) -> DrawnAnswer:
+    """Draw one long answer."""
+    lengths = Lengths(
+        target=Lognormal(mean=40.0, cv=1.2), draft=Lognormal(mean=40.0, cv=1.2), correlation=0.6, lag1=0.37
+    )
+    return SyntheticBehaviour(lengths=lengths, acceptance=Acceptance(alpha=0.7), steps=Fixed(n_steps)).answer(0)
+
+
+def _target_s(n_tokens: int, n_prompt: int, context: int) -> float:
+    return TARGET_TOKEN_S * n_tokens
+
+
+def _draft_s(n_tokens: int, n_prompt: int, context: int) -> float:
+    return DRAFT_TOKEN_S * n_tokens
+
+
+def our_commit_times(answer: DrawnAnswer, k1: int, *, record: bool = False) -> list[float]:
+    """Simulate with the generator protocol."""
+    engines = {"target": FixedEngine(_target_s), "draft": FixedEngine(_draft_s), "judge": FixedEngine(0.0)}
+    clock = VirtualClock(engines, record=record)
+    session = clock.launch(lookahead_async(answer.root, k1=k1), answer)
+    clock.run(session)
+    return session.commit_times
+
+
+def yardstick(answer: DrawnAnswer) -> Callable[[int], list[float]]:
+    """Return the idiomatic program on the same answer, as a function of k1."""
+    target_s = [TARGET_TOKEN_S * n for n in answer.target_lengths()]
+    draft_s = [DRAFT_TOKEN_S * n for n in answer.draft_lengths()]
+    accepted = answer.accepted()
+    return lambda k1: idiomatic_commit_times(target_s, draft_s, accepted, k1=k1)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def main() -> int:
+    """Print steps per second of both, and their ratio."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=10_000, help="steps of the simulated answer")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each")
+    options = parser.parse_args()
+    answer = answer_of(options.steps)
+    idiomatic = yardstick(answer)
+    worst = float("inf")
+    print(f"{'k1':>4}{'ours, steps/s':>16}{'recording':>12}{'idiomatic':>12}{'ratio':>8}{'recording':>11}")
+    for k1 in (2, 4, 8):
+        if max(abs(a - b) for a, b in zip(our_commit_times(answer, k1), idiomatic(k1), strict=True)) > 1e-6:
+            print(f"the two programs disagree at k1={k1}", file=sys.stderr)
+            return 1
+        runs: list[Callable[[], object]] = [
+            lambda k1=k1: our_commit_times(answer, k1),
+            lambda k1=k1: our_commit_times(answer, k1, record=True),
+            lambda k1=k1: idiomatic(k1),
+        ]
+        rounds = [[_seconds(run) for run in runs] for _ in range(options.repeats)]
+        ours, recorded, theirs = (options.steps / min(times) for times in zip(*rounds, strict=True))
+        print(f"{k1:4d}{ours:16,.0f}{recorded:12,.0f}{theirs:12,.0f}{ours / theirs:8.2f}{recorded / theirs:11.2f}")
+        worst = min(worst, ours / theirs)
+    return 0 if worst >= REQUIRED else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

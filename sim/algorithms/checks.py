@@ -1,0 +1,77 @@
+"""How a method that compares two steps decides: which verifier, at which threshold, and when it asks a second one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sim.catalogue import Knob
+from sim.operations import EMBEDDING, EXACT, GATE, JUDGE, RANDOM, Step, Verify
+from theory.errors import ParameterError
+
+__all__ = ["CASCADE", "CHECK_KNOBS", "JUDGED", "VERIFIERS", "Check", "confidence"]
+
+CASCADE: Final = "cascade"
+VERIFIERS: Final = (JUDGE, GATE, CASCADE, EMBEDDING, EXACT, RANDOM)
+"""``gate`` is the draft model's own verdict, ``cascade`` the same where it is confident and the judge's elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Who decides whether a draft step may stand for the target's."""
+
+    verifier: str = JUDGE
+    """One of `VERIFIERS`."""
+
+    threshold: float | None = None
+    """Least score at which a draft is accepted, in the verifier's own unit; ``None``: the verifier's own threshold."""
+
+    gamma: float = 0.9
+    """Cascade only: least confidence at which the gate's decision stands, in [0, 1] (ConfSpec, Equation 4)."""
+
+    def __post_init__(self) -> None:
+        if self.verifier not in VERIFIERS:
+            raise ParameterError("verifier", self.verifier, f"must be one of {', '.join(VERIFIERS)}")
+        if not 0.0 <= self.gamma <= 1.0:
+            raise ParameterError("gamma", self.gamma, "must be in [0, 1]")
+
+    def ask(self, candidate: Step, reference: Step, branch: int, tag: Any) -> Verify:
+        """Return the first question about a draft."""
+        if self.verifier == CASCADE:
+            return Verify(candidate, reference, branch, GATE, tag)
+        return Verify(candidate, reference, branch, self.verifier, tag, self.threshold)
+
+    def appeal(self, done: Verify) -> Verify | None:
+        """Return the question to ask next if the verdict ``done`` does not stand; ``None`` if it does."""
+        if self.verifier != CASCADE or done.role != GATE or confidence(done) >= self.gamma:
+            return None
+        return Verify(done.candidate, done.reference, done.branch, JUDGE, done.tag, self.threshold)
+
+
+def confidence(verify: Verify) -> float:
+    """Probability that the verifier gives to its own verdict (ConfSpec, Equation 3).
+
+    Raises
+    ------
+    ParameterError : the verdict has no score that could be a probability of yes.
+    """
+    score: float | None = verify.result.score
+    if score is None or not 0.0 <= score <= 1.0:
+        raise ParameterError("score", score, f"of the verifier {verify.role!r} must be a probability")
+    return score if verify.result.accepted else 1.0 - score
+
+
+JUDGED: Final = Check()
+
+CHECK_KNOBS: Final = (
+    Knob(name="verifier", kind="choice", default=JUDGE, choices=VERIFIERS, help="who compares draft and target step"),
+    Knob(
+        name="threshold",
+        kind="number",
+        default=None,
+        low=-1.0,
+        high=1.0,
+        help="least score at which a draft is accepted; default the verifier's own",
+    ),
+    Knob(name="gamma", kind="number", default=0.9, low=0.0, high=1.0, help="cascade: least confidence of the gate"),
+)

@@ -1,0 +1,213 @@
+"""ConfSpec (Liu, Cao, He 2025): Algorithm 1, its three fallbacks after a rejection, and draft trees (section 4.3).
+
+One iteration drafts ``k1`` steps one after the other, has the target write the ``k1`` steps to compare them with in
+parallel, and then checks position by position until a rejection. A check asks the draft model first, and the judge
+where the draft model is not sure (Equation 4). With ``width`` > 1 every node of the draft tree has that many children;
+the children of a node are checked in parallel, and the accepted one with the highest confidence is followed (Eq. 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Final, Literal, get_args
+
+from sim.algorithms.checks import CASCADE, CHECK_KNOBS, Check, confidence
+from sim.algorithms.rules import check_counts
+from sim.catalogue import Knob, Method
+from sim.operations import (
+    DRAFT,
+    GATE,
+    JUDGE,
+    TARGET,
+    WAIT,
+    Action,
+    Algorithm,
+    Commit,
+    Generate,
+    Operation,
+    Outcome,
+    Step,
+    Verify,
+)
+from theory.errors import ParameterError
+
+__all__ = ["METHODS", "Fallback", "confspec"]
+
+Fallback = Literal["none", "regenerate", "reuse"]
+"""After a rejection: ``none`` commits the accepted drafts alone, and has the target write a step if there are none
+(Algorithm 1); ``regenerate`` has it always write one (section 4.2); ``reuse`` commits the step compared with."""
+
+_GATED: Final = Check(verifier=CASCADE)
+
+
+class _Node:
+    """A prefix in the draft tree: the target's step after it, and the drafts of that step."""
+
+    __slots__ = ("children", "drafts", "prefix", "target", "verifies")
+
+    def __init__(self, prefix: Step) -> None:
+        self.prefix = prefix
+        self.target = Generate(TARGET, prefix)
+        self.drafts: list[Generate] = []
+        self.children: dict[int, _Node] = {}
+        self.verifies: list[Verify] = []
+
+
+def confspec(root: Step, *, k1: int, width: int = 1, fallback: Fallback = "none", check: Check = _GATED) -> Algorithm:
+    """Generate the answer to ``root`` by ConfSpec.
+
+    Parameters
+    ----------
+    root : the prompt.
+    k1 : steps drafted per iteration, >= 1; as many target steps are in flight along one path.
+    width : drafts per position, >= 1; target steps in flight grow as ``width ** k1``.
+    fallback : what follows a rejection.
+    check : who decides; the paper's cascade by default.
+
+    Raises
+    ------
+    ParameterError : ``k1`` or ``width`` is not a positive integer, or an unknown fallback.
+    """
+    check_counts(k1, width)
+    if fallback not in get_args(Fallback):
+        raise ParameterError("fallback", fallback, f"must be one of {', '.join(get_args(Fallback))}")
+    return _iterations(root, k1, width, fallback, check)
+
+
+def _iterations(last: Step, k1: int, width: int, fallback: Fallback, check: Check) -> Algorithm:
+    while not last.final:
+        nodes = yield from _draft(last, k1, width)
+        yield from _together([node.target for node in nodes])
+        steps, rejected_at = yield from _accepted(nodes[0], check)
+        if rejected_at is not None and fallback == "reuse":
+            rejected_at.target.outcome = Outcome.COMMITTED
+            steps.append(rejected_at.target.result)
+        _settle(nodes)
+        if rejected_at is not None and (fallback == "regenerate" or not steps):
+            steps.append((yield from _regenerate(rejected_at.prefix)))
+        for step in steps:
+            yield Commit(step)
+        last = steps[-1]
+
+
+def _draft(root: Step, k1: int, width: int) -> Generator[Action, Any, list[_Node]]:
+    """Draft ``k1`` levels, one after the other; return all nodes, the root first. Nothing follows a final step."""
+    level = [_Node(root)]
+    nodes = list(level)
+    for depth in range(k1):
+        for node in level:
+            node.drafts = [Generate(DRAFT, node.prefix, branch) for branch in range(width)]
+        yield from _together([draft for node in level for draft in node.drafts])
+        if depth == k1 - 1:
+            break
+        for node in level:
+            node.children = {d.branch: _Node(d.result) for d in node.drafts if not d.result.final}
+        level = [child for node in level for child in node.children.values()]
+        if not level:
+            break
+        nodes += level
+    return nodes
+
+
+def _accepted(node: _Node | None, check: Check) -> Generator[Action, Any, tuple[list[Step], _Node | None]]:
+    """Follow the accepted drafts; return them, and the node where all drafts were rejected, if there is one."""
+    steps: list[Step] = []
+    while node is not None:
+        winner = yield from _check(node, check)
+        if winner is None:
+            return steps, node
+        node.target.outcome = Outcome.REFERENCE
+        steps.append(node.drafts[winner].result)
+        node = node.children.get(winner)
+    return steps, None
+
+
+def _check(node: _Node, check: Check) -> Generator[Action, Any, int | None]:
+    """Check the drafts of a node in parallel; return the branch accepted with the highest confidence, if any."""
+    questions = [check.ask(draft.result, node.target.result, draft.branch, None) for draft in node.drafts]
+    node.verifies += questions
+    yield from questions
+    undecided = len(questions)
+    accepted: list[Verify] = []
+    while undecided:
+        done: Verify = yield WAIT
+        appeal = check.appeal(done)
+        if appeal is not None:
+            done.outcome = Outcome.ESCALATED
+            node.verifies.append(appeal)
+            yield appeal
+            continue
+        undecided -= 1
+        done.outcome = node.drafts[done.branch].outcome = Outcome.REJECTED
+        if done.result.accepted:
+            accepted.append(done)
+    if not accepted:
+        return None
+    best = accepted[0] if len(accepted) == 1 else max(accepted, key=lambda v: (confidence(v), -v.branch))
+    for verify in accepted:
+        verify.outcome = node.drafts[verify.branch].outcome = Outcome.DISCARDED
+    best.outcome = node.drafts[best.branch].outcome = Outcome.ACCEPTED
+    return best.branch
+
+
+def _regenerate(prefix: Step) -> Generator[Action, Any, Step]:
+    """A fresh step of the target; branch 1 tells it from the one that the drafts were compared with."""
+    target = Generate(TARGET, prefix, 1)
+    yield target
+    yield WAIT
+    target.outcome = Outcome.COMMITTED
+    step: Step = target.result
+    return step
+
+
+def _settle(nodes: list[_Node]) -> None:
+    for node in nodes:
+        for operation in (node.target, *node.drafts, *node.verifies):
+            if operation.outcome is Outcome.PENDING:
+                operation.outcome = Outcome.DISCARDED
+
+
+def _together(operations: list[Generate]) -> Generator[Action, Operation, None]:
+    yield from operations
+    for _ in operations:
+        yield WAIT
+
+
+def _in_flight(*, k1: int, width: int, **knobs: object) -> int:
+    return int(sum(width**level for level in range(k1)))
+
+
+def _build(
+    *, k1: int, width: int, fallback: Fallback, verifier: str, threshold: float | None, gamma: float
+) -> Callable[[Step], Algorithm]:
+    check = Check(verifier=verifier, threshold=threshold, gamma=gamma)
+    return partial(confspec, k1=k1, width=width, fallback=fallback, check=check)
+
+
+METHODS = (
+    Method(
+        name="confspec",
+        title="ConfSpec",
+        paper="Liu, Cao, He 2025 (ConfSpec), Algorithm 1, sections 4.2 and 4.3",
+        level="step",
+        algorithm=_build,
+        knobs=(
+            Knob(name="k1", kind="integer", default=5, low=1, high=64, help="steps drafted per iteration"),
+            Knob(name="width", kind="integer", default=1, low=1, high=16, help="drafts per position (W, section 4.3)"),
+            Knob(
+                name="fallback",
+                kind="choice",
+                default="none",
+                choices=get_args(Fallback),
+                help="after a rejection: as printed in Algorithm 1, as in section 4.2, or the step compared with",
+            ),
+            *(CHECK_KNOBS[0].with_default(CASCADE), *CHECK_KNOBS[1:]),
+        ),
+        roles=(DRAFT, GATE, JUDGE),
+        exact="the speedup for constant step times, independent acceptance and escalation",
+        measured="step lengths, verdicts and confidence along recorded answers; engine timings",
+        closed_form="theory.step_methods.confspec_speedup",
+        in_flight=_in_flight,
+    ),
+)

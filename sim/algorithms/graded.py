@@ -1,0 +1,201 @@
+"""Methods that look at a draft step alone and keep it if it is good enough: SpecReason, RSD and SpecCoT.
+
+None of them compares with a step of the target, which writes a step only where no draft is good enough. So the target
+generates little, and a step that is fluent and wrong is found only if its grade says so. Sources: SpecReason is Pan et
+al. 2025 (arXiv:2504.07891), RSD Liao et al. 2025 (arXiv:2501.19324), here on a single path, SpecCoT Shi et al. 2025
+(EMNLP Findings); the schedules are those that ConfSpec (Liu, Cao, He 2025) describes and compares in its section 5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Final, Literal
+
+from sim.algorithms.rules import check_counts
+from sim.catalogue import Knob, Method
+from sim.operations import (
+    CHOOSER,
+    DRAFT,
+    REWARD,
+    SCORER,
+    TARGET,
+    WAIT,
+    Action,
+    Algorithm,
+    Choose,
+    Commit,
+    Generate,
+    Operation,
+    Outcome,
+    Score,
+    Step,
+)
+
+__all__ = ["METHODS", "best_of_drafts", "graded_drafts"]
+
+Selector = Literal["grades", "choice"]
+
+
+def graded_drafts(root: Step, *, threshold: float, role: str = SCORER, first: int = 0) -> Algorithm:
+    """Generate the answer to ``root`` step by step: the draft's step if its score reaches ``threshold``, else another.
+
+    Parameters
+    ----------
+    root : the prompt.
+    threshold : least score at which a draft stands, in the unit of ``role``.
+    role : who scores: ``scorer`` (0 to 9, SpecReason) or ``reward`` (0 to 1, RSD).
+    first : steps at the beginning that the target writes itself, >= 0.
+    """
+    step = root
+    while not step.final:
+        kept: Step | None = None
+        if step.depth + 1 >= first:
+            draft = Generate(DRAFT, step)
+            yield draft
+            yield WAIT
+            score = Score(draft.result, role=role)
+            yield score
+            yield WAIT
+            good = score.result >= threshold
+            score.outcome = draft.outcome = Outcome.ACCEPTED if good else Outcome.REJECTED
+            kept = draft.result if good else None
+        step = kept if kept is not None else (yield from _own_step(step))
+        yield Commit(step)
+
+
+def best_of_drafts(root: Step, *, width: int, threshold: float, select: Selector = "grades") -> Algorithm:
+    """Generate the answer to ``root``: of several drafts the best, or the target's step if none is good enough.
+
+    Parameters
+    ----------
+    root : the prompt.
+    width : drafts per position, >= 1, generated in parallel.
+    threshold : with ``grades``, least grade (0 to 9) at which the best draft stands.
+    select : ``grades`` has the target grade each draft and takes the best; ``choice`` shows it all of them at once.
+
+    Raises
+    ------
+    ParameterError : ``width`` is not a positive integer.
+    """
+    check_counts(1, width)
+    return _best_of_drafts(root, width, threshold, select)
+
+
+def _best_of_drafts(step: Step, width: int, threshold: float, select: Selector) -> Algorithm:
+    while not step.final:
+        drafts = [Generate(DRAFT, step, branch) for branch in range(width)]
+        yield from _together(drafts)
+        taken = yield from (_graded(drafts, threshold) if select == "grades" else _chosen(drafts))
+        for i, draft in enumerate(drafts):
+            unlucky = Outcome.REJECTED if taken is None else Outcome.DISCARDED
+            draft.outcome = Outcome.ACCEPTED if i == taken else unlucky
+        step = drafts[taken].result if taken is not None else (yield from _own_step(step))
+        yield Commit(step)
+
+
+def _graded(drafts: list[Generate], threshold: float) -> Generator[Action, Any, int | None]:
+    """Have every draft graded; return the first of the best if it is good enough."""
+    scores = [Score(draft.result, draft.branch) for draft in drafts]
+    yield from _together(scores)
+    best = max(scores, key=lambda score: (score.result, -score.branch))
+    taken = best.branch if best.result >= threshold else None
+    for score in scores:
+        unlucky = Outcome.REJECTED if taken is None else Outcome.DISCARDED
+        score.outcome = Outcome.ACCEPTED if score.branch == taken else unlucky
+    return taken
+
+
+def _chosen(drafts: list[Generate]) -> Generator[Action, Any, int | None]:
+    choice = Choose(tuple(draft.result for draft in drafts))
+    yield choice
+    yield WAIT
+    taken: int | None = choice.result.index
+    choice.outcome = Outcome.REJECTED if taken is None else Outcome.ACCEPTED
+    return taken
+
+
+def _own_step(prefix: Step) -> Generator[Action, Any, Step]:
+    target = Generate(TARGET, prefix)
+    yield target
+    yield WAIT
+    target.outcome = Outcome.COMMITTED
+    step: Step = target.result
+    return step
+
+
+def _together(operations: list[Any]) -> Generator[Action, Operation, None]:
+    yield from operations
+    for _ in operations:
+        yield WAIT
+
+
+def _build_graded(*, threshold: float, first: int = 0, role: str) -> Callable[[Step], Algorithm]:
+    return partial(graded_drafts, threshold=threshold, first=first, role=role)
+
+
+def _build_best(*, width: int, threshold: float, select: Selector) -> Callable[[Step], Algorithm]:
+    return partial(best_of_drafts, width=width, threshold=threshold, select=select)
+
+
+_EXACT: Final = "the speedup for constant step times and independent acceptance"
+_MEASURED: Final = "step lengths, scores and truth of the drafts along recorded answers; engine timings"
+_GRADE: Final = Knob(
+    name="threshold", kind="number", default=7.0, low=0.0, high=9.0, help="least grade at which a draft stands, 0 to 9"
+)
+
+METHODS = (
+    Method(
+        name="spec-reason",
+        title="SpecReason",
+        paper="Pan et al. 2025 (SpecReason); ConfSpec, sections 3.2 and 5.1",
+        level="step",
+        algorithm=partial(_build_graded, role=SCORER),
+        knobs=(
+            _GRADE,
+            Knob(name="first", kind="integer", default=0, low=0, help="steps at the beginning that the target writes"),
+        ),
+        roles=(DRAFT, SCORER),
+        exact=_EXACT,
+        measured=_MEASURED,
+        closed_form="theory.step_methods.graded_speedup",
+    ),
+    Method(
+        name="rsd",
+        title="RSD",
+        paper="Liao et al. 2025 (Reward-guided Speculative Decoding), single path; ConfSpec, section 5.1",
+        level="step",
+        algorithm=partial(_build_graded, role=REWARD),
+        knobs=(
+            Knob(
+                name="threshold", kind="number", default=0.7, low=0.0, high=1.0, help="least reward of a draft, 0 to 1"
+            ),
+        ),
+        roles=(DRAFT, REWARD),
+        exact=_EXACT,
+        measured=_MEASURED,
+        closed_form="theory.step_methods.graded_speedup",
+    ),
+    Method(
+        name="spec-cot",
+        title="SpecCoT",
+        paper="Shi et al. 2025 (SpecCoT); ConfSpec, sections 3.2 and 5.1",
+        level="step",
+        algorithm=_build_best,
+        knobs=(
+            Knob(name="width", kind="integer", default=3, low=1, high=64, help="drafts per position, in parallel"),
+            _GRADE,
+            Knob(
+                name="select",
+                kind="choice",
+                default="grades",
+                choices=("grades", "choice"),
+                help="the target grades each draft, or chooses among all at once",
+            ),
+        ),
+        roles=(DRAFT, SCORER, CHOOSER),
+        exact=_EXACT,
+        measured=_MEASURED,
+        closed_form="theory.step_methods.best_of_speedup",
+    ),
+)

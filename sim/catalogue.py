@@ -1,0 +1,268 @@
+"""The catalogue: every method by name, with its paper, its knobs, and what of its prediction is exact.
+
+A method is one generator (see `sim.operations`) with a record beside it; the module that defines the generator lists
+its records in ``METHODS``, and `methods` collects them. The commands, the planner and the tests go by this list, so a
+method that stands in it is simulated, run for real, planned with and tested without another line of code.
+
+>>> method("lr-async").settings({"k1": 3})["k1"]
+3
+>>> make = method("lr-async").build(k1=3)  # prompt -> generator, for either clock
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from sim.operations import Algorithm, Step
+from theory.errors import ParameterError
+
+__all__ = ["Knob", "KnobValue", "Level", "Method", "method", "methods", "one_sequence"]
+
+KnobValue: TypeAlias = int | float | str | bool
+Level: TypeAlias = Literal["baseline", "token", "step", "beam"]
+_Kind: TypeAlias = Literal["integer", "number", "choice", "switch"]
+
+_MODULES: Final = (
+    "sim.algorithms.autoregressive",
+    "sim.algorithms.lookahead_async",
+    "sim.algorithms.lookahead_sync",
+    "sim.algorithms.graded",
+    "sim.algorithms.confspec",
+)
+"""Modules with a ``METHODS``, in the order in which their methods are listed. Imported when somebody asks."""
+
+_SWITCH: Final = {
+    **dict.fromkeys(("on", "true", "yes", "1"), True),
+    **dict.fromkeys(("off", "false", "no", "0"), False),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knob:
+    """One parameter of a method, with its domain."""
+
+    name: str
+    """As in ``--set name=value`` and as the keyword of the method's ``algorithm``."""
+
+    kind: _Kind
+    """``integer`` and ``number`` lie in [low, high]; ``choice`` is one of ``choices``; ``switch`` is true or false."""
+
+    default: KnobValue | None
+    """``None``: whoever it concerns has a value of its own."""
+
+    help: str
+    """One line: meaning and unit."""
+
+    low: float | None = None
+    """Least value; None: no bound."""
+
+    high: float | None = None
+    """Largest value; None: no bound."""
+
+    choices: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(_Kind):
+            raise ParameterError("kind", self.kind, f"must be one of {', '.join(get_args(_Kind))}")
+        if (self.kind == "choice") != bool(self.choices):
+            raise ParameterError("choices", self.choices, "must be given for the kind 'choice', and for no other")
+        if self.default is not None:
+            self.validate(self.default)
+
+    def with_default(self, default: KnobValue) -> Knob:
+        """Return the same knob with another default."""
+        return replace(self, default=default)
+
+    @property
+    def rule(self) -> str:
+        """The domain in words."""
+        if self.kind == "choice":
+            return f"must be one of {', '.join(self.choices)}"
+        if self.kind == "switch":
+            return "must be true or false"
+        what = "an integer" if self.kind == "integer" else "a finite number"
+        if self.low is not None and self.high is not None:
+            return f"must be {what} in [{self.low:g}, {self.high:g}]"
+        if self.low is not None:
+            return f"must be {what} >= {self.low:g}"
+        return f"must be {what}" + (f" <= {self.high:g}" if self.high is not None else "")
+
+    def validate(self, value: object) -> KnobValue:
+        """Return ``value`` in the knob's own type.
+
+        Raises
+        ------
+        ParameterError : outside the domain, NaN included.
+        """
+        if self.kind == "choice" and isinstance(value, str) and value in self.choices:
+            return value
+        if self.kind == "switch" and isinstance(value, bool):
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ParameterError(self.name, value, self.rule)
+        whole = self.kind == "number" or (self.kind == "integer" and isinstance(value, int))
+        inside = (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+        if not (whole and inside and math.isfinite(value)):
+            raise ParameterError(self.name, value, self.rule)
+        return float(value) if self.kind == "number" else value
+
+    def parse(self, text: str) -> KnobValue:
+        """Return the value that a person typed.
+
+        Raises
+        ------
+        ParameterError : no such value, or outside the domain.
+
+        >>> Knob(name="k1", kind="integer", default=4, low=1, help="").parse("3")
+        3
+        """
+        typed: object = text
+        try:
+            if self.kind == "integer":
+                typed = int(text)
+            elif self.kind == "number":
+                typed = float(text)
+            elif self.kind == "switch":
+                typed = _SWITCH.get(text.lower(), text)
+        except ValueError:
+            raise ParameterError(self.name, text, self.rule) from None
+        return self.validate(typed)
+
+
+def one_sequence(**knobs: KnobValue | None) -> int:
+    """Target sequences in flight of a method that never has more than one."""
+    return 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A method, and everything that one must know to run, predict and describe it."""
+
+    name: str
+    """As on the command line, e.g. ``lr-async``."""
+
+    title: str
+    """In words, for tables."""
+
+    paper: str
+    """Which paper, section or algorithm."""
+
+    level: Level
+    """What is speculated: nothing, tokens, reasoning steps, or beams."""
+
+    algorithm: Callable[..., Callable[[Step], Algorithm]]
+    """Takes the knobs as keyword arguments; returns what turns a prompt into the generator. A module-level function,
+    so that it can be sent to worker processes."""
+
+    exact: str
+    """What of its prediction is exact, and under which assumptions."""
+
+    measured: str
+    """What of its prediction comes from measurements."""
+
+    knobs: tuple[Knob, ...] = ()
+    roles: tuple[str, ...] = ()
+    """Roles that it asks besides the target, e.g. ``draft``, ``judge``."""
+
+    closed_form: str | None = None
+    """Dotted name of the closed form in `theory`."""
+
+    in_flight: Callable[..., int] = one_sequence
+    """Takes the knobs; returns the target sequences in flight at the worst moment, whatever the lengths."""
+
+    drafts_steps: bool = True
+    """Whether it speculates on steps, so that recorded step verdicts, not the target's own answer, are replayed."""
+
+    def __post_init__(self) -> None:
+        names = [knob.name for knob in self.knobs]
+        if len(set(names)) != len(names):
+            raise ParameterError("knobs", names, "must have different names")
+
+    def knob(self, name: str) -> Knob:
+        """Return the knob of that name.
+
+        Raises
+        ------
+        ParameterError : there is none; the message suggests the nearest.
+        """
+        for knob in self.knobs:
+            if knob.name == name:
+                return knob
+        names = [knob.name for knob in self.knobs]
+        raise ParameterError("knob", name, _rule(names, name, f"a knob of {self.name}"))
+
+    def has(self, name: str) -> bool:
+        """Whether it has a knob of that name."""
+        return any(knob.name == name for knob in self.knobs)
+
+    def settings(self, given: Mapping[str, object]) -> dict[str, KnobValue | None]:
+        """Return every knob's value: the given ones, validated, and the defaults of the others.
+
+        Raises
+        ------
+        ParameterError : an unknown knob, or a value outside its domain.
+        """
+        for name in given:
+            self.knob(name)
+        return {k.name: k.default if given.get(k.name) is None else k.validate(given[k.name]) for k in self.knobs}
+
+    def build(self, **given: Any) -> Callable[[Step], Algorithm]:
+        """Return what turns a prompt into the method's generator.
+
+        Raises
+        ------
+        ParameterError : as `settings`.
+        """
+        return self.algorithm(**self.settings(given))
+
+    def most_sequences(self, **given: Any) -> int:
+        """Return the target sequences in flight at the worst moment.
+
+        Raises
+        ------
+        ParameterError : as `settings`.
+        """
+        return self.in_flight(**self.settings(given))
+
+
+@cache
+def _collected() -> dict[str, Method]:
+    found: dict[str, Method] = {}
+    for module in _MODULES:
+        for one in import_module(module).METHODS:
+            if one.name in found:
+                raise ParameterError("METHODS", one.name, f"is listed twice, the second time in {module}")
+            found[one.name] = one
+    return found
+
+
+def methods(*levels: Level) -> dict[str, Method]:
+    """Return all methods by name, in the order of the catalogue; only those of some levels if any are given."""
+    return {name: one for name, one in _collected().items() if not levels or one.level in levels}
+
+
+def method(name: str) -> Method:
+    """Return the method of that name.
+
+    Raises
+    ------
+    ParameterError : there is none; the message suggests the nearest.
+    """
+    found = _collected().get(name)
+    if found is None:
+        raise ParameterError("method", name, _rule(_collected(), name, "one"))
+    return found
+
+
+def _rule(names: Iterable[str], name: str, what: str) -> str:
+    listed = list(names)
+    if not listed:
+        return f"must be {what}, which has none"
+    near = get_close_matches(name, listed, n=1)
+    return f"must be {what} of {', '.join(listed)}" + (f"; did you mean {near[0]!r}?" if near else "")

@@ -1,0 +1,262 @@
+"""Laws that every run obeys, whatever the algorithm, the clock and the engines; the tests check them after each run.
+
+====== =========================================================================================================
+INV-1  Conservation: every operation's outcome is known in the end; drafted = accepted + rejected + discarded.
+INV-2  Time never goes back: operations start in order, end after they start, commits are in order, all in the run.
+INV-3  Commits are in order: depth by depth, each the child of the one before, exactly one per depth, the last final.
+INV-4  Causality: nothing starts before the texts it needs exist; nothing is committed before it is written.
+INV-5  Nothing unjudged stands: a committed draft was accepted before; a committed target step has no accepted rival.
+INV-6  No work is done twice: one request per prefix, role and branch; one verdict per candidate and reference.
+INV-7  Accounting: accepted drafts and committed target steps are exactly the steps of the answer.
+INV-8  Target sequences in flight never exceed what the window allows.
+INV-9  Work conservation: a batch engine is never idle while it holds a request.
+INV-10 Appeal: an escalated verdict is followed by another verifier's on the same two steps, asked after it was known.
+====== =========================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from sim.engines import BatchEngine
+from sim.operations import DRAFT, TARGET, Choose, Generate, Operation, Outcome, Score, Step, Verify
+from sim.timeline import Counts, Run, Timeline, covered
+from theory.errors import SpecplanError
+
+__all__ = ["InvariantError", "check", "check_engine", "check_timeline"]
+
+_SLACK = 1e-9  # relative; times are sums of floats
+
+_ALLOWED = {
+    DRAFT: {"accepted", "rejected", "discarded"},
+    TARGET: {"committed", "reference", "discarded"},
+}
+_VERDICTS = {"accepted", "rejected", "discarded"}
+_GATED = {*_VERDICTS, "escalated"}
+
+
+class InvariantError(SpecplanError):
+    """A run broke a law; ``law`` is its id."""
+
+    def __init__(self, law: str, message: str) -> None:
+        super().__init__(f"{law}: {message}")
+        self.law = law
+        self.message = message
+
+    def __reduce__(self) -> tuple[type[InvariantError], tuple[str, str]]:
+        """Rebuild from the two parts."""
+        return type(self), (self.law, self.message)
+
+
+def check(run: Run, *, max_targets: int | None = None) -> None:
+    """Check INV-1 to INV-8 and INV-10 on a finished session of either clock that recorded its operations.
+
+    Parameters
+    ----------
+    run : the session.
+    max_targets : most target sequences that the algorithm may have in flight; ``None`` to leave out INV-8.
+
+    Raises
+    ------
+    InvariantError : a law is broken.
+    """
+    if run.finished is None:
+        raise InvariantError("INV-1", "the run has not ended")
+    _conservation(run.operations)
+    _clock(run)
+    _order(run.committed)
+    writers = _writers(run.operations)
+    _causality(run, writers)
+    _judged(run)
+    _once(run.operations)
+    _accounting(run)
+    _appeals(run.operations)
+    if max_targets is not None and (peak := Counts.of(run).peak_targets) > max_targets:
+        raise InvariantError("INV-8", f"{peak} target sequences in flight, {max_targets} allowed")
+
+
+def _conservation(operations: Iterable[Operation]) -> None:
+    for op in operations:
+        generated = isinstance(op, Generate)
+        allowed = _ALLOWED.get(op.role, _VERDICTS) if generated else _GATED if isinstance(op, Verify) else _VERDICTS
+        if op.outcome.value not in allowed:
+            raise InvariantError("INV-1", f"a {op.role} operation ended as {op.outcome.value!r}, not {sorted(allowed)}")
+
+
+def _clock(run: Run) -> None:
+    assert run.finished is not None
+    for before, after in pairwise(run.operations):
+        if after.started < before.started:
+            raise InvariantError("INV-2", f"an operation starts at {after.started}, before {before.started}")
+    for op in run.operations:
+        if op.started < run.started or op.started > run.finished:
+            raise InvariantError("INV-2", f"{op.started} is outside the run [{run.started}, {run.finished}]")
+        if op.finished >= 0.0 and op.finished < op.started:
+            raise InvariantError("INV-2", f"an operation ends at {op.finished}, before its start {op.started}")
+    times = [run.started, *run.commit_times, run.finished]
+    if any(b < a for a, b in pairwise(times)):
+        raise InvariantError("INV-2", f"commit times go back: {times}")
+
+
+def _order(committed: Sequence[Step]) -> None:
+    for depth, step in enumerate(committed):
+        if step.depth != depth:
+            raise InvariantError("INV-3", f"commit {depth} has depth {step.depth}")
+        if depth and step.parent is not committed[depth - 1]:
+            raise InvariantError("INV-3", f"commit {depth} does not follow the step before it")
+        if step.final != (depth == len(committed) - 1):
+            raise InvariantError("INV-3", f"commit {depth} of {len(committed)} has final={step.final}")
+
+
+def _writers(operations: Iterable[Operation]) -> dict[int, Operation]:
+    writers = {}
+    for op in operations:
+        step = op.result if op.result is not None else op.pending
+        if isinstance(step, Step) and not op.cancelled and op.finished >= 0.0:
+            writers[id(step)] = op
+    return writers
+
+
+def _causality(run: Run, writers: dict[int, Operation]) -> None:
+    def written(step: Step, by: float, what: str) -> None:
+        if step.depth < 0:
+            return
+        writer = writers.get(id(step))
+        if writer is None:
+            raise InvariantError("INV-4", f"{what} at {by} needs {step}, which nobody has written")
+        if writer.finished > by:
+            raise InvariantError("INV-4", f"{what} at {by} needs {step}, written at {writer.finished}")
+
+    for op in run.operations:
+        for step in _needed(op):
+            written(step, op.started, f"a {op.role} operation")
+    for step, time in zip(run.committed, run.commit_times, strict=True):
+        written(step, time, "a commit")
+
+
+def _needed(op: Operation) -> tuple[Step, ...]:
+    """Steps that an operation reads."""
+    if isinstance(op, Generate):
+        return (op.prefix,)
+    if isinstance(op, Verify):
+        return (op.candidate, op.reference)
+    if isinstance(op, Choose):
+        return op.candidates
+    return (op.candidate,) if isinstance(op, Score) else ()
+
+
+def _approved(op: Operation) -> Step | None:
+    """The step that an operation let stand."""
+    if op.outcome is not Outcome.ACCEPTED or op.result is None:
+        return None
+    if isinstance(op, Verify):
+        return op.candidate if op.result.accepted else None
+    if isinstance(op, Choose):
+        return None if op.result.index is None else op.candidates[op.result.index]
+    return op.candidate if isinstance(op, Score) else None
+
+
+def _appeals(operations: Sequence[Operation]) -> None:
+    verdicts = [op for op in operations if isinstance(op, Verify)]
+    for op in verdicts:
+        if op.outcome is not Outcome.ESCALATED:
+            continue
+        if not any(
+            other.candidate is op.candidate
+            and other.reference is op.reference
+            and other.role != op.role
+            and other.started >= op.finished >= op.started
+            for other in verdicts
+        ):
+            raise InvariantError("INV-10", f"the verdict of {op.role} on {op.candidate} was escalated to nobody")
+
+
+def _judged(run: Run) -> None:
+    verdicts = {id(step): op for op in run.operations if (step := _approved(op)) is not None}
+    accepted = {id(op.prefix) for op in run.operations if isinstance(op, Generate) and op.outcome is Outcome.ACCEPTED}
+    for step, time in zip(run.committed, run.commit_times, strict=True):
+        if step.role == DRAFT:
+            verdict = verdicts.get(id(step))
+            if verdict is None or verdict.finished > time:
+                raise InvariantError("INV-5", f"{step} is committed at {time} without a verdict for it before")
+        elif id(step.parent) in accepted:
+            raise InvariantError("INV-5", f"{step} is committed although a draft was accepted there")
+
+
+def _once(operations: Iterable[Operation]) -> None:
+    seen: set[tuple[object, ...]] = set()
+    for op in operations:
+        if isinstance(op, Generate):
+            key: tuple[object, ...] = (id(op.prefix), op.role, op.branch)
+        elif isinstance(op, Verify):
+            key = (id(op.candidate), id(op.reference), op.role)
+        elif isinstance(op, Choose):
+            key = (*map(id, op.candidates), op.role)
+        else:
+            assert isinstance(op, Score)
+            key = (id(op.candidate), op.role, "score")
+        if key in seen:
+            raise InvariantError("INV-6", f"the same {op.role} operation was started twice")
+        seen.add(key)
+
+
+def _accounting(run: Run) -> None:
+    for role, outcome in ((DRAFT, Outcome.ACCEPTED), (TARGET, Outcome.COMMITTED)):
+        kept = sum(op.role == role and op.outcome is outcome and isinstance(op, Generate) for op in run.operations)
+        standing = sum(step.role == role for step in run.committed)
+        if kept != standing:
+            raise InvariantError("INV-7", f"{kept} {role} steps are {outcome.value}, {standing} stand in the answer")
+
+
+def check_timeline(timeline: Timeline, *, max_targets: int | None = None) -> None:
+    """Check what a timeline alone can show of INV-1, 2, 3, 7 and 8.
+
+    Raises
+    ------
+    InvariantError : a law is broken.
+    """
+    for span in timeline.spans:
+        generated_step = span.kind == "generate"
+        allowed = _ALLOWED.get(span.role, _VERDICTS) if generated_step else _GATED
+        if span.outcome not in allowed:
+            raise InvariantError("INV-1", f"{span} has an outcome outside {sorted(allowed)}")
+        if not 0.0 <= span.start <= span.end:
+            raise InvariantError("INV-2", f"{span} does not end after it starts")
+    times = [commit.time for commit in timeline.commits]
+    if any(b < a for a, b in pairwise([0.0, *times])):
+        raise InvariantError("INV-2", f"commit times go back: {times}")
+    if [commit.depth for commit in timeline.commits] != list(range(len(timeline.commits))):
+        raise InvariantError("INV-3", "commits are not depth by depth")
+    generated = [span for span in timeline.spans if span.kind == "generate"]
+    for role, outcome in ((DRAFT, "accepted"), (TARGET, "committed")):
+        kept = sorted(span.depth for span in generated if span.role == role and span.outcome == outcome)
+        if kept != [commit.depth for commit in timeline.commits if commit.role == role]:
+            raise InvariantError("INV-7", f"the {role} steps that are {outcome} are not those in the answer")
+    if max_targets is not None and (lanes := timeline.n_lanes(TARGET)) > max_targets:
+        raise InvariantError("INV-8", f"{lanes} target sequences in flight, {max_targets} allowed")
+
+
+def check_engine(engine: BatchEngine, operations: Iterable[Operation], now: float) -> None:
+    """Check INV-9: the engine was busy at least as long as it held a request.
+
+    It may be busy a little longer: an iteration or prefill that has begun runs to its end after a cancellation.
+
+    Parameters
+    ----------
+    engine : after the run, accounts settled.
+    operations : all that were submitted to it since it was attached.
+    now : the present, s; where operations that still run are cut.
+
+    Raises
+    ------
+    InvariantError : it stood idle with work waiting.
+    """
+    held = []
+    for op in operations:
+        arrived, left = op.started + engine.cost.request_s, op.finished if op.finished >= 0.0 else now
+        if left > arrived:
+            held.append((arrived, left))
+    needed = covered(held)
+    if engine.busy_s < needed - _SLACK * max(now, 1.0):
+        raise InvariantError("INV-9", f"busy for {engine.busy_s} s, but it held requests for {needed} s")

@@ -1,0 +1,223 @@
+"""Replay of recorded answers: what the models said then, under another schedule, verifier or threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sim.facts import facts_after, is_corrupted
+from sim.operations import (
+    JUDGE,
+    OWN_THRESHOLDS,
+    RANDOM,
+    TARGET,
+    Choose,
+    Generate,
+    Score,
+    Selection,
+    Step,
+    Verdict,
+    Verify,
+    prompt,
+)
+from sim.streams import stream
+from sim.traces import AnswerTrace, StepTrace
+from theory.errors import ParameterError
+
+__all__ = ["BaselineAnswer", "TraceAnswer", "TraceBehaviour"]
+
+_REFUSED = -1.0
+"""Score of a draft past the recorded end, or refused because of a corrupted context: below every threshold."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceBehaviour:
+    """Replay of recorded answers under other schedules, verifiers and thresholds.
+
+    Exact at width 1 for whatever reaches the answer under the recorded verifier: lengths and verdicts along the
+    committed trajectory are those recorded, for any k1. Approximate where a run goes where the recording did not:
+
+    - a draft or target step after another prefix is as long, and scored, as the recorded one of its position;
+    - sync commits a target step unjudged at the end of a fully accepted cycle, and the released code refuses some
+      drafts unjudged: the positions after it are replayed as recorded after the draft's step;
+    - past the recorded end a draft is as long as the last recorded one and refused, and the target ends the answer;
+    - after a wrong step that the recording did not commit, drafts are refused as often as ``corruption`` says.
+    """
+
+    traces: tuple[AnswerTrace, ...]
+    """The recorded answers; answer ``index`` is number ``index`` modulo their count."""
+
+    corruption: float = 0.0
+    """Share of acceptance that is lost once a wrong step stands in the answer, in [0, 1]."""
+
+    seed: None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "traces", tuple(self.traces))
+        if not self.traces:
+            raise ParameterError("traces", self.traces, "must hold at least one recorded answer")
+        if not 0.0 <= self.corruption <= 1.0:
+            raise ParameterError("corruption", self.corruption, "must be in [0, 1]")
+
+    @property
+    def n_answers(self) -> int:
+        """Number of recorded answers."""
+        return len(self.traces)
+
+    def answer(self, index: int) -> TraceAnswer:
+        """Return recorded answer ``index`` modulo their count."""
+        return TraceAnswer(self.traces[index % len(self.traces)], index, self.corruption)
+
+    def baseline_answer(self, index: int) -> BaselineAnswer:
+        """Return the target's own answer recorded with it.
+
+        Raises
+        ------
+        ParameterError : none was recorded.
+        """
+        return BaselineAnswer(self.traces[index % len(self.traces)])
+
+
+class TraceAnswer:
+    """Replay of one recorded answer."""
+
+    __slots__ = ("_corrupted", "_corruption", "_index", "_n", "_steps", "root", "trace")
+
+    def __init__(self, trace: AnswerTrace, index: int = 0, corruption: float = 0.0) -> None:
+        self.trace = trace
+        self._steps = trace.steps
+        self._n = len(trace.steps)
+        self._index = index
+        self._corruption = corruption
+        self._corrupted = trace.corrupted() if corruption > 0.0 else ()
+        self.root = prompt(trace.prompt_tokens)
+
+    def _at(self, depth: int) -> StepTrace:
+        return self._steps[min(depth, self._n - 1)]
+
+    def generate(self, operation: Generate) -> Step:
+        """Return the recorded step of this position, role and branch; a branch not recorded is as long as the first."""
+        prefix = operation.prefix
+        depth = prefix.depth + 1
+        step, past = self._at(depth), depth >= self._n
+        if operation.role == TARGET:
+            final, right = step.target_final or past, step.target_right
+            result = Step(prefix, TARGET, step.target_tokens, final=final, truncated=step.target_truncated)
+        elif operation.branch and operation.branch <= len(step.others):
+            draft = step.others[operation.branch - 1]
+            final, right = draft.final and not past, draft.right
+            result = Step(prefix, operation.role, draft.tokens, final=final, truncated=draft.truncated)
+        else:
+            final, right = step.draft_final and not past, step.draft_right
+            result = Step(prefix, operation.role, step.draft_tokens, final=final, truncated=step.draft_truncated)
+        if right is not None:
+            result.payload = facts_after(prefix, right)
+        return result
+
+    def verify(self, operation: Verify) -> Verdict:
+        """Return the recorded verdict of this position, branch and role, at the operation's threshold.
+
+        Raises
+        ------
+        ParameterError : the verifier's scores, or so many drafts of a position, were not recorded.
+        """
+        candidate, role, threshold = operation.candidate, operation.role, operation.threshold
+        if role == RANDOM:
+            score = self._chance(f"chance/{operation.branch}", candidate.depth)
+        elif self._is_lost(candidate, operation.branch):
+            return Verdict(False, 0.0)
+        else:
+            step = self._steps[candidate.depth]
+            if role == JUDGE and threshold is None and not operation.branch:
+                return Verdict(step.accepted, step.judge_score)
+            draft = step.draft(operation.branch)
+            if role == JUDGE and threshold is None:
+                return Verdict(draft.accepted, draft.scores.get(JUDGE))
+            score = draft.score(role)
+        limit = OWN_THRESHOLDS.get(role, 0.5) if threshold is None else threshold
+        return Verdict(score >= limit, score)
+
+    def score(self, operation: Score) -> float:
+        """Return the recorded score of this position, branch and role.
+
+        Raises
+        ------
+        ParameterError : it was not recorded.
+        """
+        if self._is_lost(operation.candidate, operation.branch):
+            return _REFUSED
+        return self._at(operation.candidate.depth).draft(operation.branch).score(operation.role)
+
+    def choose(self, operation: Choose) -> Selection:
+        """Return the candidate with the best recorded score of the role, the first on a tie; none below 0.
+
+        Raises
+        ------
+        ParameterError : scores of the role were not recorded.
+        """
+        step = self._at(operation.candidates[0].depth)
+        scores = [
+            _REFUSED if self._is_lost(candidate, i) else step.draft(i).score(operation.role)
+            for i, candidate in enumerate(operation.candidates)
+        ]
+        best = max(range(len(scores)), key=scores.__getitem__)
+        return Selection(best if scores[best] >= 0.0 else None, scores[best])
+
+    def judge_tokens(self, operation: Verify) -> int:
+        """Return the recorded prompt length of the verifier."""
+        return self._at(operation.candidate.depth).judge_tokens
+
+    def score_tokens(self, operation: Score | Choose) -> int:
+        """Return the tokens of the step or steps and of the recorded instructions."""
+        steps = operation.candidates if isinstance(operation, Choose) else (operation.candidate,)
+        return self.trace.score_overhead + sum(step.n_tokens for step in steps)
+
+    def _is_lost(self, candidate: Step, branch: int) -> bool:
+        """Whether a draft is refused whatever was recorded: it is past the end, or its context is corrupted."""
+        depth = candidate.depth
+        if depth >= self._n:
+            return True
+        if self._corruption <= 0.0 or self._corrupted[depth]:
+            return False
+        assert candidate.parent is not None
+        return is_corrupted(candidate.parent) and self._chance(f"corruption/{branch}", depth) < self._corruption
+
+    def _chance(self, name: str, depth: int) -> float:
+        return float(stream(0, f"replay/{name}", self._index).random(depth + 1)[depth])
+
+
+class BaselineAnswer:
+    """Replay of the target's own answer to a recorded question."""
+
+    __slots__ = ("_tokens", "root", "trace")
+
+    def __init__(self, trace: AnswerTrace) -> None:
+        if not trace.baseline:
+            raise ParameterError("baseline", trace.baseline, f"must be recorded to be replayed ({trace})")
+        self.trace = trace
+        self._tokens = trace.baseline
+        self.root = prompt(trace.prompt_tokens)
+
+    def generate(self, operation: Generate) -> Step:
+        """Return the recorded step of this position."""
+        depth = operation.prefix.depth + 1
+        return Step(operation.prefix, operation.role, self._tokens[depth], final=depth == len(self._tokens) - 1)
+
+    def verify(self, operation: Verify) -> Verdict:
+        """Refuse: the target alone is never judged."""
+        raise ParameterError("baseline", operation, "holds no drafts to judge")
+
+    def judge_tokens(self, operation: Verify) -> int:
+        """Return 0: nothing is judged."""
+        return 0
+
+    def score(self, operation: Score) -> float:
+        """Refuse: the target alone is never scored."""
+        raise ParameterError("baseline", operation, "holds no drafts to score")
+
+    def choose(self, operation: Choose) -> Selection:
+        """Refuse: the target alone has nothing to choose from."""
+        raise ParameterError("baseline", operation, "holds no drafts to choose from")
+
+    def score_tokens(self, operation: Score | Choose) -> int:
+        """Return 0: nothing is scored."""
+        return 0

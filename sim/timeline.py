@@ -1,0 +1,405 @@
+"""What happened when: the timeline of one answer, simulated or measured, and what can be counted on it.
+
+Both clocks leave the same operations behind, so both make the same `Timeline`; it prints as a Gantt chart
+(``sim.gantt``) and as a Perfetto/Chrome trace, and travels as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Protocol
+
+from sim.facts import Facts
+from sim.operations import DRAFT, JUDGE, TARGET, Choose, Generate, Operation, Outcome, Score, Step, Verify
+from theory.errors import SchemaError
+
+__all__ = ["CommitMark", "Counts", "Run", "Span", "Timeline", "perfetto"]
+
+_VERSION = 1
+
+
+class Run(Protocol):
+    """An algorithm's run on one answer, over: a session of either clock."""
+
+    operations: list[Operation]
+    committed: list[Step]
+    commit_times: list[float]
+    started: float
+    finished: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """One operation on the timeline; times are seconds since the answer's start."""
+
+    role: str
+    """Which model: ``"target"``, ``"draft"``, ``"judge"``."""
+
+    kind: str
+    """``"generate"``, ``"verify"``, ``"score"`` or ``"choose"``."""
+
+    depth: int
+    """Index in the answer of the step that is generated or judged."""
+
+    branch: int
+    """Which sibling of a draft tree."""
+
+    start: float
+    """Start, s."""
+
+    end: float
+    """End or cancellation, s; the answer's end if it ran on."""
+
+    outcome: str
+    """A value of `sim.operations.Outcome`."""
+
+    tokens: int
+    """Tokens generated, up to a cancellation; 0 for a verdict."""
+
+    cancelled: bool = False
+    """Whether it was abandoned while it ran."""
+
+    lane: int = 0
+    """Number of the parallel sequence of its role that it occupies, lowest free one first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitMark:
+    """One step appended to the answer."""
+
+    time: float
+    """When, s since the answer's start."""
+
+    depth: int
+    """Index of the step in the answer."""
+
+    role: str
+    """Who wrote it."""
+
+    tokens: int
+    """Its length, tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What a run did and wasted; counts are operations unless they say tokens."""
+
+    steps: int = 0
+    """Committed steps."""
+
+    committed_tokens: int = 0
+    """Tokens of the answer."""
+
+    drafted: int = 0
+    """Drafts started; equals accepted + rejected + discarded."""
+
+    accepted: int = 0
+    """Drafts that stand in the answer."""
+
+    rejected: int = 0
+    """Drafts that were judged and refused, or refused by a rule."""
+
+    discarded: int = 0
+    """Drafts whose prefix turned out wrong, or that the end of the answer made needless."""
+
+    targets: int = 0
+    """Target steps started; equals targets_committed + targets_reference + targets_discarded."""
+
+    targets_committed: int = 0
+    """Target steps that stand in the answer."""
+
+    targets_reference: int = 0
+    """Target steps that only served to verify a draft."""
+
+    targets_discarded: int = 0
+    """Target steps after a wrong prefix, or past the end of the answer."""
+
+    verifier_calls: int = 0
+    """Verifications, scores and choices started."""
+
+    draft_tokens: int = 0
+    """Tokens that the draft generated."""
+
+    target_tokens: int = 0
+    """Tokens that the target generated."""
+
+    wasted_draft_tokens: int = 0
+    """Tokens that the draft generated and that do not stand in the answer."""
+
+    wasted_target_tokens: int = 0
+    """Tokens that the target generated and that do not stand in the answer (references included)."""
+
+    peak_targets: int = 0
+    """Most target sequences in flight at one time."""
+
+    graded_steps: int = 0
+    """Committed steps whose truth is known."""
+
+    false_accepts: int = 0
+    """Of these, the draft's that are wrong."""
+
+    wrong_steps: int = 0
+    """Of these, wrong ones of either model."""
+
+    @classmethod
+    def of(cls, run: Run) -> Counts:
+        """Count a finished run."""
+        tally = dict.fromkeys(_COUNTED.values(), 0)
+        tokens = {DRAFT: 0, TARGET: 0}
+        kept = {DRAFT: 0, TARGET: 0}
+        n_verify = 0
+        targets = []
+        for op in run.operations:
+            if not isinstance(op, Generate):
+                n_verify += 1
+                continue
+            tally[_COUNTED[op.role, op.outcome]] += 1
+            n = _tokens(op)
+            tokens[op.role] += n
+            if op.outcome is Outcome.ACCEPTED or op.outcome is Outcome.COMMITTED:
+                kept[op.role] += n
+            if op.role == TARGET:
+                targets.append(op)
+        end = _end(run)
+        graded = [step for step in run.committed if step.payload.__class__ is Facts]
+        wrong = [step.role for step in graded if not step.payload.right]
+        return cls(
+            graded_steps=len(graded),
+            false_accepts=wrong.count(DRAFT),
+            wrong_steps=len(wrong),
+            steps=len(run.committed),
+            committed_tokens=sum(step.n_tokens for step in run.committed),
+            drafted=tally["accepted"] + tally["rejected"] + tally["discarded"],
+            targets=len(targets),
+            verifier_calls=n_verify,
+            draft_tokens=tokens[DRAFT],
+            target_tokens=tokens[TARGET],
+            wasted_draft_tokens=tokens[DRAFT] - kept[DRAFT],
+            wasted_target_tokens=tokens[TARGET] - kept[TARGET],
+            peak_targets=_peak((op.started, op.finished if op.finished >= 0.0 else end) for op in targets),
+            **tally,
+        )
+
+
+_COUNTED = {
+    (DRAFT, Outcome.ACCEPTED): "accepted",
+    (DRAFT, Outcome.REJECTED): "rejected",
+    (DRAFT, Outcome.DISCARDED): "discarded",
+    (TARGET, Outcome.COMMITTED): "targets_committed",
+    (TARGET, Outcome.REFERENCE): "targets_reference",
+    (TARGET, Outcome.DISCARDED): "targets_discarded",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """Everything one run did, in order of start; times are seconds since the answer's start."""
+
+    label: str
+    """What it is, e.g. ``"simulated"``."""
+
+    duration: float
+    """Seconds from the start to the last commit."""
+
+    spans: tuple[Span, ...]
+    """The operations, in order of start."""
+
+    commits: tuple[CommitMark, ...]
+    """The steps of the answer, in order."""
+
+    @classmethod
+    def of(cls, run: Run, label: str = "simulated") -> Timeline:
+        """Build from a finished session of either clock."""
+        zero, end = run.started, _end(run)
+        raw = sorted(run.operations, key=lambda op: op.started)
+        spans = [_span(op, zero, end) for op in raw]
+        commits = tuple(
+            CommitMark(time=time - zero, depth=step.depth, role=step.role, tokens=step.n_tokens)
+            for step, time in zip(run.committed, run.commit_times, strict=True)
+        )
+        return cls(label=label, duration=end - zero, spans=_in_lanes(spans), commits=commits)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Roles that did something, target, draft and judge first."""
+        there = dict.fromkeys(span.role for span in self.spans)
+        known = [role for role in (TARGET, DRAFT, JUDGE) if role in there]
+        return (*known, *(role for role in there if role not in known))
+
+    def n_lanes(self, role: str) -> int:
+        """Sequences of ``role`` in parallel, at most."""
+        return 1 + max((span.lane for span in self.spans if span.role == role), default=-1)
+
+    def busy_fraction(self, role: str) -> float:
+        """Share of the duration in which ``role`` has at least one operation in flight, in [0, 1]."""
+        busy = covered((span.start, min(span.end, self.duration)) for span in self.spans if span.role == role)
+        return busy / self.duration if self.duration > 0.0 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for ``json.dumps``; `from_json` turns it back."""
+        return {"schema": "specplan.timeline", "schema_version": _VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: Any) -> Timeline:
+        """Rebuild from `to_json`'s data.
+
+        Raises
+        ------
+        SchemaError : not such data; the text says where.
+        """
+        if not isinstance(data, dict) or data.get("schema") != "specplan.timeline":
+            raise SchemaError("schema: must be 'specplan.timeline'")
+        if data.get("schema_version") != _VERSION:
+            raise SchemaError(f"schema_version={data.get('schema_version')!r} must be {_VERSION}")
+        spans = tuple(_record(Span, x, f"spans[{i}]") for i, x in enumerate(_list(data, "spans")))
+        commits = tuple(_record(CommitMark, x, f"commits[{i}]") for i, x in enumerate(_list(data, "commits")))
+        rest = {"label": data.get("label"), "duration": data.get("duration")}
+        timeline: Timeline = _record(cls, {**rest, "spans": spans, "commits": commits}, "timeline")
+        return timeline
+
+    def to_perfetto(self) -> dict[str, Any]:
+        """Return a trace for ui.perfetto.dev or chrome://tracing, as plain data for ``json.dumps``."""
+        return perfetto(self)
+
+
+def perfetto(*timelines: Timeline) -> dict[str, Any]:
+    """Return one trace of several timelines, each a process, for ui.perfetto.dev or chrome://tracing."""
+    events: list[dict[str, Any]] = []
+    for pid, timeline in enumerate(timelines, 1):
+        tids: dict[tuple[str, int], int] = {}
+        for role in timeline.roles:
+            for lane in range(timeline.n_lanes(role)):
+                tids[role, lane] = len(tids) + 2
+        events.append(_meta("process_name", pid, 0, timeline.label))
+        events.append(_meta("thread_name", pid, 1, "committed"))
+        for (role, lane), tid in tids.items():
+            events.append(_meta("thread_name", pid, tid, f"{role} {lane}"))
+        for tid in (1, *tids.values()):
+            events.append({"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}})
+        events.extend(_event(span, pid, tids[span.role, span.lane]) for span in timeline.spans)
+        for commit in timeline.commits:
+            args = {"role": commit.role, "tokens": commit.tokens}
+            where = {"ph": "i", "s": "t", "pid": pid, "tid": 1, "ts": commit.time * 1e6}
+            events.append({**where, "name": f"commit {commit.depth}", "args": args})
+    return {"displayTimeUnit": "ms", "traceEvents": events}
+
+
+# Perfetto colours a slice by its name without digits, Chrome by ``cname``: both show the outcome.
+_CHROME_COLOURS = {
+    "accepted": "good",
+    "committed": "thread_state_running",
+    "reference": "thread_state_runnable",
+    "rejected": "terrible",
+    "discarded": "grey",
+    "escalated": "yellow",
+    "pending": "white",
+}
+
+
+def _event(span: Span, pid: int, tid: int) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": f"{span.kind} {span.outcome} {span.depth}",
+        "cat": span.role,
+        "cname": _CHROME_COLOURS[span.outcome],
+        "pid": pid,
+        "tid": tid,
+        "ts": span.start * 1e6,
+        "dur": (span.end - span.start) * 1e6,
+        "args": {"depth": span.depth, "branch": span.branch, "tokens": span.tokens, "cancelled": span.cancelled},
+    }
+
+
+def _meta(name: str, pid: int, tid: int, value: str) -> dict[str, Any]:
+    return {"ph": "M", "name": name, "pid": pid, "tid": tid, "args": {"name": value}}
+
+
+def _end(run: Run) -> float:
+    if run.finished is not None:
+        return run.finished
+    return max((op.finished for op in run.operations), default=run.started)
+
+
+def _tokens(op: Operation) -> int:
+    step = op.pending if op.result is None and op.finished >= 0.0 and not op.cancelled else op.result
+    return step.n_tokens if isinstance(step, Step) else op.n_generated
+
+
+def _span(op: Operation, zero: float, end: float) -> Span:
+    if isinstance(op, Generate):
+        kind, depth, branch, tokens = "generate", op.prefix.depth + 1, op.branch, _tokens(op)
+    elif isinstance(op, Choose):
+        kind, depth, branch, tokens = "choose", op.candidates[0].depth, 0, 0
+    else:
+        assert isinstance(op, Verify | Score)
+        kind = "verify" if isinstance(op, Verify) else "score"
+        depth, branch, tokens = op.candidate.depth, op.branch, 0
+    return Span(
+        role=op.role,
+        kind=kind,
+        depth=depth,
+        branch=branch,
+        start=op.started - zero,
+        end=(op.finished if op.finished >= 0.0 else max(end, op.started)) - zero,
+        outcome=op.outcome.value,
+        tokens=tokens,
+        cancelled=op.cancelled,
+    )
+
+
+def _in_lanes(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Give each span the lowest lane of its role that is free when it starts."""
+    free_from: dict[str, list[float]] = {}
+    placed = []
+    for span in spans:
+        lanes = free_from.setdefault(span.role, [])
+        lane = next((i for i, end in enumerate(lanes) if end <= span.start), len(lanes))
+        if lane == len(lanes):
+            lanes.append(0.0)
+        lanes[lane] = span.end
+        placed.append(_record(Span, {**asdict(span), "lane": lane}, "span"))
+    return tuple(placed)
+
+
+def covered(intervals: Iterable[tuple[float, float]]) -> float:
+    """Length of the union of intervals."""
+    total, reach = 0.0, float("-inf")
+    for start, end in sorted(intervals):
+        if end > reach:
+            total += end - max(start, reach)
+            reach = end
+    return total
+
+
+def _peak(intervals: Iterable[tuple[float, float]]) -> int:
+    """Most intervals open at one time; one that ends when another starts does not meet it."""
+    changes = sorted(change for start, end in intervals if end > start for change in ((start, 1), (end, -1)))
+    peak = level = 0
+    for _, change in changes:
+        level += change
+        peak = max(peak, level)
+    return peak
+
+
+def _list(data: dict[str, Any], key: str) -> list[Any]:
+    value = data.get(key)
+    if not isinstance(value, list | tuple):
+        raise SchemaError(f"{key}: must be a list")
+    return list(value)
+
+
+def _record(cls: Any, data: Any, where: str) -> Any:
+    names = {f.name for f in fields(cls)}
+    if not isinstance(data, dict) or set(data) != names:
+        got = sorted(data) if isinstance(data, dict) else data
+        raise SchemaError(f"{where}: must have the keys {sorted(names)}, got {got}")
+    for f in fields(cls):
+        kinds = _JSON_KINDS.get(str(f.type))
+        value = data[f.name]
+        if kinds is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
+            raise SchemaError(f"{where}.{f.name}={value!r} must be of type {f.type}")
+    return cls(**data)
+
+
+_JSON_KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}

@@ -1,0 +1,40 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+# Tests run on shared machines: examples are the same in every run, and none fails for being slow once.
+settings.register_profile("specplan", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("specplan")
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def console_script() -> list[str]:
+    """The installed command; the module where the project is not installed but on the path."""
+    script = Path(sysconfig.get_path("scripts")) / "specplan"
+    return [str(script)] if script.exists() else [sys.executable, "-m", "specplan"]
+
+
+@pytest.fixture(scope="session")
+def run_installed(console_script: list[str]) -> Run:
+    """Run the installed command in a process of its own."""
+
+    def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*console_script, *arguments], capture_output=True, text=True, timeout=60, check=False, **options
+        )
+
+    return run

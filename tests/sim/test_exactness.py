@@ -1,0 +1,203 @@
+"""The simulator against the closed forms, exactly and by chance, and against two programs that know nothing of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from functools import cache, partial
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sim.acceptance import Acceptance
+from sim.algorithms import PAPER, Rules, lookahead_async, lookahead_sync
+from sim.behaviours import DrawnAnswer, SyntheticBehaviour, TraceBehaviour
+from sim.control import Control
+from sim.engines import FixedEngine
+from sim.lengths import Fixed, Lengths, Lognormal
+from sim.replicate import run_answer, simulate
+from sim.traces import AnswerTrace, StepTrace
+from sim.vectorised import async_commit_times, stage_speedup, sync_answer_seconds
+from theory.errors import ParameterError
+from theory.speedup import f_async, f_sync
+
+GRID = [
+    (alpha, c1, k1)
+    for alpha in (0.1, 0.5, 0.8, 0.95)
+    for c1, k1 in ((0.05, 4), (0.1, 3), (0.1, 10), (0.2, 5), (0.25, 12), (0.5, 2), (0.9, 1), (0.9, 3))
+]
+
+
+def fixed(c1: float) -> dict[str, FixedEngine]:
+    return {"target": FixedEngine(1.0), "draft": FixedEngine(c1), "judge": FixedEngine(0.0)}
+
+
+def verdicts_then_rejection(n_accepted: int) -> TraceBehaviour:
+    """An answer whose first drafts are accepted, and which ends with a rejection."""
+    good = StepTrace(draft_tokens=1, target_tokens=1, accepted=True)
+    bad = StepTrace(draft_tokens=1, target_tokens=1, accepted=False, target_final=True)
+    return TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=(*[good] * n_accepted, bad)),))
+
+
+@cache
+def simulated_stage(c1: float, k1: int, n_accepted: int) -> float:
+    answer = verdicts_then_rejection(n_accepted).answer(0)
+    session = run_answer(partial(lookahead_async, k1=k1), answer, fixed(c1))
+    assert session.finished is not None
+    return session.finished
+
+
+@pytest.mark.parametrize(("alpha", "c1", "k1"), GRID)
+def test_async_equals_theorem_2_given_the_stage_length(alpha: float, c1: float, k1: int) -> None:
+    """E[steps] / E[seconds] over stages, each length simulated and weighted with the geometric law.
+
+    Stage times grow by 1 every k1 steps (or by c1 every step), so beyond the first few periods they are linear in the
+    length: the tail of the law is summed in closed form from two simulated points, and nothing is cut off.
+    """
+    period = max(k1, 2)
+    reach = 4 * period
+    seconds = [simulated_stage(c1, k1, x) for x in range(reach + period)]
+    # E[s(X)] = sum_{x < reach} p q^x s(x) + the tail, in which s(x + period) = s(x) + rise exactly.
+    rise = seconds[reach] - seconds[reach - period]
+    for x in range(reach - period, reach):
+        assert seconds[x + period] - seconds[x] == pytest.approx(rise, rel=1e-12)
+    p, q = 1.0 - alpha, alpha
+    head = math.fsum(p * q**x * seconds[x] for x in range(reach))
+    block = math.fsum(p * q**x * seconds[x] for x in range(reach, reach + period))
+    ratio = q**period
+    tail = block / (1.0 - ratio) + rise * q**reach * ratio / (1.0 - ratio)
+    assert 1.0 / p / (head + tail) == pytest.approx(float(f_async(alpha, c1, k1)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("alpha", "c1", "k1"), GRID)
+def test_sync_equals_theorem_1_given_the_cycle_length(alpha: float, c1: float, k1: int) -> None:
+    """A cycle commits min(X, k1 - 1) + 1 steps; its seconds come from the simulator."""
+    steps, seconds = [], []
+    for x in range(k1):
+        probability = (1.0 - alpha) * alpha**x if x < k1 - 1 else alpha**x
+        # Long enough that the end of the answer is outside this cycle.
+        trace = verdicts_then_rejection(x).traces[0].steps[:-1]
+        more = StepTrace(draft_tokens=1, target_tokens=1, accepted=False)
+        last = StepTrace(draft_tokens=1, target_tokens=1, accepted=False, target_final=True)
+        answer = TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=(*trace, *[more] * k1, last)),)).answer(0)
+        session = run_answer(partial(lookahead_sync, k1=k1), answer, fixed(c1))
+        first = session.commit_times[0]
+        steps.append(probability * session.commit_times.count(first))
+        seconds.append(probability * first)
+    assert math.fsum(steps) / math.fsum(seconds) == pytest.approx(float(f_sync(alpha, c1, k1)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("method", "closed_form"), [("async", f_async), ("sync", f_sync)])
+@pytest.mark.parametrize(("alpha", "c1", "k1"), [(0.6, 0.1, 4), (0.9, 0.2, 8), (0.8, 0.3, 2), (0.3, 0.05, 3)])
+def test_stages_by_the_million_agree_within_chance(
+    method: str, closed_form: object, alpha: float, c1: float, k1: int
+) -> None:
+    """False alarms: 8 cases at 1e-6 each. Chance hides at most 6e-3 of the value, or the test fails."""
+    estimate = stage_speedup(alpha, c1, k1, method=method, n_stages=2_000_000, seed=5)  # type: ignore[arg-type]
+    margin = stats.norm.isf(0.5e-6) * estimate.stderr
+    expected = float(closed_form(alpha, c1, k1))  # type: ignore[operator]
+    assert 2 * margin <= 6e-3 * expected
+    assert abs(estimate.value - expected) <= margin
+
+
+@pytest.mark.parametrize("method", ["async", "sync"])
+def test_control_variate_has_mean_zero_and_takes_all_the_noise_of_its_own_assumptions(method: str) -> None:
+    make = partial({"async": lookahead_async, "sync": lookahead_sync}[method], k1=3)
+    behaviour = drawn(n_steps=30, cv=0.0)
+    control = Control(method=method, alpha=0.7, c1=0.2, k1=3)  # type: ignore[arg-type]
+    with_it = simulate(make, behaviour, fixed(0.2), n=40, control=control).speedup
+    assert with_it.stderr < 1e-12
+    deviations = np.array([control.deviation(behaviour.answer(i)) for i in range(4000)])
+    # Mean zero within 5 standard errors: false alarm 6e-7.
+    assert abs(deviations.mean()) <= 5.0 * deviations.std(ddof=1) / math.sqrt(deviations.size)
+    plain = simulate(make, behaviour, fixed(0.2), n=40).speedup
+    assert abs(plain.value - with_it.value) <= 5.0 * plain.stderr
+
+
+def test_control_variate_reduces_the_error_with_random_lengths_too() -> None:
+    make, engines = partial(lookahead_async, k1=3), by_tokens(0.0)
+    control = Control(method="async", alpha=0.7, c1=0.2, k1=3)
+    plain = simulate(make, drawn(n_steps=30, cv=0.4), engines, n=150).speedup
+    helped = simulate(make, drawn(n_steps=30, cv=0.4), engines, n=150, control=control).speedup
+    assert helped.stderr < 0.8 * plain.stderr
+    assert abs(helped.value - plain.value) < 4.0 * plain.stderr
+
+
+def drawn(n_steps: int, cv: float, seed: int = 1, alpha: float = 0.7) -> SyntheticBehaviour:
+    lengths = Lengths(target=Lognormal(mean=40.0, cv=cv), draft=Lognormal(mean=40.0, cv=cv), correlation=0.5, lag1=0.3)
+    return SyntheticBehaviour(lengths=lengths, acceptance=Acceptance(alpha=alpha), steps=Fixed(n_steps), seed=seed)
+
+
+def by_tokens(verify_s: float) -> dict[str, FixedEngine]:
+    return {
+        "target": FixedEngine(lambda n, p, c: 0.01 * n),
+        "draft": FixedEngine(lambda n, p, c: 0.002 * n),
+        "judge": FixedEngine(verify_s),
+    }
+
+
+def columns(answers: list[DrawnAnswer]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    target = 0.01 * np.array([answer.target_lengths() for answer in answers])
+    draft = 0.002 * np.array([answer.draft_lengths() for answer in answers])
+    return target, draft, np.array([answer.accepted() for answer in answers])
+
+
+@given(seed=st.integers(0, 2**31), k1=st.integers(1, 9), verify_s=st.sampled_from([0.0, 0.05]), late=st.booleans())
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_async_recursion_gives_the_simulators_times(seed: int, k1: int, verify_s: float, late: bool) -> None:
+    rules = Rules(late_draft="cancel") if late else PAPER
+    behaviour = drawn(n_steps=25, cv=1.5, seed=seed)
+    answers = [behaviour.answer(i) for i in range(3)]
+    times = async_commit_times(*columns(answers), k1=k1, verify_s=verify_s, rules=rules)
+    for answer, expected in zip(answers, times, strict=True):
+        session = run_answer(partial(lookahead_async, k1=k1, rules=rules), answer, by_tokens(verify_s))
+        np.testing.assert_allclose(session.commit_times, expected, rtol=1e-12)
+
+
+@given(seed=st.integers(0, 2**31), k1=st.integers(1, 9), verify_s=st.sampled_from([0.0, 0.05]))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_sync_recursion_gives_the_simulators_times(seed: int, k1: int, verify_s: float) -> None:
+    behaviour = drawn(n_steps=25, cv=1.5, seed=seed)
+    answers = [behaviour.answer(i) for i in range(3)]
+    times = sync_answer_seconds(*columns(answers), k1=k1, verify_s=verify_s)
+    for answer, expected in zip(answers, times, strict=True):
+        session = run_answer(partial(lookahead_sync, k1=k1), answer, by_tokens(verify_s))
+        assert session.finished == pytest.approx(expected, rel=1e-12)
+
+
+@cache
+def yardstick() -> ModuleType:
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "idiomatic_simpy.py"
+    spec = importlib.util.spec_from_file_location("idiomatic_simpy", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@given(seed=st.integers(0, 2**31), k1=st.integers(1, 9), verify_s=st.sampled_from([0.0, 0.05]))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_an_idiomatic_simpy_program_gives_the_same_times(seed: int, k1: int, verify_s: float) -> None:
+    answer = drawn(n_steps=25, cv=1.5, seed=seed).answer(0)
+    target, draft, accepted = columns([answer])
+    theirs = yardstick().idiomatic_commit_times(target[0], draft[0], accepted[0], k1=k1, verify_s=verify_s)
+    ours = run_answer(partial(lookahead_async, k1=k1), answer, by_tokens(verify_s)).commit_times
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+def test_vectorised_refuses_bad_input() -> None:
+    with pytest.raises(ParameterError, match="alpha=1"):
+        stage_speedup(1.0, 0.1, 2)
+    assert stage_speedup(1.0, 0.1, 2, method="sync", n_stages=10).value == pytest.approx(2 / 1.1)
+    with pytest.raises(ParameterError, match="c1"):
+        stage_speedup(0.5, float("nan"), 2)
+    with pytest.raises(ParameterError, match="accepted"):
+        async_commit_times([[1.0]], [[1.0, 2.0]], [[True]], k1=2)
+    with pytest.raises(ParameterError, match="rules"):
+        async_commit_times([[1.0]], [[1.0]], [[True]], k1=2, rules=Rules(reject_first=True))

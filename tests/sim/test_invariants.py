@@ -1,0 +1,246 @@
+"""Each law catches a violation planted in a run that was in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.acceptance import Acceptance
+from sim.algorithms import PAPER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync
+from sim.behaviours import SyntheticBehaviour
+from sim.costs import LinearCost
+from sim.engines import BatchEngine, Device, FixedEngine
+from sim.invariants import InvariantError, check, check_engine, check_timeline
+from sim.lengths import Lengths, Lognormal
+from sim.operations import Generate, Outcome, Verify
+from sim.timeline import Timeline
+from sim.virtual_clock import Session, VirtualClock
+
+BEHAVIOUR = SyntheticBehaviour(
+    lengths=Lengths(target=Lognormal(mean=20.0, cv=1.0), draft=Lognormal(mean=20.0, cv=1.0), limit=60),
+    acceptance=Acceptance(alpha=0.6, siblings=0.3),
+    steps=Lognormal(mean=10.0, cv=0.4),
+    seed=2,
+)
+RULES = [
+    PAPER,
+    RELEASED_CODE,
+    Rules(late_draft="cancel"),
+    Rules(reject_first=True, reject_after_truncation=True, barrier=False),
+    Rules(cancel_at_end=False, prefetch_draft=False),
+]
+
+
+def engines(shared: bool) -> dict[str, BatchEngine]:
+    device = Device() if shared else None
+    target = BatchEngine(LinearCost(base_s=0.02, sequence_s=0.002, prefill_s=0.01, request_s=0.003), device)
+    draft = BatchEngine(LinearCost(base_s=0.006, prefill_s=0.005), device)
+    return {"target": target, "draft": draft, "judge": target}
+
+
+@given(
+    index=st.integers(0, 10**6),
+    k1=st.integers(1, 6),
+    width=st.integers(1, 3),
+    rules=st.sampled_from(RULES),
+    sync=st.booleans(),
+    shared=st.booleans(),
+    neighbours=st.integers(0, 2),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_all_laws_hold_for_all_rules(
+    index: int, k1: int, width: int, rules: Rules, sync: bool, shared: bool, neighbours: int
+) -> None:
+    """Random rules, widths, engines that share a device, and other answers on them."""
+    clock = VirtualClock(engines(shared))
+    make = lookahead_sync if sync else lookahead_async
+    k1 = min(k1, 3) if width > 1 else k1
+    sessions = []
+    for i in range(neighbours + 1):
+        answer = BEHAVIOUR.answer(index + i)
+        sessions.append(clock.launch(make(answer.root, k1=k1, width=width, rules=rules), answer, at=0.05 * i))
+    clock.run(*sessions)
+    window = k1 + (0 if sync else rules.extra_in_flight)
+    most = sum(width**level for level in range(window))
+    for session in sessions:
+        check(session, max_targets=most)
+        check_timeline(Timeline.of(session))
+
+
+def good_run() -> Session:
+    answer = BEHAVIOUR.answer(1)
+    fixed = {
+        "target": FixedEngine(lambda n, p, c: 0.1 * n),
+        "draft": FixedEngine(lambda n, p, c: 0.02 * n),
+        "judge": FixedEngine(0.3),
+    }
+    clock = VirtualClock(fixed)
+    session = clock.launch(lookahead_async(answer.root, k1=3), answer)
+    clock.run(session)
+    return session
+
+
+def first(session: Session, outcome: Outcome, kind: type = Generate) -> Any:
+    return next(op for op in session.operations if isinstance(op, kind) and op.outcome is outcome)
+
+
+def forget_an_outcome(session: Session) -> None:
+    first(session, Outcome.DISCARDED).outcome = Outcome.PENDING
+
+
+def wrong_kind_of_outcome(session: Session) -> None:
+    first(session, Outcome.COMMITTED).outcome = Outcome.ACCEPTED
+
+
+def end_before_start(session: Session) -> None:
+    op = first(session, Outcome.DISCARDED)
+    op.finished = op.started / 2.0 - 1e-3 if op.started else op.finished
+
+
+def commit_early(session: Session) -> None:
+    session.commit_times[2] = session.commit_times[1] - 0.1
+
+
+def start_out_of_order(session: Session) -> None:
+    ops = session.operations
+    i = next(i for i in range(len(ops) - 1) if ops[i].started < ops[i + 1].started)
+    ops[i], ops[i + 1] = ops[i + 1], ops[i]
+
+
+def swap_commits(session: Session) -> None:
+    session.committed[0], session.committed[1] = session.committed[1], session.committed[0]
+
+
+def commit_twice(session: Session) -> None:
+    session.committed.insert(1, session.committed[0])
+    session.commit_times.insert(1, session.commit_times[0])
+
+
+def foreign_branch(session: Session) -> None:
+    """Commit the step that lost: same depth, another text."""
+    lost = first(session, Outcome.REJECTED).result
+    session.committed[lost.depth] = lost
+
+
+def lose_the_end(session: Session) -> None:
+    session.committed.pop()
+    session.commit_times.pop()
+
+
+def write_too_late(session: Session) -> None:
+    """Move the end of a committed step past the start of what needed it."""
+    step = session.committed[0]
+    op = next(op for op in session.operations if op.result is step)
+    op.finished = session.finished or 0.0
+
+
+def never_written(session: Session) -> None:
+    step = session.committed[0]
+    session.operations.remove(next(op for op in session.operations if op.result is step))
+
+
+def unjudged(session: Session) -> None:
+    session.operations.remove(first(session, Outcome.ACCEPTED, Verify))
+
+
+def judged_twice(session: Session) -> None:
+    verify = first(session, Outcome.REJECTED, Verify)
+    session.operations.insert(session.operations.index(verify), verify)
+
+
+def double_work(session: Session) -> None:
+    i, op = next((i, op) for i, op in enumerate(session.operations) if op.outcome is Outcome.REFERENCE)
+    session.operations.insert(i, op)
+
+
+def accept_too_much(session: Session) -> None:
+    first(session, Outcome.REFERENCE).outcome = Outcome.COMMITTED
+
+
+PLANTED: list[tuple[str, Callable[[Session], None]]] = [
+    ("INV-1", forget_an_outcome),
+    ("INV-1", wrong_kind_of_outcome),
+    ("INV-2", end_before_start),
+    ("INV-2", commit_early),
+    ("INV-2", start_out_of_order),
+    ("INV-3", swap_commits),
+    ("INV-3", commit_twice),
+    ("INV-3", foreign_branch),
+    ("INV-3", lose_the_end),
+    ("INV-4", write_too_late),
+    ("INV-4", never_written),
+    ("INV-5", unjudged),
+    ("INV-6", judged_twice),
+    ("INV-6", double_work),
+    ("INV-7", accept_too_much),
+]
+
+
+@pytest.mark.parametrize(("law", "plant"), PLANTED, ids=[plant.__name__ for _, plant in PLANTED])
+def test_a_planted_violation_is_caught(
+    law: str, plant: Callable[[Session], None], checked_runs: dict[Any, Any]
+) -> None:
+    session = good_run()
+    check(session)
+    plant(session)
+    with pytest.raises(InvariantError, match=law) as caught:
+        check(session)
+    assert caught.value.law == law
+    checked_runs.clear()
+
+
+def test_a_window_that_is_too_wide_is_caught() -> None:
+    session = good_run()
+    check(session, max_targets=3)
+    with pytest.raises(InvariantError, match="INV-8"):
+        check(session, max_targets=2)
+
+
+def test_an_unfinished_run_is_caught(checked_runs: dict[Any, Any]) -> None:
+    answer = BEHAVIOUR.answer(0)
+    session = VirtualClock({"target": FixedEngine(1.0)}).launch(autoregressive(answer.root), answer)
+    with pytest.raises(InvariantError, match="not ended"):
+        check(session)
+    checked_runs.clear()
+
+
+class Lazy(BatchEngine):
+    """Stands idle for two seconds after each request before it looks at the next."""
+
+    def _arrive(self, job: Any) -> None:
+        from simpy import Timeout
+
+        Timeout(self._env, 2.0).callbacks.append(lambda event: BatchEngine._arrive(self, job))
+
+
+def test_an_idle_engine_with_work_waiting_is_caught(checked_runs: dict[Any, Any]) -> None:
+    answer = BEHAVIOUR.answer(0)
+    lazy = Lazy(LinearCost(base_s=0.1))
+    clock = VirtualClock({"target": lazy})
+    session = clock.launch(autoregressive(answer.root), answer)
+    clock.run(session)
+    with pytest.raises(InvariantError, match="INV-9"):
+        check_engine(lazy, session.operations, clock.env.now)
+    checked_runs.clear()
+
+
+def test_timelines_are_checked_too() -> None:
+    timeline = Timeline.of(good_run())
+    check_timeline(timeline, max_targets=3)
+    span = timeline.spans[0]
+    broken = {
+        "INV-1": replace(timeline, spans=(replace(span, outcome="pending"), *timeline.spans[1:])),
+        "INV-2": replace(timeline, spans=(replace(span, end=-1.0), *timeline.spans[1:])),
+        "INV-3": replace(timeline, commits=timeline.commits[1:]),
+        "INV-7": replace(timeline, spans=tuple(s for s in timeline.spans if s.outcome != "accepted")),
+    }
+    for law, one in broken.items():
+        with pytest.raises(InvariantError, match=law):
+            check_timeline(one)
+    with pytest.raises(InvariantError, match="INV-8"):
+        check_timeline(timeline, max_targets=2)

@@ -1,0 +1,16 @@
+"""The simulator is at least twice as fast as an idiomatic SimPy program of the same timeline, in one run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.benchmark
+def test_twice_as_fast_as_the_idiomatic_program() -> None:
+    script = Path(__file__).resolve().parents[2] / "benchmarks" / "bench_simulator.py"
+    done = subprocess.run([sys.executable, str(script), "--repeats", "3"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

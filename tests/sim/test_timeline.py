@@ -1,0 +1,163 @@
+"""Timelines: lanes, counts, JSON and Perfetto files, pictures."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from sim.algorithms import lookahead_async
+from sim.behaviours import TraceBehaviour
+from sim.engines import FixedEngine
+from sim.gantt import draw, figure
+from sim.replicate import run_answer
+from sim.timeline import Counts, Timeline, covered, perfetto
+from sim.traces import AnswerTrace, StepTrace
+from sim.virtual_clock import Session
+from theory.errors import ParameterError, SchemaError
+
+
+def session(k1: int = 2) -> Session:
+    """The run of test_algorithms.test_async_rejection_mid_window, a second per token."""
+    steps = tuple(
+        StepTrace(draft_tokens=n, target_tokens=10, accepted=yes, draft_final=d == 2, target_final=d == 2)
+        for d, (n, yes) in enumerate([(2, True), (2, False), (1, True)])
+    )
+    answer = TraceBehaviour((AnswerTrace(prompt_tokens=5, steps=steps),)).answer(0)
+    tokens = FixedEngine(lambda n_tokens, n_prompt, context: float(n_tokens))
+    return run_answer(
+        partial(lookahead_async, k1=k1), answer, {"target": tokens, "draft": tokens, "judge": FixedEngine(0.0)}
+    )
+
+
+def test_spans_and_lanes() -> None:
+    timeline = Timeline.of(session())
+    assert timeline.duration == 22
+    assert timeline.roles == ("target", "draft", "judge")
+    assert [(s.role, s.depth, s.start, s.end, s.lane, s.outcome) for s in timeline.spans if s.kind == "generate"] == [
+        ("target", 0, 0, 10, 0, "reference"),
+        ("draft", 0, 0, 2, 0, "accepted"),
+        ("target", 1, 2, 12, 1, "committed"),
+        ("draft", 1, 2, 4, 0, "rejected"),
+        ("target", 2, 10, 12, 0, "discarded"),
+        ("draft", 2, 10, 11, 0, "discarded"),
+        ("target", 2, 12, 22, 0, "reference"),
+        ("draft", 2, 12, 13, 0, "accepted"),
+    ]
+    assert [(c.time, c.depth, c.role, c.tokens) for c in timeline.commits] == [
+        (10, 0, "draft", 2),
+        (12, 1, "target", 10),
+        (22, 2, "draft", 1),
+    ]
+    assert (timeline.n_lanes("target"), timeline.n_lanes("draft")) == (2, 1)
+    assert timeline.busy_fraction("target") == 1.0
+    assert timeline.busy_fraction("draft") == pytest.approx((4 + 1 + 1) / 22)
+
+
+def test_counts() -> None:
+    assert Counts.of(session()) == Counts(
+        steps=3,
+        committed_tokens=13,
+        drafted=4,
+        accepted=2,
+        rejected=1,
+        discarded=1,
+        targets=4,
+        targets_committed=1,
+        targets_reference=2,
+        targets_discarded=1,
+        verifier_calls=3,
+        draft_tokens=2 + 2 + 1 + 1,
+        target_tokens=10 + 10 + 2 + 10,  # the cancelled one had come 2 tokens far
+        wasted_draft_tokens=2 + 1,
+        wasted_target_tokens=10 + 2 + 10,
+        peak_targets=2,
+    )
+
+
+def test_times_are_relative_to_the_answers_start() -> None:
+    run = session()
+    run.started -= 3.0
+    timeline = Timeline.of(run, "later")
+    assert (timeline.duration, timeline.spans[0].start, timeline.label) == (25.0, 3.0, "later")
+
+
+def test_json_round_trip() -> None:
+    timeline = Timeline.of(session())
+    assert Timeline.from_json(json.loads(json.dumps(timeline.to_json()))) == timeline
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": "other"}, "schema"),
+        ({"schema_version": 2}, "schema_version=2"),
+        ({"spans": 3}, "spans: must be a list"),
+        ({"spans": [{}]}, r"spans\[0\]: must have the keys"),
+        ({"duration": "long"}, "timeline.duration='long'"),
+        ({"commits": [{"time": 1.0, "depth": 0.5, "role": "draft", "tokens": 1}]}, r"commits\[0\].depth=0.5"),
+    ],
+)
+def test_foreign_json_is_refused_with_its_place(change: dict[str, object], message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        Timeline.from_json(Timeline.of(session()).to_json() | change)
+
+
+def test_perfetto_trace() -> None:
+    timeline = Timeline.of(session())
+    trace = json.loads(json.dumps(perfetto(timeline, Timeline.of(session(3), "k1 = 3"))))
+    events = trace["traceEvents"]
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    slices = [e for e in events if e["ph"] == "X" and e["pid"] == 1]
+    assert len(slices) == len(timeline.spans)
+    assert names[slices[0]["pid"], slices[0]["tid"]] == "target 0"
+    assert (slices[0]["name"], slices[0]["ts"], slices[0]["dur"]) == ("generate reference 0", 0.0, 10e6)
+    assert [e["args"]["name"] for e in events if e["name"] == "process_name"] == ["simulated", "k1 = 3"]
+    assert [e["ts"] for e in events if e["ph"] == "i" and e["pid"] == 1] == [10e6, 12e6, 22e6]
+    by_thread: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for e in (e for e in events if e["ph"] == "X"):  # slices of one thread must not overlap, or the viewer nests them
+        by_thread.setdefault((e["pid"], e["tid"]), []).append((e["ts"], e["ts"] + e["dur"]))
+    for intervals in by_thread.values():
+        assert covered(intervals) == pytest.approx(sum(end - start for start, end in intervals))
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_pictures(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"timeline.{suffix}"
+    pair = [Timeline.of(session(), "simulated"), Timeline.of(session(1), "measured")]
+    draw(pair, path, title="one above the other")
+    head = path.read_bytes()[:300]
+    assert head.startswith(b"\x89PNG") if suffix == "png" else b"<?xml" in head
+    again = tmp_path / f"again.{suffix}"
+    draw(pair, again, title="one above the other")
+    if suffix == "png":
+        assert path.read_bytes() == again.read_bytes()
+
+
+def test_picture_shows_every_span_on_one_time_axis() -> None:
+    pair = [Timeline.of(session(), "simulated"), Timeline.of(session(1), "measured")]
+    chart = figure(pair)
+    above, below = chart.axes
+    assert above.get_xlim() == below.get_xlim()
+    assert above.get_xlim()[1] >= max(t.duration for t in pair)
+    assert [len(axes.collections) for axes in (above, below)] == [len(t.spans) for t in pair]
+    assert [label.get_text() for label in above.get_yticklabels()] == [
+        "answer",
+        "target 1",
+        "target 2",
+        "draft",
+        "judge",
+    ]
+    assert "simulated" in above.get_title("left")
+
+
+def test_bad_pictures(tmp_path: Path) -> None:
+    timeline = Timeline.of(session())
+    with pytest.raises(ParameterError, match=r"\.gif"):
+        draw(timeline, tmp_path / "x.gif")
+    with pytest.raises(ParameterError, match="timelines"):
+        draw([], tmp_path / "x.png")
+    with pytest.raises(ParameterError, match="until"):
+        figure(timeline, until=0.0)

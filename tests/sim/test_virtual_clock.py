@@ -1,0 +1,138 @@
+"""The generator protocol, word by word, under the virtual clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.algorithms import autoregressive, lookahead_async
+from sim.behaviours import TraceBehaviour
+from sim.costs import LinearCost
+from sim.engines import BatchEngine, FixedEngine
+from sim.operations import WAIT, Algorithm, Cancel, Commit, Generate, Outcome, Step, prompt
+from sim.traces import AnswerTrace, StepTrace
+from sim.virtual_clock import Session, VirtualClock
+
+TOKENS = FixedEngine(lambda n_tokens, n_prompt, context: float(n_tokens))
+
+
+def answer(*target_tokens: int) -> object:
+    n = len(target_tokens)
+    steps = tuple(
+        StepTrace(draft_tokens=1, target_tokens=tokens, accepted=False, target_final=d == n - 1)
+        for d, tokens in enumerate(target_tokens)
+    )
+    return TraceBehaviour((AnswerTrace(prompt_tokens=7, steps=steps),)).answer(0)
+
+
+def drive(algorithm: Algorithm, engine: object = TOKENS) -> tuple[Session, VirtualClock]:
+    clock = VirtualClock({"target": engine, "draft": TOKENS}, record=False)  # type: ignore[dict-item]
+    session = clock.launch(algorithm, answer(5, 5, 5))  # type: ignore[arg-type]
+    clock.run(session)
+    return session, clock
+
+
+def test_the_answer_to_a_start_is_none_and_to_a_wait_the_operation() -> None:
+    heard: list[object] = []
+
+    def algorithm() -> Algorithm:
+        op = Generate("target", prompt(3))
+        heard.append((yield op))
+        heard.append((yield WAIT) is op)
+        heard.append((op.started, op.finished, op.result.n_tokens, op.result.depth))
+        heard.append((yield Commit(op.result)))
+
+    session, _ = drive(algorithm())
+    assert heard == [None, True, (0.0, 5.0, 5, 0), None]
+    assert session.commit_times == [5.0]
+
+
+def test_what_ends_together_is_delivered_in_order_and_cancelled_work_never() -> None:
+    heard: list[str] = []
+
+    def algorithm() -> Algorithm:
+        root = prompt(0)
+        ops = {name: Generate("target", root, i) for i, name in enumerate("abcd")}
+        yield from ops.values()
+        yield Cancel(ops["b"])
+        names = {id(op): name for name, op in ops.items()}
+        heard.append(names[id((yield WAIT))])
+        # c has ended at the same moment and waits for delivery: cancelled now, it is not delivered.
+        yield Cancel(ops["c"])
+        yield Cancel(ops["c"])
+        heard.append(names[id((yield WAIT))])
+
+    drive(algorithm())
+    assert heard == ["a", "d"]
+
+
+@pytest.mark.parametrize("engine", [TOKENS, BatchEngine(LinearCost(base_s=1.0, prefill_s=1.0))])
+def test_a_cancelled_operation_knows_how_far_it_came(engine: object) -> None:
+    root = prompt(0)
+    op = Generate("target", root)
+
+    def algorithm() -> Algorithm:
+        yield op
+        yield Generate("draft", root)
+        yield WAIT
+        yield Generate("draft", root, 1)
+        yield WAIT
+        yield Cancel(op)
+
+    _, clock = drive(algorithm(), engine)
+    assert (op.cancelled, op.started, op.finished, op.n_generated, op.result) == (True, 0.0, 2.0, 2, None)
+    clock.env.run()
+    assert op.result is None
+
+
+def test_a_session_can_start_later_and_others_meanwhile() -> None:
+    clock = VirtualClock({"target": BatchEngine(LinearCost(base_s=1.0, sequence_s=0.5, prefill_s=1.0))})
+    ended: list[Session] = []
+    sessions = []
+    for at in (None, 3.0):
+        one = answer(4, 4)
+        session = clock.launch(autoregressive(one.root), one, at=at)  # type: ignore[attr-defined, arg-type]
+        session.on_finish = ended.append
+        sessions.append(session)
+    clock.run(*sessions)
+    assert [session.started for session in sessions] == [0.0, 3.0]
+    assert ended == sessions
+    # Alone an answer takes 2 (1 + 3 * 1.5) = 11 s; together both are slower.
+    first, second = (s.finished - s.started for s in sessions if s.finished is not None)
+    assert first > 11.0
+    assert second > 11.0
+
+
+def test_prefill_covers_what_the_model_has_not_written_itself() -> None:
+    """The prompt first; then nothing after its own step, and the other model's step after that."""
+    seen: list[tuple[int, int, int]] = []
+
+    def seconds(n_tokens: int, n_prompt: int, context: int) -> float:
+        seen.append((n_tokens, n_prompt, context))
+        return float(n_tokens)
+
+    def algorithm() -> Algorithm:
+        yield Generate("target", prompt(7))
+        own = (yield WAIT).result
+        yield Generate("target", own)
+        yield WAIT
+        yield Generate("target", Step(own, "draft", 2))
+        yield WAIT
+
+    drive(algorithm(), FixedEngine(seconds))
+    assert seen == [(5, 7, 7), (5, 0, 12), (5, 2, 14)]
+
+
+def test_recording_can_be_turned_off_without_changing_the_times() -> None:
+    times = []
+    for record in (True, False):
+        one = answer(3, 4, 5)
+        clock = VirtualClock({"target": TOKENS, "draft": TOKENS, "judge": FixedEngine(0.5)}, record=record)
+        session = clock.launch(lookahead_async(one.root, k1=2), one)  # type: ignore[attr-defined, arg-type]
+        clock.run(session)
+        times.append(session.commit_times)
+        assert bool(session.operations) == record
+    assert times[0] == times[1] == [3.5, 8.0, 13.5]
+
+
+def test_outcomes_print_as_words() -> None:
+    assert f"{Outcome.ACCEPTED} {prompt(3)!r}" == "accepted Step(user[-1], 3 tokens)"
