@@ -1,0 +1,217 @@
+"""The ledger as a whole: complete records, verdicts that derive again, mutants that fall, and the page of errata.
+
+Every claim of every paper is picked up by itself, with all its mutants.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+from click.testing import CliRunner
+
+from specplan.commands.theorems import theorems
+from theory.claims import readme, runner
+from theory.claims.combine import all_of, screened, with_fix
+from theory.claims.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claim, claims
+from theory.claims.runner import Verification, verify_all, verify_claim
+from theory.errors import ParameterError
+
+MUTANTS = [pytest.param(item, mutant, id=f"{item.id}-{mutant.name}") for item in claims() for mutant in item.mutants]
+
+
+@pytest.mark.parametrize("item", claims(), ids=lambda item: item.id)
+def test_verdict_and_correction_derive_again(item: Claim, verified: Callable[[str], Verification]) -> None:
+    result = verified(item.id)
+    assert result.evidence.verdict is item.verdict, result.evidence.detail
+    assert result.agrees, result.correction
+
+
+@pytest.mark.parametrize(("item", "mutant"), MUTANTS)
+def test_mutant_does_not_get_the_verdict(item: Claim, mutant: Mutant) -> None:
+    """A proved claim's mutant is refuted or not proved; a refuted claim's mutant is not refuted."""
+    evidence = mutant.verify()
+    assert evidence.verdict is not item.verdict, evidence.detail
+    if item.verdict in {Verdict.PROVED, Verdict.PROVED_WITH_FIX, Verdict.NUMERIC}:
+        assert evidence.method != runner.CRASHED
+    if item.verdict is Verdict.FALSE:
+        assert evidence.verdict in {Verdict.PROVED, Verdict.NUMERIC, Verdict.OPEN, Verdict.PROVED_WITH_FIX}
+
+
+def test_records_are_complete() -> None:
+    ids = [item.id for item in claims()]
+    assert len(ids) == len(set(ids))
+    for item in claims():
+        assert item.paper in PAPERS.values(), item.id
+        assert item.statement.strip(), item.id
+        assert item.assumptions.strip(), item.id
+        assert len({mutant.name for mutant in item.mutants}) == len(item.mutants), item.id
+        assert bool(item.correction) == (item.correction_verify is not None), item.id
+        assert item.correction or not item.needs_correction, item.id
+
+
+def test_every_paper_has_claims() -> None:
+    assert {item.paper for item in claims()} == set(PAPERS.values())
+
+
+def test_expressions_build() -> None:
+    """Sympy objects with symbols, not numbers that evaluated away."""
+    built = [item for item in claims() if item.expression is not None]
+    assert len(built) >= 20
+    for item in built:
+        assert item.expression is not None
+        assert item.expression().free_symbols, item.id
+
+
+def test_counterexamples_are_exact(verified: Callable[[str], Verification]) -> None:
+    """Numbers parse as rationals, never as floats in disguise: no more than 12 digits in a denominator."""
+    for item in claims():
+        if item.verdict is not Verdict.FALSE or not item.id.startswith("LR-"):
+            continue
+        counterexample = verified(item.id).evidence.counterexample
+        assert counterexample, item.id
+        for value in counterexample.values():
+            assert Fraction(value).denominator < 10**12, item.id
+
+
+def test_readme_is_up_to_date(verified: Callable[[str], Verification]) -> None:
+    page = readme.render(derive=lambda item: verified(item.id))
+    assert readme.PATH.read_text(encoding="utf-8") == page, "run `python -m theory.claims.readme`"
+
+
+def test_readme_lists_what_is_not_true_as_printed() -> None:
+    text = readme.PATH.read_text(encoding="utf-8")
+    for item in claims():
+        assert (f"### {item.id}: " in text) is item.needs_correction
+
+
+def _evidence(verdict: Verdict) -> Evidence:
+    return Evidence(verdict=verdict, method="test", detail="test", effort={"points": 1})
+
+
+def test_all_of_stops_at_the_first_part_that_is_not_proved() -> None:
+    calls: list[str] = []
+
+    def never() -> Evidence:
+        calls.append("called")
+        return _evidence(Verdict.PROVED)
+
+    for weak in (Verdict.FALSE, Verdict.OPEN, Verdict.NUMERIC):
+        assert all_of(_evidence(Verdict.PROVED), _evidence(weak), never).verdict is weak
+    assert calls == []
+    assert all_of(_evidence(Verdict.PROVED), never).verdict is Verdict.PROVED
+
+
+def test_screened_prefers_a_counterexample_to_a_proof() -> None:
+    assert screened(_evidence(Verdict.FALSE), _evidence(Verdict.PROVED)).verdict is Verdict.FALSE
+    assert screened(_evidence(Verdict.OPEN), _evidence(Verdict.PROVED)).verdict is Verdict.PROVED
+
+
+def test_with_fix_needs_a_refuted_print_and_a_proved_repair() -> None:
+    false, proved, unknown = map(_evidence, (Verdict.FALSE, Verdict.PROVED, Verdict.OPEN))
+    assert with_fix(false, proved).verdict is Verdict.PROVED_WITH_FIX
+    assert with_fix(false, unknown).verdict is Verdict.FALSE
+    assert with_fix(proved, proved).verdict is Verdict.PROVED
+    assert with_fix(unknown, proved).verdict is Verdict.OPEN
+
+
+def _claim(verdict: Verdict, derived: Verdict, **extra: object) -> Claim:
+    mutant = Mutant(name="m", what_changed="x", verify=lambda: _evidence(Verdict.OPEN))
+    return Claim(
+        id="X-1",
+        source="SPECS, nowhere",
+        statement="s",
+        assumptions="a",
+        verdict=verdict,
+        verify=lambda: _evidence(derived),
+        mutants=(mutant,),
+        **extra,  # type: ignore[arg-type]
+    )
+
+
+def test_a_wrong_record_disagrees() -> None:
+    assert verify_claim(_claim(Verdict.PROVED, Verdict.PROVED)).agrees
+    assert not verify_claim(_claim(Verdict.PROVED, Verdict.OPEN)).agrees
+
+
+def test_a_correction_that_does_not_hold_disagrees() -> None:
+    wrong = _claim(Verdict.FALSE, Verdict.FALSE, correction="c", correction_verify=lambda: _evidence(Verdict.OPEN))
+    assert not verify_claim(wrong).agrees
+
+
+def test_a_crash_never_agrees_even_with_open() -> None:
+    def crash() -> Evidence:
+        raise ZeroDivisionError("division by zero")
+
+    item = _claim(Verdict.OPEN, Verdict.OPEN)
+    broken = Claim(
+        id="X-2", source=item.source, statement="s", assumptions="a", verdict=Verdict.OPEN, verify=crash,
+        mutants=item.mutants,
+    )  # fmt: skip
+    result = verify_claim(broken)
+    assert not result.agrees
+    assert "division by zero" in result.evidence.detail
+
+
+def test_incomplete_records_are_refused() -> None:
+    with pytest.raises(ParameterError, match="mutants"):
+        Claim(
+            id="X-3", source="SPECS, x", statement="s", assumptions="a", verdict=Verdict.OPEN,
+            verify=lambda: _evidence(Verdict.OPEN), mutants=(),
+        )  # fmt: skip
+    with pytest.raises(ParameterError, match="correction"):
+        _claim(Verdict.FALSE, Verdict.FALSE)
+
+
+def test_claim_is_found_in_any_case_and_a_stranger_is_named() -> None:
+    assert claim("lr-t3b").id == "LR-T3b"
+    with pytest.raises(ParameterError, match="LR-T3"):
+        claim("LR-T3x")
+
+
+def test_runner_keeps_the_order_and_reports_each() -> None:
+    seen: list[str] = []
+    results = verify_all(["LR-T1", "LR-B1"], jobs=1, progress=lambda result: seen.append(result.id))
+    assert [result.id for result in results] == ["LR-T1", "LR-B1"]
+    assert sorted(seen) == ["LR-B1", "LR-T1"]
+
+
+def test_command_lists_every_claim() -> None:
+    result = CliRunner().invoke(theorems, [])
+    assert result.exit_code == 0
+    for item in claims():
+        assert item.id in result.stdout
+    assert f"{len(claims())} claims" in result.stdout
+
+
+def test_command_shows_a_claim_in_full() -> None:
+    result = CliRunner().invoke(theorems, ["LR-S4"])
+    assert result.exit_code == 0
+    for part in ("2/5", "ceil(1/c1)", "counterexample", "correction", "1/(c1 + (1 - alpha1)*(1 - c1))", "mutant"):
+        assert part in result.stdout
+
+
+def test_command_json_has_sorted_keys_and_evidence() -> None:
+    result = CliRunner().invoke(theorems, ["LR-T2d", "--json"])
+    (record,) = json.loads(result.stdout)
+    assert list(record) == sorted(record)
+    assert record["derived"]["counterexample"] == {"c1": "2/5", "gamma": "3"}
+    assert record["agrees"] is True
+
+
+def test_command_fails_when_a_verdict_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code comes from the derivation, not from the record."""
+    wrong = _claim(Verdict.PROVED, Verdict.OPEN)
+    monkeypatch.setattr("theory.claims.ledger.claims", lambda: (wrong,))
+    monkeypatch.setattr("theory.claims.runner.claims", lambda: (wrong,))
+    result = CliRunner().invoke(theorems, ["--verify", "--jobs", "1"])
+    assert result.exit_code == 1
+    assert "X-1" in result.stderr
+    assert "DIFFERS" in result.stdout
+
+
+def test_command_refuses_an_unknown_paper() -> None:
+    result = CliRunner().invoke(theorems, ["--paper", "EAGLE"])
+    assert isinstance(result.exception, ParameterError)

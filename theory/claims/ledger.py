@@ -1,0 +1,189 @@
+"""The record of one claim, the evidence that a verifier returns, and the collection of all claims.
+
+A record never stores a result: it stores the verdict that we stand by, and callables that derive it again from nothing.
+Every claim carries at least one *mutant*, the same verifier on a statement that was changed on purpose, because a check
+that cannot fail proves nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    import sympy
+
+__all__ = ["PAPERS", "Claim", "Evidence", "Mutant", "Verdict", "claim", "claims", "statement"]
+
+PAPERS: Mapping[str, str] = {
+    "lookahead_reasoning": "Lookahead Reasoning",
+    "lookahead_decoding": "Lookahead Decoding",
+    "specs": "SPECS",
+    "confspec": "ConfSpec",
+}
+"""Module prefix -> paper, in the order of the ledger."""
+
+
+class Verdict(StrEnum):
+    """What is known about a claim as printed."""
+
+    PROVED = "proved"
+    """Symbolically, or by ball arithmetic over the whole stated range with the unbounded parts closed by a bound."""
+    PROVED_WITH_FIX = "proved with fix"
+    """Fails literally as printed; a small stated change (a symbol, an assumption, an edge) makes it provable."""
+    FALSE = "false"
+    """An exact rational counterexample exists."""
+    NUMERIC = "numeric"
+    """Tested, not proved; the evidence says how. Never counts as proved."""
+    OPEN = "open"
+    """Neither proved nor refuted here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a verifier found out, in a form that turns into JSON."""
+
+    verdict: Verdict
+    """Derived by the verifier, never copied from the record."""
+    method: str
+    """``'symbolic'``, ``'ball arithmetic'``, ``'exhaustive'``, ``'exact counterexample'``, ``'sampled'``, ..."""
+    detail: str
+    """One or two sentences that a reader can follow: boxes covered, precision, where it fails."""
+    counterexample: Mapping[str, str] | None = None
+    """Variable -> exact rational as a string ``'p/q'``; small and readable."""
+    effort: Mapping[str, int | float] = field(default_factory=dict)
+    """Counters: boxes, points, digits."""
+
+    def as_json(self) -> dict[str, object]:
+        """Plain values only."""
+        return {
+            "verdict": self.verdict.value,
+            "method": self.method,
+            "detail": self.detail,
+            "counterexample": None if self.counterexample is None else dict(self.counterexample),
+            "effort": dict(self.effort),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A claim changed on purpose; the verifier must not give it the verdict of the claim."""
+
+    name: str
+    """Short identifier, unique within the claim."""
+    what_changed: str
+    """The changed constant, sign, bound or domain, in words."""
+    verify: Callable[[], Evidence]
+    """The verifier of the claim, called on the changed statement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One claim of one paper."""
+
+    id: str
+    """Paper, kind and number: ``'LR-T3c'``, ``'LD-E5'``, ``'SPECS-L4'``, ``'CS-A1'``."""
+    source: str
+    """Paper, number and section: ``'Lookahead Reasoning, Theorem 3, Appendix B.1.2'``."""
+    statement: str
+    """The claim in our own words and formulas, with the content as printed."""
+    expression: Callable[[], sympy.Basic] | None = None
+    """Builds the sympy form on demand (sympy takes a second to import); None where no formula carries the claim."""
+    assumptions: str
+    """The stated parameter range."""
+    verdict: Verdict
+    """The recorded verdict; ``--verify`` compares it with the derived one."""
+    verify: Callable[[], Evidence]
+    """Derives the verdict from nothing."""
+    correction: str | None = None
+    """What is true instead; present when the verdict is ``false`` or ``proved with fix``."""
+    correction_verify: Callable[[], Evidence] | None = None
+    """Derives ``proved`` (or ``numeric``) for the correction."""
+    mutants: tuple[Mutant, ...]
+    """At least one."""
+    notes: str = ""
+    """A repaired argument, the limits of the verdict, what a reader should know."""
+
+    def __post_init__(self) -> None:
+        """Refuse an incomplete record where it is written."""
+        if not self.mutants:
+            raise ParameterError("mutants", self.id, "must hold at least one mutant: a check that cannot fail is none")
+        if self.needs_correction and (not self.correction or self.correction_verify is None):
+            raise ParameterError("correction", self.id, "must be stated and verified for a claim not true as printed")
+
+    @property
+    def needs_correction(self) -> bool:
+        """True when the claim is not true as printed."""
+        return self.verdict in {Verdict.FALSE, Verdict.PROVED_WITH_FIX}
+
+    @property
+    def paper(self) -> str:
+        """The paper's name: the source up to its first comma."""
+        return self.source.split(",", 1)[0]
+
+
+@functools.cache
+def claims() -> tuple[Claim, ...]:
+    """All claims: by paper, then by the module's ``READING_ORDER`` (default 50) and name, then as written there.
+
+    Every module of this package whose name starts with a key of `PAPERS` and that has a tuple ``CLAIMS`` contributes.
+
+    Raises
+    ------
+    ParameterError : two claims share an id.
+    """
+    found = [item for module in _modules() for item in getattr(module, "CLAIMS", ())]
+    seen: set[str] = set()
+    for item in found:
+        if item.id in seen:
+            raise ParameterError("id", item.id, "must be unique in the ledger")
+        seen.add(item.id)
+    return tuple(found)
+
+
+def claim(claim_id: str) -> Claim:
+    """The claim with this id, upper or lower case.
+
+    Raises
+    ------
+    ParameterError : no such claim; the message names ids near to it.
+    """
+    wanted = claim_id.casefold()
+    for item in claims():
+        if item.id.casefold() == wanted:
+            return item
+    near = difflib.get_close_matches(wanted.upper(), [item.id for item in claims()], n=5, cutoff=0.5)
+    hint = f"; near to it: {', '.join(near)}" if near else ""
+    raise ParameterError("ID", claim_id, f"must be the id of a claim{hint}")
+
+
+def statement(name: str) -> Callable[[], sympy.Basic]:
+    """Builder of a closed form of ``statements.STATEMENTS``, for `Claim.expression`; imports sympy when called."""
+
+    def build() -> sympy.Basic:
+        from theory.claims.statements import STATEMENTS
+
+        return STATEMENTS[name]()
+
+    return build
+
+
+def _modules() -> list[ModuleType]:
+    """The claim modules in reading order."""
+    package = importlib.import_module(__package__ or "theory.claims")
+    names = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
+    ordered: list[ModuleType] = []
+    for prefix in PAPERS:
+        mine = [name for name in names if name == prefix or name.startswith(prefix + "_")]
+        modules = [importlib.import_module(f"{package.__name__}.{name}") for name in mine]
+        ordered.extend(sorted(modules, key=lambda module: (getattr(module, "READING_ORDER", 50), module.__name__)))
+    return ordered

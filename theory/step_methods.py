@@ -1,0 +1,268 @@
+r"""Closed forms of methods that speculate on reasoning steps, other than Lookahead Reasoning: speed and accuracy.
+
+All times are in target steps: a target step takes 1, a draft step c1, a score, gate or judge what its cost says,
+whatever runs beside it. Acceptance is independent from position to position. Answers are long, so that their ends
+do not count. Under these assumptions every formula here is exact (``tests/sim/test_step_methods.py`` compares each
+with the simulator to rounding); what varying lengths and shared engines do to them is the simulator's business.
+
+Accuracy. A step that stands is wrong with probability ``wrong`` if the draft wrote it (a false accept) and
+``wrong_target`` if the target did. Once a wrong step stands, later drafts are accepted less often by the factor
+1 - ``corruption``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from theory.cascade import Fallback, committed_steps, verified_steps
+from theory.checks import FloatArray, broadcast_shape, count, nonnegative, probability, ratio, unwrap
+from theory.kernels import geometric_sum
+
+__all__ = [
+    "any_of",
+    "best_of_speedup",
+    "clean_probability",
+    "confspec_speedup",
+    "expected_false_accepts",
+    "graded_speedup",
+    "mean_acceptance",
+]
+
+
+def any_of(alpha1: ArrayLike, width: ArrayLike) -> FloatArray:
+    """Probability that at least one of independent events happens, ``1 - (1 - a)**W``.
+
+    Parameters
+    ----------
+    alpha1 : probability of each, [-], in [0, 1].
+    width : how many, >= 1.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    Fu et al. 2025 (Lookahead Reasoning), section 3.1. Siblings of a real draft tree are correlated:
+    `sim.acceptance.union_probability`.
+
+    >>> float(any_of(0.5, 2))
+    0.75
+    """
+    a, w = probability("alpha1", alpha1), count("width", width)
+    broadcast_shape(alpha1=a, width=w)
+    with np.errstate(divide="ignore"):
+        return unwrap(-np.expm1(w * np.log1p(-a)))
+
+
+def graded_speedup(alpha1: ArrayLike, c1: ArrayLike, score_cost: ArrayLike = 0.0) -> FloatArray:
+    r"""Speedup of SpecReason and of single-path RSD: draft, score, and the target's own step where it fails.
+
+    .. math:: S = \frac{1}{c_1 + s + 1 - \alpha}
+
+    Parameters
+    ----------
+    alpha1 : probability that the score of a draft step reaches the threshold, [-], in [0, 1].
+    c1 : draft step time / target step time, [-], in [0, 1].
+    score_cost : time of a score / target step time (s), >= 0.
+
+    Returns
+    -------
+    Speedup over plain decoding, [-]; below 1 where ``alpha1 < c1 + s``.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    The schedule of Pan et al. 2025 (SpecReason) and Liao et al. 2025 (RSD), as in ConfSpec, section 3.2.
+
+    >>> float(graded_speedup(0.75, 0.25))
+    2.0
+    """
+    a, c, s = probability("alpha1", alpha1), ratio("c1", c1), nonnegative("score_cost", score_cost)
+    broadcast_shape(alpha1=a, c1=c, score_cost=s)
+    with np.errstate(divide="ignore"):
+        return unwrap(1.0 / (c + s + (1.0 - a)))
+
+
+def best_of_speedup(alpha1: ArrayLike, c1: ArrayLike, width: ArrayLike, select_cost: ArrayLike = 0.0) -> FloatArray:
+    """Speedup of SpecCoT with independent drafts that are written and graded side by side at no extra cost.
+
+    Parameters
+    ----------
+    alpha1 : probability that a draft is good enough, [-], in [0, 1].
+    c1 : draft step time / target step time, [-], in [0, 1].
+    width : drafts per position, >= 1.
+    select_cost : time of the selection / target step time, >= 0.
+
+    Returns
+    -------
+    `graded_speedup` with the probability that one of the drafts is good enough.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    The schedule of Shi et al. 2025 (SpecCoT), as in ConfSpec, section 3.2.
+
+    >>> float(best_of_speedup(0.5, 0.25, 2))
+    2.0
+    """
+    return graded_speedup(any_of(alpha1, width), c1, select_cost)
+
+
+def confspec_speedup(
+    alpha1: ArrayLike,
+    c1: ArrayLike,
+    k1: ArrayLike,
+    *,
+    fallback: Fallback = "printed",
+    gate_cost: ArrayLike = 0.0,
+    judge_cost: ArrayLike = 0.0,
+    escalation: ArrayLike = 0.0,
+    width: ArrayLike = 1,
+) -> FloatArray:
+    r"""Speedup of ConfSpec's Algorithm 1: steps committed per iteration over the time of an iteration.
+
+    .. math:: S = \frac{\mathrm{E}[\text{committed}]}{k_1 c_1 + 1 + \mathrm{E}[\text{verified}] (v_D + e v_T) + r}
+
+    r is the probability that the iteration ends with a step that the target writes anew: 1 - p (printed: no draft was
+    accepted), 1 - p**k1 (text: not all were), 0 (reuse). With ``width`` > 1 a position is accepted with
+    p = 1 - (1 - alpha1)**W, and its siblings are checked side by side, so that it takes longer if any is escalated.
+
+    Parameters
+    ----------
+    alpha1 : probability that a draft step is accepted given that those before it were, [-], in [0, 1].
+    c1 : draft step time / target step time, [-], in [0, 1].
+    k1 : steps drafted per iteration, >= 1.
+    fallback : as in `theory.cascade.committed_steps`.
+    gate_cost, judge_cost : time of a verdict by the draft and by the judge / target step time, >= 0.
+    escalation : share of drafts on which the gate is not sure, [-], in [0, 1]; independent of acceptance.
+    width : drafts per position, >= 1.
+
+    Returns
+    -------
+    Speedup over plain decoding, [-].
+
+    Raises
+    ------
+    ParameterError : a value outside its range, an unknown fallback, or shapes that do not broadcast.
+
+    References
+    ----------
+    ConfSpec, Algorithm 1 and sections 4.2 to 4.4.
+
+    >>> float(confspec_speedup(1.0, 0.25, 4)), float(confspec_speedup(0.0, 0.25, 4, fallback="reuse"))
+    (2.0, 0.5)
+    """
+    p, c, k = any_of(alpha1, width), ratio("c1", c1), count("k1", k1)
+    gate, judge = nonnegative("gate_cost", gate_cost), nonnegative("judge_cost", judge_cost)
+    asked = any_of(probability("escalation", escalation), width)
+    p_array = np.asarray(p)
+    broadcast_shape(alpha1=p_array, c1=c, k1=k, gate_cost=gate, judge_cost=judge, escalation=np.asarray(asked))
+    anew = {"printed": 1.0 - p_array, "text": 1.0 - p_array**k, "reuse": np.zeros(())}
+    committed = committed_steps(p, k, fallback)
+    checks = verified_steps(p, k) * (gate + asked * judge)
+    return unwrap(np.asarray(committed / (k * c + 1.0 + checks + anew[fallback])))
+
+
+def clean_probability(
+    alpha1: ArrayLike, n_steps: ArrayLike, *, wrong: ArrayLike, wrong_target: ArrayLike = 0.0
+) -> FloatArray:
+    """Probability that none of the first steps of an answer is wrong, ``(1 - a w - (1 - a) w_t)**n``.
+
+    Parameters
+    ----------
+    alpha1 : probability that a draft step is accepted, [-], in [0, 1].
+    n_steps : steps, >= 0.
+    wrong : share of accepted drafts that are wrong, [-], in [0, 1].
+    wrong_target : share of the target's steps that are wrong, [-], in [0, 1].
+
+    Returns
+    -------
+    Probability, [-]: the accuracy of answers that one wrong step spoils.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    >>> float(clean_probability(0.5, 2, wrong=0.5))
+    0.5625
+    """
+    a, n = probability("alpha1", alpha1), count("n_steps", n_steps, minimum=0)
+    w, t = probability("wrong", wrong), probability("wrong_target", wrong_target)
+    broadcast_shape(alpha1=a, n_steps=n, wrong=w, wrong_target=t)
+    return unwrap(np.asarray((1.0 - a * w - (1.0 - a) * t) ** n))
+
+
+def mean_acceptance(
+    alpha1: ArrayLike,
+    n_steps: ArrayLike,
+    *,
+    wrong: ArrayLike,
+    corruption: ArrayLike,
+    wrong_target: ArrayLike = 0.0,
+) -> FloatArray:
+    r"""Mean acceptance over an answer in which a wrong step lowers that of all later drafts.
+
+    .. math:: \bar\alpha = \alpha \Bigl(1 - \kappa + \frac{\kappa}{n} \sum_{i=0}^{n-1} q^i\Bigr), \qquad
+              q = 1 - \alpha w - (1 - \alpha) w_t
+
+    Parameters
+    ----------
+    alpha1 : acceptance while no wrong step stands, [-], in [0, 1].
+    n_steps : steps of the answer, >= 1.
+    wrong, wrong_target : share of accepted drafts, of target steps, that are wrong, [-], in [0, 1].
+    corruption : share of acceptance lost after a wrong step (kappa), [-], in [0, 1].
+
+    Returns
+    -------
+    Acceptance, [-], at most ``alpha1``.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    >>> float(mean_acceptance(0.5, 2, wrong=1.0, corruption=1.0))
+    0.375
+    """
+    a, n = probability("alpha1", alpha1), count("n_steps", n_steps)
+    w, t = probability("wrong", wrong), probability("wrong_target", wrong_target)
+    kappa = probability("corruption", corruption)
+    broadcast_shape(alpha1=a, n_steps=n, wrong=w, wrong_target=t, corruption=kappa)
+    clean = geometric_sum(1.0 - a * w - (1.0 - a) * t, n.astype(np.float64)) / n
+    return unwrap(np.asarray(a * (1.0 - kappa + kappa * clean)))
+
+
+def expected_false_accepts(
+    alpha1: ArrayLike,
+    n_steps: ArrayLike,
+    *,
+    wrong: ArrayLike,
+    corruption: ArrayLike = 0.0,
+    wrong_target: ArrayLike = 0.0,
+) -> FloatArray:
+    """Wrong draft steps accepted per answer: ``n w`` times `mean_acceptance`.
+
+    Parameters
+    ----------
+    alpha1, n_steps, wrong, corruption, wrong_target : as in `mean_acceptance`.
+
+    Returns
+    -------
+    False accepts per answer, >= 0.
+
+    Raises
+    ------
+    ParameterError : as `mean_acceptance`.
+
+    >>> float(expected_false_accepts(0.5, 2, wrong=1.0, corruption=1.0))
+    0.75
+    """
+    a = mean_acceptance(alpha1, n_steps, wrong=wrong, corruption=corruption, wrong_target=wrong_target)
+    return unwrap(np.asarray(a * count("n_steps", n_steps) * probability("wrong", wrong)))
