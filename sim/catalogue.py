@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from sim.operations import Algorithm, Step
 from theory.errors import ParameterError
 
-__all__ = ["Knob", "KnobValue", "Level", "Method", "method", "methods", "one_sequence"]
+__all__ = ["Knob", "KnobValue", "Level", "Method", "drafts_per_position", "method", "methods", "one_sequence"]
 
 KnobValue: TypeAlias = int | float | str | bool
 Level: TypeAlias = Literal["baseline", "token", "step", "beam"]
@@ -140,6 +140,11 @@ def one_sequence(**knobs: KnobValue | None) -> int:
     return 1
 
 
+def drafts_per_position(*, width: int = 1, **knobs: KnobValue | None) -> int:
+    """Drafts of a position that a method looks at: its tree's width."""
+    return width
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
     """A method, and everything that one must know to run, predict and describe it."""
@@ -175,6 +180,9 @@ class Method:
 
     in_flight: Callable[..., int] = one_sequence
     """Takes the knobs; returns the target sequences in flight at the worst moment, whatever the lengths."""
+
+    drafts_seen: Callable[..., int] = drafts_per_position
+    """Takes the knobs; returns the drafts of one position that it looks at, at most: so many a replay needs."""
 
     drafts_steps: bool = True
     """Whether it speculates on steps, so that recorded step verdicts, not the target's own answer, are replayed."""

@@ -46,9 +46,9 @@ class _Node:
 
     __slots__ = ("children", "drafts", "prefix", "target", "verifies")
 
-    def __init__(self, prefix: Step) -> None:
+    def __init__(self, prefix: Step, attempt: int = 0) -> None:
         self.prefix = prefix
-        self.target = Generate(TARGET, prefix)
+        self.target = Generate(TARGET, prefix, 2 * attempt)
         self.drafts: list[Generate] = []
         self.children: dict[int, _Node] = {}
         self.verifies: list[Verify] = []
@@ -76,8 +76,9 @@ def confspec(root: Step, *, k1: int, width: int = 1, fallback: Fallback = "none"
 
 
 def _iterations(last: Step, k1: int, width: int, fallback: Fallback, check: Check) -> Algorithm:
+    attempt = 0  # 1 where the drafts of this position were rejected before: the others must not be the same again
     while not last.final:
-        nodes = yield from _draft(last, k1, width)
+        nodes = yield from _draft(last, k1, width, attempt)
         yield from _together([node.target for node in nodes])
         steps, rejected_at = yield from _accepted(nodes[0], check)
         if rejected_at is not None and fallback == "reuse":
@@ -85,19 +86,21 @@ def _iterations(last: Step, k1: int, width: int, fallback: Fallback, check: Chec
             steps.append(rejected_at.target.result)
         _settle(nodes)
         if rejected_at is not None and (fallback == "regenerate" or not steps):
-            steps.append((yield from _regenerate(rejected_at.prefix)))
+            steps.append((yield from _regenerate(rejected_at)))
         for step in steps:
             yield Commit(step)
         last = steps[-1]
+        attempt = int(rejected_at is not None and last is rejected_at.prefix)
 
 
-def _draft(root: Step, k1: int, width: int) -> Generator[Action, Any, list[_Node]]:
+def _draft(root: Step, k1: int, width: int, attempt: int) -> Generator[Action, Any, list[_Node]]:
     """Draft ``k1`` levels, one after the other; return all nodes, the root first. Nothing follows a final step."""
-    level = [_Node(root)]
+    level = [_Node(root, attempt)]
     nodes = list(level)
     for depth in range(k1):
         for node in level:
-            node.drafts = [Generate(DRAFT, node.prefix, branch) for branch in range(width)]
+            first = width * attempt if depth == 0 else 0
+            node.drafts = [Generate(DRAFT, node.prefix, first + branch) for branch in range(width)]
         yield from _together([draft for node in level for draft in node.drafts])
         if depth == k1 - 1:
             break
@@ -118,13 +121,14 @@ def _accepted(node: _Node | None, check: Check) -> Generator[Action, Any, tuple[
         if winner is None:
             return steps, node
         node.target.outcome = Outcome.REFERENCE
-        steps.append(node.drafts[winner].result)
-        node = node.children.get(winner)
+        steps.append(winner.result)
+        node = node.children.get(winner.branch)
     return steps, None
 
 
-def _check(node: _Node, check: Check) -> Generator[Action, Any, int | None]:
-    """Check the drafts of a node in parallel; return the branch accepted with the highest confidence, if any."""
+def _check(node: _Node, check: Check) -> Generator[Action, Any, Generate | None]:
+    """Check the drafts of a node in parallel; return the one accepted with the highest confidence, if any."""
+    by_branch = {draft.branch: draft for draft in node.drafts}
     questions = [check.ask(draft.result, node.target.result, draft.branch, None) for draft in node.drafts]
     node.verifies += questions
     yield from questions
@@ -139,21 +143,21 @@ def _check(node: _Node, check: Check) -> Generator[Action, Any, int | None]:
             yield appeal
             continue
         undecided -= 1
-        done.outcome = node.drafts[done.branch].outcome = Outcome.REJECTED
+        done.outcome = by_branch[done.branch].outcome = Outcome.REJECTED
         if done.result.accepted:
             accepted.append(done)
     if not accepted:
         return None
     best = accepted[0] if len(accepted) == 1 else max(accepted, key=lambda v: (confidence(v), -v.branch))
     for verify in accepted:
-        verify.outcome = node.drafts[verify.branch].outcome = Outcome.DISCARDED
-    best.outcome = node.drafts[best.branch].outcome = Outcome.ACCEPTED
-    return best.branch
+        verify.outcome = by_branch[verify.branch].outcome = Outcome.DISCARDED
+    best.outcome = by_branch[best.branch].outcome = Outcome.ACCEPTED
+    return by_branch[best.branch]
 
 
-def _regenerate(prefix: Step) -> Generator[Action, Any, Step]:
-    """A fresh step of the target; branch 1 tells it from the one that the drafts were compared with."""
-    target = Generate(TARGET, prefix, 1)
+def _regenerate(node: _Node) -> Generator[Action, Any, Step]:
+    """A fresh step of the target; its branch tells it from the one that the drafts were compared with."""
+    target = Generate(TARGET, node.prefix, node.target.branch + 1)
     yield target
     yield WAIT
     target.outcome = Outcome.COMMITTED
@@ -176,6 +180,10 @@ def _together(operations: list[Generate]) -> Generator[Action, Operation, None]:
 
 def _in_flight(*, k1: int, width: int, **knobs: object) -> int:
     return int(sum(width**level for level in range(k1)))
+
+
+def _drafts_seen(*, width: int, fallback: str, **knobs: object) -> int:
+    return 2 * width if fallback == "none" else width
 
 
 def _build(
@@ -209,5 +217,6 @@ METHODS = (
         measured="step lengths, verdicts and confidence along recorded answers; engine timings",
         closed_form="theory.step_methods.confspec_speedup",
         in_flight=_in_flight,
+        drafts_seen=_drafts_seen,
     ),
 )

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal
 from sim.algorithms.rules import check_counts
 from sim.catalogue import Knob, Method
 from sim.operations import (
-    CHOOSER,
     DRAFT,
     REWARD,
     SCORER,
@@ -130,8 +129,12 @@ def _together(operations: list[Any]) -> Generator[Action, Operation, None]:
         yield WAIT
 
 
-def _build_graded(*, threshold: float, first: int = 0, role: str) -> Callable[[Step], Algorithm]:
-    return partial(graded_drafts, threshold=threshold, first=first, role=role)
+def _build_spec_reason(*, threshold: float, first: int) -> Callable[[Step], Algorithm]:
+    return partial(graded_drafts, threshold=threshold, first=first, role=SCORER)
+
+
+def _build_rsd(*, threshold: float) -> Callable[[Step], Algorithm]:
+    return partial(graded_drafts, threshold=threshold, role=REWARD)
 
 
 def _build_best(*, width: int, threshold: float, select: Selector) -> Callable[[Step], Algorithm]:
@@ -150,7 +153,7 @@ METHODS = (
         title="SpecReason",
         paper="Pan et al. 2025 (SpecReason); ConfSpec, sections 3.2 and 5.1",
         level="step",
-        algorithm=partial(_build_graded, role=SCORER),
+        algorithm=_build_spec_reason,
         knobs=(
             _GRADE,
             Knob(name="first", kind="integer", default=0, low=0, help="steps at the beginning that the target writes"),
@@ -165,7 +168,7 @@ METHODS = (
         title="RSD",
         paper="Liao et al. 2025 (Reward-guided Speculative Decoding), single path; ConfSpec, section 5.1",
         level="step",
-        algorithm=partial(_build_graded, role=REWARD),
+        algorithm=_build_rsd,
         knobs=(
             Knob(
                 name="threshold", kind="number", default=0.7, low=0.0, high=1.0, help="least reward of a draft, 0 to 1"
@@ -193,7 +196,7 @@ METHODS = (
                 help="the target grades each draft, or chooses among all at once",
             ),
         ),
-        roles=(DRAFT, SCORER, CHOOSER),
+        roles=(DRAFT, SCORER),
         exact=_EXACT,
         measured=_MEASURED,
         closed_form="theory.step_methods.best_of_speedup",

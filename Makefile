@@ -1,0 +1,59 @@
+# Everything here does its own set-up in .venv, once; needs Python 3.11 or later and git.
+
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+STAMP := $(VENV)/.specplan-setup
+PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
+	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $(name))))
+
+.PHONY: help setup demo test test-all check format figures bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo      measure the bundled pair of models, plan, simulate, validate (under 5 minutes)"
+	@echo "make test      the tests that every change must pass"
+	@echo "make test-all  those marked slow as well"
+	@echo "make check     formatting, lint and strict types"
+	@echo "make figures   rebuild figures/out"
+	@echo "make bench     speed and memory"
+	@echo "make clean     remove .venv and everything generated"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "specplan needs Python 3.11 or later; none found. Name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV) \
+		|| { echo "cannot create $(VENV): on Debian and Ubuntu install the package python3-venv" >&2; exit 1; }
+	@echo "Setting up $(VENV); this happens once and takes some minutes."
+	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
+		$(BIN)/python -m pip install --quiet --editable '.[torch,dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/specplan demo
+
+test: setup
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-all: setup
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu and not vllm and not benchmark"
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix --select I .
+	$(BIN)/ruff format .
+
+figures: setup
+	@set -e; for script in figures/[a-z]*.py; do echo "$$script"; $(BIN)/python $$script; done
+
+bench: setup
+	@set -e; for script in benchmarks/bench_*.py; do echo "$$script"; $(BIN)/python $$script; done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,350 @@
+"""Requests to an OpenAI-compatible server: time limits, retries where they are safe, and one-line errors.
+
+The API key comes from an environment variable and goes into the Authorization header, nowhere else: messages carry the
+variable's name, what a server says is shown with the key struck out, and the words of a 401 or 403 are not shown at
+all, because servers quote keys in them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from urllib.parse import SplitResult, urlsplit
+
+from theory.errors import CalibrationError, ParameterError
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["EngineTimeoutError", "HttpConfig", "RefusedError", "Wire", "split_endpoint"]
+
+T = TypeVar("T")
+OnEvent = Callable[[dict[str, Any], float], bool]
+"""Gets an event and the moment of its arrival; returns whether the stream may be closed."""
+
+_RETRIED: Final = frozenset({429, 500, 502, 503})
+_LONGEST_WAIT_S: Final = 60.0
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_TOO_LONG: Final = (
+    "context length",
+    "context_length_exceeded",
+    "maximum input length",
+    "longer than the maximum model length",
+    "too long",
+    "must have less than",
+    "must be <=",
+)
+"""Parts of what vLLM, SGLang, TGI, llama.cpp and OpenAI answer to a prompt that does not fit."""
+
+
+class EngineTimeoutError(CalibrationError, TimeoutError):
+    """A server was silent for longer than allowed."""
+
+
+class RefusedError(CalibrationError):
+    """A server answered with an HTTP error: its code, what it said, and how long it asks to wait, s."""
+
+    def __init__(self, message: str, *, status: int, detail: str, wait_s: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.detail = detail
+        self.wait_s = wait_s
+
+
+class _Again(Exception):  # noqa: N818  (a signal, not an error)
+    """A failure that may be tried again, after ``wait_s`` where the server said so."""
+
+    def __init__(self, error: CalibrationError, wait_s: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.wait_s = wait_s
+
+
+def split_endpoint(text: str) -> tuple[str, str]:
+    """Split ``URL[#model]``; the URL is given back as the root of the API, ending in ``/v1``.
+
+    Raises
+    ------
+    ParameterError : no http(s) URL, or one with a user, a password or a query, where secrets could hide.
+
+    >>> split_endpoint("http://localhost:8000#Qwen/Qwen3-8B")
+    ('http://localhost:8000/v1', 'Qwen/Qwen3-8B')
+    """
+    parts = _parts(text)
+    path = parts.path.rstrip("/")
+    path = path if path.endswith("/v1") else f"{path}/v1"
+    return f"{parts.scheme}://{parts.netloc}{path}", parts.fragment
+
+
+def _parts(text: str) -> SplitResult:
+    try:
+        parts = urlsplit(text.strip())
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        good = False
+    if "@" in text.partition("#")[0] or "?" in text.partition("#")[0]:  # the value is not shown: it may be a secret
+        rule = "must not carry a user, password or query; name the variable that holds the key with --api-key-env"
+        raise ParameterError("url", "(hidden)", rule)
+    if not good:
+        raise ParameterError("url", text, "must be http://HOST[:PORT][/PATH][#MODEL], or https")
+    return parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpConfig:
+    """A model on a server, and how patiently it is asked."""
+
+    name: str
+    """Short name for messages, e.g. ``"target"``."""
+
+    url: str
+    """``http(s)://host[:port][/path]``, the root of the API with or without ``/v1``."""
+
+    model: str = ""
+    """Name of the model; empty: the only one that the server offers."""
+
+    api_key_env: str = ""
+    """Environment variable that holds the key; empty: no key is sent."""
+
+    timeout_s: float = 120.0
+    """Longest silence of the server, before the first byte and between two of them, s."""
+
+    retries: int = 4
+    """How often a request is sent again after a failure before the first byte of its answer."""
+
+    backoff_s: float = 0.25
+    """Wait before the first retry, doubled for each one after it, s; the server's Retry-After goes before."""
+
+    def __post_init__(self) -> None:
+        split_endpoint(self.url)
+        if not self.timeout_s > 0.0 or self.timeout_s == float("inf"):
+            raise ParameterError("timeout", self.timeout_s, "must be a finite number of seconds > 0")
+        if self.retries < 0:
+            raise ParameterError("retries", self.retries, "must be an integer >= 0")
+        if self.api_key_env and not os.environ.get(self.api_key_env):
+            raise ParameterError("api_key_env", self.api_key_env, "must name an environment variable that is set")
+
+    @classmethod
+    def of(cls, name: str, endpoint: str, **options: Any) -> Self:
+        """Make it from ``URL[#model]``."""
+        url, model = split_endpoint(endpoint)
+        return cls(name=name, url=url, model=model, **options)
+
+    @property
+    def host(self) -> str:
+        """Host and port."""
+        return _parts(self.url).netloc
+
+
+class Wire:
+    """An HTTP client for one server.
+
+    Attributes
+    ----------
+    n_retries : requests that were sent once more so far.
+    """
+
+    def __init__(self, config: HttpConfig) -> None:
+        try:
+            import httpx
+        except ImportError:
+            raise CalibrationError("servers need httpx: pip install 'specplan[openai]'") from None
+        self.config = config
+        self.api, _ = split_endpoint(config.url)
+        self.root = self.api.removesuffix("/v1")
+        self.n_retries = 0
+        self._httpx = httpx
+        self._key = os.environ.get(config.api_key_env, "") if config.api_key_env else ""
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(config.timeout_s, connect=min(config.timeout_s, 20.0), pool=None),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+            headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
+            trust_env=_parts(config.url).hostname not in _LOOPBACK,  # no proxy, nor .netrc, for this machine itself
+        )
+
+    async def close(self) -> None:
+        """Close all connections, which aborts what is in flight."""
+        await self._client.aclose()
+
+    async def text(self, url: str) -> str:
+        """GET a page."""
+
+        async def once() -> str:
+            response = await self._client.get(url)
+            self._check(response)
+            return response.text
+
+        return await self._patiently(once)
+
+    async def get(self, url: str) -> Any:
+        """GET a JSON document."""
+        return self._json(await self.text(url), url)
+
+    async def post(self, url: str, body: dict[str, Any]) -> Any:
+        """POST a JSON document, and return the JSON answer."""
+
+        async def once() -> str:
+            response = await self._client.post(url, json=body)
+            self._check(response)
+            return response.text
+
+        return self._json(await self._patiently(once), url)
+
+    async def stream(self, url: str, body: dict[str, Any], on_event: OnEvent) -> float:
+        """POST and hand on the events of the answer as they come; return when the request was sent (its last attempt).
+
+        Nothing is sent again once the answer has begun. Cancelling closes the connection, and so does ``on_event``
+        when it returns True: a server sees that, and stops.
+        """
+        sent = 0.0
+
+        async def once() -> None:
+            nonlocal sent
+            sent = time.monotonic()
+            begun = False
+            try:
+                async with self._client.stream("POST", url, json=body) as response:
+                    begun = response.status_code == 200
+                    if not begun:
+                        await response.aread()
+                    self._check(response)
+                    await self._events(response, on_event)
+            except self._httpx.TransportError as error:
+                if begun:
+                    raise self._failure(error, "in the middle of an answer") from None
+                raise
+
+        await self._patiently(once)
+        return sent
+
+    def error(self, what: str) -> CalibrationError:
+        """An error of this server."""
+        return CalibrationError(f"{self._who}: {self._clean(what)}")
+
+    async def _events(self, response: httpx.Response, on_event: OnEvent) -> None:
+        rest = b""
+        async for data in response.aiter_bytes():
+            now = time.monotonic()
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                event = self._event(line.strip())
+                if event is not None and on_event(event, now):
+                    return
+        event = self._event(rest.strip())
+        if event is not None:
+            on_event(event, time.monotonic())
+
+    def _event(self, line: bytes) -> dict[str, Any] | None:
+        """The object on a line of the stream; None for comments, blank lines, other fields and the end mark."""
+        if not line.startswith(b"data:"):
+            return None
+        data = line[5:].strip()
+        if data == b"[DONE]":
+            return None
+        event = self._json(data.decode("utf-8", "replace"), "the stream")
+        if not isinstance(event, dict):
+            raise self.error(f"sent {str(event)[:40]!r} in a stream where an object belongs")
+        if event.get("error"):
+            raise self.error(f"failed in the middle of an answer: {_said(json.dumps(event))}")
+        return event
+
+    def _json(self, text: str, where: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise self.error(f"sent broken JSON ({where.rpartition('/')[2]}): {text[:60]!r}") from None
+
+    async def _patiently(self, once: Callable[[], Awaitable[T]]) -> T:
+        """Try until it works, fails in a way that trying again cannot mend, or patience is over."""
+        for attempt in range(self.config.retries + 1):
+            try:
+                return await self._attempt(once)
+            except _Again as failure:
+                wait = self.config.backoff_s * 2.0**attempt if failure.wait_s is None else failure.wait_s
+                if attempt == self.config.retries or wait > _LONGEST_WAIT_S:
+                    raise failure.error from None
+            self.n_retries += 1
+            await asyncio.sleep(wait)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _attempt(self, once: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await once()
+        except RefusedError as error:
+            if error.status in _RETRIED:
+                raise _Again(error, error.wait_s) from None
+            raise
+        except self._httpx.TimeoutException as error:
+            raise self._failure(error, "before it answered") from None
+        except self._httpx.TransportError as error:
+            raise _Again(self._failure(error, "before it answered")) from None
+
+    def _failure(self, error: Exception, when: str) -> CalibrationError:
+        httpx, limit = self._httpx, self.config.timeout_s
+        reason = self._clean(str(error) or type(error).__name__)
+        if isinstance(error, httpx.ConnectTimeout):
+            return EngineTimeoutError(f"{self._who}: unreachable: no connection after {min(limit, 20.0):g} s")
+        if isinstance(error, httpx.TimeoutException):
+            return EngineTimeoutError(f"{self._who}: silent for {limit:g} s {when} (--timeout)")
+        if isinstance(error, httpx.ConnectError):
+            return CalibrationError(f"{self._who}: unreachable: {reason}")
+        return CalibrationError(f"{self._who}: broke the connection {when}: {reason}")
+
+    def _check(self, response: httpx.Response) -> None:
+        """Turn any answer but 200 into an error that says what to do."""
+        status = response.status_code
+        if status == 200:
+            return
+        env = self.config.api_key_env
+        detail = self._clean(_said(response.text))
+        if status in (401, 403):
+            hint = f"the key in the variable {env}" if env else "a request without a key; name one with --api-key-env"
+            text, detail = f"refused {hint} ({status})", ""
+        elif status in (400, 413, 422) and any(part in detail.lower() for part in _TOO_LONG):
+            text = f"the prompt and its answer are too long for the model's context ({status}): {detail}"
+        elif response.is_redirect:
+            text = f"redirects elsewhere ({status}); give the address that it redirects to"
+        else:
+            text = f"answered {status}: {detail or 'without a word'}"
+        wait_s = _retry_after(response.headers.get("retry-after"))
+        raise RefusedError(f"{self._who}: {text}", status=status, detail=detail, wait_s=wait_s)
+
+    @property
+    def _who(self) -> str:
+        return f"{self.config.name} at {self.api}"
+
+    def _clean(self, text: str) -> str:
+        text = text.replace(self._key, "***") if self._key else text
+        return " ".join(text.split())
+
+
+def _said(text: str) -> str:
+    """What a server said, whatever form it gave it: at most 300 characters."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text[:300]
+    for key in ("error", "message", "detail"):
+        while isinstance(found, dict) and key in found:
+            found = found[key]
+    return str(found)[:300]
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds that a Retry-After header asks for; None without one that can be read."""
+    if value is None:
+        return None
+    try:
+        return max(float(value), 0.0)
+    except ValueError:
+        pass
+    try:
+        return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+    except ValueError:
+        return None

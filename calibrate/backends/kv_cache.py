@@ -1,0 +1,184 @@
+"""Keys and values of many sequences in one tensor: running ones first, then finished ones, kept to be extended.
+
+Rows ``0 .. n_active - 1`` are running, so that one view serves the attention of a whole batch without a copy. A row
+that finishes stays behind them with its tokens, and is reused when a prompt begins with those tokens: in place if the
+prompt extends all of it, else by copying the common part (also from a running row). The least recently used row gives
+way.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["KvCache"]
+
+_INITIAL_BYTES: Final = 256 << 20
+
+
+class KvCache:
+    """A bounded cache of sequences.
+
+    Parameters
+    ----------
+    n_layers, n_heads, head_dim : of the model (``n_heads``: key-value heads).
+    max_batch : sequences that may run at once, >= 1.
+    n_idle : finished sequences kept, >= 1.
+    max_context : tokens of a sequence at most.
+    dtype, device : torch dtype and device of the tensors.
+
+    Attributes
+    ----------
+    n_active : running sequences; they are rows ``0 .. n_active - 1``.
+    length : tokens whose keys and values each row holds.
+    capacity : tokens per row allocated by now; doubles up to ``max_context``.
+    kv : tensor of shape (layers, 2, rows, capacity, heads, head_dim); keys and values apart, because attention reads a
+        row's keys twice as fast when they lie together (measured at 8 rows of 400 tokens, where memory is the limit).
+    """
+
+    def __init__(
+        self,
+        *,
+        n_layers: int,
+        n_heads: int,
+        head_dim: int,
+        max_batch: int,
+        n_idle: int,
+        max_context: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        import torch
+
+        self.max_batch = max_batch
+        self.max_context = max_context
+        self.n_rows = max_batch + n_idle
+        self.n_active = 0
+        self.length: NDArray[np.int64] = np.zeros(self.n_rows, np.int64)
+        self._ids: NDArray[np.int32] = np.zeros((self.n_rows, max_context), np.int32)
+        self._used: NDArray[np.int64] = np.zeros(self.n_rows, np.int64)
+        self._clock = 0
+        self.bytes_per_token: int = 2 * n_layers * n_heads * head_dim * torch.empty((), dtype=dtype).element_size()
+        self.capacity = min(max_context, max(64, _INITIAL_BYTES // (self.bytes_per_token * self.n_rows)))
+        self.kv = _zeros((n_layers, 2, self.n_rows, self.capacity, n_heads, head_dim), dtype, device)
+
+    @property
+    def max_bytes(self) -> int:
+        """Bytes that the tensors may grow to."""
+        return self.bytes_per_token * self.n_rows * self.max_context
+
+    def view(self, first_row: int, n_rows: int, columns: int) -> torch.Tensor:
+        """Keys and values of consecutive rows without a copy, (layers, 2, rows, heads, columns, head_dim)."""
+        return self.kv[:, :, first_row : first_row + n_rows, :columns].transpose(3, 4)
+
+    def admit(self, prompt: Sequence[int]) -> int:
+        """Make row ``n_active`` a running sequence that begins as ``prompt`` does; return how many tokens it has.
+
+        At least the prompt's last token is left to be computed, because its logits are wanted.
+        """
+        row = self.n_active
+        assert row < self.max_batch
+        source, n = self._match(np.asarray(prompt, np.int32))
+        if n and source >= row and n == self.length[source]:
+            self._swap(source, row)
+        else:
+            n = self._branch(source, n, row)
+        self.length[row] = n
+        self._touch(row)
+        self.n_active += 1
+        return n
+
+    def append(self, row: int, ids: Sequence[int] | NDArray[np.int32]) -> None:
+        """Note tokens whose keys and values the model has just written (or is about to) to ``row``."""
+        n = int(self.length[row])
+        self._ids[row, n : n + len(ids)] = ids
+        self.length[row] = n + len(ids)
+
+    def append_each(self, ids: Sequence[int]) -> None:
+        """Append one token to each running row."""
+        rows = np.arange(self.n_active)
+        self._ids[rows, self.length[: self.n_active]] = ids
+        self.length[: self.n_active] += 1
+
+    def release(self, row: int) -> None:
+        """End a running sequence; the last running row takes its place, and its tokens stay to be reused."""
+        assert 0 <= row < self.n_active
+        self._touch(row)
+        self.n_active -= 1
+        self._swap(row, self.n_active)
+
+    def reserve(self, n_tokens: int) -> None:
+        """Make room for sequences of ``n_tokens``; doubling keeps the copies down to a constant per token."""
+        if n_tokens <= self.capacity:
+            return
+        self.capacity = min(max(n_tokens, 2 * self.capacity), self.max_context)
+        shape = list(self.kv.shape)
+        old = shape[3]
+        shape[3] = self.capacity
+        grown = _zeros(shape, self.kv.dtype, self.kv.device)
+        grown[:, :, :, :old] = self.kv
+        self.kv = grown
+
+    def _match(self, prompt: NDArray[np.int32]) -> tuple[int, int]:
+        """The row with the longest common prefix, and its length; among equals one that need not be copied."""
+        n = len(prompt)
+        differs = self._ids[:, :n] != prompt
+        common = np.where(differs.any(axis=1), differs.argmax(axis=1), n)
+        common = np.minimum(np.minimum(common, self.length), n - 1)
+        whole = (common == self.length) & (np.arange(self.n_rows) >= self.n_active)
+        row = int(np.argmax(2 * common + whole))
+        return row, int(common[row])
+
+    def _branch(self, source: int, n: int, row: int) -> int:
+        """Give ``row`` a copy of ``n`` tokens of ``source``; the least recently used idle row gives way."""
+        idle = np.arange(row, self.n_rows)
+        spare = idle[idle != source] if n else idle
+        if not len(spare):
+            return n  # the only idle row is the source itself: it loses what follows the common part
+        victim = int(spare[np.argmin(self._used[spare])])
+        if victim != row:
+            self._copy(row, victim, int(self.length[row]))
+            self._ids[victim] = self._ids[row]
+            self.length[victim], self._used[victim] = self.length[row], self._used[row]
+        if n and source != row:
+            self._copy(source, row, n)
+            self._ids[row, :n] = self._ids[source, :n]
+        return n
+
+    def _copy(self, source: int, target: int, n: int) -> None:
+        if n:
+            self.kv[:, :, target, :n] = self.kv[:, :, source, :n]
+
+    def _swap(self, a: int, b: int) -> None:
+        if a == b:
+            return
+        n_a, n_b = int(self.length[a]), int(self.length[b])
+        kept = self.kv[:, :, b, :n_b].clone() if n_b else None
+        self._copy(a, b, n_a)
+        if kept is not None:
+            self.kv[:, :, a, :n_b] = kept
+        for table in (self.length, self._used, self._ids):
+            table[[a, b]] = table[[b, a]]
+
+    def _touch(self, row: int) -> None:
+        self._clock += 1
+        self._used[row] = self._clock
+
+
+def _zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Zeros, because attention reads masked columns and garbage may be NaN; on CPU, pages that cost nothing yet."""
+    import torch
+
+    if device.type != "cpu":
+        return torch.zeros(*shape, dtype=dtype, device=device)
+    n = math.prod(shape)
+    pages = mmap.mmap(-1, n * torch.empty((), dtype=dtype).element_size())
+    return torch.frombuffer(pages, dtype=dtype, count=n).view(*shape)

@@ -1,0 +1,52 @@
+"""Stop strings in the text of a growing list of tokens, at the cost of one table lookup per token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["StopFinder"]
+
+
+class StopFinder:
+    """Finds stop strings; a whole decode is made only when a token could complete one.
+
+    A stop string is complete with the token that brings its last character, so any other token needs no look at the
+    text. A last character outside ASCII may be spread over several byte-level tokens, so then every token is suspect.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._suspects: dict[tuple[str, int], bool] = {}
+
+    def ends(self, tokens: Sequence[int], stops: Sequence[str]) -> bool:
+        """Whether the text of ``tokens`` contains a stop string, given that it had none before the last token."""
+        last = tokens[-1]
+        if not any(self._suspect(stop, last) for stop in stops):
+            return False
+        text = self._tokenizer.decode(list(tokens))
+        return any(stop in text for stop in stops)
+
+    def settle(self, tokens: list[int], stops: Sequence[str]) -> tuple[str, list[int]]:
+        """The text of ``tokens`` up to the end of the first stop string, and the ids that stand for exactly that text.
+
+        Where the last token ran on beyond the stop string, the text is tokenized anew.
+        """
+        text = self._tokenizer.decode(tokens)
+        ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
+        if not ends or min(ends) == len(text):
+            return text, tokens
+        text = text[: min(ends)]
+        return text, self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def _suspect(self, stop: str, token: int) -> bool:
+        key = (stop, token)
+        known = self._suspects.get(key)
+        if known is None:
+            char = stop[-1]
+            known = not char.isascii() or char in self._tokenizer.decode([token])
+            self._suspects[key] = known
+        return known

@@ -1,0 +1,156 @@
+"""Exact tests and limits of a rate from labelled samples: binomial (Clopper and Pearson), and betting for means."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "betting_p_value",
+    "betting_units_needed",
+    "betting_upper",
+    "binomial_p_value",
+    "clopper_pearson",
+    "units_needed",
+]
+
+FloatArray = NDArray[np.float64]
+
+_BETS: Final = (np.arange(64) + 0.5) / 64.0
+"""Shares of the largest admissible bet, mixed uniformly: a universal portfolio needs no tuning and no order."""
+
+
+def binomial_p_value(failures: ArrayLike, trials: ArrayLike, level: ArrayLike) -> FloatArray:
+    """Exact p-value of "the rate is above ``level``": P(Binomial(trials, level) <= failures).
+
+    Parameters
+    ----------
+    failures, trials : counts, 0 <= failures <= trials; real numbers interpolate smoothly.
+    level : rate, in (0, 1).
+
+    Returns
+    -------
+    p-values in [0, 1], the arguments broadcast; 1 without trials.
+
+    References
+    ----------
+    Clopper and Pearson 1934; the incomplete beta function is the binomial's tail.
+
+    >>> float(binomial_p_value(0, 59, 0.05)) < 0.05 < float(binomial_p_value(0, 58, 0.05))
+    True
+    """
+    from scipy.special import betainc
+
+    k, n = np.broadcast_arrays(np.asarray(failures, dtype=np.float64), np.asarray(trials, dtype=np.float64))
+    tail = betainc(np.maximum(n - k, 1e-300), k + 1.0, 1.0 - np.asarray(level, dtype=np.float64))
+    return np.asarray(np.where(k >= n, 1.0, tail), dtype=np.float64)
+
+
+def clopper_pearson(failures: ArrayLike, trials: ArrayLike, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper limit of a rate, each one-sided at ``confidence``; (0, 1) without trials.
+
+    The upper limit is the dual of `binomial_p_value`: it is at most the level exactly if the p-value is at most
+    ``1 - confidence``.
+    """
+    from scipy.special import betaincinv
+
+    k, n = np.broadcast_arrays(np.asarray(failures, dtype=np.float64), np.asarray(trials, dtype=np.float64))
+    low = np.where(k > 0, betaincinv(np.maximum(k, 1.0), n - k + 1.0, 1.0 - confidence), 0.0)
+    high = np.where(k < n, betaincinv(k + 1.0, np.maximum(n - k, 1.0), confidence), 1.0)
+    return low, high
+
+
+def _distinct(losses: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Distinct losses and how often each comes: means of a few decisions take few values."""
+    values, counts = np.unique(np.asarray(losses, dtype=np.float64), return_counts=True)
+    return values, counts.astype(np.float64)
+
+
+def _log_wealth(values: FloatArray, counts: FloatArray, level: float) -> FloatArray:
+    """Log wealth of each constant bet after all losses, shape (bets,)."""
+    stakes = _BETS / (1.0 - level)
+    return np.asarray(np.log1p(stakes[:, None] * (level - values)) @ counts, dtype=np.float64)
+
+
+def betting_p_value(losses: ArrayLike, level: float) -> float:
+    """P-value of "the mean loss is above ``level``" for independent losses in [0, 1]; it does not see their order.
+
+    A bettor who stakes a share of the wealth on small losses gains nothing on average if the mean is above the level;
+    the wealth of 64 of them, mixed, is large with probability at most 1 / wealth (Markov).
+
+    Parameters
+    ----------
+    losses : independent losses in [0, 1], shape (n,).
+    level : in (0, 1).
+
+    References
+    ----------
+    Waudby-Smith and Ramdas 2024, arXiv:2010.09686, section 4, with constant bets.
+
+    >>> betting_p_value([0.0] * 120, 0.05) < 0.05 < betting_p_value([0.0] * 50, 0.05)
+    True
+    """
+    values, counts = _distinct(losses)
+    if values.size == 0:
+        return 1.0
+    return math.exp(min(0.0, -_log_mean_exp(_log_wealth(values, counts, level))))
+
+
+def betting_upper(losses: ArrayLike, confidence: float) -> float:
+    """Upper limit of the mean of independent losses in [0, 1]: the smallest level that betting rejects."""
+    from scipy.optimize import brentq
+
+    values, counts = _distinct(losses)
+    goal, top = -math.log(1.0 - confidence), 1.0 - 1e-9
+    if values.size == 0 or _log_mean_exp(_log_wealth(values, counts, top)) < goal:
+        return 1.0
+    # logarithms throughout: a p-value underflows
+    return float(brentq(lambda level: _log_mean_exp(_log_wealth(values, counts, level)) - goal, 1e-12, top, xtol=1e-7))
+
+
+def _log_mean_exp(x: FloatArray) -> float:
+    top = float(x.max())
+    return top + math.log(float(np.exp(x - top).mean()))
+
+
+def units_needed(failures: float, trials: float, level: float, delta: float) -> int | None:
+    """Trials for which the binomial p-value reaches ``delta`` if the observed rate stays; None if it cannot.
+
+    >>> units_needed(0, 10, 0.05, 0.05)
+    59
+    """
+    if trials <= 0 or failures / trials >= level:
+        return None
+    rate = failures / trials
+    low, high = 0, 1
+    while float(binomial_p_value(rate * high, high, level)) > delta:
+        low, high = high, 2 * high
+        if high > 10**12:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if float(binomial_p_value(rate * middle, middle, level)) <= delta:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def betting_units_needed(losses: ArrayLike, level: float, delta: float) -> int | None:
+    """Samples for which `betting_p_value` reaches ``delta`` if the observed losses repeat; None if it cannot."""
+    x = np.asarray(losses, dtype=np.float64)
+    if x.size == 0 or float(x.mean()) >= level:
+        return None
+    wealth, goal = _log_wealth(*_distinct(x), level), -math.log(delta)
+    low, high = 0.0, 1.0
+    while _log_mean_exp(high * wealth) < goal:
+        low, high = high, 2.0 * high
+        if high > 1e9:
+            return None
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _log_mean_exp(middle * wealth) < goal else (low, middle)
+    return math.ceil(high * x.size)

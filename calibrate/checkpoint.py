@@ -1,0 +1,121 @@
+"""A journal of finished pieces of a long measurement, so that a crash, a full disk or Ctrl-C loses nothing.
+
+One JSON object per line: first the settings, then one entry per finished piece, each flushed to disk before the next
+piece begins. A line cut by a crash is ignored on resuming, and its piece measured again. The last valid entry of a key
+wins, so nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from theory.errors import SchemaError
+
+__all__ = ["Journal"]
+
+_HEADER: Final = b'{"settings": '
+
+
+class Journal:
+    """Pieces finished so far, on disk.
+
+    Parameters
+    ----------
+    path : the journal's file; a new one is started if it does not exist.
+    settings : what the measurement depends on; a journal made with other settings is refused.
+
+    Raises
+    ------
+    SchemaError : the file belongs to a measurement with other settings, or is no journal.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
+        self.path = Path(path)
+        self._pieces: dict[str, Any] = {}
+        valid = self._load(settings) if self.path.exists() else 0
+        self._file = open(self.path, "r+b" if self.path.exists() else "xb")  # noqa: SIM115  # closed in close()
+        self._file.seek(valid)
+        self._file.truncate()
+        if valid == 0:
+            self._append({"settings": settings})
+
+    def _load(self, settings: dict[str, Any]) -> int:
+        """Read what is valid; return the number of bytes that are."""
+        valid = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file):
+                entry = _whole(line)
+                if number == 0:
+                    if entry is None and _HEADER.startswith(line[: len(_HEADER)]):
+                        break  # cut while the header was written: nothing was measured yet
+                    self._check(entry, settings)
+                elif entry is None:
+                    break
+                else:
+                    self._pieces[entry["key"]] = entry["value"]
+                valid += len(line)
+        return valid
+
+    def _check(self, header: dict[str, Any] | None, settings: dict[str, Any]) -> None:
+        if header is None or "settings" not in header:
+            raise SchemaError(f"{self.path}: not a measurement in progress; choose another output or remove the file")
+        old = header["settings"]
+        if old != json.loads(json.dumps(settings)):
+            names = sorted(name for name in {*old, *settings} if old.get(name) != settings.get(name))
+            raise SchemaError(
+                f"{self.path}: a measurement with other settings ({', '.join(names)}) is in progress there; "
+                "repeat its settings to resume it, or remove the file"
+            )
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._pieces
+
+    def __getitem__(self, key: str) -> Any:
+        return self._pieces[key]
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def keys(self) -> list[str]:
+        """Return the keys of the finished pieces, in the order in which they were finished."""
+        return list(self._pieces)
+
+    def add(self, key: str, value: Any) -> None:
+        """Record a finished piece; on return it is on the disk.
+
+        Raises
+        ------
+        OSError : it could not be written (disk full); what was recorded before stays valid.
+        """
+        self._append({"key": key, "value": value})
+        self._pieces[key] = value
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        self._file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self, *, remove: bool = False) -> None:
+        """Close the file; remove it when the measurement has been written elsewhere."""
+        self._file.close()
+        if remove:
+            self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+
+
+def _whole(line: bytes) -> dict[str, Any] | None:
+    """The object on a line that was written to its end, else None."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    return entry if line.endswith(b"\n") and isinstance(entry, dict) else None

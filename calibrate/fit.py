@@ -1,0 +1,130 @@
+"""From raw timings to a cost model: non-negative least squares on cell means, and its resampled variants.
+
+Means, not medians: an answer's time is the sum of its iterations, slow ones included.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from calibrate.profile import DecodeSample, EngineRecord, PrefillSample
+from sim.costs import TableCost
+from theory.errors import CalibrationError
+
+__all__ = ["CostFit", "fit_cost"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostFit:
+    """A fitted cost model with its error.
+
+    Attributes
+    ----------
+    cost : the model.
+    decode_error, prefill_error : root-mean-square relative error of the fit on the cell means, [-].
+    n_decode, n_prefill, n_request : samples used.
+    """
+
+    cost: TableCost
+    decode_error: float
+    prefill_error: float
+    n_decode: int
+    n_prefill: int
+    n_request: int
+
+
+def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None) -> CostFit:
+    """Fit a `TableCost` to an engine's timings.
+
+    Parameters
+    ----------
+    record : the raw samples; warm-ups are not used.
+    rng : if given, fit to a bootstrap resample (within cells), for the error of what is predicted with the fit.
+
+    Raises
+    ------
+    CalibrationError : no decode sample at batch 1, or no prefill sample.
+    """
+    decode = [sample for sample in record.decode if sample.tokens == 1]
+    if not any(sample.batch == 1 for sample in decode) or not record.prefill:
+        raise CalibrationError("the engine record needs decode samples at batch 1 and prefill samples: calibrate again")
+    batches, times, context_s, decode_error = _fit_decode(decode, rng)
+    prefill_s, prefill_token_s, prefill_error = _fit_prefill(record.prefill, rng)
+    request = np.array(record.request_s or [0.0])
+    if rng is not None:
+        request = rng.choice(request, request.size)
+    cost = TableCost(
+        batches=batches,
+        seconds=times,
+        context_s=context_s,
+        prefill_s=prefill_s,
+        prefill_token_s=prefill_token_s,
+        request_s=float(request.mean()),
+    )
+    return CostFit(
+        cost=cost,
+        decode_error=decode_error,
+        prefill_error=prefill_error,
+        n_decode=len(decode),
+        n_prefill=len(record.prefill),
+        n_request=len(record.request_s),
+    )
+
+
+def _fit_decode(
+    samples: Sequence[DecodeSample], rng: np.random.Generator | None
+) -> tuple[tuple[int, ...], tuple[float, ...], float, float]:
+    """One intercept per batch size, one slope for the context."""
+    cells: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+    for sample in samples:
+        cells[sample.batch, sample.context // 64].append((sample.context, sample.seconds))
+    batches = tuple(sorted({batch for batch, _ in cells}))
+    keys, context, mean, n = _cell_means(cells, rng)
+    design = np.zeros((len(keys), len(batches) + 1))
+    for row, (batch, _) in enumerate(keys):
+        design[row, batches.index(batch)] = 1.0
+    design[:, -1] = context
+    weights = np.sqrt(n) / mean
+    solution, error = _solve(design, mean, weights)
+    return batches, tuple(float(value) for value in solution[:-1]), float(solution[-1]), error
+
+
+def _fit_prefill(samples: Sequence[PrefillSample], rng: np.random.Generator | None) -> tuple[float, float, float]:
+    cells: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+    for sample in samples:
+        cells[sample.tokens, 0].append((sample.tokens, sample.seconds))
+    _, tokens, mean, n = _cell_means(cells, rng)
+    design = np.column_stack([np.ones_like(tokens), tokens])
+    solution, error = _solve(design, mean, np.sqrt(n) / mean)
+    return float(solution[0]), float(solution[1]), error
+
+
+def _cell_means(
+    cells: dict[tuple[int, int], list[tuple[int, float]]], rng: np.random.Generator | None
+) -> tuple[list[tuple[int, int]], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    keys = sorted(cells)
+    xs, means, counts = [], [], []
+    for key in keys:
+        values = np.array(cells[key])
+        if rng is not None:
+            values = values[rng.integers(0, len(values), len(values))]
+        xs.append(values[:, 0].mean())
+        means.append(max(values[:, 1].mean(), 1e-9))
+        counts.append(len(values))
+    return keys, np.array(xs), np.array(means), np.array(counts, dtype=np.float64)
+
+
+def _solve(
+    design: NDArray[np.float64], mean: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
+    solution, _ = nnls((design / scale) * weights[:, None], mean * weights)
+    solution = solution / scale
+    relative = (design @ solution - mean) / mean
+    return solution, float(np.sqrt(np.average(relative**2, weights=weights**2)))

@@ -1,0 +1,207 @@
+"""A set of models in their roles, where they run, and how they are asked: what a measurement needs to open and reopen.
+
+`ModelSet` is plain data: it goes into a profile's settings, so that a later run can open the same models again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, Self
+
+from calibrate.backends.base import Sampling
+from calibrate.backends.torch_engine import TorchConfig, TorchEngine
+from calibrate.measure import Look, Problem, Truth
+from calibrate.scorers import GradeScorer, PromptChooser, general_choice_prompt, general_score_prompt
+from calibrate.verifiers import LlmJudge, Verifier
+from calibrate.wall_clock import StepLimits, WallClock
+from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, REWARD, SCORER, TARGET
+from theory.errors import ParameterError, SchemaError
+
+__all__ = ["BUNDLED", "ModelSet", "bundled_problems", "bundled_truth", "general_judge_prompt"]
+
+BUNDLED: Final = "bundled"
+"""Stands for the bundled pair wherever the path of a model is asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSet:
+    """Target, draft and judge, each a local model folder (or `BUNDLED`), on their cores or devices."""
+
+    target: str = BUNDLED
+    draft: str = BUNDLED
+    judge: str = ""
+    """Model folder of the judge; empty: the target's engine judges."""
+
+    embedding: str | None = None
+    """Folder of a sentence-embedding model, for the verifier ``embedding``; None: there is none."""
+
+    device: str = "cpu"
+    dtype: str = "float32"
+    target_core: int | None = None
+    """CPU core that the target's process is pinned to; None: the first one allowed. Ignored on GPUs."""
+
+    draft_core: int | None = None
+    """CPU core of the draft's process; None: the second one allowed, or the first if there is only one."""
+
+    temperature: float = 0.6
+    """Sampling temperature of both models; 0 is greedy."""
+
+    top_p: float = 0.95
+    max_step_tokens: int = 100
+    """A step is cut there, and the answer goes on (LR's limit)."""
+
+    max_steps: int = 64
+    """Steps after which an answer is ended by force."""
+
+    judge_threshold: float = 0.5
+    """A draft is accepted if the judge's probability of yes is at least this."""
+
+    seed: int = 0
+    """Of the sampling: the same prefix gets the same continuation in every run with this seed."""
+
+    def __post_init__(self) -> None:
+        Sampling(temperature=self.temperature, top_p=self.top_p)
+        if not 0.0 <= self.judge_threshold <= 1.0:
+            raise ParameterError("judge_threshold", self.judge_threshold, "must be in [0, 1]")
+        for name in ("max_step_tokens", "max_steps"):
+            if getattr(self, name) < 1:
+                raise ParameterError(name, getattr(self, name), "must be an integer >= 1")
+        if (self.target == BUNDLED) != (self.draft == BUNDLED):
+            raise ParameterError("draft", self.draft, "must be 'bundled' exactly if the target is")
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> Self:
+        """Rebuild the set from a profile's settings.
+
+        Raises
+        ------
+        SchemaError : the settings lack one of the fields.
+        """
+        names = [field.name for field in fields(cls)]
+        missing = [name for name in names if name not in settings and getattr(cls(), name) is not None]
+        if missing:
+            raise SchemaError(f"settings: lack {', '.join(missing)}, so the models cannot be opened again")
+        return cls(**{name: settings[name] for name in names if name in settings})
+
+    def settings(self) -> dict[str, str | int | float | bool]:
+        """Return the set as plain settings; cores left to chance are left out."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def is_bundled(self) -> bool:
+        """Whether it is the bundled pair, whose task has ground truth."""
+        return self.target == BUNDLED
+
+    def judge_prompt(self) -> Callable[[str, str], str]:
+        """Return the function that asks the judge about two steps."""
+        if self.is_bundled:
+            from calibrate.pair import judge_prompt
+
+            return judge_prompt
+        return general_judge_prompt
+
+    def look(self) -> Look:
+        """Return how closely a measurement looks at drafts: as closely as these models can be asked.
+
+        Scores need a model that answers the request for one; of the bundled pair that is known.
+        """
+        verifiers = (GATE, EXACT, EMBEDDING) if self.embedding else (GATE, EXACT)
+        if self.is_bundled:
+            return Look(drafts=3, verifiers=verifiers, scorers=(SCORER, REWARD))
+        return Look(verifiers=verifiers)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[tuple[dict[str, TorchEngine], WallClock]]:
+        """Start the engines, each in a process of its own; yield them by role, and a wall clock on them; end them."""
+        cores = sorted(os.sched_getaffinity(0))
+        first = cores[0] if self.target_core is None else self.target_core
+        second = cores[min(1, len(cores) - 1)] if self.draft_core is None else self.draft_core
+        engines: list[TorchEngine] = []
+        try:
+            for role, model, core in ((TARGET, self.target, first), (DRAFT, self.draft, second)):
+                engines.append(await TorchEngine.start(self._config(role, model, core)))
+            if self.judge:
+                engines.append(await TorchEngine.start(self._config(JUDGE, self.judge, second)))
+            roles = dict(zip((TARGET, DRAFT, JUDGE), (*engines, engines[0])[:3], strict=True))
+            yield roles, self._clock(roles)
+        finally:
+            for engine in engines:
+                await engine.close()
+
+    def _config(self, role: str, model: str, core: int) -> TorchConfig:
+        return TorchConfig(
+            name=role,
+            model=_folder(role, model),
+            device=self.device,
+            dtype=self.dtype,
+            cores=(core,) if self.device == "cpu" else None,
+        )
+
+    def _clock(self, roles: dict[str, TorchEngine]) -> WallClock:
+        return WallClock(
+            roles=roles,
+            verifier=LlmJudge(prompt=self.judge_prompt(), threshold=self.judge_threshold),
+            verifiers=self._verifiers(),
+            scorers=self._scorers(),
+            chooser=None if self.is_bundled else PromptChooser(prompt=general_choice_prompt),
+            sampling=Sampling(temperature=self.temperature, top_p=self.top_p),
+            limits=StepLimits(max_step_tokens=self.max_step_tokens, max_steps=self.max_steps),
+            seed=self.seed,
+        )
+
+    def _verifiers(self) -> dict[str, Verifier]:
+        found: dict[str, Verifier] = {GATE: LlmJudge(prompt=self.judge_prompt())}
+        if self.embedding:
+            from calibrate.embedding import open_embedding
+
+            found[EMBEDDING] = open_embedding(Path(self.embedding))
+        return found
+
+    def _scorers(self) -> dict[str, GradeScorer]:
+        prompt: Callable[[str, Sequence[str], str], str] = general_score_prompt
+        if self.is_bundled:
+            from calibrate import pair
+
+            prompt = pair.score_prompt
+        return {SCORER: GradeScorer(prompt=prompt), REWARD: GradeScorer(prompt=prompt, reward=True)}
+
+
+def _folder(role: str, model: str) -> Path:
+    if model != BUNDLED:
+        return Path(model)
+    from calibrate import pair
+
+    return pair.draft_path() if role == DRAFT else pair.target_path()
+
+
+def general_judge_prompt(step_a: str, step_b: str) -> str:
+    """Ask an instruction-tuned model whether two reasoning steps mean the same, to be answered by `` Yes`` or `` No``."""
+    return (
+        "Two versions of one step of a solution follow. Do they make the same claim and reach the same result, "
+        "wording aside? If in doubt, the answer is No.\n\n"
+        f"Version 1: {step_a.strip()}\n\nVersion 2: {step_b.strip()}\n\nAnswer (Yes or No):"
+    )
+
+
+def bundled_problems(n: int, seed: int, split: str) -> list[Problem]:
+    """Return ``n`` problems of the bundled task; ``split`` is 'calibration' or 'validation', which are disjoint."""
+    from calibrate import pair
+
+    drawn = pair.problems(n, seed, split)  # type: ignore[arg-type]  # one of the two names
+    return [Problem(name=f"{split}-{seed}-{i}", prompt=problem.prompt) for i, problem in enumerate(drawn)]
+
+
+def bundled_truth() -> Truth:
+    """Return the ground truth of the bundled task."""
+    from calibrate import pair
+
+    return Truth(
+        step_is_correct=pair.step_is_correct,
+        same_meaning=pair.same_meaning,
+        answer_is_correct=pair.answer_is_correct,
+    )

@@ -1,0 +1,64 @@
+"""The bundled pair: two tiny language models (a target and a several times cheaper draft) and the task they solve.
+
+Synthetic step-by-step arithmetic with blank lines between the steps, many wordings of the same step and computable
+ground truth. Importing this package loads neither torch nor numpy; ``calibrate.pair.train`` makes the weights and
+``calibrate.pair.evaluate`` measures them.
+
+>>> from calibrate import pair
+>>> problem, = pair.problems(1, seed=0)
+>>> pair.answer_is_correct(problem.question, f"The answer is {problem.answer}.")
+True
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES, SCORE_TOKENS, judge_prompt, score_prompt
+from calibrate.pair.task import (
+    MAX_STEP_TOKENS,
+    STEP_SEPARATOR,
+    Problem,
+    answer_is_correct,
+    problems,
+    same_meaning,
+    split_steps,
+    step_is_correct,
+)
+
+__all__ = [
+    "JUDGE_NO",
+    "JUDGE_YES",
+    "MAX_STEP_TOKENS",
+    "SCORE_TOKENS",
+    "STEP_SEPARATOR",
+    "Problem",
+    "answer_is_correct",
+    "card_path",
+    "draft_path",
+    "judge_prompt",
+    "problems",
+    "same_meaning",
+    "score_prompt",
+    "split_steps",
+    "step_is_correct",
+    "target_path",
+]
+
+_WEIGHTS: Final = Path(__file__).parent / "weights"
+
+
+def target_path() -> Path:
+    """The folder of the target model, as transformers and vLLM load it."""
+    return _WEIGHTS / "target"
+
+
+def draft_path() -> Path:
+    """The folder of the draft model; same tokenizer as the target."""
+    return _WEIGHTS / "draft"
+
+
+def card_path() -> Path:
+    """What was measured on these weights, and their hash (JSON, written by ``python -m calibrate.pair.evaluate``)."""
+    return _WEIGHTS / "card.json"

@@ -1,0 +1,282 @@
+"""Training examples of the bundled pair: answers to continue, steps to score and pairs of steps to judge.
+
+Wrong steps are made from right ones by the mistakes that a small model makes: a result that is slightly off, a number
+taken from the wrong place of the question, the wrong operation, a skipped or repeated step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES, SCORE_REQUEST, SCORE_TOKENS, judge_prompt
+from calibrate.pair.task import (
+    MAX_OPERAND,
+    MIN_OPERAND,
+    STEP_SEPARATOR,
+    Problem,
+    State,
+    answer_meanings,
+    apply_operation,
+    meaning_is_correct,
+    word_step,
+)
+from calibrate.pair.wording import LAST_NUMBER, NAMES, OBJECTS, Meaning, Operation, parse_step, render_step
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "MAX_QUALITY",
+    "Branch",
+    "Example",
+    "corrupt",
+    "drill_example",
+    "drilling_examples",
+    "judge_example",
+    "judging_examples",
+    "quality",
+    "thinned",
+    "writing_example",
+    "writing_examples",
+]
+
+MAX_QUALITY: Final = len(SCORE_TOKENS) - 1
+SLIP_PROBABILITY: Final = 0.15
+"""Share of answers that contain one undetected mistake, after which the rest is consistent with the wrong total."""
+CANDIDATES_PER_STEP: Final = 0.5
+"""Steps scored on the side per step of an answer, besides the answer's own."""
+SUMS_PER_DRILL: Final = 24
+_NEAR: Final = (-10, -3, -2, -1, -1, 1, 1, 2, 3, 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A question on the side: read after some steps, answered by one token, unseen by the rest of the text."""
+
+    after: int
+    """How many steps of the main text come before it."""
+    text: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One training text. Segments are counted by separators: the question is segment 0, then one per step."""
+
+    text: str
+    silent: frozenset[int] = frozenset({0})
+    """Segments that the model reads but does not learn to write: the question and wrong steps."""
+    branches: tuple[Branch, ...] = ()
+    """Steps to score; one pass over the answer serves them all."""
+    reply: str | None = None
+    """The one token that answers `text`, where it is a question as a whole."""
+    results_only: bool = False
+    """Whether only the last number of each step is learned: the rest is drawn at random."""
+
+
+def quality(problem: Problem, state: State, meaning: Meaning | None) -> int:
+    """The grade of a step, 0..9: 9 right, 8 right without progress, 2..4 wrong number, 1 wrong move, 0 malformed."""
+    if meaning is None:
+        return 0
+    if meaning_is_correct(problem, state, meaning):
+        return MAX_QUALITY - (meaning.kind in ("note", "check"))
+    wanted = _right_result(problem, state, meaning)
+    if wanted is None or meaning.result is None or meaning.result == wanted:
+        return 1
+    off = abs(meaning.result - wanted)
+    return 4 if off <= 2 else 3 if off <= 10 else 2
+
+
+def _right_result(problem: Problem, state: State, meaning: Meaning) -> int | None:
+    """The number that belongs in a step which makes the right move, or None where the move itself is wrong."""
+    if state.finished or (state.total is None) != (meaning.kind == "start"):
+        return None
+    if meaning.kind == "start":
+        return problem.start
+    at_end = state.n_done == len(problem.operations)
+    if meaning.kind == "final" and at_end:
+        return state.total
+    if meaning.kind != "operation" or at_end or state.total is None:
+        return None
+    right_move = (meaning.operation, meaning.operand) == problem.operations[state.n_done]
+    return apply_operation(meaning.operation, meaning.operand, state.total) if right_move else None
+
+
+def _off_result(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> Meaning:
+    shift = _NEAR[int(rng.integers(len(_NEAR)))] if rng.random() < 0.85 else int(rng.integers(-30, 31))
+    return meaning if meaning.result is None else replace(meaning, result=meaning.result + shift)
+
+
+def _off_before(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> Meaning:
+    if meaning.before is None or meaning.result is None:
+        return meaning
+    shift = _NEAR[int(rng.integers(len(_NEAR)))]
+    return replace(meaning, before=meaning.before + shift, result=meaning.result + shift)
+
+
+def _other_operand(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> Meaning:
+    if meaning.operand is None:
+        return meaning
+    others = [n for _, n in problem.operations if n not in (None, meaning.operand)] or [meaning.operand + 1]
+    operand = others[int(rng.integers(len(others)))] if rng.random() < 0.7 else int(rng.integers(2, 20))
+    return _recompute(replace(meaning, operand=operand))
+
+
+def _other_operation(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> Meaning:
+    if meaning.operation not in ("add", "subtract"):
+        return meaning
+    return _recompute(replace(meaning, operation="subtract" if meaning.operation == "add" else "add"))
+
+
+def _other_move(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> Meaning:
+    """Another operation of the question instead of this one (skipped or repeated), or an early end."""
+    number = meaning.result if meaning.before is None else meaning.before
+    if number is not None and (meaning.kind not in ("operation", "note") or rng.random() < 0.15):
+        return Meaning(kind="final", result=number)
+    operation, operand = problem.operations[int(rng.integers(len(problem.operations)))]
+    return _recompute(replace(meaning, operation=operation, operand=operand))
+
+
+def _recompute(meaning: Meaning) -> Meaning:
+    """The same step with the result that its total, operation and operand give (a note has none)."""
+    if meaning.before is None or meaning.kind not in ("operation", "check"):
+        return meaning
+    return replace(meaning, result=apply_operation(meaning.operation, meaning.operand, meaning.before))
+
+
+_Corruption = Callable[[Problem, Meaning, "np.random.Generator"], Meaning]
+_CORRUPTIONS: Final[tuple[_Corruption, ...]] = (
+    *(_off_result,) * 5,
+    _off_before,
+    *(_other_operand,) * 2,
+    _other_operation,
+    _other_move,
+)
+
+
+def _in_language(meaning: Meaning) -> bool:
+    return all(n is None or 0 <= n <= LAST_NUMBER for n in (meaning.before, meaning.operand, meaning.result))
+
+
+def corrupt(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> Meaning:
+    """A different meaning that a mistake would make of this one; every number stays in the language."""
+    while True:
+        wrong = _CORRUPTIONS[int(rng.integers(len(_CORRUPTIONS)))](problem, meaning, rng)
+        if wrong != meaning and _in_language(wrong):
+            return wrong
+
+
+def _totals_with_slip(problem: Problem, rng: np.random.Generator) -> tuple[tuple[int, ...], int]:
+    """Running totals with one wrong result, and where (0: none); the rest follows from the wrong number."""
+    totals = list(problem.totals)
+    at = int(rng.integers(1, len(totals))) if rng.random() < SLIP_PROBABILITY else 0
+    if at:
+        totals[at] += _NEAR[int(rng.integers(len(_NEAR)))]
+        for i, (operation, operand) in enumerate(problem.operations[at:], start=at):
+            totals[i + 1] = apply_operation(operation, operand, totals[i])
+    if at and all(0 <= total <= LAST_NUMBER for total in totals):
+        return tuple(totals), at
+    return problem.totals, 0
+
+
+def _answer(problem: Problem, rng: np.random.Generator) -> tuple[list[Meaning], frozenset[int]]:
+    """The meanings of an answer, perhaps with a slip, and the segments that are wrong."""
+    totals, _ = _totals_with_slip(problem, rng)
+    meanings = answer_meanings(problem, rng, totals)
+    state, silent = State(), {0}
+    for segment, meaning in enumerate(meanings, start=1):
+        if not meaning_is_correct(problem, state, meaning):
+            silent.add(segment)
+        state = state.then(problem, meaning)
+    return list(meanings), frozenset(silent)
+
+
+def writing_example(problem: Problem, rng: np.random.Generator, eos: str) -> Example:
+    """A whole answer to learn to write, and on the side steps of it, right and wrong, to score."""
+    meanings, silent = _answer(problem, rng)
+    steps = [word_step(problem, meaning, rng) for meaning in meanings]
+    state, branches = State(), []
+    for at, meaning in enumerate(meanings):
+        if at < len(meanings) - 1:
+            grade = quality(problem, state, meaning)
+            branches.append(Branch(after=at + 1, text=SCORE_REQUEST, reply=SCORE_TOKENS[grade]))
+        if rng.random() < CANDIDATES_PER_STEP:
+            branches.append(_candidate(problem, state, meaning, at, rng))
+        state = state.then(problem, meaning)
+    return Example(text=STEP_SEPARATOR.join([problem.question, *steps]) + eos, silent=silent, branches=tuple(branches))
+
+
+def _candidate(problem: Problem, state: State, meaning: Meaning, at: int, rng: np.random.Generator) -> Branch:
+    """Another step in place of this one, mostly a wrong one, to score."""
+    said = corrupt(problem, meaning, rng) if rng.random() < 0.85 else meaning
+    step = word_step(problem, said, rng)
+    if rng.random() < 0.05:
+        step = _garbled(step, rng)
+    grade = quality(problem, state, parse_step(step))
+    return Branch(after=at, text=step + STEP_SEPARATOR + SCORE_REQUEST, reply=SCORE_TOKENS[grade])
+
+
+def _garbled(step: str, rng: np.random.Generator) -> str:
+    """A malformed step: some of its words are missing or in another order."""
+    words = step.split(" ")
+    return " ".join(words[i] for i in rng.permutation(len(words))[: max(2, len(words) - 2)])
+
+
+def judge_example(problem: Problem, rng: np.random.Generator) -> Example:
+    """Two steps and whether they say the same; both answers are equally likely up to chance agreement."""
+    meanings = answer_meanings(problem, rng)
+    at = int(rng.integers(len(meanings)))
+    a = meanings[at] if rng.random() < 0.7 else corrupt(problem, meanings[at], rng)
+    b = a
+    if rng.random() < 0.5:
+        other = meanings[int(rng.integers(len(meanings)))]
+        b = other if rng.random() < 0.4 else corrupt(problem, a, rng)
+    first, second = (word_step(problem, m, rng) for m in ((a, b) if rng.random() < 0.5 else (b, a)))
+    said_a, said_b = parse_step(first), parse_step(second)
+    same = said_a is not None and said_b is not None and said_a.agrees_with(said_b)
+    # Learning to write the second step after the first builds the comparison that the verdict then reads off: with the
+    # verdict as the only signal, a small model does not get beyond chance in the time that it has.
+    return Example(text=judge_prompt(first, second), silent=frozenset({0, 1, 2}), reply=JUDGE_YES if same else JUDGE_NO)
+
+
+def drill_example(rng: np.random.Generator) -> Example:
+    """A long chain of sums without a story, ten times as many sums per token as an answer has."""
+    total = int(rng.integers(0, LAST_NUMBER + 1))
+    meanings = [Meaning(kind="start", result=total)]
+    while len(meanings) <= SUMS_PER_DRILL:
+        operand = int(rng.integers(MIN_OPERAND, MAX_OPERAND + 1))
+        operation: Operation = "add" if rng.random() < 0.5 else "subtract"
+        result = apply_operation(operation, operand, total)
+        if 0 <= result <= LAST_NUMBER:
+            meanings.append(
+                Meaning(kind="operation", operation=operation, operand=operand, before=total, result=result)
+            )
+            total = result
+    noun, name = OBJECTS[int(rng.integers(len(OBJECTS)))], NAMES[int(rng.integers(len(NAMES)))]
+    steps = [render_step(meaning, rng, name=name, noun=noun, verbosity="brief") for meaning in meanings]
+    return Example(text=STEP_SEPARATOR.join(steps), results_only=True)
+
+
+def drilling_examples(rng: np.random.Generator) -> Iterator[Example]:
+    """Drills without end."""
+    while True:
+        yield drill_example(rng)
+
+
+def thinned(stream: Iterator[Problem], rng: np.random.Generator, keep_long: float) -> Iterator[Problem]:
+    """Pass every problem that asks for a brief answer, and of the others the share `keep_long`."""
+    return (p for p in stream if p.verbosity == "brief" or keep_long >= 1 or rng.random() < keep_long)
+
+
+def writing_examples(stream: Iterator[Problem], rng: np.random.Generator, eos: str) -> Iterator[Example]:
+    """Answers with steps to score, without end."""
+    for problem in stream:
+        yield writing_example(problem, rng, eos)
+
+
+def judging_examples(stream: Iterator[Problem], rng: np.random.Generator) -> Iterator[Example]:
+    """Pairs of steps without end."""
+    for problem in stream:
+        yield judge_example(problem, rng)

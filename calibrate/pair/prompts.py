@@ -1,0 +1,41 @@
+"""The two auxiliary questions that the bundled models answer with one token: same meaning, and quality of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from calibrate.pair.task import STEP_SEPARATOR
+
+__all__ = ["JUDGE_NO", "JUDGE_YES", "SCORE_REQUEST", "SCORE_TOKENS", "judge_prompt", "prompt_fragments", "score_prompt"]
+
+JUDGE_YES: Final = " Yes"
+"""Answer token of ``judge_prompt``: the two steps say the same."""
+JUDGE_NO: Final = " No"
+"""Answer token of ``judge_prompt``: they do not."""
+SCORE_TOKENS: Final = tuple("0123456789")
+"""Answer tokens of ``score_prompt``, worst first; these bare digits occur nowhere else in the language."""
+SCORE_REQUEST: Final = "Score:"
+"""What follows the step to be scored, after a separator."""
+_FIRST, _SECOND, _SAME = "First:", "Second:", "Same meaning?"
+
+
+def judge_prompt(step_a: str, step_b: str) -> str:
+    """The question whether two steps mean the same; the answer is ``JUDGE_YES`` or ``JUDGE_NO``.
+
+    The judge sees the two steps alone, as the verifier of Lookahead Reasoning does, not the problem.
+    """
+    return STEP_SEPARATOR.join((_FIRST, step_a.strip(), _SECOND, step_b.strip(), _SAME))
+
+
+def score_prompt(question: str, previous_steps: Sequence[str], step: str) -> str:
+    """The question how good a step is after the steps before it; the answer is one of ``SCORE_TOKENS``.
+
+    The prompt continues the text that the model has been writing, so an engine's prefix cache serves it.
+    """
+    return STEP_SEPARATOR.join((question.strip(), *(s.strip() for s in previous_steps), step.strip(), SCORE_REQUEST))
+
+
+def prompt_fragments() -> tuple[str, ...]:
+    """Every text that the prompts add to the language, for the tokenizer's vocabulary."""
+    return (_FIRST, _SECOND, _SAME, SCORE_REQUEST, JUDGE_YES, JUDGE_NO, *SCORE_TOKENS)

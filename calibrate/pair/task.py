@@ -1,0 +1,360 @@
+"""Synthetic word problems with step-by-step answers and computable ground truth: what the bundled pair is trained on.
+
+A problem is a first number and a few operations told in words; its answer restates the first number, applies the
+operations one step at a time and ends with the answer, steps separated by a blank line. Two optional steps (announcing
+an operation, checking one) are inserted at random, so that two correct models may still disagree about what comes next.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from calibrate.pair.wording import LAST_NUMBER, NAMES, OBJECTS, Meaning, Operation, Verbosity, parse_step, render_step
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "MAX_OPERAND",
+    "MAX_STEP_TOKENS",
+    "MIN_OPERAND",
+    "STEP_SEPARATOR",
+    "Problem",
+    "Split",
+    "State",
+    "answer_is_correct",
+    "answer_meanings",
+    "apply_operation",
+    "meaning_is_correct",
+    "parse_question",
+    "problem_stream",
+    "problems",
+    "question_fragments",
+    "render_answer",
+    "same_meaning",
+    "split_of",
+    "split_steps",
+    "state_after",
+    "step_is_correct",
+    "word_step",
+]
+
+STEP_SEPARATOR: Final = "\n\n"
+"""Between the question and the steps, and between steps; one token."""
+MAX_STEP_TOKENS: Final = 80
+"""A longer step is cut: no step of the language reaches this length (tokens)."""
+OPTIONAL_STEP_PROBABILITY: Final = 0.12
+"""Probability of announcing an operation before it, and again of checking it after it."""
+
+Split = Literal["training", "calibration", "validation"]
+_VERBOSITY_WORDS: Final[dict[Verbosity, str]] = {"brief": " Be brief.", "normal": "", "careful": " Explain with care."}
+_VERBS: Final[dict[Operation, tuple[str, ...]]] = {
+    "add": ("buys", "finds", "gets", "picks", "wins"),
+    "subtract": ("loses", "sells", "drops", "lends", "spends"),
+    "double": (),
+}
+_JOINERS: Final = ("Then", "Later", "After that")
+_OPENING: Final = "{p} has {s} {o}."
+_EVENT: Final = "{j} {p} {v} {n}."
+_DOUBLING: Final = "{j} the {o} double."
+_ASK: Final = "How many {o} does {p} have in the end?"
+_MIN_START, _MAX_START = 5, 60
+MIN_OPERAND, MAX_OPERAND = 2, 19
+_MIN_OPERATIONS, _MAX_OPERATIONS = 2, 6
+_DOUBLE_SHARE: Final = 0.12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One word problem: its content and the wording of its question."""
+
+    question: str
+    """The text that a model sees; ``parse_question`` recovers everything below from it."""
+    start: int
+    operations: tuple[tuple[Operation, int | None], ...]
+    """(operation, operand) in order; the operand of a doubling is None; operands of a problem are distinct."""
+    name: str
+    noun: str
+    verbosity: Verbosity
+
+    @property
+    def prompt(self) -> str:
+        """The text after which a model writes the first step."""
+        return self.question + STEP_SEPARATOR
+
+    @property
+    def totals(self) -> tuple[int, ...]:
+        """The running total: first number, then after each operation."""
+        totals = [self.start]
+        for operation, operand in self.operations:
+            totals.append(apply_operation(operation, operand, totals[-1]))
+        return tuple(totals)
+
+    @property
+    def answer(self) -> int:
+        """The number asked for."""
+        return self.totals[-1]
+
+
+def apply_operation(operation: Operation | None, operand: int | None, total: int) -> int:
+    """The total after an operation."""
+    return {"add": total + (operand or 0), "subtract": total - (operand or 0)}.get(operation or "", 2 * total)
+
+
+def split_of(start: int, operations: Sequence[tuple[Operation, int | None]]) -> Split:
+    """Which of the disjoint splits a problem belongs to, decided by a hash of its numbers and operations.
+
+    Names and wording do not enter, so a problem told in other words stays on its side.
+    """
+    key = f"{start}:" + ",".join(f"{operation}{operand}" for operation, operand in operations)
+    bucket = hashlib.sha256(key.encode()).digest()[0]
+    return "training" if bucket < 192 else "calibration" if bucket < 224 else "validation"
+
+
+def _draw_content(rng: np.random.Generator) -> tuple[int, tuple[tuple[Operation, int | None], ...]]:
+    start = total = int(rng.integers(_MIN_START, _MAX_START + 1))
+    operands = rng.permutation(MAX_OPERAND + 1 - MIN_OPERAND) + MIN_OPERAND
+    operations: list[tuple[Operation, int | None]] = []
+    n_operations = int(rng.integers(_MIN_OPERATIONS, _MAX_OPERATIONS + 1))
+    for n in operands[:n_operations].tolist():
+        roll = rng.random()
+        doubled = operations and operations[-1][0] == "double"
+        if roll < _DOUBLE_SHARE and 2 * total <= LAST_NUMBER and total > 0 and not doubled:
+            operations.append(("double", None))
+        elif total - n < 0 or (total + n <= LAST_NUMBER and roll < (1 + _DOUBLE_SHARE) / 2):
+            operations.append(("add", n))
+        else:
+            operations.append(("subtract", n))
+        total = apply_operation(*operations[-1], total)
+    return start, tuple(operations)
+
+
+def _word_question(rng: np.random.Generator, start: int, operations: Sequence[tuple[Operation, int | None]]) -> Problem:
+    name, noun = NAMES[int(rng.integers(len(NAMES)))], OBJECTS[int(rng.integers(len(OBJECTS)))]
+    verbosity = get_args(Verbosity)[int(rng.integers(3))]
+    sentences = [_OPENING.format(p=name, s=start, o=noun)]
+    for operation, operand in operations:
+        joiner = _JOINERS[int(rng.integers(len(_JOINERS)))]
+        if operation == "double":
+            sentences.append(_DOUBLING.format(j=joiner, o=noun))
+        else:
+            verb = _VERBS[operation][int(rng.integers(len(_VERBS[operation])))]
+            sentences.append(_EVENT.format(j=joiner, p=name, v=verb, n=operand))
+    question = " ".join([*sentences, _ASK.format(o=noun, p=name)]) + _VERBOSITY_WORDS[verbosity]
+    return Problem(
+        question=question, start=start, operations=tuple(operations), name=name, noun=noun, verbosity=verbosity
+    )
+
+
+def problem_stream(rng: np.random.Generator, split: Split) -> Iterator[Problem]:
+    """Problems of one split without end; those of other splits are drawn and passed over."""
+    while True:
+        start, operations = _draw_content(rng)
+        if split_of(start, operations) == split:
+            yield _word_question(rng, start, operations)
+
+
+def problems(n: int, seed: int, split: Split = "validation") -> tuple[Problem, ...]:
+    """`n` problems of a split, the same for the same seed.
+
+    Parameters
+    ----------
+    n : how many, >= 0.
+    seed : >= 0.
+    split : ``training`` is what the weights have seen; measure on ``calibration``, judge on ``validation``.
+
+    Raises
+    ------
+    ParameterError : `n` or `seed` negative, or an unknown split.
+    """
+    import numpy as np  # drawn on use: the package import stays light
+
+    if n < 0 or seed < 0:
+        raise ParameterError("n" if n < 0 else "seed", n if n < 0 else seed, "must be >= 0")
+    if split not in get_args(Split):
+        raise ParameterError("split", split, f"must be one of {', '.join(get_args(Split))}")
+    index = get_args(Split).index(split)
+    stream = problem_stream(np.random.default_rng(np.random.SeedSequence([seed, index])), split)
+    return tuple(next(stream) for _ in range(n))
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_question(question: str) -> Problem | None:
+    """The problem that a question tells, or None where the text is no question of the language."""
+    words = "|".join(_VERBOSITY_WORDS.values())
+    opening = re.match(r"(\w+) has (\d+) (\w+)\. ", question)
+    ending = re.search(rf"How many (\w+) does (\w+) have in the end\?({words})$", question.strip())
+    if not opening or not ending or opening[1] not in NAMES or opening[3] not in OBJECTS:
+        return None
+    verb_of = {verb: operation for operation, verbs in _VERBS.items() for verb in verbs}
+    operations: list[tuple[Operation, int | None]] = []
+    for sentence in question.strip()[opening.end() : ending.start()].strip().split(". "):
+        event = re.fullmatch(rf"(?:{'|'.join(_JOINERS)}) (?:\w+ (\w+) (\d+)|the \w+ double)\.?", sentence)
+        if event is None or (event[1] is not None and event[1] not in verb_of):
+            return None
+        operations.append((verb_of[event[1]], int(event[2])) if event[1] else ("double", None))
+    verbosity = next(key for key, text in _VERBOSITY_WORDS.items() if text == ending[3])
+    return Problem(
+        question=question.strip(),
+        start=int(opening[2]),
+        operations=tuple(operations),
+        name=opening[1],
+        noun=opening[3],
+        verbosity=verbosity,
+    )
+
+
+def answer_meanings(
+    problem: Problem, rng: np.random.Generator, totals: Sequence[int] | None = None
+) -> tuple[Meaning, ...]:
+    """The meanings of one answer's steps; which optional steps it has is random.
+
+    Parameters
+    ----------
+    problem : what is answered.
+    rng : decides about the optional steps.
+    totals : the running totals that the answer states; the problem's own, and so a correct answer, by default.
+    """
+    totals = problem.totals if totals is None else totals
+    steps = [Meaning(kind="start", result=totals[0])]
+    for (operation, operand), before, result in zip(problem.operations, totals, totals[1:], strict=False):
+        applied = Meaning(kind="operation", operation=operation, operand=operand, before=before, result=result)
+        if rng.random() < OPTIONAL_STEP_PROBABILITY:
+            steps.append(Meaning(kind="note", operation=operation, operand=operand))
+        steps.append(applied)
+        if rng.random() < OPTIONAL_STEP_PROBABILITY:
+            steps.append(replace(applied, kind="check"))
+    return (*steps, Meaning(kind="final", result=totals[-1]))
+
+
+def render_answer(problem: Problem, rng: np.random.Generator) -> tuple[str, ...]:
+    """One correct answer, as step texts without separators."""
+    return tuple(word_step(problem, meaning, rng) for meaning in answer_meanings(problem, rng))
+
+
+def word_step(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> str:
+    """One wording of a step in the manner of the problem."""
+    return render_step(meaning, rng, name=problem.name, noun=problem.noun, verbosity=problem.verbosity)
+
+
+def split_steps(answer: str) -> tuple[str, ...]:
+    """The steps of an answer's text."""
+    return tuple(step.strip() for step in answer.split(STEP_SEPARATOR) if step.strip())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Where an answer stands after some steps, as these steps themselves state it."""
+
+    total: int | None = None
+    """The running total as stated, right or wrong; None before the first number."""
+    n_done: int = 0
+    """Operations of the question dealt with (a wrong step may have skipped some)."""
+    last: Meaning | None = None
+    """The last well-formed step."""
+    finished: bool = False
+
+    def then(self, problem: Problem, meaning: Meaning | None) -> State:
+        """The state after one more step; a malformed step changes nothing."""
+        if meaning is None:
+            return self
+        total, n_done = self.total, self.n_done
+        if meaning.kind == "start":
+            total = meaning.result
+        elif meaning.kind == "operation":
+            rest = list(problem.operations[n_done:])
+            wanted = (meaning.operation, meaning.operand)
+            n_done += rest.index(wanted) + 1 if wanted in rest else 0
+            total = meaning.result
+        return State(total=total, n_done=n_done, last=meaning, finished=self.finished or meaning.kind == "final")
+
+
+def state_after(problem: Problem, steps: Sequence[str]) -> State:
+    """Fold the steps of an answer, in order."""
+    state = State()
+    for step in steps:
+        state = state.then(problem, parse_step(step))
+    return state
+
+
+def meaning_is_correct(problem: Problem, state: State, meaning: Meaning | None) -> bool:
+    """Whether a step is a right continuation of `state`; consistency is with the totals stated so far."""
+    if meaning is None or state.finished:
+        return False
+    if state.total is None:
+        return meaning == Meaning(kind="start", result=problem.start)
+    at_end = state.n_done == len(problem.operations)
+    if meaning.kind == "final":
+        return at_end and meaning.result == state.total
+    if meaning.kind == "check":
+        return _undoes_last(state, meaning)
+    return not at_end and _is_next(problem, state, meaning)
+
+
+def _undoes_last(state: State, check: Meaning) -> bool:
+    last = state.last
+    return last is not None and last.kind == "operation" and replace(check, kind="operation").agrees_with(last)
+
+
+def _is_next(problem: Problem, state: State, meaning: Meaning) -> bool:
+    """Whether a note announces, or a step applies, the operation that is next in the question."""
+    if (meaning.operation, meaning.operand) != problem.operations[state.n_done]:
+        return False
+    if meaning.kind == "note":
+        return state.last is None or state.last.kind != "note"
+    if meaning.kind != "operation" or state.total is None:
+        return False
+    stated = meaning.before is None or meaning.before == state.total
+    return stated and meaning.result == apply_operation(meaning.operation, meaning.operand, state.total)
+
+
+def _problem(question: str) -> Problem:
+    problem = parse_question(question)
+    if problem is None:
+        raise ParameterError("question", question, "must be a question of the pair's task")
+    return problem
+
+
+def step_is_correct(question: str, previous_steps: Sequence[str], step: str) -> bool:
+    """Ground truth of one step, given the question and the steps before it.
+
+    Correct means: well formed, the operation that is next in the question (or an announcement or check of it, or the
+    final answer when nothing is left), and arithmetic that is right from the total *as stated so far*. So a step after
+    an undetected mistake can be correct while the answer is already lost.
+
+    Raises
+    ------
+    ParameterError : the question is not of this task.
+    """
+    problem = _problem(question)
+    return meaning_is_correct(problem, state_after(problem, previous_steps), parse_step(step))
+
+
+def same_meaning(step_a: str, step_b: str) -> bool:
+    """Whether two step texts say the same; a malformed step says the same as nothing."""
+    a, b = parse_step(step_a), parse_step(step_b)
+    return a is not None and b is not None and a.agrees_with(b)
+
+
+def answer_is_correct(question: str, answer: str | Sequence[str]) -> bool:
+    """Whether an answer (text, or its steps) ends with the number asked for.
+
+    Raises
+    ------
+    ParameterError : the question is not of this task.
+    """
+    steps = split_steps(answer) if isinstance(answer, str) else answer
+    last = parse_step(steps[-1]) if steps else None
+    return last is not None and last.kind == "final" and last.result == _problem(question).answer
+
+
+def question_fragments() -> tuple[str, ...]:
+    """Every word that a question is built from (templates and their fillings), for the tokenizer's vocabulary."""
+    verbs = tuple(verb for verbs in _VERBS.values() for verb in verbs)
+    return (_OPENING, _EVENT, _DOUBLING, _ASK, *_JOINERS, *verbs, *_VERBOSITY_WORDS.values())

@@ -1,0 +1,363 @@
+"""Profiles: what was measured (or published) about a set of models on a machine, as a versioned JSON file.
+
+A profile keeps raw samples, warm-ups apart, with seeds, machine and versions; what is derived from them (costs, rates)
+is derived when it is needed, so that a better estimator can be applied to an old file. `Profile.read` refuses what does
+not fit the schema, with the path inside the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from theory.errors import ParameterError, SchemaError
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "AnswerRecord",
+    "DecodeSample",
+    "EngineRecord",
+    "Generated",
+    "ModelRecord",
+    "NGramRecord",
+    "PrefillSample",
+    "Profile",
+    "Provenance",
+    "Published",
+    "PublishedValue",
+    "StepRecord",
+    "VerdictRecord",
+    "write_atomically",
+]
+
+SCHEMA_VERSION = 1
+
+Seconds = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelRecord(_Record):
+    """A model in its role."""
+
+    name: str
+    location: str = ""
+    """Local path relative to the user's input, or URL without credentials."""
+    n_parameters: Count | None = None
+    dtype: str = ""
+    sha256: str = ""
+    """Hash of the weights, where they are at hand."""
+
+
+class Provenance(_Record):
+    """Where the numbers come from."""
+
+    created: str
+    """ISO 8601 date or date and time, UTC."""
+    command: str = ""
+    seed: int | None = None
+    engine: str = ""
+    engine_version: str = ""
+    device: str = ""
+    driver: str = ""
+    cpu: str = ""
+    n_cores: Count | None = None
+    os: str = ""
+    python: str = ""
+    packages: dict[str, str] = {}
+    git: str = ""
+    citation: str = ""
+    """For published figures: paper, table, how derived."""
+    notes: list[str] = []
+
+
+class DecodeSample(_Record):
+    """One decode iteration of an engine."""
+
+    batch: Annotated[int, Field(ge=1)]
+    """Sequences in the iteration."""
+    context: Count
+    """Cached tokens of all of them together."""
+    tokens: Annotated[int, Field(ge=1)] = 1
+    """New tokens per sequence (1 is plain decoding; more is the verification of a token draft)."""
+    seconds: Seconds
+
+
+class PrefillSample(_Record):
+    """One prefill: ``tokens`` new prompt tokens after ``cached`` ones."""
+
+    tokens: Count
+    cached: Count = 0
+    seconds: Seconds
+
+
+class EngineRecord(_Record):
+    """Raw timings of one model server."""
+
+    device: str
+    """Name of the processor it runs on; engines of one device share it."""
+    decode: list[DecodeSample]
+    prefill: list[PrefillSample]
+    request_s: list[Seconds]
+    """Latency of a request outside the engine's own work: round trip less prefill and iterations."""
+    warmup_decode: list[DecodeSample] = []
+    warmup_prefill: list[PrefillSample] = []
+
+
+class Generated(_Record):
+    """One generated step."""
+
+    tokens: Annotated[int, Field(ge=1)]
+    seconds: Seconds
+    """From the request to its end, with the engine to itself."""
+    final: bool = False
+    truncated: bool = False
+    correct: bool | None = None
+    """Against ground truth, where the task has one."""
+    accepted: bool | None = None
+    """Of a draft that was only looked at: what the judge said."""
+    scores: dict[str, Finite] = {}
+    """Of a draft: its score by each verifier and scorer that saw it besides the judge, by role, in the role's unit."""
+
+
+class VerdictRecord(_Record):
+    """A verifier's decision on a draft step."""
+
+    accepted: bool
+    score: Finite | None = None
+    seconds: Seconds
+    prompt_tokens: Count
+    same_meaning: bool | None = None
+    """Ground truth, where the task has one."""
+
+
+class StepRecord(_Record):
+    """One position of the committed trajectory: both models' steps after the same prefix, and the verdict."""
+
+    draft: Generated
+    target: Generated
+    verdict: VerdictRecord
+    candidates: list[Generated] = []
+    """More drafts after the same prefix, none of them committed."""
+
+
+class AnswerRecord(_Record):
+    """One problem: the committed trajectory of lookahead reasoning, and the target's own answer."""
+
+    problem: str
+    prompt_tokens: Count
+    steps: list[StepRecord]
+    baseline: list[Generated]
+    answer_correct: bool | None = None
+    baseline_correct: bool | None = None
+
+
+class NGramRecord(_Record):
+    """Token acceptance of prompt lookup (n-gram) on the target's own answers, counted per position of the draft."""
+
+    max_ngram: Annotated[int, Field(ge=1)]
+    n_speculative: Annotated[int, Field(ge=1)]
+    passes: Count
+    """Target passes in all."""
+    drafts: Count
+    """Passes for which the lookup found a draft."""
+    tokens: Count
+    """Tokens generated in all."""
+    drafted_at: list[Count]
+    accepted_at: list[Count]
+    """Per position: drafts that long, and of these accepted up to and including that position (unconditional)."""
+
+    @model_validator(mode="after")
+    def _lengths(self) -> Self:
+        if len(self.drafted_at) != self.n_speculative or len(self.accepted_at) != self.n_speculative:
+            raise ValueError("drafted_at and accepted_at need one entry per speculative position")
+        return self
+
+
+class PublishedValue(_Record):
+    """A published number with the half-width that its source, its rounding or its assumption allows."""
+
+    value: Finite
+    half_width: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+    source: str
+    """Paper and table, or how it was derived."""
+
+
+class Published(_Record):
+    """Summary figures from a paper, for profiles without raw samples."""
+
+    alpha1: PublishedValue
+    c1: PublishedValue
+    target_step_s: PublishedValue
+    verify_s: PublishedValue | None = None
+    mean_step_tokens: PublishedValue | None = None
+    step_length_cv: PublishedValue | None = None
+    token_speedup: PublishedValue | None = None
+    """Measured speedup of token-level speculation alone, at ``token_k2``."""
+    token_k2: Annotated[int, Field(ge=1)] | None = None
+    step_speedup: PublishedValue | None = None
+    """Measured speedup of lookahead reasoning alone: to compare with, never used for prediction."""
+    combined_speedup: PublishedValue | None = None
+    k1: Annotated[int, Field(ge=1)] | None = None
+    accuracy_target: PublishedValue | None = None
+    accuracy_method: PublishedValue | None = None
+
+
+class Profile(_Record):
+    """Everything known about a set of models on a machine."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION  # type: ignore[assignment]  # a Literal default
+    name: str
+    source: Literal["measured", "published", "latency"]
+    """``latency``: timings of engines only, to be combined with the acceptance of another profile (`on_engines_of`)."""
+    provenance: Provenance
+    models: dict[str, ModelRecord]
+    placement: dict[str, str] = {}
+    """Role (target, draft, judge) to engine."""
+    engines: dict[str, EngineRecord] = {}
+    answers: list[AnswerRecord] = []
+    ngram: list[NGramRecord] = []
+    role_seconds: dict[str, list[Seconds]] = {}
+    """Raw times of verifiers that run on no engine (``embedding``), by role."""
+    published: Published | None = None
+    settings: dict[str, str | int | float | bool] = {}
+    """Every effective parameter of the measurement: temperature, limits, judge threshold, ..."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.source == "published":
+            if self.published is None:
+                raise ValueError("a published profile needs the section 'published'")
+            if not self.engines:
+                return self
+        for role in ("target", "draft", "judge"):
+            if self.placement.get(role) not in self.engines:
+                raise ValueError(f"placement.{role} must name one of the engines {sorted(self.engines)}")
+        if self.source == "measured" and not self.answers:
+            raise ValueError("a measured profile needs at least one answer")
+        if self.source == "latency" and (self.answers or self.ngram or self.published is not None):
+            raise ValueError("a latency profile holds timings only: no answers, ngram or published")
+        return self
+
+    def on_engines_of(self, latency: Profile) -> Profile:
+        """What this profile says about the models, with the timings of another one.
+
+        Parameters
+        ----------
+        latency : a profile with engines (of source ``latency`` or ``measured``) of the same models.
+
+        Raises
+        ------
+        ParameterError : this profile has timings only, the other one has none, or they are about different models.
+        """
+        if self.source == "latency":
+            raise ParameterError("profile", self.name, "holds timings only, no acceptance: give it as the latency")
+        if not latency.engines:
+            raise ParameterError("latency", latency.name, "holds no timings; see 'specplan profile list'")
+        for role in sorted(self.models.keys() & latency.models.keys()):
+            own, timed = self.models[role].name, latency.models[role].name
+            if own != timed:
+                raise ParameterError("latency", latency.name, f"has timings of the {role} {timed}, not of {own}")
+        note = f"timings of profile {latency.name}: {latency.provenance.device or latency.provenance.cpu}"
+        provenance = self.provenance.model_copy(update={"notes": [*self.provenance.notes, note]})
+        changed = {"engines": latency.engines, "placement": latency.placement, "provenance": provenance}
+        return self.model_copy(update=changed)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a profile from a JSON file.
+
+        Raises
+        ------
+        SchemaError : the file is missing, empty, not JSON, of another schema version, or does not fit the schema.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise SchemaError(f"{path}: cannot be read as a profile: {reason}") from None
+        return cls.parse(text, str(path))
+
+    @classmethod
+    def parse(cls, text: str, where: str = "profile") -> Self:
+        """Parse a profile from JSON text; ``where`` names it in errors.
+
+        Raises
+        ------
+        SchemaError : as `read`.
+        """
+        if not text.strip():
+            raise SchemaError(f"{where}: empty file, expected a profile in JSON")
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            message = f"{where}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+            raise SchemaError(message) from None
+        version = data.get("schema_version") if isinstance(data, dict) else None
+        if version != SCHEMA_VERSION:
+            message = f"{where}: schema_version={version!r} must be {SCHEMA_VERSION}; calibrate again with this version"
+            raise SchemaError(message)
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise SchemaError(_one_line(where, error)) from None
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the profile as JSON with sorted keys, atomically."""
+        write_atomically(path, self.to_json())
+
+    def to_json(self) -> str:
+        """Return the profile as JSON text; samples one to a line, so that files diff well."""
+        return _compact_json(self.model_dump(mode="json", exclude_defaults=False)) + "\n"
+
+
+def _one_line(where: str, error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    message = first["msg"].removeprefix("Value error, ")
+    shown = "" if first["type"] in ("missing", "value_error") else f", got {str(first['input'])[:60]!r}"
+    return f"{where}: {place + ': ' if place else ''}{message[0].lower() + message[1:]}{shown}{more}"
+
+
+def _compact_json(value: Any, depth: int = 0) -> str:
+    """JSON with an indent for the upper levels and one line per sample below them."""
+    if depth < 3 and isinstance(value, dict) and value:
+        pad = "  " * (depth + 1)
+        items = (f"{pad}{json.dumps(key)}: {_compact_json(value[key], depth + 1)}" for key in sorted(value))
+        return "{\n" + ",\n".join(items) + "\n" + "  " * depth + "}"
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        pad = "  " * (depth + 1)
+        items = (pad + json.dumps(item, sort_keys=True, allow_nan=False) for item in value)
+        return "[\n" + ",\n".join(items) + "\n" + "  " * depth + "]"
+    return json.dumps(value, sort_keys=True, allow_nan=False)
+
+
+def write_atomically(path: str | os.PathLike[str], text: str) -> None:
+    """Write ``text`` to ``path`` so that a crash or a full disk leaves the old file or the new one, never a part.
+
+    Raises
+    ------
+    OSError : the folder cannot be written; nothing has changed then.
+    """
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,209 @@
+"""From a profile to what the simulator needs: a behaviour (what the models say) and engines (how long it takes).
+
+A measured profile is replayed: its recorded answers, on engines fitted to its timings. A published one is modelled:
+lognormal correlated step lengths and independent acceptance around the published means, on engines scaled to the
+published step times, with parallel steps costing what was measured on comparable hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from calibrate.accuracy import corruption as measured_corruption
+from calibrate.fit import CostFit, fit_cost
+from calibrate.profile import Profile, Published
+from calibrate.traces import traces_of
+from sim.acceptance import Acceptance
+from sim.behaviours import Behaviour, SyntheticBehaviour, TraceBehaviour
+from sim.costs import LinearCost
+from sim.engines import BatchEngine, Cost, Device, Engine, FixedEngine
+from sim.lengths import Fixed, Lengths, Lognormal
+from sim.operations import DRAFT, JUDGE, TARGET
+from theory.errors import ParameterError
+
+__all__ = ["ASSUMED", "Assumptions", "System", "system_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumptions:
+    """What a published profile does not say; measured elsewhere on comparable models (Qwen3-32B, 2 x H100)."""
+
+    mean_step_tokens: float = 40.0
+    """Mean length of a step, tokens."""
+
+    step_length_cv: float = 1.2
+    """Coefficient of variation of a step's length, [-]."""
+
+    draft_correlation: float = 0.6
+    """Correlation of the log lengths of draft and target step, [-]."""
+
+    lag1: float = 0.37
+    """Correlation of the log lengths of consecutive steps, [-]."""
+
+    step_limit: int = 100
+    """Tokens at which a step is cut."""
+
+    steps_per_answer: int = 100
+    """Steps of an answer."""
+
+    prompt_tokens: int = 200
+    """Length of the prompt, tokens."""
+
+    sequence_cost: float = 0.0049
+    """What one more sequence adds to a target iteration, as a share of it, [-]."""
+
+    context_cost: float = 3.7e-6
+    """What one more cached token adds to a target iteration, as a share of it, [-]: with ``sequence_cost`` this gives
+    8 sequences 1.06, 1.14 and 1.45 times the cost of one at 1k, 4k and 16k tokens of context each."""
+
+
+ASSUMED: Final = Assumptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A set of models on their engines, ready to be simulated.
+
+    Attributes
+    ----------
+    behaviour : what the models say.
+    costs : engine name to its cost model.
+    placement : role to engine name.
+    devices : engine name to the name of the processor it runs on.
+    fits : engine name to the fit behind its cost, for measured profiles.
+    seconds : mean time of roles that run on no engine, s.
+    """
+
+    behaviour: Behaviour
+    costs: Mapping[str, Cost]
+    placement: Mapping[str, str]
+    devices: Mapping[str, str]
+    fits: Mapping[str, CostFit]
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def engines(self) -> dict[str, Engine]:
+        """Return fresh engines by role; roles that share an engine get the same one, engines of a device share it."""
+        devices = {name: Device() for name in set(self.devices.values())}
+        engines = {name: BatchEngine(cost, devices[self.devices[name]]) for name, cost in self.costs.items()}
+        by_role: dict[str, Engine] = {role: engines[name] for role, name in self.placement.items()}
+        return by_role | {role: FixedEngine(seconds) for role, seconds in self.seconds.items()}
+
+
+def system_of(
+    profile: Profile,
+    *,
+    resample: int | None = None,
+    assumptions: Assumptions = ASSUMED,
+    corruption: float | None = None,
+) -> System:
+    """Build the system that a profile describes.
+
+    Parameters
+    ----------
+    profile : measured or published.
+    resample : seed of a resampled variant, for error bars: a measured profile's timings are bootstrapped (its answers
+        are left alone: their spread is the simulator's to see), a published one's figures are drawn from their
+        half-widths. None for the best estimate.
+    assumptions : what to assume where a published profile is silent.
+    corruption : share of acceptance lost after a wrong step, in [0, 1]; default what the recorded answers show.
+
+    Raises
+    ------
+    CalibrationError : the profile's timings are not enough to fit a cost model.
+    ParameterError : it holds nothing but timings.
+    """
+    if profile.source == "latency":
+        rule = "holds timings only: give a profile with acceptance, and this one as its latency"
+        raise ParameterError("profile", profile.name, rule)
+    rng = None if resample is None else np.random.default_rng([0x73706563, resample])
+    if profile.published is not None and not profile.answers:
+        modelled = _published(profile.published, rng, assumptions)
+        return replace(modelled, **_timed(profile, rng)) if profile.engines else modelled
+    return System(
+        behaviour=TraceBehaviour(tuple(traces_of(profile.answers)), _corruption(profile, rng, corruption)),
+        **_timed(profile, rng),
+    )
+
+
+def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
+    """The fields of a `System` that its engines' timings decide."""
+    fits = {name: fit_cost(record, rng) for name, record in profile.engines.items()}
+    return {
+        "costs": {name: fit.cost for name, fit in fits.items()},
+        "placement": {role: profile.placement[role] for role in (TARGET, DRAFT, JUDGE)},
+        "devices": {name: record.device for name, record in profile.engines.items()},
+        "fits": fits,
+        "seconds": {role: sum(raw) / len(raw) for role, raw in profile.role_seconds.items() if raw},
+    }
+
+
+def _corruption(profile: Profile, rng: np.random.Generator | None, given: float | None) -> float:
+    if given is not None:
+        return given
+    found = measured_corruption(profile.answers)
+    if found is None:
+        return 0.0
+    shift = 0.0 if rng is None else float(rng.normal()) * found.stderr
+    return min(max(found.value + shift, 0.0), 1.0)
+
+
+def _published(figures: Published, rng: np.random.Generator | None, assumptions: Assumptions) -> System:
+    def draw(name: str, default: float) -> float:
+        figure = getattr(figures, name)
+        if figure is None:
+            return default
+        shift = 0.0 if rng is None else float(rng.uniform(-1.0, 1.0)) * figure.half_width
+        return float(figure.value + shift)
+
+    alpha = min(max(draw("alpha1", 0.0), 0.0), 1.0)
+    c1 = draw("c1", 0.0)
+    target_s = draw("target_step_s", 0.0)
+    verify_s = draw("verify_s", 0.0)
+    tokens = draw("mean_step_tokens", assumptions.mean_step_tokens)
+    cv = draw("step_length_cv", assumptions.step_length_cv)
+    if not (c1 > 0.0 and target_s > 0.0 and tokens > 1.0):
+        raise ParameterError("published", (c1, target_s, tokens), "needs c1 > 0, target_step_s > 0 and step tokens > 1")
+    step = Lognormal(mean=tokens, cv=cv)
+    behaviour = SyntheticBehaviour(
+        lengths=Lengths(
+            target=step,
+            draft=step,
+            correlation=assumptions.draft_correlation,
+            lag1=assumptions.lag1,
+            limit=assumptions.step_limit,
+        ),
+        acceptance=Acceptance(alpha=alpha),
+        steps=Fixed(assumptions.steps_per_answer),
+        prompt_tokens=assumptions.prompt_tokens,
+        seed=0 if rng is None else int(rng.integers(2**31)),
+    )
+    costs = _published_costs(behaviour, c1, target_s, verify_s, assumptions)
+    return System(
+        behaviour=behaviour,
+        costs=costs,
+        placement={role: role for role in (TARGET, DRAFT, JUDGE)},
+        devices={role: role for role in (TARGET, DRAFT, JUDGE)},
+        fits={},
+    )
+
+
+def _published_costs(
+    behaviour: SyntheticBehaviour, c1: float, target_s: float, verify_s: float, assumptions: Assumptions
+) -> dict[str, Cost]:
+    """Iteration times for which the mean step takes the published time, cut steps counted as they are cut."""
+    lengths = [n for i in range(64) for n in behaviour.answer(i).target_lengths()]
+    mean_tokens = float(np.minimum(lengths, assumptions.step_limit).mean())
+    iteration_s = target_s / mean_tokens
+    target = LinearCost(
+        base_s=iteration_s * (1.0 - assumptions.sequence_cost),
+        sequence_s=iteration_s * assumptions.sequence_cost,
+        context_s=iteration_s * assumptions.context_cost,
+        request_s=iteration_s,  # the first token: it does not hold up the others
+    )
+    scaled = ("base_s", "sequence_s", "context_s", "request_s")
+    draft = replace(target, **{name: getattr(target, name) * c1 for name in scaled})
+    return {TARGET: target, DRAFT: draft, JUDGE: LinearCost(base_s=0.0, prefill_s=verify_s)}

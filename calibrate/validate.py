@@ -1,0 +1,127 @@
+"""Running configurations for real, interleaved with plain decoding, on problems that were not used for calibration."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from calibrate.measure import Problem, Truth
+from calibrate.wall_clock import WallClock, WallSession
+from sim.algorithms import autoregressive
+from sim.estimate import Estimate, proportion, ratio_of_totals
+from sim.replicate import MakeAlgorithm
+from sim.timeline import Counts
+from theory.errors import ParameterError
+
+__all__ = ["BASELINE", "Measured", "RealRun", "measured", "run_interleaved"]
+
+BASELINE = "autoregressive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealRun:
+    """One answer, generated for real."""
+
+    problem: str
+    seconds: float
+    counts: Counts
+    correct: bool | None
+
+
+@dataclass(slots=True)
+class Runs:
+    """All runs so far, by configuration, in the order of the problems."""
+
+    by_name: dict[str, list[RealRun]] = field(default_factory=dict)
+    sessions: dict[str, WallSession] = field(default_factory=dict)
+    """The first session of each configuration, for its timeline."""
+
+
+async def run_interleaved(
+    clock: WallClock,
+    problems: Sequence[Problem],
+    methods: Mapping[str, MakeAlgorithm],
+    *,
+    truth: Truth | None = None,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda part: None,
+) -> Runs:
+    """Answer every problem with plain decoding and with every method, in an order drawn anew for each problem.
+
+    Interleaving makes slow drifts of the machine hit all alike. The first problem is answered once more beforehand, as
+    a warm-up that is not counted.
+
+    Parameters
+    ----------
+    clock : real engines.
+    problems : at least two.
+    methods : name to the maker of its generator; ``BASELINE`` is added.
+    truth : ground truth of the task, if it has one.
+    seed : of the orders.
+    progress : called once per answer, ``len(problems) * (len(methods) + 1)`` times.
+
+    Raises
+    ------
+    CalibrationError : an engine failed.
+    """
+    if len(problems) < 2:
+        raise ParameterError("problems", len(problems), "must be at least 2, for an interval")
+    makers: dict[str, MakeAlgorithm] = {BASELINE: autoregressive, **methods}
+    runs = Runs(by_name={name: [] for name in makers})
+    rng = random.Random(seed)
+    for name in makers:
+        await clock.run(makers[name](await clock.root(problems[0].prompt)), stream=problems[0].name)
+    for problem in problems:
+        names = list(makers)
+        rng.shuffle(names)
+        for name in names:
+            session = await clock.run(makers[name](await clock.root(problem.prompt)), stream=problem.name)
+            await clock.drain()
+            runs.sessions.setdefault(name, session)
+            runs.by_name[name].append(_run(problem, session, truth))
+            progress(f"{problem.name}: {name}")
+    return runs
+
+
+def _run(problem: Problem, session: WallSession, truth: Truth | None) -> RealRun:
+    assert session.finished is not None
+    return RealRun(
+        problem=problem.name,
+        seconds=session.finished,
+        counts=Counts.of(session),
+        correct=None if truth is None else truth.answer_is_correct(problem.prompt, session.text),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What the real runs of one configuration say."""
+
+    speedup: Estimate
+    """Seconds of plain decoding / seconds of the configuration, ratio of totals over the same problems."""
+
+    seconds_per_answer: float
+    accepted: float
+    """Share of judged drafts that were accepted, in [0, 1]; NaN if none was judged."""
+
+    accuracy: Estimate | None
+    """Share of right answers, with Wilson's interval; None without ground truth."""
+
+    n: int
+
+
+def measured(runs: Runs, name: str) -> Measured:
+    """Summarise the runs of one configuration against those of plain decoding."""
+    own, base = runs.by_name[name], runs.by_name[BASELINE]
+    seconds = [run.seconds for run in own]
+    accepted = sum(run.counts.accepted for run in own)
+    judged = accepted + sum(run.counts.rejected for run in own)
+    graded = [run.correct for run in own if run.correct is not None]
+    return Measured(
+        speedup=ratio_of_totals([run.seconds for run in base], seconds, estimator="ratio of totals, measured"),
+        seconds_per_answer=sum(seconds) / len(seconds),
+        accepted=accepted / judged if judged else float("nan"),
+        accuracy=proportion(sum(graded), len(graded)) if graded else None,
+        n=len(own),
+    )

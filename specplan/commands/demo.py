@@ -1,0 +1,51 @@
+"""``specplan demo``: the whole way on the bundled pair of models, by the same commands that a user would type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+__all__ = ["command", "sequence"]
+
+
+@click.command()
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs/demo"),
+    show_default=True,
+    help="Where to leave the profile and the timeline.",
+)
+@click.option("--k1", multiple=True, type=click.IntRange(min=1), help="Values of k1 to validate. Default 1, 2 and 4.")
+def command(keep: Path, k1: tuple[int, ...]) -> None:
+    """Measure the bundled pair of models, plan, simulate and validate: predicted beside measured speedup.
+
+    Takes less than five minutes on two cores; needs the extra `torch`.
+    """
+    keep.mkdir(parents=True, exist_ok=True)
+    _run(keep, k1 or (1, 2, 4))
+
+
+def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
+    """The commands of the demonstration, in order."""
+    profile = str(folder / "bundled-pair.json")
+    timeline = str(folder / "timeline.png")
+    return [
+        ["calibrate", "torch", "-o", profile, "--force"],
+        ["plan", "--profile", profile],
+        ["simulate", "--profile", profile, "--k1", str(max(k1))],
+        ["validate", "--profile", profile, "--k1", ",".join(map(str, k1)), "--timeline", timeline, "--force"],
+    ]
+
+
+def _run(folder: Path, k1: Sequence[int]) -> None:
+    for arguments in sequence(folder, k1):
+        name, *rest = arguments
+        click.echo(f"\n$ specplan {' '.join(arguments)}\n")
+        chosen: click.Command = import_module(f"specplan.commands.{name}").command
+        status = chosen.main(args=rest, prog_name=f"specplan {name}", standalone_mode=False)
+        if isinstance(status, int) and status:
+            raise click.exceptions.Exit(status)

@@ -1,0 +1,144 @@
+"""``specplan plan``: which method, which knobs, what speedup, and how sure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specplan.output import check_output, deliver, json_option, output_options, progress, table, to_json
+
+if TYPE_CHECKING:
+    from specplan.planner import Plan, Row
+
+__all__ = ["command", "plan_as_json", "plan_as_text"]
+
+
+@click.command()
+@click.option("-p", "--profile", required=True, help="Name of a bundled profile, or a profile file.")
+@click.option("--latency", help="Name or file of a profile whose timings replace those of the profile.")
+@click.option(
+    "-M",
+    "--max-parallel",
+    type=int,
+    default=32,
+    show_default=True,
+    help="Budget M: target sequences in flight times tokens per pass, at most.",
+)
+@click.option("--methods", default="", help="Comma-separated names, see 'specplan methods'. Default all.")
+@click.option("--k1-max", type=int, default=8, show_default=True, help="Largest k1 (target steps in flight) to try.")
+@click.option("--k2-max", type=int, help="Largest k2 (tokens per target pass) to try. Default what the profile knows.")
+@click.option(
+    "--rules", help="Schedule of LR: paper or released-code. Default released-code for published profiles, else paper."
+)
+@click.option("-n", "--answers", type=int, help="Answers to simulate per configuration.")
+@json_option
+@output_options
+def command(
+    profile: str,
+    latency: str | None,
+    max_parallel: int,
+    methods: str,
+    k1_max: int,
+    k2_max: int | None,
+    rules: str | None,
+    answers: int | None,
+    as_json: bool,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Rank methods and their knobs for the models of a profile.
+
+    Prints one row per method, best first: the knobs that the budget allows and that are predicted to be fastest, the
+    predicted speedup over plain decoding with its 95 % interval, what it keeps in flight, and what it wastes.
+    """
+    check_output(output, force=force)
+    from calibrate.profiles import load
+    from specplan.planner import Request, candidates, plan
+
+    known = load(profile) if latency is None else load(profile).on_engines_of(load(latency))
+    request = Request(
+        max_parallel=max_parallel,
+        methods=_methods(methods),
+        k1_max=k1_max,
+        k2_max=k2_max,
+        rules=_rules(rules),
+        n_answers=answers,
+    )
+    with progress(f"planning for {known.name}", len(candidates(known, request)) + 5) as step_done:
+        found = plan(known, request, step_done=step_done)
+    from specplan.advice import advise
+
+    advice = advise(known, found.best.prediction.configuration)
+    if as_json:
+        deliver(to_json({**plan_as_json(found), "advice": advice.plain()}), output)
+    else:
+        deliver(f"{plan_as_text(found)}\n\n{advice.text()}", output)
+
+
+def _methods(text: str) -> Any:
+    from specplan.naming import choice
+    from specplan.predict import METHODS
+
+    if not text.strip():
+        return METHODS
+    return tuple(choice("methods", name.strip(), METHODS) for name in text.split(","))
+
+
+def _rules(text: str | None) -> Any:
+    from specplan.naming import choice
+    from specplan.predict import RULES
+
+    return None if text is None else choice("rules", text, tuple(RULES))
+
+
+def plan_as_json(found: Plan) -> dict[str, Any]:
+    """The plan as plain data."""
+    return {
+        "schema": "specplan.plan",
+        "schema_version": 1,
+        "profile": found.profile,
+        "max_parallel": found.max_parallel,
+        "rules": found.rules,
+        "verdict": found.verdict,
+        "assumptions": list(found.assumptions),
+        "rows": [{"label": row.label, "why": row.why, **asdict(row.prediction)} for row in found.rows],
+    }
+
+
+def plan_as_text(found: Plan) -> str:
+    """The plan for a reader."""
+    headings = ["method", "k1", "k2", "speedup", "95 % interval", "accuracy", "in flight"]
+    headings += ["draft waste", "target waste", "why"]
+    lines = [
+        f"Plan for {found.profile}, at most {found.max_parallel} target positions in flight",
+        "",
+        table(headings, [_cells(row) for row in found.rows]),
+        "",
+        found.verdict,
+        "",
+        "speedup: time of plain decoding / time of the method, ratio of totals over answers; in flight: target "
+        "sequences x tokens per pass at the peak; waste: tokens generated in vain per committed token.",
+    ]
+    notes = dict.fromkeys((*found.assumptions, *(note for row in found.rows for note in row.prediction.notes)))
+    lines += [f"- {note}" for note in notes]
+    return "\n".join(lines)
+
+
+def _cells(row: Row) -> list[str]:
+    p = row.prediction
+    speculates = p.configuration.speculates
+    return [
+        row.label,
+        str(p.configuration.k1),
+        str(p.configuration.k2),
+        f"{p.speedup.value:.2f}",
+        f"{p.speedup.low:.2f} – {p.speedup.high:.2f}" if speculates else "–",
+        "–" if p.accuracy is None else f"{p.accuracy.value:.2f} [{p.accuracy.low:.2f}, {p.accuracy.high:.2f}]",
+        f"{p.peak_sequences} x {p.configuration.k2}",
+        f"{p.wasted_draft:.2f}",
+        f"{p.wasted_target:.2f}",
+        row.why,
+    ]

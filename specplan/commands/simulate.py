@@ -1,0 +1,146 @@
+"""``specplan simulate``: predict one configuration, and draw what happens when."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from specplan.output import check_output, deliver, json_option, output_options, table, to_json
+
+if TYPE_CHECKING:
+    from sim.timeline import Timeline
+    from specplan.predict import Prediction
+
+__all__ = ["command", "save_timeline"]
+
+_SHOWN_STEPS = 20
+
+
+@click.command()
+@click.option("-p", "--profile", required=True, help="Name of a bundled profile, or a profile file.")
+@click.option("--method", default="lr-async", show_default=True, help="A name that 'specplan methods' lists.")
+@click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="A knob of the method; may be repeated.")
+@click.option("--k1", type=int, help="Target steps in flight. Default the method's.")
+@click.option("--k2", type=int, default=1, show_default=True, help="Tokens per target pass.")
+@click.option("--width", type=int, help="Drafts per position. Default the method's.")
+@click.option("--rules", help="Schedule of LR: paper or released-code. Default as for plan.")
+@click.option("--corruption", type=float, help="Acceptance lost after a wrong step, 0 to 1. Default as measured.")
+@click.option("-n", "--answers", type=int, help="Answers to simulate. Default all recorded ones, or 40.")
+@click.option(
+    "--timeline", type=click.Path(path_type=Path), help="Draw one answer: .png, .svg, .pdf, or .json for Perfetto."
+)
+@click.option("--answer", type=click.IntRange(min=0), default=0, show_default=True, help="Which answer to draw.")
+@click.option("--until", type=float, help=f"Draw up to this many seconds. Default the first {_SHOWN_STEPS} steps.")
+@json_option
+@output_options
+def command(
+    profile: str,
+    method: str,
+    settings: tuple[str, ...],
+    k1: int | None,
+    k2: int,
+    width: int | None,
+    rules: str | None,
+    corruption: float | None,
+    answers: int | None,
+    timeline: Path | None,
+    answer: int,
+    until: float | None,
+    as_json: bool,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Predict one configuration by simulation, and draw a timeline of one answer."""
+    check_output(output, force=force)
+    check_output(timeline, force=force)
+    from calibrate.profiles import load
+    from specplan.configuration import METHOD_NAMES, RULE_NAMES, Configuration, parse_knobs
+    from specplan.naming import choice
+    from specplan.planner import Request
+    from specplan.predict import Predictor
+
+    chosen = choice("method", method, METHOD_NAMES)
+    known = load(profile)
+    knobs = parse_knobs(chosen, settings)
+    schedule = choice("rules", rules, RULE_NAMES) if rules else None
+    if schedule is None and "rules" not in knobs:
+        schedule = Request().rules_for(known)
+    configuration = Configuration(
+        method=chosen,
+        k1=k1,  # type: ignore[arg-type]  # None: the method's default
+        k2=k2,
+        width=width,  # type: ignore[arg-type]
+        rules=schedule,  # type: ignore[arg-type]
+        knobs=knobs,
+    )
+    if timeline is not None:
+        _check_kind(timeline, until)
+    predictor = Predictor(known, n_answers=answers, corruption=corruption)
+    prediction = predictor.predict(configuration)
+    if timeline is not None:
+        save_timeline(predictor.timeline(configuration, answer), timeline, until=until)
+    deliver(to_json(_as_json(known.name, prediction)) if as_json else _as_text(known.name, prediction), output)
+
+
+def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None) -> None:
+    """Draw a timeline, or write it as a trace for Perfetto where the name ends in .json."""
+    if path.suffix.lower() == ".json":
+        from calibrate.profile import write_atomically
+
+        write_atomically(path, json.dumps(timeline.to_perfetto(), sort_keys=True) + "\n")
+        return
+    from sim.gantt import draw
+
+    if until is None and len(timeline.commits) > _SHOWN_STEPS:
+        until = timeline.commits[_SHOWN_STEPS - 1].time
+    draw(timeline, path, until=until)
+
+
+def _check_kind(path: Path, until: float | None) -> None:
+    from theory.errors import ParameterError
+
+    if path.suffix.lower() not in (".png", ".svg", ".pdf", ".json"):
+        raise ParameterError("timeline", str(path), "must end in .png, .svg, .pdf or .json")
+    if until is not None and not until > 0.0:
+        raise ParameterError("until", until, "must be > 0 seconds")
+
+
+def _as_json(profile: str, prediction: Prediction) -> dict[str, object]:
+    return {"schema": "specplan.prediction", "schema_version": 1, "profile": profile, **asdict(prediction)}
+
+
+def _as_text(profile: str, p: Prediction) -> str:
+    from specplan.planner import label
+
+    c, s = p.configuration, p.speedup
+    rows = [
+        ["speedup over plain decoding", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
+        ["seconds per answer", f"{p.seconds_per_answer:.4g}", f"plain decoding {p.baseline_seconds:.4g}"],
+        ["steps written by the draft", f"{100 * p.accepted:.1f} %", ""],
+        ["target sequences in flight", f"{p.peak_sequences}", "at the peak"],
+        ["tokens per target pass", f"{p.tokens_per_pass:.3f}", ""],
+        ["draft tokens in vain", f"{p.wasted_draft:.3f}", "per committed token"],
+        ["target tokens in vain", f"{p.wasted_target:.3f}", "per committed token"],
+    ]
+    rows += _accuracy(p)
+    parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
+    knobs = ", ".join(f"{name} = {value}" for name, value in ({**c.knobs, "k2": c.k2}).items() if value is not None)
+    lines = [f"{label(c)} on {profile}: {knobs}; {p.speedup.n} answers", "", table(["quantity", "value", ""], rows)]
+    lines += ["", f"The interval covers: {parts}.", *(f"- {note}" for note in p.notes)]
+    return "\n".join(lines)
+
+
+def _accuracy(p: Prediction) -> list[list[str]]:
+    """Rows about accuracy, where the profile's task has ground truth."""
+    rows = []
+    if p.false_accepts is not None:
+        f = p.false_accepts
+        rows.append(["wrong draft steps let stand", f"{f.value:.3f}", f"per answer, {f.low:.3f} – {f.high:.3f}"])
+    for name, a in (("right answers", p.accuracy), ("right answers, target alone", p.baseline_accuracy)):
+        if a is not None:
+            rows.append([name, f"{a.value:.3f}", f"95 % interval {a.low:.3f} – {a.high:.3f}"])
+    return rows

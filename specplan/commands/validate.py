@@ -1,0 +1,199 @@
+"""``specplan validate``: run a configuration for real beside its prediction."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specplan.output import check_output, deliver, json_option, output_options, progress, table, to_json
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from calibrate.profile import Profile
+    from sim.estimate import Estimate
+    from specplan.validation import Row, Validation
+
+__all__ = ["as_text", "command", "plain", "run_validation"]
+
+
+@click.command(name="validate")
+@click.option("-p", "--profile", "profile_path", required=True, help="The profile of the models, from 'calibrate'.")
+@click.option("--method", default="lr-async", show_default=True, help="A name that 'specplan methods' lists.")
+@click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="A knob of the method; may be repeated.")
+@click.option("--k1", "k1_list", help="Comma-separated windows to run. Default 1,2,4 for LR, else the method's.")
+@click.option("--rules", default="paper", show_default=True, help="Schedule: paper or released-code.")
+@click.option("-n", "--answers", type=int, default=40, show_default=True, help="Fresh questions, each run every way.")
+@click.option(
+    "--prompts", type=click.Path(path_type=Path), help="JSONL file of fresh questions (not the bundled task)."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the questions and the order of runs.")
+@click.option("--timeline", type=click.Path(path_type=Path), help="PNG or SVG: a simulated above a measured answer.")
+@json_option
+@output_options
+def command(
+    profile_path: str,
+    method: str,
+    settings: tuple[str, ...],
+    k1_list: str | None,
+    rules: str,
+    answers: int,
+    prompts: Path | None,
+    seed: int,
+    timeline: Path | None,
+    as_json: bool,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Predict, then run for real, and compare.
+
+    Opens the models that the profile was measured on, predicts each configuration from the profile, then answers fresh
+    questions with plain decoding and with each configuration, interleaved.
+    """
+    check_output(output, force=force)
+    check_output(timeline, force=force)
+    from calibrate.profiles import load
+
+    found = run_validation(
+        load(profile_path),
+        method=method,
+        settings=settings,
+        k1_list=_windows(k1_list if k1_list is not None else "1,2,4" if method.startswith("lr-") else ""),
+        rules=rules,
+        answers=answers,
+        prompts=prompts,
+        seed=seed,
+        timeline=timeline,
+    )
+    deliver(to_json(plain(found)) if as_json else as_text(found), output)
+
+
+def _windows(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")] if text else []
+    except ValueError:
+        raise ParameterError("k1", text, "must be comma-separated integers >= 1, e.g. 1,2,4") from None
+
+
+def run_validation(
+    profile: Profile,
+    *,
+    method: str = "lr-async",
+    settings: tuple[str, ...] = (),
+    k1_list: list[int],
+    rules: str = "paper",
+    answers: int = 40,
+    prompts: Path | None = None,
+    seed: int = 1,
+    timeline: Path | None = None,
+) -> Validation:
+    """Predict and run; see `command` for the parameters."""
+    import asyncio
+
+    from calibrate.models import ModelSet, bundled_problems, bundled_truth
+    from specplan.commands.calibrate import read_prompts
+    from specplan.configuration import METHOD_NAMES, Configuration, parse_knobs
+    from specplan.naming import choice
+    from specplan.validation import draw_timelines, predict_all, validate
+
+    if profile.source != "measured":
+        raise ParameterError("profile", profile.name, "must be a measured one: a published one names no models to run")
+    if answers < 2:
+        raise ParameterError("answers", answers, "must be an integer >= 2")
+    models = ModelSet.from_settings(dict(profile.settings))
+    if prompts is None and not models.is_bundled:
+        raise ParameterError("prompts", None, "must name a JSONL file of fresh questions for these models")
+    chosen = choice("method", method, METHOD_NAMES)
+    knobs = parse_knobs(chosen, settings)
+    schedule: Any = None if "rules" in knobs else rules
+    windows: list[Any] = list(dict.fromkeys(k1_list)) or [None]  # None: the method's own
+    configurations = [Configuration(method=chosen, k1=k1, rules=schedule, knobs=knobs) for k1 in windows]
+    problems = bundled_problems(answers, seed, "validation") if prompts is None else read_prompts(prompts, answers)
+    predictions = predict_all(profile, configurations)
+    with progress(f"validating {profile.name}", len(problems) * (len(predictions) + 1)) as step_done:
+        found = asyncio.run(
+            validate(
+                profile,
+                predictions,
+                models,
+                problems,
+                truth=bundled_truth() if prompts is None else None,
+                seed=seed,
+                progress=lambda part: step_done(),
+            )
+        )
+    if timeline is not None:
+        best = max(found.rows, key=lambda row: row.measured.speedup.value)
+        draw_timelines(profile, found, best, timeline)
+    return found
+
+
+def plain(found: Validation) -> dict[str, Any]:
+    """The validation as plain data."""
+    return {
+        "schema": "specplan.validation",
+        "schema_version": 1,
+        "profile": found.profile,
+        "rows": [
+            {
+                "name": row.name,
+                "prediction": dataclasses.asdict(row.prediction),
+                "measured": dataclasses.asdict(row.measured),
+                "error": row.error,
+                "good": row.good,
+                "seconds": [run.seconds for run in found.runs.by_name[row.name]],
+            }
+            for row in found.rows
+        ],
+        "baseline": {
+            **dataclasses.asdict(found.baseline),
+            "seconds": [run.seconds for run in found.runs.by_name["autoregressive"]],
+        },
+    }
+
+
+def as_text(found: Validation) -> str:
+    """The validation for a reader."""
+    n = found.baseline.n
+    lines = [
+        f"Predicted from {found.profile}, then measured on {n} fresh questions, interleaved with plain decoding",
+        "",
+        table(
+            ["method", "predicted", "measured", "error", "accepted", "accuracy", "verdict"],
+            [_plain_row(found), *(_cells(row) for row in found.rows)],
+        ),
+        "",
+        "speedup: seconds of plain decoding / seconds of the method, ratio of totals over the same questions, with 95 % "
+        "intervals; accepted: predicted > measured share of judged drafts; a prediction is good within 10 % of the "
+        "measured speedup or inside its interval.",
+    ]
+    return "\n".join(lines)
+
+
+def _plain_row(found: Validation) -> list[str]:
+    base = found.baseline
+    time = f"{1e3 * base.seconds_per_answer:.0f} ms/answer"
+    return ["autoregressive", "1", f"1 ({time})", "–", "–", _accuracy(base.accuracy), "baseline"]
+
+
+def _cells(row: Row) -> list[str]:
+    prediction, real = row.prediction, row.measured
+    return [
+        row.name,
+        _interval(prediction.speedup),
+        _interval(real.speedup),
+        f"{100 * row.error:+.1f} %",
+        f"{prediction.accepted:.2f} > {real.accepted:.2f}",
+        _accuracy(real.accuracy),
+        "good" if row.good else "off",
+    ]
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+def _accuracy(estimate: Estimate | None) -> str:
+    return "–" if estimate is None else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"

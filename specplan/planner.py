@@ -1,0 +1,253 @@
+"""The planner: for each method the knobs that a parallel budget allows and the simulator likes best, ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from calibrate.profile import Profile
+from sim.catalogue import Method, method
+from sim.costs import LinearCost
+from sim.operations import DRAFT, JUDGE, TARGET
+from specplan.predict import METHODS, Configuration, Prediction, Predictor, RuleName
+from specplan.token_level import PassCost, k2_limit, token_model
+from theory.errors import ParameterError
+
+__all__ = ["Plan", "Request", "Row", "candidates", "plan"]
+
+_CLOSE = 0.01
+"""Speedups nearer than this share count as equal, and the configuration that keeps less in flight wins."""
+
+Hook = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to plan for."""
+
+    max_parallel: int = 32
+    """M: target positions in flight at most, sequences times tokens per pass, >= 1."""
+    methods: tuple[str, ...] = METHODS
+    """Methods to consider, as far as the profile knows what they need; plain decoding is always among them."""
+    k1_max: int = 8
+    """Largest k1 to consider, >= 1."""
+    k2_max: int | None = None
+    """Largest k2 to consider, >= 1; default what the profile has data for."""
+    rules: RuleName | None = None
+    """Schedule of Lookahead Reasoning; default ``released-code`` for published profiles (it is what was published),
+    ``paper`` for measured ones (it is what `specplan validate` runs)."""
+    n_answers: int | None = None
+    """Answers to simulate per configuration; default all recorded ones, or 40."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_parallel", "k1_max", "k2_max"):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= 4096:
+                raise ParameterError(name, value, "must be an integer in [1, 4096]")
+        for name in self.methods:
+            if name not in METHODS:
+                raise ParameterError("methods", name, f"must be among {', '.join(METHODS)}")
+
+    def rules_for(self, profile: Profile) -> RuleName:
+        """The schedule to simulate."""
+        return self.rules or ("released-code" if profile.published is not None else "paper")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the plan."""
+
+    prediction: Prediction
+    label: str
+    """Method in words."""
+    why: str
+    """One line of why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The ranked table."""
+
+    profile: str
+    """Name of the profile."""
+    rows: tuple[Row, ...]
+    """Best first."""
+    verdict: str
+    """What to do, in a sentence."""
+    assumptions: tuple[str, ...]
+    """What all rows rest on."""
+    rules: RuleName
+    """Schedule of Lookahead Reasoning that was simulated."""
+    max_parallel: int
+    """M."""
+
+    @property
+    def best(self) -> Row:
+        """The first row."""
+        return self.rows[0]
+
+
+def plan(profile: Profile, request: Request, *, step_done: Hook = lambda: None) -> Plan:
+    """Rank the methods for a profile.
+
+    Parameters
+    ----------
+    profile : measured or published.
+    request : budget and limits.
+    step_done : called about 10 to 50 times, evenly; see `candidates` for how often.
+
+    Raises
+    ------
+    CalibrationError : the profile's timings are not enough for a cost model.
+    """
+    predictor = Predictor(profile, n_answers=request.n_answers)
+    rules = request.rules_for(profile)
+    by_kind: dict[str, list[tuple[float, Configuration]]] = {}
+    for configuration in candidates(profile, request):
+        by_kind.setdefault(kind(configuration), []).append((predictor.screen(configuration), configuration))
+        step_done()
+    predictions = [predictor.predict(Configuration(method="autoregressive"))]
+    for found in by_kind.values():
+        predictions.append(predictor.predict(_smallest_of_the_best(found)))
+        step_done()
+    predictions.sort(key=lambda p: -p.speedup.value)
+    rows = tuple(Row(prediction=p, label=label(p.configuration), why=why(p)) for p in predictions)
+    return Plan(
+        profile=profile.name,
+        rows=rows,
+        verdict=_verdict(rows, request),
+        assumptions=_assumptions(profile, rules),
+        rules=rules,
+        max_parallel=request.max_parallel,
+    )
+
+
+def kind(configuration: Configuration) -> str:
+    """Configurations of a kind differ in k1 and k2 only; the plan shows the best of each."""
+    return configuration.method + ("+token" if configuration.spec.level == "step" and configuration.k2 > 1 else "")
+
+
+def label(configuration: Configuration) -> str:
+    """A configuration's method in words."""
+    return configuration.spec.title + (" + prompt lookup" if kind(configuration).endswith("+token") else "")
+
+
+def candidates(profile: Profile, request: Request) -> list[Configuration]:
+    """Configurations within the budget; for each k1 the k2 with the cheapest token.
+
+    The budget holds for the most sequences that the schedule can have in flight, not for the mean: with steps of
+    varying length the window does fill up, however cheap the draft.
+    """
+    rules = request.rules_for(profile)
+    k2s = _token_depths(profile, request)
+    found: list[Configuration] = []
+    if "token" in request.methods and (k2 := _best_k2(profile, k2s, request.max_parallel, 1)) > 1:
+        found.append(Configuration(method="token", k2=k2))
+    for name in request.methods:
+        for step in _step_level(profile, method(name), rules, request.k1_max):
+            if step.most_sequences > request.max_parallel:
+                break
+            found.append(step)
+            k2 = _best_k2(profile, k2s, request.max_parallel // step.most_sequences, step.most_sequences)
+            if "token" in request.methods and k2 > 1:
+                found.append(replace(step, k2=k2))
+    return found
+
+
+def _step_level(profile: Profile, spec: Method, rules: RuleName, k1_max: int) -> Iterator[Configuration]:
+    """A step-level method with every k1, other knobs at their defaults; nothing if the profile lacks what it needs."""
+    if spec.level != "step" or not _is_known(profile, spec):
+        return
+    for k1 in range(2, k1_max + 1) if spec.has("k1") else (None,):
+        yield Configuration(method=spec.name, k1=k1, rules=rules)  # type: ignore[arg-type]  # None: the method's own
+
+
+def _is_known(profile: Profile, spec: Method) -> bool:
+    """Whether the profile knows what the verifiers and scorers of a method say about as many drafts as it makes.
+
+    A published acceptance is that of Lookahead Reasoning's judge, and of nobody else.
+    """
+    others = set(spec.roles) - {DRAFT, JUDGE}
+    if profile.published is not None:
+        return not others
+    width = spec.drafts_seen(**spec.settings({}))
+    steps = [step for answer in profile.answers for step in answer.steps]
+    return all(others <= step.draft.scores.keys() and width <= 1 + len(step.candidates) for step in steps)
+
+
+def _token_depths(profile: Profile, request: Request) -> range:
+    known = k2_limit(profile)
+    return range(2, min(known, request.k2_max or known) + 1)
+
+
+def _best_k2(profile: Profile, depths: range, budget: int, batch: int) -> int:
+    """The k2 up to ``budget`` with the cheapest token at that batch, 1 if none beats plain decoding."""
+    from calibrate.system import system_of
+
+    system = system_of(profile) if profile.published is None else None
+    cost = system.costs[system.placement[TARGET]] if system else LinearCost(base_s=1.0)
+    best, cheapest = 1, cost.iteration(batch, 0.0)
+    for k2 in depths:
+        model = token_model(profile, k2) if k2 <= budget else None
+        if model is None:
+            continue
+        seconds = PassCost(cost, model, 0.0).iteration(batch, 0.0)
+        if seconds < cheapest * (1.0 - 1e-9):
+            best, cheapest = k2, seconds
+    return best
+
+
+def _smallest_of_the_best(found: Sequence[tuple[float, Configuration]]) -> Configuration:
+    top = max(speedup for speedup, _ in found)
+    good = [c for speedup, c in found if speedup >= top * (1.0 - _CLOSE)]
+    return min(good, key=lambda c: (c.most_sequences * c.k2, c.k1))
+
+
+def why(prediction: Prediction) -> str:
+    """One line: what the speedup comes from, or why there is none."""
+    return "; ".join(_reasons(prediction))
+
+
+def _reasons(p: Prediction) -> Iterator[str]:
+    configuration = p.configuration
+    if not configuration.speculates:
+        yield "the reference: every token costs one target pass"
+        return
+    if configuration.k2 > 1:
+        yield f"{p.tokens_per_pass:.2f} tokens per target pass"
+    if configuration.spec.drafts_steps:
+        yield f"draft writes {100 * p.accepted:.0f} % of the steps"
+        if p.wasted_target > 1.0:
+            yield f"costs {1.0 + p.wasted_target:.1f}x the target tokens"
+    if p.speedup.value < 1.0:
+        yield "loses to plain decoding"
+    elif p.speedup.low < 1.0:
+        yield "may lose"
+    if p.false_accepts is not None and p.false_accepts.value > 0.0:
+        yield f"{p.false_accepts.value:.2f} wrong steps accepted per answer"
+
+
+def _verdict(rows: Sequence[Row], request: Request) -> str:
+    best = rows[0].prediction
+    if not best.configuration.speculates:
+        return "Plain decoding wins: no method within the budget is expected to be faster."
+    knobs = ", ".join(
+        f"{name} = {value}"
+        for name, value in (("k1", best.configuration.k1), ("k2", best.configuration.k2))
+        if value > 1
+    )
+    text = f"Use {rows[0].label} with {knobs}: expected {best.speedup.value:.2f} times as fast as plain decoding"
+    if best.speedup.low < 1.0:
+        return text + f", but it may lose (95 % interval from {best.speedup.low:.2f})."
+    return text + f" (at least {best.speedup.low:.2f} with 97.5 % confidence)."
+
+
+def _assumptions(profile: Profile, rules: RuleName) -> tuple[str, ...]:
+    if profile.published is None:
+        return (f"recorded answers replayed on engines fitted to the profile's timings; schedule: {rules}",)
+    timed = profile.provenance.notes[-1] if profile.engines else "published figures only"
+    return (
+        f"{timed}; step lengths lognormal and cut at 100 tokens, log lengths of draft and target "
+        "correlated 0.6, of consecutive steps 0.37; acceptance independent from step to step; "
+        f"one answer at a time; schedule: {rules}",
+    )

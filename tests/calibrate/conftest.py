@@ -1,0 +1,119 @@
+"""Two tiny random models with a small tokenizer, and one set of real engines for the whole session."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from calibrate.backends.torch_engine import TorchEngine
+
+T = TypeVar("T")
+_LANGUAGE = " add and apples are five four has he left more now one six so ten the then two"
+WORDS = tuple(re.findall(r" \w+", _LANGUAGE))
+# the fourth entry runs on beyond the separator: engines must cut there
+TOKENS = ("<eos>", "<unk>", "\n\n", ".\n\n then", ".", " Yes", " No", *WORDS)
+
+
+def write_tokenizer(folder: Path) -> None:
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel(vocab={text: i for i, text in enumerate(TOKENS)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"\n\n| ?[A-Za-z]+|\."), behavior="isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens([AddedToken("<eos>", special=True, normalized=False)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def write_model(folder: Path, *, seed: int, n_layers: int) -> None:
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    torch.manual_seed(seed)
+    config = Qwen3Config(
+        vocab_size=len(TOKENS),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=n_layers,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        tie_word_embeddings=True,
+        max_position_embeddings=512,
+        bos_token_id=None,
+        eos_token_id=0,
+        pad_token_id=None,
+        initializer_range=0.4,
+    )
+    folder.mkdir()
+    Qwen3ForCausalLM(config).save_pretrained(folder)
+    write_tokenizer(folder)
+
+
+@pytest.fixture(scope="session")
+def model_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of a target and a draft that share a tokenizer."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    base = tmp_path_factory.mktemp("models")
+    write_model(base / "target", seed=1, n_layers=4)
+    write_model(base / "draft", seed=2, n_layers=1)
+    return {"target": base / "target", "draft": base / "draft"}
+
+
+class Engines:
+    """Running engines and the event loop that they belong to. ``doomed`` is there to be killed."""
+
+    target: TorchEngine
+    draft: TorchEngine
+    doomed: TorchEngine
+
+    def __init__(self, folders: dict[str, Path]) -> None:
+        from calibrate.backends.torch_engine import TorchConfig, TorchEngine
+
+        self._runner = asyncio.Runner()
+        configs = [
+            TorchConfig(name="target", model=folders["target"], cores=(0,), max_batch=8, n_idle=8),
+            TorchConfig(name="draft", model=folders["draft"], cores=(0,), max_batch=8, n_idle=8),
+            TorchConfig(name="doomed", shape="tiny-draft", max_context=1000),
+        ]
+
+        async def start() -> list[TorchEngine]:
+            return list(await asyncio.gather(*map(TorchEngine.start, configs)))
+
+        try:
+            self.all = self._runner.run(start())
+        except BaseException:
+            self._runner.close()
+            raise
+        self.target, self.draft, self.doomed = self.all
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the engines' loop; a minute is a hang, even on a machine with much else to do."""
+
+        async def bounded() -> T:
+            async with asyncio.timeout(60):
+                return await work
+
+        return self._runner.run(bounded())
+
+    def close(self) -> None:
+        async def close() -> None:
+            await asyncio.gather(*(engine.close() for engine in self.all))
+
+        self.run(close())
+        self._runner.close()
+
+
+@pytest.fixture(scope="session")
+def engines(model_folders: dict[str, Path]) -> Iterator[Engines]:
+    """Real engines in processes of their own."""
+    started = Engines(model_folders)
+    yield started
+    started.close()

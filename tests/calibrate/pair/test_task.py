@@ -1,0 +1,226 @@
+"""Laws of the pair's task: wording and parsing are inverse, ground truth is right, the splits never meet."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibrate import pair
+from calibrate.pair.examples import MAX_QUALITY, corrupt, judge_example, quality, writing_example
+from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES
+from calibrate.pair.task import (
+    Problem,
+    State,
+    answer_meanings,
+    meaning_is_correct,
+    parse_question,
+    render_answer,
+    split_of,
+    state_after,
+    word_step,
+)
+from calibrate.pair.wording import LAST_NUMBER, parse_step
+from theory.errors import ParameterError
+
+SEEDS = st.integers(0, 10**6)
+FEW = settings(max_examples=40, deadline=None)
+
+
+def _case(seed: int) -> tuple[Problem, np.random.Generator]:
+    (problem,) = pair.problems(1, seed)
+    return problem, np.random.default_rng(seed)
+
+
+@FEW
+@given(SEEDS)
+def test_question_says_all_of_the_problem(seed: int) -> None:
+    problem, _ = _case(seed)
+    assert parse_question(problem.question) == problem
+
+
+@FEW
+@given(SEEDS)
+def test_every_step_of_a_rendered_answer_is_correct(seed: int) -> None:
+    problem, rng = _case(seed)
+    steps = render_answer(problem, rng)
+    assert all(pair.step_is_correct(problem.question, steps[:i], step) for i, step in enumerate(steps))
+    assert pair.answer_is_correct(problem.question, pair.STEP_SEPARATOR.join(steps))
+    assert pair.split_steps(pair.STEP_SEPARATOR.join(steps)) == steps
+
+
+@FEW
+@given(SEEDS)
+def test_two_wordings_of_a_step_have_the_same_meaning(seed: int) -> None:
+    problem, rng = _case(seed)
+    for meaning in answer_meanings(problem, rng):
+        first, second = (word_step(problem, meaning, rng) for _ in range(2))
+        assert pair.same_meaning(first, second)
+        parsed = parse_step(first)
+        assert parsed is not None
+        assert parsed.agrees_with(meaning)
+
+
+@FEW
+@given(SEEDS)
+def test_consecutive_steps_differ_in_meaning(seed: int) -> None:
+    problem, rng = _case(seed)
+    assert not any(pair.same_meaning(a, b) for a, b in pairwise(render_answer(problem, rng)))
+
+
+@FEW
+@given(SEEDS)
+def test_numbers_and_step_lengths_stay_in_the_language(seed: int) -> None:
+    problem, rng = _case(seed)
+    steps = render_answer(problem, rng)
+    numbers = [int(n) for n in re.findall(r"\d+", problem.question + " ".join(steps))]
+    assert all(0 <= n <= LAST_NUMBER for n in numbers)
+    lengths = [len(re.findall(r"\w+|[^\w\s]", step)) + 1 for step in steps]
+    assert max(lengths) < pair.MAX_STEP_TOKENS
+    assert min(lengths) >= 4
+
+
+def test_the_arithmetic_is_done_right() -> None:
+    question = "Mia has 10 apples. Then Mia buys 7. Later the apples double. After that Mia loses 5. "
+    question += "How many apples does Mia have in the end? Be brief."
+    problem = parse_question(question)
+    assert problem is not None
+    assert problem.totals == (10, 17, 34, 29)
+    right = ("Start at 10.", "Add 7 to get 17.", "Twice that is 34.", "Check: half of 34 is 17.", "Minus 5 is 29.")
+    for i, step in enumerate(right):
+        assert pair.step_is_correct(question, right[:i], step)
+    assert pair.answer_is_correct(question, (*right, "The answer is 29."))
+    assert not pair.answer_is_correct(question, (*right, "The answer is 28."))
+    assert not pair.answer_is_correct(question, right)
+    assert not pair.answer_is_correct(question, "")
+
+
+@pytest.mark.parametrize(
+    ("done", "step"),
+    [
+        (0, "Start at 11."),  # wrong number
+        (0, "Add 7 to get 17."),  # no first number yet
+        (1, "Add 7 to get 18."),  # wrong sum
+        (1, "Then 11 plus 7 is 17."),  # states a total that nobody said
+        (1, "Minus 7 is 3."),  # wrong operation
+        (1, "Twice that is 20."),  # skips one
+        (2, "Add 7 to get 24."),  # repeats one
+        (1, "The answer is 10."),  # too early
+        (1, "Check: 17 minus 7 is 10."),  # nothing to check yet
+        (1, "Start at 10."),  # again
+        (1, "Add 7 to get 17. Add 7 to get 17."),  # two steps in one
+        (1, "Add seven to get 17."),  # not of the language
+        (1, ""),
+    ],
+)
+def test_wrong_steps_are_wrong(done: int, step: str) -> None:
+    question = "Mia has 10 apples. Then Mia buys 7. Later the apples double. How many apples does Mia have in the end?"
+    before = ("Start at 10.", "Add 7 to get 17.")[:done]
+    assert not pair.step_is_correct(question, before, step)
+
+
+def test_a_step_after_a_mistake_is_judged_from_the_stated_total() -> None:
+    question = "Mia has 10 apples. Then Mia buys 7. Later the apples double. How many apples does Mia have in the end?"
+    wrong = ("Start at 10.", "Add 7 to get 18.")
+    assert pair.step_is_correct(question, wrong, "Doubling 18 gives 36.")
+    assert not pair.step_is_correct(question, wrong, "Doubling 17 gives 34.")
+    assert not pair.answer_is_correct(question, (*wrong, "Doubling 18 gives 36.", "The answer is 36."))
+
+
+def test_same_meaning_is_about_content() -> None:
+    assert pair.same_meaning("Plus 7 is 17.", "That is clear. Adding 7 to 10 gives 17.")
+    assert not pair.same_meaning("Plus 7 is 17.", "Plus 7 is 18.")
+    assert not pair.same_meaning("Adding 7 to 10 gives 17.", "Adding 7 to 11 gives 17.")
+    assert not pair.same_meaning("Next is plus 7.", "Plus 7 is 17.")
+    assert not pair.same_meaning("Nonsense.", "Nonsense.")
+
+
+@FEW
+@given(SEEDS)
+def test_splits_are_disjoint_whatever_the_seed(seed: int) -> None:
+    for split in ("training", "calibration", "validation"):
+        for problem in pair.problems(3, seed, split):  # type: ignore[arg-type]
+            assert split_of(problem.start, problem.operations) == split
+
+
+def test_problems_are_reproducible_and_differ_by_seed() -> None:
+    assert pair.problems(5, 3) == pair.problems(5, 3)
+    assert pair.problems(5, 3) != pair.problems(5, 4)
+    assert pair.problems(5, 3) == pair.problems(9, 3)[:5]
+    assert pair.problems(0, 3) == ()
+
+
+@pytest.mark.parametrize(("n", "seed", "split"), [(-1, 0, "training"), (1, -1, "training"), (1, 0, "test")])
+def test_bad_requests_for_problems_are_refused(n: int, seed: int, split: str) -> None:
+    with pytest.raises(ParameterError):
+        pair.problems(n, seed, split)  # type: ignore[arg-type]
+
+
+def test_a_foreign_question_is_refused() -> None:
+    with pytest.raises(ParameterError, match="question"):
+        pair.step_is_correct("What is love?", (), "Start at 1.")
+
+
+@FEW
+@given(SEEDS)
+def test_a_corrupted_meaning_is_another_one_and_grades_lower(seed: int) -> None:
+    problem, rng = _case(seed)
+    state = State()
+    for meaning in answer_meanings(problem, rng):
+        wrong = corrupt(problem, meaning, rng)
+        assert wrong != meaning
+        assert quality(problem, state, meaning) >= MAX_QUALITY - 1
+        assert (quality(problem, state, wrong) >= MAX_QUALITY - 1) == meaning_is_correct(problem, state, wrong)
+        state = state.then(problem, meaning)
+    assert quality(problem, state, None) == 0
+
+
+def test_grades_are_graded() -> None:
+    problem = parse_question("Mia has 10 apples. Then Mia buys 7. How many apples does Mia have in the end?")
+    assert problem is not None
+    state = state_after(problem, ("Start at 10.",))
+    right = parse_step("Add 7 to get 17.")
+    assert right is not None
+    grades = [quality(problem, state, replace(right, result=result)) for result in (17, 18, 22, 77)]
+    assert grades == [9, 4, 3, 2]
+    assert quality(problem, state, parse_step("Next is plus 7.")) == 8
+    assert quality(problem, state, parse_step("Add 8 to get 18.")) == 1
+
+
+@FEW
+@given(SEEDS)
+def test_training_labels_agree_with_ground_truth(seed: int) -> None:
+    problem, rng = _case(seed)
+    example = writing_example(problem, rng, "")
+    question, *steps = example.text.split(pair.STEP_SEPARATOR)
+    assert question == problem.question
+    for i, step in enumerate(steps):
+        assert pair.step_is_correct(question, steps[:i], step) == (i + 1 not in example.silent)
+    for branch in example.branches:
+        text = pair.STEP_SEPARATOR.join([question, *steps[: branch.after]]) + pair.STEP_SEPARATOR + branch.text
+        _, *seen, asked, request = text.split(pair.STEP_SEPARATOR)
+        assert text == pair.score_prompt(question, seen, asked)
+        assert request
+        assert (int(branch.reply) >= MAX_QUALITY - 1) == pair.step_is_correct(question, seen, asked)
+
+
+@FEW
+@given(SEEDS)
+def test_judge_labels_agree_with_ground_truth(seed: int) -> None:
+    problem, rng = _case(seed)
+    example = judge_example(problem, rng)
+    _, a, _, b, _ = example.text.split(pair.STEP_SEPARATOR)
+    assert example.text == pair.judge_prompt(a, b)
+    assert example.reply == (JUDGE_YES if pair.same_meaning(a, b) else JUDGE_NO)
+
+
+def test_judge_labels_are_balanced() -> None:
+    """Over 2000 pairs the share of Yes lies within 0.4..0.65; a fair coin leaves 0.45..0.55 once in 100,000 times."""
+    rng = np.random.default_rng(5)
+    yes = [judge_example(problem, rng).reply == JUDGE_YES for problem in pair.problems(2000, 5)]
+    assert 0.4 < np.mean(yes) < 0.65

@@ -1,0 +1,106 @@
+"""The weights in the repository: small, loadable offline, right on plain problems, and those that the card is about."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from calibrate import pair
+from calibrate.pair.evaluate import area_under_curve, weights_hash, wilson
+from calibrate.pair.inference import LanguageModel, load
+from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES
+
+PATHS = {"target": pair.target_path, "draft": pair.draft_path}
+
+
+@pytest.fixture(scope="module")
+def card() -> Any:
+    return json.loads(pair.card_path().read_text())
+
+
+@pytest.fixture(scope="module")
+def target() -> LanguageModel:
+    torch.set_num_threads(1)
+    return load(pair.target_path())
+
+
+def test_all_weights_together_are_small() -> None:
+    files = [path for path in pair.card_path().parent.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 15e6
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_the_card_is_about_these_files(name: str, card: Any) -> None:
+    assert card[name]["sha256"] == weights_hash(PATHS[name]())
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_configuration_suits_common_engines(name: str) -> None:
+    config = json.loads((PATHS[name]() / "config.json").read_text())
+    assert config["architectures"] == ["Qwen3ForCausalLM"]
+    assert config["head_dim"] == 64
+    assert config["max_position_embeddings"] >= 1024
+
+
+def test_greedy_answers_are_right(target: LanguageModel) -> None:
+    """The card's greedy accuracy is so high that fewer than 8 of these 10 fixed problems would mean broken weights."""
+    asked = pair.problems(10, 1)
+    answers = target.write([p.prompt for p in asked], temperature=0.0, max_tokens=480, seed=0)
+    assert sum(pair.answer_is_correct(p.question, a) for p, a in zip(asked, answers, strict=True)) >= 8
+
+
+def test_the_judge_tells_plain_cases_apart(target: LanguageModel) -> None:
+    prompts = [
+        pair.judge_prompt("Plus 7 is 17.", "Add 7 to get 17. That is clear."),
+        pair.judge_prompt("Plus 7 is 17.", "Add 7 to get 18. That is clear."),
+    ]
+    same, other = target.reply(prompts, (JUDGE_YES, JUDGE_NO))
+    assert same[0] > 0.5 > other[0]
+
+
+def test_a_right_step_scores_above_a_wrong_one(target: LanguageModel) -> None:
+    (problem,) = pair.problems(1, 2)
+    prompts = [pair.score_prompt(problem.question, (), f"Start at {n}.") for n in (problem.start, problem.start + 10)]
+    right, wrong = (sum(i * p for i, p in enumerate(row)) for row in target.reply(prompts, pair.SCORE_TOKENS))
+    assert right > wrong + 2
+
+
+@pytest.mark.parametrize(
+    ("path", "least"),
+    [
+        (("target", "sampled", "answers_correct", "value"), 0.85),
+        (("pair", "target_step_correct", "value"), 0.97),
+        (("target", "judge", "balanced_accuracy"), 0.95),
+        (("target", "score", "auc"), 0.9),
+        (("pair", "draft_step_correct", "value"), 0.5),
+    ],
+)
+def test_the_card_reaches_what_the_pair_is_for(path: tuple[str, ...], least: float, card: Any) -> None:
+    value = card
+    for key in path:
+        value = value[key]
+    assert value >= least
+
+
+def test_wilson_interval_of_known_counts() -> None:
+    """8 of 10: (0.4902, 0.9433), the textbook interval."""
+    interval = wilson(8, 10)
+    assert interval["low"] == pytest.approx(0.4902, abs=5e-5)
+    assert interval["high"] == pytest.approx(0.9433, abs=5e-5)
+    assert wilson(0, 0) == {"n": 0, "value": 0.5, "low": 0.0, "high": 1.0}
+
+
+def test_area_under_curve_counts_ordered_pairs() -> None:
+    assert area_under_curve([3, 2, 1, 2], [True, True, False, False]) == pytest.approx(3.5 / 4)
+    assert area_under_curve([1, 2], [True, True]) != area_under_curve([1, 2], [True, True])
+
+
+def test_importing_the_package_is_light() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, calibrate.pair; print([m for m in ('torch', 'numpy', 'transformers') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,77 @@
+"""The cost fit recovers planted costs, within its own resampled error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrate.fit import fit_cost
+from calibrate.profile import DecodeSample, EngineRecord, PrefillSample
+from sim.costs import TableCost
+from theory.errors import CalibrationError
+
+PLANTED = TableCost(
+    batches=(1, 2, 4, 8),
+    seconds=(0.010, 0.0105, 0.012, 0.016),
+    context_s=2e-6,
+    prefill_s=0.004,
+    prefill_token_s=5e-5,
+    request_s=0.0007,
+)
+
+
+def record(noise: float, n: int, seed: int = 0) -> EngineRecord:
+    rng = np.random.default_rng(seed)
+
+    def noisy(seconds: float) -> float:
+        return float(seconds * (1.0 + noise * rng.standard_exponential()) / (1.0 + noise))
+
+    decode = [
+        DecodeSample(batch=b, context=b * c, seconds=noisy(PLANTED.iteration(b, b * c)))
+        for b in PLANTED.batches
+        for c in (50, 400, 900)
+        for _ in range(n)
+    ]
+    prefill = [PrefillSample(tokens=t, seconds=noisy(PLANTED.prefill(t))) for t in (4, 32, 256) for _ in range(n)]
+    return EngineRecord(device="cpu", decode=decode, prefill=prefill, request_s=[noisy(PLANTED.request_s)] * n)
+
+
+def test_without_noise_the_planted_cost_comes_back() -> None:
+    fit = fit_cost(record(0.0, 3))
+    np.testing.assert_allclose(fit.cost.seconds, PLANTED.seconds, rtol=1e-9)
+    assert fit.cost.context_s == pytest.approx(PLANTED.context_s, rel=1e-9)
+    assert fit.cost.prefill(100) == pytest.approx(PLANTED.prefill(100), rel=1e-9)
+    assert fit.cost.request_s == pytest.approx(PLANTED.request_s, rel=1e-9)
+    assert fit.decode_error < 1e-9
+    assert (fit.n_decode, fit.n_prefill, fit.n_request) == (36, 9, 3)
+
+
+def test_with_noise_the_bootstrap_covers_the_truth() -> None:
+    # The resampled spread must be neither blind nor absurd: the truth within 5 standard deviations (false alarm below
+    # 1e-5 for a normal error), and the spread below 3 % for 90 samples a cell.
+    noisy = record(0.3, 30)
+    truth = PLANTED.iteration(4, 1600)
+    found = fit_cost(noisy).cost.iteration(4, 1600)
+    spread = np.std([fit_cost(noisy, np.random.default_rng(i)).cost.iteration(4, 1600) for i in range(40)], ddof=1)
+    assert 0.0 < spread < 0.03 * truth
+    assert abs(found - truth) < 5.0 * spread
+
+
+def test_costs_are_never_negative() -> None:
+    flat = EngineRecord(
+        device="cpu",
+        decode=[DecodeSample(batch=1, context=c, seconds=s) for c, s in ((10, 0.02), (500, 0.01), (900, 0.005))],
+        prefill=[PrefillSample(tokens=t, seconds=s) for t, s in ((4, 0.02), (64, 0.01))],
+        request_s=[],
+    )
+    cost = fit_cost(flat).cost
+    assert cost.context_s == 0.0
+    assert cost.prefill_token_s == 0.0
+    assert cost.request_s == 0.0
+    assert cost.iteration(1, 0) > 0.0
+
+
+def test_missing_samples_are_named() -> None:
+    lone = EngineRecord(device="cpu", decode=[DecodeSample(batch=2, context=1, seconds=1.0)], prefill=[], request_s=[])
+    with pytest.raises(CalibrationError, match="decode samples at batch 1"):
+        fit_cost(lone)

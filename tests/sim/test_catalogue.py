@@ -1,0 +1,156 @@
+"""The catalogue: knobs guard their domains, and every method in it runs, obeys the laws and is described."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.acceptance import Acceptance
+from sim.behaviours import SyntheticBehaviour
+from sim.catalogue import Knob, Method, method, methods
+from sim.costs import LinearCost
+from sim.engines import BatchEngine, Device
+from sim.facts import Quality
+from sim.invariants import check, check_timeline
+from sim.lengths import Lengths, Lognormal
+from sim.operations import DRAFT, JUDGE, TARGET
+from sim.replicate import run_answer
+from sim.timeline import Timeline
+from theory.errors import ParameterError
+
+BEHAVIOUR = SyntheticBehaviour(
+    lengths=Lengths(target=Lognormal(mean=15.0, cv=1.0), draft=Lognormal(mean=15.0, cv=1.0), limit=50),
+    acceptance=Acceptance(alpha=0.6, siblings=0.3),
+    steps=Lognormal(mean=8.0, cv=0.4),
+    quality=Quality(wrong_accepted=0.2, wrong_target=0.05, corruption=0.5, escalation=0.4, gate_error=0.1),
+    seed=4,
+)
+INTEGER = Knob(name="k", kind="integer", default=2, low=1, high=9, help="")
+NUMBER = Knob(name="x", kind="number", default=0.5, low=0.0, high=1.0, help="")
+CHOICE = Knob(name="who", kind="choice", default="a", choices=("a", "b"), help="")
+SWITCH = Knob(name="flag", kind="switch", default=False, help="")
+STEP_METHODS = [name for name, one in methods("step").items() if one.roles]
+
+
+@pytest.mark.parametrize(
+    ("knob", "text", "value"),
+    [(INTEGER, "3", 3), (NUMBER, "1", 1.0), (CHOICE, "b", "b"), (SWITCH, "on", True), (SWITCH, "False", False)],
+)
+def test_a_knob_reads_what_a_person_types(knob: Knob, text: str, value: object) -> None:
+    parsed = knob.parse(text)
+    assert parsed == value
+    assert type(parsed) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("knob", "value"),
+    [
+        (INTEGER, 0),
+        (INTEGER, 10),
+        (INTEGER, 2.0),
+        (INTEGER, True),
+        (INTEGER, "2"),
+        (NUMBER, math.nan),
+        (NUMBER, math.inf),
+        (NUMBER, -0.1),
+        (NUMBER, True),
+        (CHOICE, "c"),
+        (CHOICE, 1),
+        (SWITCH, "on"),
+        (SWITCH, 2.5),
+    ],
+)
+def test_a_knob_refuses_what_is_outside_its_domain(knob: Knob, value: object) -> None:
+    with pytest.raises(ParameterError, match=f"^{knob.name}=.* must be"):
+        knob.validate(value)
+
+
+@pytest.mark.parametrize(("knob", "text"), [(INTEGER, "two"), (INTEGER, "2.5"), (NUMBER, "nan"), (SWITCH, "maybe")])
+def test_a_knob_refuses_what_it_cannot_read(knob: Knob, text: str) -> None:
+    with pytest.raises(ParameterError, match=knob.name):
+        knob.parse(text)
+
+
+def test_a_knob_is_checked_when_it_is_made() -> None:
+    with pytest.raises(ParameterError, match="k=0"):
+        INTEGER.with_default(0)
+    with pytest.raises(ParameterError, match="choices"):
+        Knob(name="who", kind="choice", default="a", help="")
+
+
+def test_unknown_names_get_a_suggestion() -> None:
+    with pytest.raises(ParameterError, match="did you mean 'lr-async'"):
+        method("lr-asinc")
+    with pytest.raises(ParameterError, match="did you mean 'gamma'"):
+        method("confspec").settings({"gama": 0.5})
+    with pytest.raises(ParameterError, match="which has none"):
+        method("autoregressive").settings({"k1": 2})
+
+
+def test_settings_are_complete_and_validated() -> None:
+    assert method("confspec").settings({"k1": 2}) == {
+        "k1": 2,
+        "width": 1,
+        "fallback": "none",
+        "verifier": "cascade",
+        "threshold": None,
+        "gamma": 0.9,
+    }
+    with pytest.raises(ParameterError, match="gamma=2"):
+        method("confspec").build(gamma=2.0)
+
+
+def test_most_sequences_counts_the_full_tree() -> None:
+    assert method("lr-async").most_sequences(k1=3, width=2) == 1 + 2 + 4
+    assert method("lr-async").most_sequences(k1=3, rules="released-code") == 4
+    assert method("confspec").most_sequences(k1=2, width=3) == 1 + 3
+    assert method("spec-cot").most_sequences() == 1
+
+
+def test_drafts_that_a_replay_needs() -> None:
+    assert method("spec-cot").drafts_seen(width=3) == 3
+    assert method("confspec").drafts_seen(width=2, fallback="none") == 4  # a rejected position is drafted once more
+    assert method("confspec").drafts_seen(width=2, fallback="reuse") == 2
+
+
+@pytest.mark.parametrize("one", methods().values(), ids=methods())
+def test_every_method_is_described_and_can_be_sent_to_a_worker(one: Method) -> None:
+    assert all((one.title, one.paper, one.exact, one.measured))
+    if one.closed_form is not None:
+        module, _, name = one.closed_form.rpartition(".")
+        assert callable(getattr(importlib.import_module(module), name))
+    assert pickle.loads(pickle.dumps(one)) == one
+    pickle.dumps(one.build())
+
+
+def engines() -> dict[str, BatchEngine]:
+    device = Device()
+    target = BatchEngine(LinearCost(base_s=0.02, sequence_s=0.002, prefill_s=0.01, request_s=0.003), device)
+    draft = BatchEngine(LinearCost(base_s=0.006, prefill_s=0.005), device)
+    return {TARGET: target, DRAFT: draft, JUDGE: target}
+
+
+def drawn(knob: Knob) -> st.SearchStrategy[object]:
+    """Values of a knob: small counts, so that trees stay small."""
+    if knob.kind == "choice":
+        return st.sampled_from([c for c in knob.choices if c != "embedding"])  # has no engine here
+    if knob.kind == "integer":
+        return st.integers(int(knob.low or 0), 3)
+    if knob.kind == "number" and knob.default is not None:
+        return st.floats(knob.low or 0.0, knob.high or 1.0)
+    return st.just(knob.default)
+
+
+@given(data=st.data(), name=st.sampled_from(STEP_METHODS), index=st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_every_step_method_obeys_the_laws_at_random_knobs(data: st.DataObject, name: str, index: int) -> None:
+    one = method(name)
+    knobs = {knob.name: data.draw(drawn(knob), label=knob.name) for knob in one.knobs}
+    session = run_answer(one.build(**knobs), BEHAVIOUR.answer(index), engines())
+    check(session, max_targets=one.most_sequences(**knobs))
+    check_timeline(Timeline.of(session))

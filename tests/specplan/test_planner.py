@@ -1,0 +1,71 @@
+"""The planner: budgets, verdicts, order."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from measured_profiles import measured
+
+from calibrate.profiles import bundled
+from specplan.planner import Request, candidates, plan
+from theory.errors import ParameterError
+
+ALL, NONE = [True] * 24, [False] * 24
+
+
+@settings(max_examples=40)
+@given(budget=st.integers(1, 200), k1_max=st.integers(1, 12))
+def test_candidates_stay_within_the_budget(budget: int, k1_max: int) -> None:
+    profile = bundled("lr-deepseek-gsm8k")
+    found = candidates(profile, Request(max_parallel=budget, k1_max=k1_max))
+    assert all(c.most_sequences * c.k2 <= budget and c.k1 <= k1_max for c in found)
+    assert len(set(found)) == len(found)
+    if budget == 1:
+        assert found == []
+
+
+def test_plan_of_a_perfect_draft_uses_it() -> None:
+    found = plan(measured(ALL), Request(max_parallel=8))
+    assert found.best.prediction.configuration.method == "lr-async"
+    assert found.best.prediction.speedup.value > 4.0
+    assert found.verdict.startswith("Use LR async with k1 = ")
+    values = [row.prediction.speedup.value for row in found.rows]
+    assert values == sorted(values, reverse=True)
+
+
+def test_plan_says_that_plain_decoding_wins() -> None:
+    """No draft is ever right and drafting is as slow as deciding: nothing within the budget is faster."""
+    found = plan(measured(NONE, draft_s=0.009), Request(methods=("lr-sync",)))
+    assert found.best.label == "plain decoding"
+    assert found.verdict == "Plain decoding wins: no method within the budget is expected to be faster."
+    assert "loses to plain decoding" in found.rows[-1].why
+
+
+def test_plan_reports_what_is_in_flight_within_the_bound() -> None:
+    found = plan(bundled("lr-qwen3-gpqa"), Request(max_parallel=6, k1_max=3, n_answers=3))
+    for row in found.rows:
+        p = row.prediction
+        assert p.peak_sequences <= p.configuration.most_sequences
+        assert p.configuration.most_sequences * p.configuration.k2 <= 6
+        assert p.speedup.low <= p.speedup.value <= p.speedup.high
+        if p.configuration.method.startswith("lr"):
+            assert p.configuration.rules == "released-code"
+
+
+def test_measured_token_counts_make_a_hybrid() -> None:
+    verdicts = [mark == "+" for mark in "++-+++--++++-+-+++++-+++"]
+    found = plan(measured(verdicts, ngram=True), Request(max_parallel=16))
+    labels = [row.label for row in found.rows]
+    assert labels[0] == "LR async + prompt lookup"
+    assert {"prompt lookup", "LR async", "LR sync", "plain decoding"} < set(labels)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [({"max_parallel": 0}, "max_parallel"), ({"k1_max": -3}, "k1_max"), ({"k2_max": 0}, "k2_max")],
+)
+def test_wrong_requests_are_refused(options: dict[str, int], name: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        Request(**options)  # type: ignore[arg-type]
+    assert caught.value.name == name
