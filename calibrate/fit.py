@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from calibrate.profile import DecodeSample, EngineRecord, PrefillSample
+from calibrate.profile import DecodeSample, EngineRecord, InUse, PrefillSample
 from sim.costs import TableCost
 from theory.errors import CalibrationError
 
@@ -28,15 +28,19 @@ class CostFit:
     ----------
     cost : the model.
     decode_error, prefill_error : root-mean-square relative error of the fit on the cell means, [-].
-    n_decode, n_prefill, n_request : samples used.
+    decode_factor, prefill_factor : by how much the times in use exceed those of the sweep, [-]; 1 if not measured.
+    n_decode, n_prefill, n_request, n_in_use : samples used.
     """
 
     cost: TableCost
     decode_error: float
     prefill_error: float
+    decode_factor: float
+    prefill_factor: float
     n_decode: int
     n_prefill: int
     n_request: int
+    n_in_use: int
 
 
 def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None) -> CostFit:
@@ -59,7 +63,7 @@ def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None) -> Co
     request = np.array(record.request_s or [0.0])
     if rng is not None:
         request = rng.choice(request, request.size)
-    cost = TableCost(
+    swept = TableCost(
         batches=batches,
         seconds=times,
         context_s=context_s,
@@ -67,14 +71,51 @@ def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None) -> Co
         prefill_token_s=prefill_token_s,
         request_s=float(request.mean()),
     )
+    cost, decode_factor, prefill_factor = _as_in_use(swept, record.in_use, rng)
     return CostFit(
         cost=cost,
         decode_error=decode_error,
         prefill_error=prefill_error,
+        decode_factor=decode_factor,
+        prefill_factor=prefill_factor,
         n_decode=len(decode),
         n_prefill=len(record.prefill),
         n_request=len(record.request_s),
+        n_in_use=len(record.in_use),
     )
+
+
+def _as_in_use(
+    cost: TableCost, in_use: Sequence[InUse], rng: np.random.Generator | None
+) -> tuple[TableCost, float, float]:
+    """Scale a swept cost to what the engine took while it made answers; return the factors too.
+
+    A sweep keeps its engine busy with one kind of work; between the requests of an answer caches go cold and the
+    machine does other things. The sweep says how cost grows with batch and context, the answers how large it is.
+    """
+    if not in_use:
+        return cost, 1.0, 1.0
+    picked = in_use if rng is None else [in_use[i] for i in rng.integers(0, len(in_use), len(in_use))]
+    decode = [(n * cost.iteration(batch, context / n), s) for one in picked for batch, n, context, s in one.decode if n]
+    prefill = [(n * cost.prefill_s + tokens * cost.prefill_token_s, s) for n, tokens, s in (o.prefill for o in picked)]
+    decode_factor, prefill_factor = _ratio(decode), _ratio(prefill)
+    n_requests = sum(one.request[0] for one in picked)
+    request_s = sum(one.request[1] for one in picked) / n_requests if n_requests else cost.request_s
+    scaled = replace(
+        cost,
+        seconds=tuple(decode_factor * s for s in cost.seconds),
+        context_s=decode_factor * cost.context_s,
+        prefill_s=prefill_factor * cost.prefill_s,
+        prefill_token_s=prefill_factor * cost.prefill_token_s,
+        request_s=request_s,
+    )
+    return scaled, decode_factor, prefill_factor
+
+
+def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
+    """Measured over modelled seconds, ratio of totals; 1 without samples."""
+    modelled = sum(model for model, _ in pairs)
+    return sum(seconds for _, seconds in pairs) / modelled if modelled > 0.0 else 1.0
 
 
 def _fit_decode(

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from calibrate.backends.base import Backend, EngineStatistics, Request
+from calibrate.backends.base import Backend, Choice, EngineStatistics, Generation, Request
 from calibrate.profile import (
     AnswerRecord,
     DecodeSample,
     EngineRecord,
     Generated,
+    InUse,
     PrefillSample,
     StepRecord,
     VerdictRecord,
@@ -48,6 +49,7 @@ __all__ = [
     "Problem",
     "Recorded",
     "Truth",
+    "in_use_record",
     "measure_answer",
     "measure_engine",
     "warm_up",
@@ -109,6 +111,9 @@ class Recorded:
     role_seconds: dict[str, list[float]]
     """Times of verdicts by roles that run on no engine, s."""
 
+    outside: dict[str, list[float]]
+    """Seconds that each role's requests spent outside their engines."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureOptions:
@@ -120,14 +125,17 @@ class MeasureOptions:
     contexts: tuple[int, ...] = (32, 256)
     """Prompt lengths for iteration times, tokens."""
 
-    iterations: int = 48
-    """Iterations per batch size and context."""
+    iterations: int = 16
+    """Iterations per batch size and context, each round."""
 
     prefills: tuple[int, ...] = (4, 16, 48, 128)
     """Prompt lengths for prefill times, tokens."""
 
-    repeats: int = 6
-    """Prefills per length."""
+    repeats: int = 3
+    """Prefills per length, each round."""
+
+    rounds: int = 6
+    """Rounds of timing, spread evenly between the answers: a machine that is slow for some seconds slows all alike."""
 
     seed: int = 0
     """Of the random prompts."""
@@ -139,13 +147,13 @@ class MeasureOptions:
                 raise ParameterError(name, values, "must be a non-empty list of integers >= 1")
         if 1 not in self.batches:
             raise ParameterError("batches", self.batches, "must contain 1")
-        for name in ("iterations", "repeats"):
-            if getattr(self, name) < 2:
-                raise ParameterError(name, getattr(self, name), "must be an integer >= 2")
+        for name, least in (("iterations", 2), ("repeats", 1), ("rounds", 1)):
+            if getattr(self, name) < least:
+                raise ParameterError(name, getattr(self, name), f"must be an integer >= {least}")
 
     @property
     def n_parts(self) -> int:
-        """Parts of a measurement of one engine, for progress bars."""
+        """Parts of one round of timing one engine, for progress bars."""
         return len(self.batches) * len(self.contexts) + len(self.prefills) + 1
 
 
@@ -234,6 +242,30 @@ def _prefill_samples(statistics: EngineStatistics) -> list[PrefillSample]:
     return [PrefillSample(tokens=n, cached=c, seconds=s) for n, c, s in statistics.prefills]
 
 
+def in_use_record(statistics: EngineStatistics, outside: Sequence[float]) -> InUse:
+    """Sum up what an engine did since it was last asked; ``outside`` are its requests' seconds elsewhere."""
+    cells: dict[int, tuple[int, int, float]] = {}
+    for batch, context, seconds in statistics.iterations:
+        n, total, elapsed = cells.get(batch, (0, 0, 0.0))
+        cells[batch] = n + 1, total + context, elapsed + seconds
+    prefills = statistics.prefills
+    return InUse(
+        decode=[(batch, *cell) for batch, cell in sorted(cells.items())],
+        prefill=(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
+        request=(len(outside), sum(outside)),
+    )
+
+
+def outside_seconds(session: WallSession) -> dict[str, list[float]]:
+    """Seconds that each role's requests spent outside their engines, by role: round trip less engine time."""
+    found: dict[str, list[float]] = {}
+    for o in session.operations:
+        if isinstance(o.job, Generation | Choice) and not o.cancelled:
+            inside = o.job.times.end - o.job.times.prefill_start
+            found.setdefault(o.role, []).append(max(o.finished - o.started - inside, 0.0))
+    return found
+
+
 async def measure_answer(
     clock: WallClock, problem: Problem, truth: Truth | None = None, look: Look | None = None
 ) -> Recorded:
@@ -263,7 +295,16 @@ async def measure_answer(
         answer_correct=None if truth is None else truth.answer_is_correct(problem.prompt, paired.text),
         baseline_correct=None if truth is None else truth.answer_is_correct(problem.prompt, baseline.text),
     )
-    return Recorded(record=record, ids=_token_ids(clock, problem, baseline), role_seconds=_role_seconds(paired))
+    return Recorded(
+        record=record,
+        ids=_token_ids(clock, problem, baseline),
+        role_seconds=_role_seconds(paired),
+        outside=_joined(outside_seconds(baseline), outside_seconds(paired)),
+    )
+
+
+def _joined(*parts: dict[str, list[float]]) -> dict[str, list[float]]:
+    return {role: [s for part in parts for s in part.get(role, [])] for role in {r for part in parts for r in part}}
 
 
 def _baseline(session: WallSession, problem: Problem, truth: Truth | None) -> list[Generated]:

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
-from calibrate.backends.base import Sampling
+from calibrate.backends.base import Backend, EngineStatistics, Sampling
 from calibrate.backends.torch_engine import TorchConfig, TorchEngine
-from calibrate.measure import Look, Problem, Truth
+from calibrate.measure import Look, MeasureOptions, Problem, Truth, in_use_record, measure_engine, warm_up
+from calibrate.profile import EngineRecord, InUse, ModelRecord
 from calibrate.scorers import GradeScorer, PromptChooser, general_choice_prompt, general_score_prompt
 from calibrate.verifiers import LlmJudge, Verifier
 from calibrate.wall_clock import StepLimits, WallClock
@@ -33,8 +34,8 @@ class ModelSet:
 
     target: str = BUNDLED
     draft: str = BUNDLED
-    judge: str = ""
-    """Model folder of the judge; empty: the target's engine judges."""
+    judge: str = "target"
+    """Model folder of the judge, on the draft's core; or ``target`` or ``draft``: that engine judges as well."""
 
     embedding: str | None = None
     """Folder of a sentence-embedding model, for the verifier ``embedding``; None: there is none."""
@@ -93,6 +94,15 @@ class ModelSet:
         return {name: value for name, value in values.items() if value is not None}
 
     @property
+    def n_engines(self) -> int:
+        """Engines that `open` starts."""
+        return 2 if self.judge in (TARGET, DRAFT) else 3
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings on which results depend."""
+        return dict(self.settings())
+
+    @property
     def is_bundled(self) -> bool:
         """Whether it is the bundled pair, whose task has ground truth."""
         return self.target == BUNDLED
@@ -125,10 +135,11 @@ class ModelSet:
         try:
             for role, model, core in ((TARGET, self.target, first), (DRAFT, self.draft, second)):
                 engines.append(await TorchEngine.start(self._config(role, model, core)))
-            if self.judge:
+            roles = {TARGET: engines[0], DRAFT: engines[1]}
+            if self.judge not in roles:
                 engines.append(await TorchEngine.start(self._config(JUDGE, self.judge, second)))
-            roles = dict(zip((TARGET, DRAFT, JUDGE), (*engines, engines[0])[:3], strict=True))
-            yield roles, self._clock(roles)
+            roles[JUDGE] = roles.get(self.judge, engines[-1])
+            yield roles, self.clock(roles)
         finally:
             for engine in engines:
                 await engine.close()
@@ -142,7 +153,40 @@ class ModelSet:
             cores=(core,) if self.device == "cpu" else None,
         )
 
-    def _clock(self, roles: dict[str, TorchEngine]) -> WallClock:
+    async def warm_up(self, engine: TorchEngine, seconds: float) -> EngineStatistics:
+        """Keep an engine busy until its first, slow iterations are over."""
+        return await warm_up(engine, seconds=seconds)
+
+    async def time_engine(
+        self, engine: TorchEngine, options: MeasureOptions, *, warmup: EngineStatistics, progress: Callable[[str], None]
+    ) -> EngineRecord:
+        """Measure an engine by its own records of its iterations."""
+        return await measure_engine(engine, _device(engine), options, warmup=warmup, progress=progress)
+
+    async def in_use(self, engine: TorchEngine, outside: Sequence[float]) -> InUse:
+        """Return what an engine did since it was last asked."""
+        return in_use_record(await engine.stats(clear=True), outside)
+
+    def record(self, role: str, engine: TorchEngine) -> ModelRecord:
+        """Return what is known about the model of a role."""
+        about = engine.describe()
+        models = {TARGET: self.target, DRAFT: self.draft}
+        location = models.get(role) or models.get(self.judge, self.judge)
+        return ModelRecord(
+            name=f"{Path(location).name} {about['architecture']}, {about['n_layers']} layers",
+            location=location,
+            n_parameters=about["n_parameters"],
+            dtype=about["dtype"],
+        )
+
+    async def stamp(self, engines: dict[str, TorchEngine]) -> dict[str, Any]:
+        """Return engine, version and device, for a profile's provenance."""
+        about = engines[TARGET].describe()
+        found = {"engine": "torch", "engine_version": about["versions"]["torch"]}
+        return found if about["device"] == "cpu" else {**found, "device": about["device"]}
+
+    def clock(self, roles: Mapping[str, Backend]) -> WallClock:
+        """Return a wall clock on engines of these roles, which asks them as this set is to be asked."""
         return WallClock(
             roles=roles,
             verifier=LlmJudge(prompt=self.judge_prompt(), threshold=self.judge_threshold),
@@ -171,6 +215,12 @@ class ModelSet:
         return {SCORER: GradeScorer(prompt=prompt), REWARD: GradeScorer(prompt=prompt, reward=True)}
 
 
+def _device(engine: TorchEngine) -> str:
+    about = engine.describe()
+    cores = about.get("cores")
+    return f"cpu cores {','.join(map(str, cores))}" if cores else str(about["device"])
+
+
 def _folder(role: str, model: str) -> Path:
     if model != BUNDLED:
         return Path(model)
@@ -180,7 +230,7 @@ def _folder(role: str, model: str) -> Path:
 
 
 def general_judge_prompt(step_a: str, step_b: str) -> str:
-    """Ask an instruction-tuned model whether two reasoning steps mean the same, to be answered by `` Yes`` or `` No``."""
+    """Ask an instruction-tuned model whether two reasoning steps mean the same; it answers `` Yes`` or `` No``."""
     return (
         "Two versions of one step of a solution follow. Do they make the same claim and reach the same result, "
         "wording aside? If in doubt, the answer is No.\n\n"

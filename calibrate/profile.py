@@ -23,6 +23,7 @@ __all__ = [
     "DecodeSample",
     "EngineRecord",
     "Generated",
+    "InUse",
     "ModelRecord",
     "NGramRecord",
     "PrefillSample",
@@ -101,6 +102,19 @@ class PrefillSample(_Record):
     seconds: Seconds
 
 
+class InUse(_Record):
+    """What an engine did while one answer was made, in sums: the work as it comes, caches cold and neighbours busy."""
+
+    decode: list[tuple[Annotated[int, Field(ge=1)], Count, Count, Seconds]] = []
+    """Per batch size: the size, iterations, cached tokens summed over them, seconds."""
+
+    prefill: tuple[Count, Count, Seconds] = (0, 0, 0.0)
+    """Prefills, their uncached tokens, seconds."""
+
+    request: tuple[Count, Seconds] = (0, 0.0)
+    """Requests, and the seconds that they spent outside the engine."""
+
+
 class EngineRecord(_Record):
     """Raw timings of one model server."""
 
@@ -110,6 +124,8 @@ class EngineRecord(_Record):
     prefill: list[PrefillSample]
     request_s: list[Seconds]
     """Latency of a request outside the engine's own work: round trip less prefill and iterations."""
+    in_use: list[InUse] = []
+    """One entry per answer; the fit is scaled to it."""
     warmup_decode: list[DecodeSample] = []
     warmup_prefill: list[PrefillSample] = []
 

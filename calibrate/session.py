@@ -10,36 +10,91 @@ import datetime
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from calibrate.backends.torch_engine import TorchEngine
 from calibrate.checkpoint import Journal
-from calibrate.measure import MeasureOptions, Problem, Truth, measure_answer, measure_engine, warm_up
-from calibrate.models import ModelSet
-from calibrate.profile import AnswerRecord, EngineRecord, ModelRecord, NGramRecord, Profile, Provenance
+from calibrate.measure import Look, MeasureOptions, Problem, Truth, measure_answer
+from calibrate.profile import AnswerRecord, EngineRecord, InUse, ModelRecord, NGramRecord, Profile, Provenance
 from calibrate.prompt_lookup import count_acceptance
+from calibrate.wall_clock import WallClock
 from sim.operations import DRAFT, JUDGE, TARGET
 from theory.errors import ParameterError
 
-__all__ = ["Plan", "calibrate_torch"]
+__all__ = ["Models", "Plan", "calibrate_models", "calibrate_torch"]
 
 _NGRAMS: Final = ((1, 8), (2, 8), (3, 8))
 """(longest n-gram, speculative tokens) whose acceptance is counted; LR uses n-grams of 1 and 2 with 8 tokens."""
 _PACKAGES: Final = ("specplan", "numpy", "scipy", "torch", "transformers")
 
 
+class Models(Protocol):
+    """A set of models that can be measured: `calibrate.models.ModelSet`, `calibrate.remote.RemoteModels`.
+
+    Engines are of the set's own kind, handed back to it as it opened them.
+    """
+
+    @property
+    def n_engines(self) -> int:
+        """Engines that `open` opens: roles may share one."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Of the sampling."""
+        ...
+
+    def settings(self) -> dict[str, str | int | float | bool]:
+        """Return the set as plain settings, for a profile."""
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings on which results depend."""
+        ...
+
+    def look(self) -> Look:
+        """Return how closely drafts are looked at."""
+        ...
+
+    def open(self) -> AbstractAsyncContextManager[tuple[Mapping[str, Any], WallClock]]:
+        """Open the engines; yield them by role, and a wall clock on them."""
+        ...
+
+    async def warm_up(self, engine: Any, seconds: float) -> Any:
+        """Get an engine over its first, slow work; return the record of that, for `time_engine`."""
+        ...
+
+    async def time_engine(
+        self, engine: Any, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
+    ) -> EngineRecord:
+        """Measure an engine; ``progress`` is called ``options.n_parts`` times."""
+        ...
+
+    async def in_use(self, engine: Any, outside: Sequence[float]) -> InUse | None:
+        """Return what an engine did since it was last asked, given its requests' seconds elsewhere; None: unknown."""
+        ...
+
+    def record(self, role: str, engine: Any) -> ModelRecord:
+        """Return what is known about the model of a role."""
+        ...
+
+    async def stamp(self, engines: dict[str, Any]) -> dict[str, Any]:
+        """Return fields of the provenance: engine, engine_version, and device or notes where there are any."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What to measure."""
 
-    models: ModelSet
+    models: Models
     problems: tuple[Problem, ...]
     truth: Truth | None = None
-    engine: MeasureOptions = MeasureOptions()
+    engine: MeasureOptions = field(default_factory=MeasureOptions)
     warm_up_s: float = 1.0
     name: str = "profile"
     command: str = ""
@@ -56,7 +111,7 @@ class Plan:
 
         text = "\x00".join(problem.prompt for problem in self.problems)
         return {
-            **self.models.settings(),
+            **self.models.identity(),
             **{f"measure_{name}": value for name, value in asdict(self.engine).items()},
             "warm_up_s": self.warm_up_s,
             "problems_sha256": sha256(text.encode()).hexdigest()[:16],
@@ -65,14 +120,13 @@ class Plan:
     @property
     def n_parts(self) -> int:
         """Parts of the work, for a progress bar."""
-        n_engines = 3 if self.models.judge else 2
-        return n_engines * (self.engine.n_parts + 1) + len(self.problems)
+        return self.models.n_engines * (self.engine.rounds * self.engine.n_parts + 1) + len(self.problems)
 
 
-async def calibrate_torch(
+async def calibrate_models(
     plan: Plan, journal_path: Path, *, progress: Callable[[str], None] = lambda part: None
 ) -> Profile:
-    """Measure a set of local models with the torch backend, resuming from the journal if there is one.
+    """Measure a set of models, resuming from the journal if there is one.
 
     Parameters
     ----------
@@ -87,55 +141,108 @@ async def calibrate_torch(
     """
     with Journal(journal_path, plan.settings()) as journal:
         async with plan.models.open() as (roles, clock):
-            engines = {TARGET: roles[TARGET], DRAFT: roles[DRAFT]}
-            if plan.models.judge:
-                engines[JUDGE] = roles[JUDGE]
+            engines: dict[str, Any] = {}
+            for role in (TARGET, DRAFT, JUDGE):
+                if not any(engine is roles[role] for engine in engines.values()):
+                    engines[role] = roles[role]
+            placement = {role: _name_of(roles[role], engines) for role in (TARGET, DRAFT, JUDGE)}
+            warmups = {}
             for name, engine in engines.items():
-                await _engine_piece(journal, plan, name, engine, progress)
-            for problem in plan.problems:
-                key = f"answer:{problem.name}"
-                if key not in journal:
-                    found = await measure_answer(clock, problem, plan.truth, plan.models.look())
-                    entry = {"record": found.record.model_dump(mode="json"), "ids": found.ids}
-                    journal.add(key, {**entry, "role_seconds": found.role_seconds})
-                progress(problem.name)
-            return _profile(plan, journal, engines)
+                warmups[name] = await plan.models.warm_up(engine, plan.warm_up_s)
+                progress(f"{name}: warm-up")
+            n, rounds = len(plan.problems), plan.engine.rounds
+            for number in range(rounds):
+                for name, engine in engines.items():
+                    await _timing(journal, plan, name, engine, number, warmups[name], progress)
+                for problem in plan.problems[n * number // rounds : n * (number + 1) // rounds]:
+                    await _answer(journal, plan, problem, engines, placement, clock)
+                    progress(problem.name)
+            return _profile(plan, journal, engines, placement, await plan.models.stamp(engines))
 
 
-async def _engine_piece(
-    journal: Journal, plan: Plan, name: str, engine: TorchEngine, progress: Callable[[str], None]
+calibrate_torch = calibrate_models
+"""The same: which backend measures is the models' affair."""
+
+
+async def _timing(
+    journal: Journal,
+    plan: Plan,
+    name: str,
+    engine: Any,
+    number: int,
+    warmup: Any,
+    progress: Callable[[str], None],
 ) -> None:
-    key = f"engine:{name}"
-    warmup = await warm_up(engine, seconds=plan.warm_up_s)
-    progress(f"{name}: warm-up")
+    """One round of timing an engine; the first one keeps the warm-up."""
+    key = f"engine:{name}:{number}"
     if key in journal:
         for _ in range(plan.engine.n_parts):
             progress(f"{name}: kept")
         return
-    device = _device(engine)
-    record = await measure_engine(engine, device, plan.engine, warmup=warmup, progress=progress)
+    options = replace(plan.engine, seed=plan.engine.seed + number)
+    record = await plan.models.time_engine(engine, options, warmup=warmup, progress=progress)
+    if number:
+        record = record.model_copy(update={"warmup_decode": [], "warmup_prefill": []})
     journal.add(key, record.model_dump(mode="json"))
 
 
-def _device(engine: TorchEngine) -> str:
-    about = engine.describe()
-    cores = about.get("cores")
-    return f"cpu cores {','.join(map(str, cores))}" if cores else str(about["device"])
+async def _answer(
+    journal: Journal,
+    plan: Plan,
+    problem: Problem,
+    engines: Mapping[str, Any],
+    placement: Mapping[str, str],
+    clock: WallClock,
+) -> None:
+    key = f"answer:{problem.name}"
+    if key in journal:
+        return
+    for engine in engines.values():
+        await plan.models.in_use(engine, ())  # what it did before is not this answer's
+    found = await measure_answer(clock, problem, plan.truth, plan.models.look())
+    in_use = {}
+    for name, engine in engines.items():
+        outside = [s for role, home in placement.items() if home == name for s in found.outside.get(role, [])]
+        used = await plan.models.in_use(engine, outside)
+        in_use[name] = None if used is None else used.model_dump(mode="json")
+    entry = {"record": found.record.model_dump(mode="json"), "ids": found.ids}
+    journal.add(key, {**entry, "role_seconds": found.role_seconds, "in_use": in_use})
 
 
-def _profile(plan: Plan, journal: Journal, engines: dict[str, TorchEngine]) -> Profile:
+def _name_of(engine: Any, engines: Mapping[str, Any]) -> str:
+    return next(name for name, known in engines.items() if known is engine)
+
+
+def _profile(
+    plan: Plan, journal: Journal, engines: Mapping[str, Any], placement: dict[str, str], stamp: dict[str, Any]
+) -> Profile:
     answers = [journal[f"answer:{problem.name}"] for problem in plan.problems]
     return Profile(
         name=plan.name,
         source="measured",
-        provenance=_provenance(plan, engines[TARGET]),
-        models={role: _model(plan.models, role, engines.get(role, engines[TARGET])) for role in (TARGET, DRAFT, JUDGE)},
-        placement={TARGET: TARGET, DRAFT: DRAFT, JUDGE: JUDGE if JUDGE in engines else TARGET},
-        engines={name: EngineRecord.model_validate(journal[f"engine:{name}"]) for name in engines},
+        provenance=_provenance(plan, stamp),
+        models={role: plan.models.record(role, engines[name]) for role, name in placement.items()},
+        placement=placement,
+        engines={name: _engine_record(plan, journal, name, answers) for name in engines},
         answers=[AnswerRecord.model_validate(answer["record"]) for answer in answers],
         ngram=_ngrams([answer["ids"] for answer in answers]),
         role_seconds=_merged([answer["role_seconds"] for answer in answers]),
         settings=plan.models.settings(),
+    )
+
+
+def _engine_record(plan: Plan, journal: Journal, name: str, answers: Sequence[Any]) -> EngineRecord:
+    """All rounds of an engine's timing, and its work on the answers."""
+    rounds = [EngineRecord.model_validate(journal[f"engine:{name}:{i}"]) for i in range(plan.engine.rounds)]
+    used = [answer["in_use"][name] for answer in answers]
+    return EngineRecord(
+        device=rounds[0].device,
+        decode=[sample for one in rounds for sample in one.decode],
+        prefill=[sample for one in rounds for sample in one.prefill],
+        request_s=[seconds for one in rounds for seconds in one.request_s],
+        in_use=[InUse.model_validate(one) for one in used if one is not None],
+        warmup_decode=rounds[0].warmup_decode,
+        warmup_prefill=rounds[0].warmup_prefill,
     )
 
 
@@ -150,26 +257,12 @@ def _ngrams(texts: Sequence[Any]) -> list[NGramRecord]:
     return [count_acceptance(known, max_ngram=longest, n_speculative=tokens) for longest, tokens in _NGRAMS]
 
 
-def _model(models: ModelSet, role: str, engine: TorchEngine) -> ModelRecord:
-    about = engine.describe()
-    location = {TARGET: models.target, DRAFT: models.draft, JUDGE: models.judge or models.target}[role]
-    return ModelRecord(
-        name=f"{Path(location).name} {about['architecture']}, {about['n_layers']} layers",
-        location=location,
-        n_parameters=about["n_parameters"],
-        dtype=about["dtype"],
-    )
-
-
-def _provenance(plan: Plan, engine: TorchEngine) -> Provenance:
-    about = engine.describe()
+def _provenance(plan: Plan, stamp: dict[str, Any]) -> Provenance:
     return Provenance(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         command=plan.command,
         seed=plan.models.seed,
-        engine="torch",
-        engine_version=about["versions"]["torch"],
-        device=about["device"] if about["device"] != "cpu" else _cpu_name(),
+        **{"device": _cpu_name(), **stamp},
         cpu=_cpu_name(),
         n_cores=len(os.sched_getaffinity(0)),
         os=platform.platform(terse=True),

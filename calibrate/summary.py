@@ -103,7 +103,9 @@ def replay_error(profile: Profile) -> dict[str, Estimate]:
         for name, (ours, theirs) in rows.items():
             predicted[name].append(ours)
             seconds[name].append(theirs)
-    return {name: ratio_of_totals(predicted[name], seconds[name], estimator="modelled / measured") for name in predicted}
+    return {
+        name: ratio_of_totals(predicted[name], seconds[name], estimator="modelled / measured") for name in predicted
+    }
 
 
 def _add(row: tuple[float, float], predicted: float, measured: float) -> tuple[float, float]:
@@ -159,7 +161,7 @@ def _engine_line(profile: Profile, name: str) -> str:
     times = ", ".join(f"{b}: {1e3 * s:.2f}" for b, s in zip(fit.cost.batches, fit.cost.seconds, strict=True))
     return (
         f"  engine  {name:<25} iteration ms by batch {times}; +{1e6 * fit.cost.context_s:.2f} us per cached token; "
-        f"fit error {100 * fit.decode_error:.0f} %, n = {fit.n_decode}"
+        f"fit error {100 * fit.decode_error:.0f} %, n = {fit.n_decode}; in use x{fit.decode_factor:.2f}"
     )
 
 

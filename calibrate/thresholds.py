@@ -100,9 +100,10 @@ def _verdict(best: Point | None, bound: Bound) -> str:
     if best is not None:
         if not best.row.accepted > 0.0:
             return f"Only accepting nothing is certified for {_risk_words(bound)} with {sure}: no speedup."
+        loses = ", slower than plain decoding" if best.speedup.value < 1.0 else ""
         return (
             f"Accept scores >= {best.row.threshold:.6g}: {_risk_words(bound)} with {sure}, predicted speedup "
-            f"{best.speedup.value:.2f} [{best.speedup.low:.2f}, {best.speedup.high:.2f}]."
+            f"{best.speedup.value:.2f} [{best.speedup.low:.2f}, {best.speedup.high:.2f}]{loses}."
         )
     return f"No threshold is certified for {_risk_words(bound)} with {sure}: accept nothing (plain decoding)."
 
@@ -119,9 +120,16 @@ def _next(rows: Sequence[Row]) -> Row | None:
 
 def _advice(rows: Sequence[Row], bound: Bound) -> str:
     row = _next(rows)
+    if row is None and rows[-1].status == "certified":
+        return "Every threshold is certified: more labels change nothing."
     if row is None:
-        certified = rows[-1].status == "certified"
-        return "Every threshold is certified: more labels change nothing." if certified else "Nothing is accepted yet."
+        observed = [row.risk for row in rows if row.trials]
+        if not observed:
+            return "No threshold accepts anything: nothing can be certified."
+        return (
+            f"More labels alone would not certify any threshold: the lowest observed risk, {min(observed):.3g}, is not "
+            "below the level."
+        )
     if row.units_needed is None:
         return (
             f"More labels alone would not certify threshold {row.threshold:.6g}: its observed risk {row.risk:.3g} is "

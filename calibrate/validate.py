@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from calibrate.measure import Problem, Truth
 from calibrate.wall_clock import WallClock, WallSession
 from sim.algorithms import autoregressive
-from sim.estimate import Estimate, proportion, ratio_of_totals
+from sim.estimate import Estimate, mean, proportion, ratio_of_totals
+from sim.operations import DRAFT
 from sim.replicate import MakeAlgorithm
 from sim.timeline import Counts
 from theory.errors import ParameterError
@@ -27,6 +28,9 @@ class RealRun:
     seconds: float
     counts: Counts
     correct: bool | None
+
+    false_accepts: int | None = None
+    """Wrong draft steps that stand in the answer; None without ground truth."""
 
 
 @dataclass(slots=True)
@@ -91,6 +95,15 @@ def _run(problem: Problem, session: WallSession, truth: Truth | None) -> RealRun
         seconds=session.finished,
         counts=Counts.of(session),
         correct=None if truth is None else truth.answer_is_correct(problem.prompt, session.text),
+        false_accepts=None if truth is None else _false_accepts(problem, session, truth),
+    )
+
+
+def _false_accepts(problem: Problem, session: WallSession, truth: Truth) -> int:
+    texts = [step.payload.text for step in session.committed]
+    return sum(
+        step.role == DRAFT and not truth.step_is_correct(problem.prompt, texts[:depth], texts[depth])
+        for depth, step in enumerate(session.committed)
     )
 
 
@@ -110,6 +123,9 @@ class Measured:
 
     n: int
 
+    false_accepts: Estimate | None = None
+    """Wrong draft steps that were let stand, per answer; None without ground truth."""
+
 
 def measured(runs: Runs, name: str) -> Measured:
     """Summarise the runs of one configuration against those of plain decoding."""
@@ -124,4 +140,5 @@ def measured(runs: Runs, name: str) -> Measured:
         accepted=accepted / judged if judged else float("nan"),
         accuracy=proportion(sum(graded), len(graded)) if graded else None,
         n=len(own),
+        false_accepts=mean(wrong) if (wrong := [r.false_accepts for r in own if r.false_accepts is not None]) else None,
     )

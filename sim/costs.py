@@ -63,7 +63,7 @@ class TableCost:
     """Iteration times interpolated between measured batch sizes, linear in the context.
 
     One decode iteration takes ``interp(batch) + context_s * context`` seconds; beyond the largest measured batch the
-    last slope goes on. Prefill and request as in `LinearCost`.
+    last slope goes on where it rises. Prefill and request as in `LinearCost`.
     """
 
     batches: tuple[int, ...]
@@ -103,7 +103,9 @@ class TableCost:
         else:
             left = right - 1
             base = times[left] + (times[right] - times[left]) * (batch - sizes[left]) / (sizes[right] - sizes[left])
-        return max(base, 0.0) + self.context_s * context
+        if batch > sizes[-1]:
+            base = max(base, times[-1])  # noise may let the last slope fall, and time must not run out
+        return base + self.context_s * context
 
     def prefill(self, n_tokens: int) -> float:
         """Seconds of a prefill of ``n_tokens`` uncached prompt tokens."""

@@ -112,7 +112,7 @@ def _order(committed: Sequence[Step]) -> None:
 def _writers(operations: Iterable[Operation]) -> dict[int, Operation]:
     writers = {}
     for op in operations:
-        step = op.result if op.result is not None else op.pending
+        step = op.result if op.result is not None else getattr(op, "pending", None)  # unset if it was cut short
         if isinstance(step, Step) and not op.cancelled and op.finished >= 0.0:
             writers[id(step)] = op
     return writers

@@ -234,18 +234,22 @@ def _server(profile: Profile, role: str, config: dict[str, Any] | None, sequence
 def _client(profile: Profile, configuration: Configuration, threshold: float | None) -> dict[str, Any]:
     settings = profile.settings
     limit = settings.get("max_step_tokens", settings.get("step_token_limit", 100))
+    knobs = {name: value for name, value in configuration.knobs.items() if value is not None}
+    if knobs.get("verifier") != "cascade":
+        knobs.pop("gamma", None)  # the confidence of a gate that is not asked
     found: dict[str, Any] = {
         "method": configuration.method,
-        **configuration.knobs,
+        **knobs,
         "stop": _STOP,
         "max_step_tokens": limit,
         "target": f"http://127.0.0.1:{_PORTS['target']}/v1",
         "draft": f"http://127.0.0.1:{_PORTS['draft']}/v1",
     }
     if JUDGE in configuration.spec.roles:
-        found["verifier"] = "llm-judge"
-        found["threshold"] = settings.get("judge_threshold", 0.5) if threshold is None else threshold
+        found.setdefault("threshold", settings.get("judge_threshold", 0.5))
         found["judge"] = f"http://127.0.0.1:{_PORTS['judge' if _own_judge(profile, configuration) else 'target']}/v1"
+    if threshold is not None:
+        found["threshold"] = threshold
     return found | {name: settings[name] for name in ("temperature", "top_p") if name in settings}
 
 

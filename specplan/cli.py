@@ -22,7 +22,7 @@ __all__ = ["cli", "exit_code", "main"]
 
 COMMANDS: Final = {
     "plan": ("specplan.commands.plan", "Rank methods and their knobs for a set of models."),
-    "methods": ("specplan.commands.methods", "List the methods: papers, knobs, what is exact, what is measured."),
+    "methods": ("specplan.commands.methods", "List the methods: papers, knobs, what is exact, what measured."),
     "simulate": ("specplan.commands.simulate", "Predict one configuration and draw its timeline."),
     "calibrate": ("specplan.commands.calibrate", "Measure a set of models and write a profile."),
     "validate": ("specplan.commands.validate", "Run a configuration for real beside its prediction."),

@@ -43,7 +43,7 @@ class Configuration:
     rules: RuleName = None  # type: ignore[assignment]
     """Schedule of Lookahead Reasoning; default the paper's."""
 
-    knobs: Mapping[str, KnobValue | None] = field(default_factory=dict)
+    knobs: Mapping[str, KnobValue | None] = field(default_factory=dict, hash=False)
     """All knobs of the method by name."""
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from calibrate.thresholds import Frontier
     from specplan.configuration import Configuration
 
-__all__ = ["closed_form_speedup", "draw_frontier", "replayed_speedup"]
+__all__ = ["check_plot", "closed_form_speedup", "draw_frontier", "replayed_speedup"]
 
 Speedup = Callable[[float], Estimate]
 
@@ -97,6 +97,17 @@ def _acceptance(pairs: Pairs, threshold: float) -> Estimate:
     return ratio_of_totals(by_answer, np.bincount(decisions.answers))
 
 
+def check_plot(path: Path | None) -> None:
+    """Refuse a picture of a format that is not drawn; to be called before the work.
+
+    Raises
+    ------
+    ParameterError : the suffix is none of PNG, SVG and PDF.
+    """
+    if path is not None and path.suffix.lower() not in _SUFFIXES:
+        raise ParameterError("plot", str(path), f"must end in one of {', '.join(_SUFFIXES)}")
+
+
 def draw_frontier(found: Frontier, path: Path, *, title: str = "") -> None:
     """Draw risk against predicted speedup, and risk against threshold, with bands; the chosen point is marked.
 
@@ -110,8 +121,7 @@ def draw_frontier(found: Frontier, path: Path, *, title: str = "") -> None:
     ------
     ParameterError : another suffix.
     """
-    if path.suffix.lower() not in _SUFFIXES:
-        raise ParameterError("plot", str(path), f"must end in one of {', '.join(_SUFFIXES)}")
+    check_plot(path)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from calibrate.measure import Problem, Truth
 from calibrate.models import ModelSet
 from calibrate.profile import Profile
+from calibrate.remote import RemoteModels
 from calibrate.validate import Measured, Runs, measured, run_interleaved
 from sim.timeline import Timeline
 from specplan.predict import Configuration, Prediction, Predictor
@@ -57,7 +58,7 @@ def predict_all(profile: Profile, configurations: Sequence[Configuration]) -> li
 async def validate(
     profile: Profile,
     predictions: Sequence[Prediction],
-    models: ModelSet,
+    models: ModelSet | RemoteModels,
     problems: Sequence[Problem],
     *,
     truth: Truth | None = None,

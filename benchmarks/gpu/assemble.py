@@ -46,7 +46,9 @@ def latency_profile(
     """
     records = {role: read(path) for role, path in journals.items()}
     shared = read(sharing) if sharing is not None else None
-    origin = _origin([*records.values(), *([shared] if shared else [])], [*journals.values(), *([sharing] if sharing else [])])
+    origin = _origin(
+        [*records.values(), *([shared] if shared else [])], [*journals.values(), *([sharing] if sharing else [])]
+    )
     gpu = origin["device"] or "cpu"
     return Profile(
         name=name,
@@ -75,10 +77,17 @@ def engine_of(record: Record, device: str, request_s: float | None = None) -> En
         device=device,
         decode=decode,
         prefill=prefill,
-        request_s=[] if request_s is None else [request_s],
+        request_s=_request_s(record, request_s),
         warmup_decode=warm_decode,
         warmup_prefill=warm_prefill,
     )
+
+
+def _request_s(record: Record, assumed: float | None) -> list[float]:
+    """The measured fixed cost of a request, or the assumed one."""
+    if "request" in record.pieces:
+        return [record.pieces["request"]["fixed_s"]]
+    return [] if assumed is None else [assumed]
 
 
 def _measured(record: Record) -> list[tuple[Cell, dict[str, Any]]]:
@@ -103,7 +112,9 @@ def _origin(records: list[Record], paths: list[Path]) -> dict[str, Any]:
         for name in ("device", "torch", "cuda"):
             if record.settings.get(name) != records[0].settings.get(name):
                 first, other = records[0].settings.get(name), record.settings.get(name)
-                raise SchemaError(f"{path}: {name} is {other!r}, but {first!r} in {paths[0]}: not one machine's timings")
+                raise SchemaError(
+                    f"{path}: {name} is {other!r}, but {first!r} in {paths[0]}: not one machine's timings"
+                )
         if not _calls(record):
             raise SchemaError(f"{path}: nothing has been measured yet")
     return max((call for record in records for call in _calls(record)), key=lambda call: str(call["created"]))
@@ -122,21 +133,23 @@ def _model(record: Record, origin: Mapping[str, Any]) -> ModelRecord:
 def _provenance(
     records: Mapping[str, Record], origin: Mapping[str, Any], command: str, request_s: float | None
 ) -> Provenance:
-    notes = [
-        "Random weights of the models' real shapes; times do not depend on the weights.",
-        "One forward pass over a contiguous key-value cache, greedy choice of the token included; no scheduler, no "
-        "sampling, no detokenisation.",
-        "No requests were made: the fixed cost of one is "
-        + ("taken as zero." if request_s is None else f"assumed to be {1e3 * request_s:g} ms."),
-    ]
+    notes = ["Random weights of the models' real shapes; times do not depend on the weights."]
+    served = all("request" in record.pieces for record in records.values())
+    if not served:
+        notes += [
+            "One forward pass over a contiguous key-value cache, greedy choice of the token included; no scheduler, no "
+            "sampling, no detokenisation.",
+            "No requests were made: the fixed cost of one is "
+            + ("taken as zero." if request_s is None else f"assumed to be {1e3 * request_s:g} ms."),
+        ]
     for role, record in records.items():
         notes += [f"{role}: {note}" for note in _notes(record)]
     return Provenance(
         created=origin["created"],
         command=command,
         seed=0,
-        engine="torch, one captured forward pass" if origin["device"] else "torch, one forward pass",
-        engine_version=origin["packages"]["torch"],
+        engine="vLLM" if served else "torch, one forward pass",
+        engine_version=origin["packages"].get("vllm" if served else "torch", ""),
         device=origin["device"],
         driver=origin["driver"],
         cpu=origin["cpu"],

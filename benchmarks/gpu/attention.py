@@ -119,7 +119,8 @@ def _flash(query: Tensor, keys: Tensor, values: Tensor, *, causal: bool) -> tupl
         return out, log[..., : query.shape[2]]
     group = query.shape[1] // keys.shape[1]
     keys, values = (x.repeat_interleave(group, dim=1) for x in (keys, values))
-    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, keys, values, 0.0, causal)
+    out, log = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, keys, values, 0.0, causal)
+    return out, log
 
 
 def candidates(device: str, batch: int, n_new: int, n_prefix: int, join: Join = joined) -> dict[str, Attention]:

@@ -86,6 +86,10 @@ class Grid:
     repeats: int
     longest_s: float
     """Time for the runs of one cell that count, s."""
+    warm_up_s: float
+    """Time for the runs before them, s."""
+    attempts: int
+    """Times that a noisy cell is measured at most."""
     power_s: float
     """Time for a power cell, s."""
 
@@ -135,6 +139,8 @@ FULL: Final = Grid(
     shared_prefixes=(1024, 4096),
     repeats=15,
     longest_s=1.0,
+    warm_up_s=0.05,
+    attempts=3,
     power_s=3.0,
 )
 
@@ -151,7 +157,9 @@ TINY_GRID: Final = Grid(
     shared_targets=((1, 1),),
     shared_prefixes=(32,),
     repeats=7,
-    longest_s=0.05,
+    longest_s=0.02,
+    warm_up_s=0.0,
+    attempts=2,
     power_s=0.05,
 )
 """For trying the script out: seconds on a CPU."""

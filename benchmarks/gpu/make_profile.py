@@ -28,11 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(arguments)
     try:
         check_output(args.output, force=args.force)
+        prefix = "vllm-" if args.vllm else ""
         sharing = journal_path(args.runs, args.target, args.draft)
         profile = latency_profile(
             args.name,
-            {role: journal_path(args.runs, getattr(args, role)) for role in ROLES},
-            sharing=sharing if sharing.exists() else None,
+            {role: journal_path(args.runs, prefix + getattr(args, role)) for role in ROLES},
+            sharing=sharing if sharing.exists() and not args.vllm else None,
             one_gpu=args.one_gpu,
             request_s=None if args.request_ms is None else args.request_ms / 1e3,
             command=shlex.join(["python", "-m", "benchmarks.gpu.make_profile", *arguments]),
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     for role in ROLES:
         parser.add_argument(f"--{role}", required=True, choices=sorted(SHAPES))
     parser.add_argument("--name", required=True, help="name of the profile")
+    parser.add_argument("--vllm", action="store_true", help="take what was measured through vLLM")
     parser.add_argument("--one-gpu", action="store_true", help="the engines share one GPU; default one for each")
     parser.add_argument("--request-ms", type=float, help="fixed cost of a request to assume, ms; default none")
     parser.add_argument("-o", "--output", type=Path, help="file of the profile")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import os
 import platform
 import subprocess
@@ -20,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.grid import FULL, TINY_GRID, Cell, Grid, SharedCell
@@ -31,14 +32,14 @@ from benchmarks.gpu.telemetry import Telemetry
 from calibrate.checkpoint import Journal
 from theory.errors import CalibrationError, ParameterError, SchemaError, SpecplanError
 
-__all__ = ["journal_path", "main"]
+__all__ = ["Session", "journal_path", "main", "provenance"]
 
 _STARTED = time.monotonic()
 _MOST_FAILURES: Final = 2
 """Calls in which a cell may fail before it is given up."""
 _MOST_IN_A_ROW: Final = 3
 """Failures one after the other that end a call: the machine is at fault then, not the cell."""
-_PACKAGES: Final = ("torch", "triton", "transformers", "numpy", "nvidia-ml-py")
+_PACKAGES: Final = ("torch", "triton", "transformers", "vllm", "numpy", "nvidia-ml-py")
 
 
 def journal_path(out: Path, model: str, beside: str | None = None) -> Path:
@@ -85,11 +86,11 @@ def _measure(args: argparse.Namespace, deadline: float) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     telemetry = Telemetry(args.device, _uuid(args.device))
     with Journal(journal_path(args.out, args.model, args.beside), _settings(shapes, grid, args.device)) as journal:
-        session = _Session(journal, deadline, args.device)
+        session = Session(journal, deadline, telemetry)
         if args.beside:
             session.run(grid.shared(), lambda: _sharing(shapes, grid, args, telemetry))
         else:
-            session.run(grid.cells(), lambda: _single(shapes[0], grid, args, telemetry, journal), telemetry)
+            session.run(grid.cells(), lambda: _single(shapes[0], grid, args, telemetry, journal))
         return session.status()
 
 
@@ -100,7 +101,8 @@ def _settings(shapes: Sequence[ModelShape], grid: Grid, device: str) -> dict[str
     name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
     versions = {"torch": torch.__version__, "cuda": torch.version.cuda}
     models = [asdict(shape) for shape in shapes]
-    return {"format": 1, "models": models, "grid": asdict(grid), "device": name, **versions}
+    settings = {"format": 1, "models": models, "grid": asdict(grid), "device": name, **versions}
+    return dict(json.loads(json.dumps(settings)))  # lists for tuples, as they are read again
 
 
 def _single(
@@ -143,7 +145,8 @@ def _sharing(
         with torch.no_grad():
             prepared = [bench.replay(one) for bench, one in zip(benches, passes, strict=True)]
             alone = [
-                timed(replay.run, args.device, repeats=grid.repeats, longest_s=grid.longest_s) for replay, _ in prepared
+                timed(replay.run, args.device, repeats=grid.repeats, longest_s=grid.longest_s, warm_up_s=grid.warm_up_s)
+                for replay, _ in prepared
             ]
         shared = run_together([replay for replay, _ in prepared], args.device, grid.power_s)
         roles = {
@@ -155,30 +158,35 @@ def _sharing(
     return measure
 
 
-class _Session:
+class Keyed(Protocol):
+    """Something to measure, with its name in the journal."""
+
+    @property
+    def key(self) -> str:
+        """The name."""
+        ...
+
+
+class Session:
     """One call: goes through the cells that are left until they are done or the time is up."""
 
-    def __init__(self, journal: Journal, deadline: float, device: str) -> None:
+    def __init__(self, journal: Journal, deadline: float, telemetry: Telemetry) -> None:
         self.journal = journal
         self.deadline = deadline
-        self.device = device
+        self.telemetry = telemetry
         self.left = 0
         self.failed: list[str] = []
         self.in_a_row = 0
 
-    def run(
-        self,
-        cells: Sequence[Cell] | Sequence[SharedCell],
-        load: Callable[[], Callable[[Any], dict[str, Any]]],
-        telemetry: Telemetry | None = None,
-    ) -> None:
+    def run(self, cells: Sequence[Keyed], load: Callable[[], Callable[[Any], dict[str, Any]]]) -> None:
         """Measure what is left; nothing is loaded if nothing is."""
         todo = [cell for cell in cells if not self._finished(cell.key)]
         self.left = len(todo)
         if not todo:
             return
         measure = load()
-        self._note_call(telemetry or Telemetry(self.device))
+        n_calls = sum(key.startswith("call:") for key in self.journal.keys())  # noqa: SIM118  (a journal, not a dict)
+        self.journal.add(f"call:{n_calls}", provenance(self.telemetry))
         longest = 0.0
         for cell in todo:
             began = time.monotonic()
@@ -187,7 +195,7 @@ class _Session:
             self._one(cell, measure)
             longest = max(0.9 * longest, time.monotonic() - began)  # the first ones compile kernels
 
-    def _one(self, cell: Cell | SharedCell, measure: Callable[[Any], dict[str, Any]]) -> None:
+    def _one(self, cell: Keyed, measure: Callable[[Any], dict[str, Any]]) -> None:
         try:
             result = measure(cell)
         except Exception as error:
@@ -209,10 +217,6 @@ class _Session:
     def _failures(self, key: str) -> int:
         return sum(f"failure:{n}:{key}" in self.journal for n in range(_MOST_FAILURES))
 
-    def _note_call(self, telemetry: Telemetry) -> None:
-        n_calls = sum(key.startswith("call:") for key in self.journal.keys())  # noqa: SIM118
-        self.journal.add(f"call:{n_calls}", provenance(telemetry))
-
     def status(self) -> int:
         """Say what is left; 1 if a cell failed in this call."""
         for failure in self.failed:
@@ -227,11 +231,13 @@ def _told(result: dict[str, Any]) -> str:
         return f"skipped, {result['skipped']}"
     if "seconds" in result:
         middle = sorted(result["seconds"])[len(result["seconds"]) // 2]
-        mark = " NOISY" if result["noisy"] else ""
-        slowed = " SLOWED" if result["slowed"] else ""
-        return f"{middle * 1e3:.3f} ms ± {100 * result['spread']:.1f} %, {result['mode']}, {result['attention']}{mark}{slowed}"
+        marks = (" NOISY" if result["noisy"] else "") + (" SLOWED" if result["slowed"] else "")
+        spread = f"{100 * result['spread']:.1f} %"
+        return f"{middle * 1e3:.3f} ms ± {spread}, {result['mode']}, {result['attention']}{marks}"
     if "joules" in result:
         return f"{result['joules'] / result['iterations']:.2f} J per iteration"
+    if "target" not in result:
+        return f"{result['tokens_per_pass']:.2f} tokens per pass"
     return f"slowdown target {result['target'].get('slowdown')}, draft {result['draft'].get('slowdown')}"
 
 

@@ -11,12 +11,12 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 __all__ = ["MODES", "Replay", "Timings", "described", "is_fatal", "prepared", "seconds_of", "timed"]
 
 MODES: Final = ("cuda-graph", "compile", "eager")
-_WARM_UP_S: Final = 0.05
 _FEWEST: Final = 5
 
 
@@ -94,7 +94,9 @@ def _captured(work: Callable[[], Any]) -> tuple[Callable[[], Any], tuple[Any, ..
     torch.cuda.current_stream().wait_stream(aside)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=aside):  # a stream of its own: graphs that run at once must not share workspaces
+    with torch.cuda.graph(
+        graph, stream=aside
+    ):  # a stream of its own: graphs that run at once must not share workspaces
         result = work()
     graph.replay()
     torch.cuda.synchronize()
@@ -127,8 +129,8 @@ def described(error: BaseException) -> str:
 _MAKERS: Final = {"cuda-graph": _captured, "compile": _compiled, "eager": _eager}
 
 
-def timed(run: Callable[[], Any], device: str, *, repeats: int, longest_s: float) -> Timings:
-    """Time runs back to back, after a warm-up of at least three runs and 50 ms.
+def timed(run: Callable[[], Any], device: str, *, repeats: int, longest_s: float, warm_up_s: float) -> Timings:
+    """Time runs back to back, after a warm-up of at least three runs.
 
     Parameters
     ----------
@@ -136,10 +138,11 @@ def timed(run: Callable[[], Any], device: str, *, repeats: int, longest_s: float
     device : "cuda" (timed by events on the stream) or "cpu" (by the wall clock).
     repeats : runs that count, at most.
     longest_s : what they may take together; at least 5 are made all the same.
+    warm_up_s : what the runs before them take, about; 200 at most.
     """
     first = _durations(run, device, 3)
     each = max(first[-1], 1e-7)
-    more = min(max(int(_WARM_UP_S / each), 0), 200)
+    more = min(max(int(warm_up_s / each), 0), 200)
     warmup = [*first, *(_durations(run, device, more) if more else [])]
     n = min(max(int(longest_s / each), _FEWEST), repeats)
     return Timings(warmup=tuple(warmup[:10]), samples=tuple(_durations(run, device, n)))
@@ -157,7 +160,7 @@ def _durations(run: Callable[[], Any], device: str, n: int) -> list[float]:
         run()
         event.record()
     torch.cuda.synchronize()
-    return [a.elapsed_time(b) / 1e3 for a, b in zip(events, events[1:], strict=False)]
+    return [a.elapsed_time(b) / 1e3 for a, b in pairwise(events)]
 
 
 def _wall(run: Callable[[], Any]) -> float:
@@ -174,5 +177,3 @@ def seconds_of(device: str) -> Callable[[Callable[[], Any]], float]:
         return statistics.median(_durations(replay.run, device, 7)[2:])
 
     return clock
-
-

@@ -6,6 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from calibrate.fit import fit_cost
 from calibrate.profile import EngineRecord, Profile
@@ -64,7 +65,7 @@ def free_limits(times: Mapping[CellKey, float], share: float) -> dict[int, FreeL
 
 
 def _crossing(points: list[tuple[int, float]], limit: float) -> FreeLimit:
-    for (low, before), (high, after) in zip(points, points[1:], strict=False):
+    for (low, before), (high, after) in pairwise(points):
         if after > limit:
             return FreeLimit(low + (high - low) * (limit - before) / (after - before), True)
     return FreeLimit(float(points[-1][0]), False)
@@ -99,14 +100,16 @@ def _engine_report(engine: EngineRecord) -> str:
         f"{1e9 * fit.cost.context_s:.3f} ns per cached token; prefill {1e3 * fit.cost.prefill_s:.3f} ms and "
         f"{1e6 * fit.cost.prefill_token_s:.3f} us per token",
         f"fit: rms error {100 * fit.decode_error:.1f} % decode, {100 * fit.prefill_error:.1f} % prefill; spread "
-        f"(interquartile range / median): median {100 * statistics.median(found):.1f} %, worst {100 * max(found):.1f} %",
+        f"(interquartile range / median) median {100 * statistics.median(found):.1f} %, worst {100 * max(found):.1f} %",
     ]
     return "\n".join(lines) + "\n\n" + _free_table(times) + "\n\n" + _verification_table(times)
 
 
 def _free_table(times: Mapping[CellKey, float]) -> str:
     ten, fifty = free_limits(times, 0.10), free_limits(times, 0.50)
-    rows = [[str(context), f"{1e3 * times[1, context, 1]:.3f}", str(ten[context]), str(fifty[context])] for context in ten]
+    rows = [
+        [str(context), f"{1e3 * times[1, context, 1]:.3f}", str(ten[context]), str(fifty[context])] for context in ten
+    ]
     return table(["context", "batch 1, ms", "batch for +10 %", "batch for +50 %"], rows)
 
 
@@ -115,7 +118,11 @@ def _verification_table(times: Mapping[CellKey, float]) -> str:
     tokens = sorted({q for _, _, q in costs})
     places = sorted({(batch, context) for batch, context, _ in costs})
     rows = [
-        [str(batch), str(context), *(f"{costs[batch, context, q]:.3f}" if (batch, context, q) in costs else "-" for q in tokens)]
+        [
+            str(batch),
+            str(context),
+            *(f"{costs[batch, context, q]:.3f}" if (batch, context, q) in costs else "-" for q in tokens),
+        ]
         for batch, context in places
     ]
     return table(["batch", "context", *(f"{q} tokens / 1" for q in tokens)], rows)

@@ -1,4 +1,4 @@
-"""Shapes of the models that are measured: what decides a forward pass's time, taken from their published configurations."""
+"""Shapes of the models that are measured, as their published configurations give them."""
 
 from __future__ import annotations
 
@@ -124,6 +124,7 @@ SHAPES: Final[dict[str, ModelShape]] = {
     ),
 }
 """By the name that the command line takes."""
+
 
 def shape_of(name: str) -> ModelShape:
     """The shape called ``name``.

@@ -7,12 +7,12 @@ only read.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-__all__ = ["SLOWED", "Telemetry"]
+__all__ = ["Telemetry", "slowed"]
 
-SLOWED: Final = 0x8 | 0x20 | 0x40 | 0x80 | 0x4
+_SLOWED: Final = 0x8 | 0x20 | 0x40 | 0x80 | 0x4
 """Throttle reasons that make a latency depend on the machine's state: hardware slowdown, thermal (software, hardware),
 power brake, software power cap."""
 
@@ -32,7 +32,7 @@ class Telemetry:
         if device != "cuda":
             return
         with contextlib.suppress(Exception):
-            import pynvml
+            import pynvml  # type: ignore[import-not-found]
 
             pynvml.nvmlInit()
             self._handle = _handle(pynvml, uuid)
@@ -66,7 +66,7 @@ class Telemetry:
             "memory_mhz": read(lambda nvml, h: nvml.nvmlDeviceGetClockInfo(h, nvml.NVML_CLOCK_MEM)),
             "sm_max_mhz": read(lambda nvml, h: nvml.nvmlDeviceGetMaxClockInfo(h, nvml.NVML_CLOCK_SM)),
             "celsius": read(lambda nvml, h: nvml.nvmlDeviceGetTemperature(h, nvml.NVML_TEMPERATURE_GPU)),
-            "throttle": read(lambda nvml, h: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(h)),
+            "throttle": read(_throttle_reasons),
             "power_limit_w": _thousandth(read(lambda nvml, h: nvml.nvmlDeviceGetEnforcedPowerLimit(h))),
             "watts": self.power_w(),
         }
@@ -80,8 +80,18 @@ class Telemetry:
             return None
 
 
+def slowed(state: Mapping[str, float | int | None]) -> bool:
+    """Whether the GPU was throttled in a way that makes times longer; unknown counts as not."""
+    return bool(int(state["throttle"] or 0) & _SLOWED)
+
+
 def _thousandth(value: Any) -> float | None:
     return None if value is None else float(value) / 1e3
+
+
+def _throttle_reasons(nvml: Any, handle: Any) -> Any:
+    renamed = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+    return (renamed or nvml.nvmlDeviceGetCurrentClocksThrottleReasons)(handle)
 
 
 def _handle(nvml: Any, uuid: str) -> Any:

@@ -75,7 +75,13 @@ def encode(examples: Sequence[Example], tokenizer: Tokenizer) -> list[Encoded]:
 
 
 def batches(
-    examples: Iterator[Example], tokenizer: Tokenizer, *, rows: int, seed: int, pool: int = 32
+    examples: Iterator[Example],
+    tokenizer: Tokenizer,
+    *,
+    rows: int,
+    seed: int,
+    telling: float = TASK_WEIGHT,
+    pool: int = 32,
 ) -> Iterator[Batch]:
     """Batches of rows of similar length, in random order; `pool` batches are sorted together."""
     import numpy as np
@@ -85,11 +91,11 @@ def batches(
         encoded = encode(list(itertools.islice(examples, rows * pool)), tokenizer)
         encoded.sort(key=lambda row: row.length)
         for i in order.permutation(pool).tolist():
-            yield collate(encoded[i * rows : (i + 1) * rows])
+            yield collate(encoded[i * rows : (i + 1) * rows], telling)
 
 
-def collate(rows: Sequence[Encoded]) -> Batch:
-    """Lay out encoded examples as tensors."""
+def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT) -> Batch:
+    """Lay out encoded examples as tensors; `telling` is the weight of words that tell the operation."""
     import numpy as np
     import torch
 
@@ -118,7 +124,7 @@ def collate(rows: Sequence[Encoded]) -> Batch:
         if row.example.results_only:
             writing[i] = _last_numbers(targets[i], first, last, ids[STEP_SEPARATOR])
     is_number = (targets >= first) & (targets <= last) & (writing > 0)
-    writing *= np.array(_token_weights(), np.float32)[targets]
+    writing *= np.array(_token_weights(telling), np.float32)[targets]
     mask = np.where(_visible(owner, seen), np.float32(0), np.float32(-1e9))[:, None]
     arrays = (tokens, targets, positions, mask, writing, replies, is_number)
     names = ("ids", "targets", "positions", "mask", "writing", "replies", "numbers")
@@ -137,13 +143,16 @@ def _main_weights(main: NDArray[np.int64], example: Example, separator: int) -> 
 
 
 @functools.cache
-def _token_weights() -> tuple[float, ...]:
-    """Weight of each token as text to write, by its id."""
-    telling = telling_fragments()
-    return tuple(
-        TASK_WEIGHT if text.strip() in telling or (text.startswith(" ") and text.strip().isdigit()) else 1.0
-        for text in vocabulary()
-    )
+def _token_weights(telling: float) -> tuple[float, ...]:
+    """Weight of each token as text to write, by its id; `telling` is that of words which tell the operation."""
+    words = telling_fragments()
+
+    def weight(text: str) -> float:
+        if text.startswith(" ") and text.strip().isdigit():
+            return TASK_WEIGHT
+        return telling if text.strip() in words else 1.0
+
+    return tuple(weight(text) for text in vocabulary())
 
 
 def _last_numbers(targets: NDArray[np.int64], first: int, last: int, separator: int) -> NDArray[np.bool_]:

@@ -32,7 +32,7 @@ __all__ = ["area_under_curve", "evaluate", "main", "weights_hash", "wilson"]
 
 TEMPERATURE: Final = 0.6
 _MAX_ANSWER_TOKENS: Final = 480
-_SEED: Final = 20_251
+_SEED: Final = 7_919
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

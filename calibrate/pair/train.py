@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrate.pair import target_path
-from calibrate.pair.batches import Batch, batches
+from calibrate.pair.batches import TASK_WEIGHT, Batch, batches
 from calibrate.pair.examples import drilling_examples, judging_examples, thinned, writing_examples
 from calibrate.pair.model import Shape, build_network, deepen, save_network
 from calibrate.pair.task import problem_stream
@@ -50,6 +50,8 @@ class Phase:
     """Pairs of steps to judge per step and worker."""
     n_drills: int = 0
     """Chains of sums per step and worker."""
+    telling_weight: float = TASK_WEIGHT
+    """Weight of words that tell the operation; 1 treats them as any other word."""
     reply_weight: float = 0.7
     """Weight of the one-token replies (scores, verdicts) against the writing of answers."""
 
@@ -78,19 +80,43 @@ TARGET: Final = Recipe(
     name="target",
     shape=Shape(layers=4, hidden=128, intermediate=256),
     phases=(
-        Phase(layers=4, n_steps=2000, horizon=3200, peak_rate=3e-3, keep_long=0.4, n_answers=6, n_pairs=8),
-        Phase(layers=4, n_steps=700, horizon=1000, peak_rate=2e-3, keep_long=0.4, n_pairs=14, n_drills=4),
-        Phase(layers=4, n_steps=700, horizon=900, peak_rate=2e-3, keep_long=0.4, n_pairs=20, reply_weight=3.0),
-        Phase(layers=12, n_steps=500, peak_rate=1.2e-3, keep_long=0.6, n_answers=5, n_pairs=10, n_drills=1),
+        Phase(layers=4, n_steps=1600, horizon=3400, peak_rate=3e-3, telling_weight=1.0),
+        Phase(
+            layers=4,
+            n_steps=1600,
+            horizon=2400,
+            peak_rate=3e-3,
+            keep_long=0.3,
+            n_answers=6,
+            n_pairs=12,
+            reply_weight=0.4,
+            telling_weight=1.0,
+        ),
+        Phase(
+            layers=4,
+            n_steps=800,
+            horizon=1500,
+            peak_rate=2e-3,
+            keep_long=0.3,
+            n_answers=3,
+            n_pairs=5,
+            n_drills=6,
+            reply_weight=0.3,
+            telling_weight=1.0,
+        ),
+        Phase(layers=4, n_steps=900, horizon=1200, peak_rate=2e-3, keep_long=0.4, n_answers=6, n_pairs=6, n_drills=1),
+        Phase(layers=12, n_steps=500, peak_rate=1.2e-3, keep_long=0.6, n_answers=5, n_pairs=6, n_drills=1),
+        Phase(layers=12, n_steps=450, peak_rate=1e-3, n_answers=6, n_pairs=6, n_drills=1, reply_weight=1.0),
     ),
 )
-# Few drills and no waves: a draft that is often right and often slightly off.
+# Fewer drills and no waves: a draft that is often right and often slightly off.
 DRAFT: Final = Recipe(
     name="draft",
     shape=Shape(layers=2, hidden=64, intermediate=128, waves=False),
     phases=(
-        Phase(layers=2, n_steps=2200, horizon=3200, peak_rate=4e-3, keep_long=0.5, n_answers=6, n_pairs=10),
-        Phase(layers=2, n_steps=600, peak_rate=2e-3, keep_long=0.5, n_pairs=10, n_drills=1),
+        Phase(layers=2, n_steps=2200, horizon=3200, peak_rate=4e-3, keep_long=0.5, n_answers=6),
+        Phase(layers=2, n_steps=600, peak_rate=2e-3, keep_long=0.5, n_drills=1),
+        Phase(layers=2, n_steps=350, peak_rate=2e-3, keep_long=0.5, n_drills=4),
     ),
 )
 _PAIR_WRITING_WEIGHT: Final = 0.3
@@ -172,9 +198,9 @@ def _batches(recipe: Recipe, number: int, worker: int) -> tuple[Iterator[Batch],
     pairs = judging_examples(problem_stream(judge, "training"), judge)
     drills = drilling_examples(np.random.default_rng(np.random.SeedSequence([seed, worker, 2])))
     return (
-        batches(answers, tokenizer, rows=phase.n_answers, seed=seed),
-        batches(pairs, tokenizer, rows=phase.n_pairs, seed=seed + 1),
-        *([batches(drills, tokenizer, rows=phase.n_drills, seed=seed + 2)] if phase.n_drills else []),
+        batches(answers, tokenizer, rows=phase.n_answers, seed=seed, telling=phase.telling_weight),
+        batches(pairs, tokenizer, rows=phase.n_pairs, seed=seed + 1, telling=phase.telling_weight),
+        *([batches(drills, tokenizer, rows=phase.n_drills, seed=seed + 2, telling=1.0)] if phase.n_drills else []),
     )
 
 

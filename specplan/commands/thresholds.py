@@ -76,8 +76,10 @@ def _frontier(options: dict[str, Any]) -> tuple[Frontier, Pairs]:
     from calibrate.pairs import LABELS, SCORES, check_scores, default_grid, pairs_of_profile, read_pairs
     from calibrate.profiles import load
     from calibrate.thresholds import frontier
-    from specplan.frontier import closed_form_speedup, draw_frontier, replayed_speedup
+    from specplan.frontier import check_plot, closed_form_speedup, draw_frontier, replayed_speedup
     from specplan.naming import choice
+
+    check_plot(options["plot"])
 
     kind = choice("score", options["score"], SCORES)
     if options["profile"] is not None:

@@ -13,7 +13,11 @@ from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.profile import Profile
+    from calibrate.validate import Measured
     from sim.estimate import Estimate
+    from specplan.advice import Advice
+    from specplan.configuration import Configuration
+    from specplan.predict import Prediction
     from specplan.validation import Row, Validation
 
 __all__ = ["as_text", "command", "plain", "run_validation"]
@@ -21,8 +25,8 @@ __all__ = ["as_text", "command", "plain", "run_validation"]
 
 @click.command(name="validate")
 @click.option("-p", "--profile", "profile_path", required=True, help="The profile of the models, from 'calibrate'.")
-@click.option("--method", default="lr-async", show_default=True, help="A name that 'specplan methods' lists.")
-@click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="A knob of the method; may be repeated.")
+@click.option("--method", default="lr-async", show_default=True, help="Comma-separated names, see 'specplan methods'.")
+@click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="A knob of a single method; repeatable.")
 @click.option("--k1", "k1_list", help="Comma-separated windows to run. Default 1,2,4 for LR, else the method's.")
 @click.option("--rules", default="paper", show_default=True, help="Schedule: paper or released-code.")
 @click.option("-n", "--answers", type=int, default=40, show_default=True, help="Fresh questions, each run every way.")
@@ -56,18 +60,31 @@ def command(
     check_output(timeline, force=force)
     from calibrate.profiles import load
 
+    profile = load(profile_path)
     found = run_validation(
-        load(profile_path),
+        profile,
         method=method,
         settings=settings,
-        k1_list=_windows(k1_list if k1_list is not None else "1,2,4" if method.startswith("lr-") else ""),
+        k1_list=_windows(k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""),
         rules=rules,
         answers=answers,
         prompts=prompts,
         seed=seed,
         timeline=timeline,
     )
-    deliver(to_json(plain(found)) if as_json else as_text(found), output)
+    advice = _advice(profile, found)
+    if as_json:
+        deliver(to_json({**plain(found), "advice": advice.plain()}), output)
+    else:
+        deliver(f"{as_text(found)}\n\n{advice.text()}", output)
+
+
+def _advice(profile: Profile, found: Validation) -> Advice:
+    """How to run the configuration that was measured to be the fastest."""
+    from specplan.advice import advise
+
+    best = max(found.rows, key=lambda row: row.measured.speedup.value)
+    return advise(profile, best.prediction.configuration)
 
 
 def _windows(text: str) -> list[int]:
@@ -92,27 +109,25 @@ def run_validation(
     """Predict and run; see `command` for the parameters."""
     import asyncio
 
-    from calibrate.models import ModelSet, bundled_problems, bundled_truth
+    from calibrate.models import bundled_problems, bundled_truth
+    from calibrate.remote import models_of, timeouts_as_such
     from specplan.commands.calibrate import read_prompts
-    from specplan.configuration import METHOD_NAMES, Configuration, parse_knobs
-    from specplan.naming import choice
     from specplan.validation import draw_timelines, predict_all, validate
 
     if profile.source != "measured":
         raise ParameterError("profile", profile.name, "must be a measured one: a published one names no models to run")
     if answers < 2:
         raise ParameterError("answers", answers, "must be an integer >= 2")
-    models = ModelSet.from_settings(dict(profile.settings))
+    models = models_of(dict(profile.settings))
     if prompts is None and not models.is_bundled:
         raise ParameterError("prompts", None, "must name a JSONL file of fresh questions for these models")
-    chosen = choice("method", method, METHOD_NAMES)
-    knobs = parse_knobs(chosen, settings)
-    schedule: Any = None if "rules" in knobs else rules
-    windows: list[Any] = list(dict.fromkeys(k1_list)) or [None]  # None: the method's own
-    configurations = [Configuration(method=chosen, k1=k1, rules=schedule, knobs=knobs) for k1 in windows]
+    configurations = _configurations(method, settings, k1_list, rules)
     problems = bundled_problems(answers, seed, "validation") if prompts is None else read_prompts(prompts, answers)
     predictions = predict_all(profile, configurations)
-    with progress(f"validating {profile.name}", len(problems) * (len(predictions) + 1)) as step_done:
+    with (
+        progress(f"validating {profile.name}", len(problems) * (len(predictions) + 1)) as step_done,
+        timeouts_as_such(),
+    ):
         found = asyncio.run(
             validate(
                 profile,
@@ -127,6 +142,23 @@ def run_validation(
     if timeline is not None:
         best = max(found.rows, key=lambda row: row.measured.speedup.value)
         draw_timelines(profile, found, best, timeline)
+    return found
+
+
+def _configurations(method: str, settings: tuple[str, ...], k1_list: list[int], rules: str) -> list[Configuration]:
+    """Every method asked for with every window asked for, or with its own."""
+    from specplan.configuration import METHOD_NAMES, Configuration, parse_knobs
+    from specplan.naming import choice
+
+    names = [choice("method", name.strip(), METHOD_NAMES) for name in method.split(",")]
+    if settings and len(names) > 1:
+        raise ParameterError("set", settings, "needs a single method")
+    found = []
+    for name in names:
+        knobs = parse_knobs(name, settings)
+        schedule: Any = None if "rules" in knobs else rules
+        windows: list[Any] = list(dict.fromkeys(k1_list)) or [None]  # None: the method's own
+        found += [Configuration(method=name, k1=k1, rules=schedule, knobs=knobs) for k1 in windows]
     return found
 
 
@@ -161,13 +193,13 @@ def as_text(found: Validation) -> str:
         f"Predicted from {found.profile}, then measured on {n} fresh questions, interleaved with plain decoding",
         "",
         table(
-            ["method", "predicted", "measured", "error", "accepted", "accuracy", "verdict"],
+            ["method", "predicted", "measured", "error", "accepted", "false accepts", "accuracy", "verdict"],
             [_plain_row(found), *(_cells(row) for row in found.rows)],
         ),
         "",
-        "speedup: seconds of plain decoding / seconds of the method, ratio of totals over the same questions, with 95 % "
-        "intervals; accepted: predicted > measured share of judged drafts; a prediction is good within 10 % of the "
-        "measured speedup or inside its interval.",
+        "speedup: seconds of plain decoding / seconds of the method, ratio of totals over the same questions, with "
+        "95 % intervals. Predicted > measured: share of judged drafts that were accepted, wrong drafts let stand per "
+        "answer, and right answers. A prediction is good within 10 % of the measured speedup or inside its interval.",
     ]
     return "\n".join(lines)
 
@@ -175,7 +207,7 @@ def as_text(found: Validation) -> str:
 def _plain_row(found: Validation) -> list[str]:
     base = found.baseline
     time = f"{1e3 * base.seconds_per_answer:.0f} ms/answer"
-    return ["autoregressive", "1", f"1 ({time})", "–", "–", _accuracy(base.accuracy), "baseline"]
+    return ["autoregressive", "1", f"1 ({time})", "–", "–", "–", _accuracy(base.accuracy), "baseline"]
 
 
 def _cells(row: Row) -> list[str]:
@@ -186,13 +218,20 @@ def _cells(row: Row) -> list[str]:
         _interval(real.speedup),
         f"{100 * row.error:+.1f} %",
         f"{prediction.accepted:.2f} > {real.accepted:.2f}",
-        _accuracy(real.accuracy),
+        _false_accepts(prediction, real),
+        f"{_accuracy(prediction.accuracy)} > {_accuracy(real.accuracy)}",
         "good" if row.good else "off",
     ]
 
 
 def _interval(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+def _false_accepts(prediction: Prediction, real: Measured) -> str:
+    if prediction.false_accepts is None or real.false_accepts is None:
+        return "–"
+    return f"{prediction.false_accepts.value:.2f} > {real.false_accepts.value:.2f} ± {real.false_accepts.stderr:.2f}"
 
 
 def _accuracy(estimate: Estimate | None) -> str:

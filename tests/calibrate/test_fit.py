@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrate.fit import fit_cost
-from calibrate.profile import DecodeSample, EngineRecord, PrefillSample
+from calibrate.profile import DecodeSample, EngineRecord, InUse, PrefillSample
 from sim.costs import TableCost
 from theory.errors import CalibrationError
 
@@ -55,6 +55,25 @@ def test_with_noise_the_bootstrap_covers_the_truth() -> None:
     spread = np.std([fit_cost(noisy, np.random.default_rng(i)).cost.iteration(4, 1600) for i in range(40)], ddof=1)
     assert 0.0 < spread < 0.03 * truth
     assert abs(found - truth) < 5.0 * spread
+
+
+def test_a_sweep_is_scaled_to_what_the_engine_took_in_use() -> None:
+    # In use every iteration takes 1.5 times, every prefill twice as long as in the sweep, and requests 3 ms outside.
+    in_use = [
+        InUse(
+            decode=[(1, 40, 8000, 1.5 * 40 * PLANTED.iteration(1, 200)), (2, 10, 4000, 15 * PLANTED.iteration(2, 400))],
+            prefill=(3, 60, 2.0 * (3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s)),
+            request=(4, 0.012),
+        )
+        for _ in range(5)
+    ]
+    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": in_use}))
+    assert fit.decode_factor == pytest.approx(1.5, rel=1e-9)
+    assert fit.prefill_factor == pytest.approx(2.0, rel=1e-9)
+    assert fit.cost.iteration(8, 100) == pytest.approx(1.5 * PLANTED.iteration(8, 100), rel=1e-9)
+    assert fit.cost.prefill(100) == pytest.approx(2.0 * PLANTED.prefill(100), rel=1e-9)
+    assert fit.cost.request_s == pytest.approx(0.003, rel=1e-9)
+    assert fit.n_in_use == 5
 
 
 def test_costs_are_never_negative() -> None:

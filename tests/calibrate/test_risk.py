@@ -178,12 +178,12 @@ def test_samplings_count_their_units() -> None:
 
     def row(risk: str, sampling: str) -> tuple[int, int, float]:
         found = certify(decisions, [0.5], Bound(level=0.3, risk=risk, sampling=sampling))[0]  # type: ignore[arg-type]
-        return found.failures, found.trials, found.risk
+        return found.failures, found.trials, round(found.risk, 12)
 
-    assert row("wrong-given-accepted", "independent") == (1, 3, pytest.approx(1 / 3))
-    assert row("accepted-and-wrong", "independent") == (1, 5, pytest.approx(0.2))
-    assert row("wrong-given-accepted", "per-answer-mean") == (1, 2, pytest.approx(0.25))
-    assert row("accepted-and-wrong", "per-answer-mean") == (1, 2, pytest.approx(0.125))
+    assert row("wrong-given-accepted", "independent") == (1, 3, round(1 / 3, 12))
+    assert row("accepted-and-wrong", "independent") == (1, 5, 0.2)
+    assert row("wrong-given-accepted", "per-answer-mean") == (1, 2, 0.25)
+    assert row("accepted-and-wrong", "per-answer-mean") == (1, 2, 0.125)
     assert row("accuracy-loss", "per-answer-mean") == row("accuracy-loss", "one-per-answer") == (1, 2, 0.5)
     assert row("wrong-given-accepted", "one-per-answer")[1] == 2
 
@@ -191,8 +191,8 @@ def test_samplings_count_their_units() -> None:
 def test_one_decision_of_each_answer_is_drawn_evenly() -> None:
     """Over seeds the drawn decision of the answer is each of its four equally often (chi-square, 1 in a million)."""
     decisions = Decisions([0.9, 0.8, 0.7, 0.6], [True, False, False, False], ["a"] * 4)
-    bound = {"level": 0.3, "risk": "accepted-and-wrong", "sampling": "one-per-answer"}
-    hits = sum(certify(decisions, [0.0], Bound(**bound, seed=seed))[0].failures for seed in range(600))  # type: ignore[arg-type]
+    bounds = [Bound(level=0.3, risk="accepted-and-wrong", sampling="one-per-answer", seed=seed) for seed in range(600)]
+    hits = sum(certify(decisions, [0.0], bound)[0].failures for bound in bounds)
     assert stats.binomtest(hits, 600, 0.25).pvalue > FALSE_ALARM
 
 
@@ -311,9 +311,9 @@ def test_clusters_taken_as_independent_break_the_promise() -> None:
 def test_certify_end_to_end_is_covered_with_unequal_answers() -> None:
     """Scores and labels vary between answers of different lengths; the risk is that of an answer drawn at random."""
     rng = np.random.default_rng(5)
-    level, delta, draws, n_answers = 0.15, 0.1, 100, 150
+    level, delta, draws, n_answers = 0.15, 0.1, 80, 150
     grid = [0.8, 0.6, 0.4, 0.2, 0.0]
-    population = [_answer(rng) for _ in range(10_000)]
+    population = [_answer(rng) for _ in range(3_000)]
     truth = [_true_risk(population, t) for t in grid]
     bound = Bound(level=level, confidence=1 - delta, sampling="per-answer-mean")
     errors = chosen = 0

@@ -20,7 +20,7 @@ from sim.algorithms import autoregressive, lookahead_async
 from sim.replicate import run_answer
 from theory.errors import ParameterError, SchemaError
 
-OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2)
+OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=2)
 
 
 def plan(n: int = 3) -> Plan:
@@ -60,6 +60,8 @@ def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -
         assert {sample.batch for sample in engine.decode} == {1, 2}
         assert {sample.tokens for sample in engine.prefill} == {4, 8, 32}
         assert engine.warmup_decode
+        assert len(engine.in_use) == len(profile.answers)
+        assert all(one.request[0] > 0 and one.prefill[2] > 0.0 for one in engine.in_use)
         assert min(sample.seconds for sample in engine.decode) > 0.0
     tokens = sum(step.tokens for answer in profile.answers for step in answer.baseline)
     # The ids of the answers lack only the end-of-text tokens, one per answer.
@@ -73,7 +75,9 @@ def test_an_interrupted_measurement_goes_on_where_it_stopped(measurement: tuple[
     cut.write_bytes(b"".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2])
     resumed, parts = carry_out(cut)
     assert len(parts) == plan().n_parts
-    assert resumed.engines == profile.engines  # kept, not measured again
+    for name, engine in resumed.engines.items():
+        assert engine.decode == profile.engines[name].decode  # kept, not measured again
+        assert engine.in_use[:-1] == profile.engines[name].in_use[:-1]
     assert resumed.answers[:-1] == profile.answers[:-1]
     # The last one is measured again, with the same seeds: the same texts, other times.
     assert [step.target.tokens for step in resumed.answers[-1].steps] == [

@@ -174,6 +174,19 @@ def test_a_hopeless_score_says_so() -> None:
     assert "More labels alone would not certify" in found.advice
 
 
+def test_thresholds_that_accept_too_little_and_err_say_so() -> None:
+    found = frontier(Decisions([0.9] * 6, [True] * 6), [0.95, 0.5], Bound(level=0.05), faster_when_lower)
+    assert [point.row.status for point in found.points] == ["too few", "too few"]
+    assert "would not certify any threshold: the lowest observed risk, 1," in found.advice
+    none = frontier(Decisions([0.1] * 6, [True] * 6), [0.95], Bound(level=0.05), faster_when_lower)
+    assert none.advice == "No threshold accepts anything: nothing can be certified."
+
+
+def test_a_slow_choice_is_called_slow() -> None:
+    found = frontier(steps_down(4000), [0.9], Bound(level=0.05), lambda threshold: exact(0.9))
+    assert found.verdict.endswith("slower than plain decoding.")
+
+
 def test_all_certified_needs_no_more() -> None:
     found = frontier(Decisions([0.9] * 500, [False] * 500), [0.9, 0.0], Bound(level=0.05), faster_when_lower)
     assert found.advice.startswith("Every threshold is certified")

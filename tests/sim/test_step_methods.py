@@ -205,8 +205,8 @@ def with_scores(trace: StepTrace, **scores: float) -> StepTrace:
 
 
 def test_a_verifier_that_was_not_recorded_is_named() -> None:
+    bare = StepTrace(draft_tokens=1, target_tokens=1, accepted=True, draft_final=True, target_final=True)
     with pytest.raises(ParameterError, match=r"verifier='gate' must be one whose scores were recorded \(embedding\)"):
-        bare = StepTrace(draft_tokens=1, target_tokens=1, accepted=True, draft_final=True, target_final=True)
         run(lambda root: confspec(root, k1=1), with_scores(bare, embedding=0.5))
 
 
@@ -216,9 +216,8 @@ def test_the_survey_leaves_the_trajectory_as_it_is() -> None:
     seen = run(lambda r: paired_trajectory(r, drafts=2, verifiers=(GATE,), scorers=(SCORER,)), *steps)
     assert writers(seen) == writers(plain) == "dtd"
     assert sum(isinstance(op, Score) for op in seen.operations) == 6
-    assert (
-        sum(isinstance(op, Verify) for op in seen.operations) == 3 + 3 * 2 + 3
-    )  # judge; gate twice; judge of branch 1
+    n_verdicts = sum(isinstance(op, Verify) for op in seen.operations)
+    assert n_verdicts == 3 + 3 * 2 + 3  # per position: the judge; the gate twice; the judge on the other draft
 
 
 # --- closed forms, exactly: every acceptance pattern of a stage, weighted with its probability
@@ -257,10 +256,8 @@ def test_confspec_equals_its_closed_form(fallback: Fallback, alpha: float, escal
         )
         if p == 0.0:
             continue
-        traces = [step(yes, sure=sure, others="+") for yes, sure in pattern]
-        session = run(
-            lambda root: confspec(root, k1=k1, fallback=fallback), *traces, step(True), step(True, final=True)
-        )
+        traces = [*(step(yes, sure=sure, others="+") for yes, sure in pattern), step(True), step(True, final=True)]
+        session = run(lambda root: confspec(root, k1=k1, fallback=fallback), *traces)
         end = session.commit_times[0]
         seconds += p * end
         steps += p * session.commit_times.count(end)
@@ -279,7 +276,7 @@ def test_confspec_equals_its_closed_form(fallback: Fallback, alpha: float, escal
 # --- closed forms, by chance: long answers of the simulator
 
 
-def long_answers(quality: Quality | None = None, n_steps: int = 400, alpha: float = 0.7) -> SyntheticBehaviour:
+def long_answers(quality: Quality | None = None, n_steps: int = 200, alpha: float = 0.7) -> SyntheticBehaviour:
     return SyntheticBehaviour(
         lengths=Lengths(target=Fixed(10), draft=Fixed(10)),
         acceptance=Acceptance(alpha=alpha),
@@ -315,17 +312,17 @@ def long_answers(quality: Quality | None = None, n_steps: int = 400, alpha: floa
     ],
 )
 def test_long_answers_agree_with_the_closed_forms(name: str, knobs: dict[str, object], expected: float) -> None:
-    """Within 4.5 standard errors (8 cases: false alarm 5e-5), plus half an iteration at the answer's end in 400 steps."""
-    found = simulate(method(name).build(**knobs), long_answers(), engines(), n=60).speedup
-    end_effect = 0.5 * 3 / 400 * float(expected)
+    """Within 4.5 standard errors (8 cases: false alarm 5e-5), and half an iteration at the end of 200 steps."""
+    found = simulate(method(name).build(**knobs), long_answers(), engines(), n=40).speedup
+    end_effect = 0.5 * 3 / 200 * float(expected)
     assert abs(found.value - float(expected)) <= 4.5 * found.stderr + end_effect
-    assert 4.5 * found.stderr <= 0.02 * found.value  # or the comparison would see nothing
+    assert 4.5 * found.stderr <= 0.05 * found.value  # or the comparison would see nothing
 
 
 @pytest.mark.parametrize("corruption", [0.0, 0.6, 1.0])
 def test_false_accepts_and_corruption_agree_with_the_closed_forms(corruption: float) -> None:
     """Three means over independent answers within 4.5 standard errors: false alarm 2e-5 each."""
-    n_steps, n, wrong, wrong_target = 12, 4000, 0.1, 0.02
+    n_steps, n, wrong, wrong_target = 12, 1500, 0.1, 0.02
     quality = Quality(wrong_accepted=wrong, wrong_target=wrong_target, corruption=corruption)
     behaviour = long_answers(quality, n_steps)
     make = method("spec-reason").build()

@@ -147,7 +147,9 @@ def test_a_wrong_or_broken_kernel_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_fastest_kernel_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = SHAPES["qwen3-8b"].shrunk()
     query, layers = _tensors(1, 2, 34, shape)
-    monkeypatch.setattr(attention, "candidates", lambda *_: {"a": attention.masked, "b": attention.folded(1, attention.joined)})
+    monkeypatch.setattr(
+        attention, "candidates", lambda *_: {"a": attention.masked, "b": attention.folded(1, attention.joined)}
+    )
     times = iter([0.3, 0.2])
 
     def clock(work: object) -> float:

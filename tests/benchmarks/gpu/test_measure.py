@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import subprocess
@@ -78,8 +79,8 @@ def test_a_budget_stops_between_cells_and_the_next_call_goes_on(
         before = len(finished(tmp_path)) if calls > 1 else 0
         # each call may take as long as three cells or so, by a clock that the test turns itself
         with pytest.MonkeyPatch.context() as patch:
-            clock = iter(float(i) for i in range(10_000))
-            patch.setattr(measure_torch.time, "monotonic", lambda: next(clock))
+            clock = itertools.count()
+            patch.setattr(measure_torch.time, "monotonic", lambda clock=clock: float(next(clock)))
             assert main(arguments(tmp_path, "--budget-s", "12")) == 0
         done = len(finished(tmp_path))
         said = capsys.readouterr().out

@@ -1,0 +1,450 @@
+"""The HTTP backend: a model on any OpenAI-compatible server (vLLM, SGLang, TGI, llama.cpp, ...), seen from outside.
+
+Prompts are texts. What a server can do beyond the common interface is found out when the engine starts and told by
+`OpenAIEngine.describe`. Stop strings belong to the text of a step, and servers treat them in three ways: they include
+them (vLLM, asked to), they leave them out and say which one it was (then it is appended here), or they leave them out
+and do not tell a stop string from the end of the text; there, no stop string is sent, the text is watched here, and the
+stream is closed when one appears. Whether a repeated request gives the same text is up to the server, seed or not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from calibrate.backends.base import Choice, Finish, Generation, Progress, Prompt, Request, Times
+from calibrate.backends.http_wire import HttpConfig, RefusedError, Wire
+from calibrate.backends.openai_stream import Streamed, first_stop
+from calibrate.backends.prometheus import Load, Sample, load, parse_metrics
+from theory.errors import CalibrationError, ParameterError, SchemaError
+
+__all__ = ["OpenAIEngine"]
+
+_EXTRAS: Final[dict[str, Any]] = {
+    "stream_options": {"include_usage": True},
+    "include_stop_str_in_output": True,
+    "return_token_ids": True,
+    "ignore_eos": True,
+}
+"""Parameters that not every server knows; some refuse what they do not know, some ignore it."""
+
+_TOP: Final = (20, 5, 1)
+"""Likeliest tokens to ask for, as many as the server gives: vLLM's default limit, OpenAI's, the least."""
+
+_NEGLIGIBLE: Final = 0.01
+"""Share of the choices' probability up to which a choice that is not listed is taken as impossible."""
+
+_KEPT_TEXTS: Final = 256
+
+
+class OpenAIEngine:
+    """A model on a server (a `Backend`). Make one with `start`; it belongs to the event loop it started in.
+
+    Raises
+    ------
+    CalibrationError : from every method: unreachable, key refused, no such model, prompt too long, broken answer, ...
+        in one line; as `EngineTimeoutError` if the server was silent for too long.
+    """
+
+    def __init__(self, config: HttpConfig) -> None:
+        self.config = config
+        self.wire = Wire(config)
+        self.model = config.model
+        self._card: dict[str, Any] = {}
+        self._version = ""
+        self._extras: dict[str, Any] = {}
+        self._tells_ids = False
+        self._stop_mode = "unknown"
+        self._n_top = _TOP[0]
+        self._tokenizes: bool | None = None
+        self._counts: dict[str, int] = {}
+        self._ids: dict[str, tuple[int, ...]] = {}
+        self._single: set[tuple[str, ...]] = set()
+        self.load_at_start: Load | None = None
+        """Requests on the server before ours; None where it does not say."""
+
+    @classmethod
+    async def start(cls, config: HttpConfig) -> OpenAIEngine:
+        """Reach the server, check the model's name, and find out what the server can do.
+
+        Raises
+        ------
+        CalibrationError : unreachable, key refused, or the model is not among those that the server offers.
+        """
+        engine = cls(config)
+        try:
+            await engine._find_model()
+            engine.load_at_start = load(await engine.metrics() or ())
+            await engine._probe()
+        except BaseException:
+            await engine.close()
+            raise
+        return engine
+
+    @property
+    def name(self) -> str:
+        """The configured name."""
+        return self.config.name
+
+    @property
+    def tokenizer_id(self) -> str | None:
+        """None: prompts are texts."""
+        return None
+
+    @property
+    def tells_tokens(self) -> bool:
+        """Whether each chunk of a stream comes with the ids of its tokens, so that they can be counted."""
+        return self._tells_ids
+
+    async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
+        """Continue a prompt; see `Backend.generate`. A cancellation closes the connection.
+
+        ``token_ids`` are empty where the server does not tell them; a log-probability's ids where it names tokens by
+        their text only. The times are those seen from here: the prefill begins when the request was sent.
+        """
+        streamed = Streamed()
+        try:
+            await self.stream(request, streamed)
+            finish = self._settle(streamed, request.stop)
+            if finish is None:  # a stop string or the end of the text? This server will not say: watch it from now on
+                self._stop_mode = "watched"
+                streamed = Streamed()
+                await self.stream(request, streamed)
+                finish = self._settle(streamed, request.stop) or "eos"
+        finally:
+            if progress is not None:
+                progress.n_generated = sum(n for _, n in streamed.arrivals)
+        if progress is not None:
+            progress.n_generated = streamed.n_tokens
+        return self._generation(streamed, finish)
+
+    async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
+        """Probabilities of single-token replies, from the likeliest tokens that the server lists.
+
+        A choice that is not listed is at most as likely as the last one that is. Where that could matter (more than
+        1 % of the choices together), the server is made to answer it (`structured_outputs`), which tells its
+        probability; where that is unknown too, it counts as 0.
+
+        Raises
+        ------
+        ParameterError : a choice is not one token of this model (where the server has ``/tokenize``).
+        CalibrationError : no log-probabilities, or none of the choices is among the likeliest tokens.
+        """
+        text = _text_only(prompt)
+        await self._check_single(tuple(choices))
+        streamed, listed = await self._likeliest(text)
+        logs = _matched(listed, choices)
+        if len(logs) < len(choices):
+            # The K-th likeliest: vLLM lists the drawn token besides, however unlikely.
+            floor = sorted(listed.values(), reverse=True)[min(self._n_top, len(listed)) - 1]
+            bound = math.exp(floor) * (len(choices) - len(logs))
+            if bound > _NEGLIGIBLE * sum(map(math.exp, logs.values())):
+                logs |= await self._forced(text, [c for c in choices if c not in logs], floor)
+        if not logs:
+            raise self.wire.error(
+                f"none of the replies {', '.join(map(repr, choices))} is among the {len(listed)} likeliest tokens: "
+                "the model does not answer the question (is it instruction-tuned?)"
+            )
+        top = max(logs.values())
+        weights = [math.exp(logs[c] - top) if c in logs else 0.0 for c in choices]
+        return Choice(
+            choices=tuple(choices),
+            probabilities=tuple(w / sum(weights) for w in weights),
+            mass=min(1.0, sum(map(math.exp, logs.values()))),
+            n_prompt_tokens=streamed.n_prompt,
+            n_cached_tokens=streamed.n_cached,
+            times=_times(streamed),
+        )
+
+    def encode(self, text: str) -> tuple[int, ...] | None:
+        """Token ids of a text that `count_tokens` has sent to ``/tokenize``, if answers come with ids as well."""
+        return self._ids.get(text) if self._tells_ids else None
+
+    async def count_tokens(self, text: str) -> int:
+        """Tokens of a text as a prompt: by ``/tokenize``, else as the server counts the prompt of a request."""
+        if text in self._counts:
+            return self._counts[text]
+        ids = await self._tokenize(text, special=True)
+        if ids is None:
+            answer = await self.wire.post(f"{self.wire.api}/completions", self._body(text, 1))
+            count = int((answer.get("usage") or {}).get("prompt_tokens") or 0)
+            if not count:
+                raise self.wire.error("counts no tokens: it has no /tokenize, and its answers have no usage")
+        else:
+            count = len(ids)
+            self._ids[text] = ids
+        self._counts[text] = count
+        for kept in (self._counts, self._ids):
+            while len(kept) > _KEPT_TEXTS:
+                del kept[next(iter(kept))]
+        return count
+
+    async def metrics(self) -> list[Sample] | None:
+        """What the server's ``/metrics`` says; None where it has none or they cannot be read."""
+        try:
+            return parse_metrics(await self.wire.text(f"{self.wire.root}/metrics"))
+        except (RefusedError, SchemaError):
+            return None
+
+    def describe(self) -> Mapping[str, Any]:
+        """Model, server, version, its limits, and what it knows beyond the common interface."""
+        modes = {
+            "unknown": "not seen yet",
+            "included": "included by the server",
+            "appended": "left out by the server, appended here",
+            "watched": "watched here, the stream is closed at the first",
+        }
+        return {
+            "engine": self._card.get("owned_by") or "openai-compatible server",
+            "name": self.name,
+            "model": self.model,
+            "url": self.wire.api,
+            "version": self._version,
+            "max_context": self._card.get("max_model_len"),
+            "accepts": sorted(self._extras),
+            "tells_token_ids": self._tells_ids,
+            "has_tokenize": bool(self._tokenizes),
+            "stop_strings": modes[self._stop_mode],
+            "n_retries": self.wire.n_retries,
+        }
+
+    async def close(self) -> None:
+        """Close the connections; requests in flight fail. Twice does no harm."""
+        await self.wire.close()
+
+    async def stream(self, request: Request, streamed: Streamed) -> Streamed:
+        """Send a request, and collect its answer in ``streamed`` as it comes; return it when it is complete.
+
+        Raises
+        ------
+        CalibrationError : the server refused, failed, or ended the stream without an end.
+        """
+        body = self._body(_text_only(request.prompt), request.max_tokens)
+        body |= {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
+        body |= {"seed": request.seed & 0x7FFFFFFF, "stream": True}  # some servers take 32 bits
+        body |= {k: v for k, v in self._extras.items() if k != "ignore_eos" or request.ignore_eos}
+        if self._stop_mode == "watched":
+            streamed.stops = request.stop
+        elif request.stop:
+            body["stop"] = list(request.stop)
+        if request.n_logprobs:
+            body |= {"logprobs": request.n_logprobs}
+        return await self._streamed(body, streamed)
+
+    async def round_trip(self) -> float:
+        """Seconds of a request that needs no model."""
+        started = time.monotonic()
+        await self.wire.text(f"{self.wire.api}/models")
+        return time.monotonic() - started
+
+    async def check_logprobs(self) -> None:
+        """See that the server gives log-probabilities, which judges and gates live on.
+
+        Raises
+        ------
+        CalibrationError : it does not.
+        """
+        await self._likeliest("Yes or No? Answer:")
+
+    async def _streamed(self, body: dict[str, Any], streamed: Streamed) -> Streamed:
+        try:
+            streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
+        except RefusedError as error:
+            raise self._explained(error) from None
+        streamed.end = time.monotonic()
+        if not streamed.reason and not streamed.closed:
+            n = sum(n for _, n in streamed.arrivals)
+            raise self.wire.error(f"ended an answer in the middle, after {n} tokens and without a reason")
+        return streamed
+
+    def _explained(self, error: RefusedError) -> CalibrationError:
+        return self.wire.error(f"no longer offers the model {self.model!r}") if error.status == 404 else error
+
+    def _body(self, prompt: str, max_tokens: int) -> dict[str, Any]:
+        return {"model": self.model, "prompt": prompt, "max_tokens": max_tokens}
+
+    def _settle(self, streamed: Streamed, stops: tuple[str, ...]) -> Finish | None:
+        """Why the answer ended, its text completed or cut accordingly; None if the server leaves that open."""
+        reason, by = streamed.reason, streamed.stopped_by
+        if streamed.closed:
+            return "stop"
+        found = first_stop(streamed.text, stops)
+        if found is not None:
+            self._stop_mode = "included"
+            streamed.text = streamed.text[:found]
+            return "stop"
+        if reason == "length":
+            return "length"
+        if reason not in ("stop", "eos_token", "stop_sequence"):
+            raise self.wire.error(f"ended an answer for the reason {reason!r}")
+        if isinstance(by, str) and by in stops:
+            self._stop_mode = "appended"
+            streamed.text += by
+            return "stop"
+        known = streamed.tells_stop or reason == "eos_token" or not stops or self._stop_mode in ("included", "watched")
+        return "eos" if known else None
+
+    def _generation(self, streamed: Streamed, finish: Finish) -> Generation:
+        ids = streamed.ids[: len(streamed.ids) - (finish == "eos")]
+        return Generation(
+            text=streamed.text,
+            token_ids=tuple(ids),
+            n_generated=streamed.n_tokens,
+            finish=finish,
+            n_prompt_tokens=streamed.n_prompt,
+            n_cached_tokens=streamed.n_cached,
+            n_iterations=max(len(streamed.arrivals) - 1, 0),
+            times=_times(streamed),
+            logprobs=tuple(streamed.logprobs),
+        )
+
+    async def _find_model(self) -> None:
+        try:
+            answer = await self.wire.get(f"{self.wire.api}/models")
+        except RefusedError as error:
+            if error.status != 404:
+                raise
+            raise self.wire.error("no /models there: not the address of an OpenAI-compatible server") from None
+        cards = answer.get("data") if isinstance(answer, dict) else None
+        offered = {str(card.get("id")): card for card in cards or () if isinstance(card, dict)}
+        shown = ", ".join(offered) or "none"
+        if not self.model and len(offered) != 1:
+            raise self.wire.error(f"offers several models or none ({shown}); name one as URL#model")
+        self.model = self.model or next(iter(offered))
+        if self.model not in offered:
+            raise self.wire.error(f"has no model {self.model!r} (404); it offers: {shown}")
+        self._card = offered[self.model]
+        try:
+            about = await self.wire.get(f"{self.wire.root}/version")  # vLLM; others name no version
+            self._version = str(about.get("version", "")) if isinstance(about, dict) else ""
+        except CalibrationError:
+            pass
+
+    async def _probe(self) -> None:
+        """Find out which extra parameters the server takes: all at once, or one by one if it refuses."""
+        try:
+            streamed = await self._try_extras(_EXTRAS)
+            self._extras = dict(_EXTRAS)
+        except RefusedError as error:
+            if error.status not in (400, 422):
+                raise
+            for name, value in _EXTRAS.items():
+                try:
+                    await self._try_extras({name: value})
+                except RefusedError:
+                    continue
+                self._extras[name] = value
+            streamed = await self._try_extras(self._extras)
+        self._tells_ids = bool(streamed.ids)
+
+    async def _try_extras(self, extras: Mapping[str, Any]) -> Streamed:
+        streamed = Streamed()
+        body = {**self._body("1 2 3", 2), "stream": True, "temperature": 0.0, **extras}
+        await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
+        return streamed
+
+    async def _likeliest(self, text: str) -> tuple[Streamed, dict[str, float]]:
+        """The likeliest next tokens by their text, with natural-log probabilities of the model's own distribution."""
+        while True:
+            # Temperature 1: some servers report probabilities after it was applied.
+            body = {**self._body(text, 1), "stream": True, "temperature": 1.0, "logprobs": self._n_top}
+            streamed = Streamed()
+            seen: list[dict[str, Any]] = []
+            body |= {k: v for k, v in self._extras.items() if k == "stream_options"}
+
+            def take(
+                event: dict[str, Any], now: float, into: Streamed = streamed, kept: list[dict[str, Any]] = seen
+            ) -> bool:
+                kept += [c["logprobs"] for c in event.get("choices") or () if c.get("logprobs")]
+                return into.take(event, now)
+
+            try:
+                streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, take)
+            except RefusedError as error:
+                if "logprob" in error.detail.lower() and self._n_top != _TOP[-1]:
+                    self._n_top = _TOP[_TOP.index(self._n_top) + 1]
+                    continue
+                raise self._explained(error) from None
+            streamed.end = time.monotonic()
+            tops = next((c.get("top_logprobs") for c in seen if c.get("top_logprobs")), None)
+            if not tops or not tops[0]:
+                raise self.wire.error(
+                    "gives no log-probabilities (logprobs) of its tokens, which a judge or gate needs "
+                    "(vLLM: --max-logprobs of at least 5)"
+                )
+            return streamed, {str(token): float(value) for token, value in tops[0].items()}
+
+    async def _forced(self, text: str, missing: Sequence[str], floor: float) -> dict[str, float]:
+        """Log-probabilities of replies that are not among the likeliest, where the server can be made to give them.
+
+        Servers that report probabilities after the constraint was applied say 0 = log 1; that contradicts ``floor``,
+        the least of the listed ones, and is not used.
+        """
+        found: dict[str, float] = {}
+        for choice in missing:
+            body = {**self._body(text, 1), "temperature": 1.0, "logprobs": 1}
+            body["structured_outputs"] = {"choice": [choice]}
+            try:
+                answer = await self.wire.post(f"{self.wire.api}/completions", body)
+                reply = answer["choices"][0]
+                value = float(reply["logprobs"]["token_logprobs"][0])
+            except (RefusedError, LookupError, TypeError):
+                return found
+            if reply["text"].strip() == choice.strip() and value <= floor + 1e-3:
+                found[choice] = value
+        return found
+
+    async def _tokenize(self, text: str, *, special: bool) -> tuple[int, ...] | None:
+        """Ids by ``/tokenize`` (vLLM); None where there is none."""
+        if self._tokenizes is False:
+            return None
+        body = {"model": self.model, "prompt": text, "add_special_tokens": special}
+        try:
+            ids = tuple(int(token) for token in (await self.wire.post(f"{self.wire.root}/tokenize", body))["tokens"])
+        except (RefusedError, LookupError, TypeError, ValueError):
+            self._tokenizes = False
+            return None
+        self._tokenizes = True
+        return ids
+
+    async def _check_single(self, choices: tuple[str, ...]) -> None:
+        if choices in self._single:
+            return
+        if len(set(choices)) < max(len(choices), 1):
+            raise ParameterError("choices", choices, "must be one or more different tokens")
+        for choice in choices:
+            ids = await self._tokenize(choice, special=False)
+            if ids is not None and len(ids) != 1:
+                raise ParameterError("choices", choice, f"must each be one token of {self.name!r}, this is {len(ids)}")
+        self._single.add(choices)
+
+
+def _text_only(prompt: Prompt) -> str:
+    if isinstance(prompt, str):
+        return prompt
+    raise ParameterError("prompt", prompt[:8], "must be a text: a server's token ids are its own")
+
+
+def _times(streamed: Streamed) -> Times:
+    first = streamed.arrivals[0][0] if streamed.arrivals else streamed.end
+    return Times(
+        queued=streamed.sent, prefill_start=streamed.sent, prefill_end=first, first_token=first, end=streamed.end
+    )
+
+
+def _matched(listed: Mapping[str, float], choices: Sequence[str]) -> dict[str, float]:
+    """Log-probabilities of the choices that are listed.
+
+    Vocabularies write a leading blank as ``Ġ`` or ``▁``, and decoding a token by itself can lose it: where no choice is
+    found to the letter, blanks around tokens and choices are ignored, and the likeliest such token counts.
+    """
+    plain = {token.replace("Ġ", " ").replace("▁", " "): value for token, value in listed.items()}
+    exact = {choice: plain[choice] for choice in choices if choice in plain}
+    if exact or len({choice.strip() for choice in choices}) < len(choices):
+        return exact
+    bare: dict[str, float] = {}
+    for token, value in plain.items():
+        bare[token.strip()] = max(value, bare.get(token.strip(), -math.inf))
+    return {choice: bare[choice.strip()] for choice in choices if choice.strip() in bare}

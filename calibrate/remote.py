@@ -1,0 +1,201 @@
+"""A set of models on servers: where they are and how they are asked; plain data, as `calibrate.models.ModelSet` is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, fields
+from typing import Any, Final, Self
+
+from calibrate.backends.http_wire import EngineTimeoutError, HttpConfig, split_endpoint
+from calibrate.backends.openai_http import OpenAIEngine
+from calibrate.backends.prometheus import SpecDecode
+from calibrate.measure import Look, MeasureOptions
+from calibrate.models import BUNDLED, ModelSet
+from calibrate.profile import EngineRecord, ModelRecord
+from calibrate.streams import ESTIMATOR, Warmup, measure_streams, warm_streams
+from calibrate.wall_clock import WallClock
+from sim.operations import DRAFT, GATE, JUDGE, TARGET
+from theory.errors import CalibrationError, ParameterError, SchemaError
+
+__all__ = ["RemoteModels", "models_of", "timeouts_as_such"]
+
+_BACKEND: Final = "openai"
+_NOT_MEASURED: Final = ("api_key_env", "timeout_s")
+"""Settings that change no result: a measurement may go on with others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteModels:
+    """Target, draft and judge on OpenAI-compatible servers, each as ``URL[#model]``."""
+
+    target: str
+    draft: str
+    judge: str = ""
+    """Empty: the target's server judges."""
+
+    api_key_env: str = ""
+    """Environment variable with the key for all servers; empty: none is sent. The key itself is never kept."""
+
+    timeout_s: float = 120.0
+    """Longest silence of a server, s."""
+
+    task: str = "general"
+    """``bundled`` if the models are the bundled pair, which is asked in its own words; else ``general``."""
+
+    gate: bool = True
+    """Whether the draft model is asked for its confidence, which needs log-probabilities of its server."""
+
+    temperature: float = 0.6
+    top_p: float = 0.95
+    max_step_tokens: int = 100
+    max_steps: int = 64
+    judge_threshold: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.task not in ("general", BUNDLED):
+            raise ParameterError("task", self.task, "must be 'general' or 'bundled'")
+        for endpoint in filter(None, (self.target, self.draft, self.judge)):
+            split_endpoint(endpoint)
+        self._asked()
+        self._config(TARGET, self.target)
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> Self:
+        """Rebuild the set from a profile's settings.
+
+        Raises
+        ------
+        SchemaError : the settings lack an address.
+        """
+        names = [field.name for field in fields(cls)]
+        missing = [name for name in (TARGET, DRAFT) if name not in settings]
+        if missing:
+            raise SchemaError(f"settings: lack {', '.join(missing)}, so the servers cannot be asked again")
+        return cls(**{name: settings[name] for name in names if name in settings})
+
+    def settings(self) -> dict[str, str | int | float | bool]:
+        """Return the set as plain settings, for a profile."""
+        return {"backend": _BACKEND, **{field.name: getattr(self, field.name) for field in fields(self)}}
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings on which results depend."""
+        return {name: value for name, value in self.settings().items() if name not in _NOT_MEASURED}
+
+    @property
+    def is_bundled(self) -> bool:
+        """Whether the servers run the bundled pair, whose task has ground truth."""
+        return self.task == BUNDLED
+
+    def look(self) -> Look:
+        """Return how closely a measurement looks at drafts: as closely as these models can be asked."""
+        found = self._asked().look()
+        if self.gate:
+            return found
+        return Look(drafts=found.drafts, verifiers=tuple(v for v in found.verifiers if v != GATE))
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[tuple[dict[str, OpenAIEngine], WallClock]]:
+        """Reach the servers; yield them by role, and a wall clock on them; close the connections."""
+        engines: list[OpenAIEngine] = []
+        try:
+            for role, endpoint in ((TARGET, self.target), (DRAFT, self.draft), (JUDGE, self.judge)):
+                if endpoint:
+                    engines.append(await OpenAIEngine.start(self._config(role, endpoint)))
+            roles = dict(zip((TARGET, DRAFT, JUDGE), (*engines, engines[0])[:3], strict=True))
+            await roles[JUDGE].check_logprobs()
+            if self.gate:
+                await roles[DRAFT].check_logprobs()
+            yield roles, self._asked().clock(roles)
+        finally:
+            await asyncio.gather(*(engine.close() for engine in engines))
+
+    @property
+    def n_engines(self) -> int:
+        """Servers that `open` reaches."""
+        return 3 if self.judge else 2
+
+    async def warm_up(self, engine: OpenAIEngine, seconds: float) -> Warmup:
+        """Send requests until the first, slow ones are over."""
+        return await warm_streams(engine, seconds=seconds)
+
+    async def time_engine(
+        self, engine: OpenAIEngine, options: MeasureOptions, *, warmup: Warmup, progress: Callable[[str], None]
+    ) -> EngineRecord:
+        """Measure a server from outside."""
+        return await measure_streams(engine, engine.config.host, options, warmup=warmup, progress=progress)
+
+    async def in_use(self, engine: OpenAIEngine, outside: Sequence[float]) -> None:
+        """Return nothing: a server's iterations cannot be told apart from outside."""
+
+    def record(self, role: str, engine: OpenAIEngine) -> ModelRecord:
+        """Return what is known about the model of a role."""
+        return ModelRecord(name=engine.model, location=str(engine.describe()["url"]))
+
+    async def stamp(self, engines: dict[str, OpenAIEngine]) -> dict[str, Any]:
+        """Return engine, version, device, and what a reader must know about how the numbers came about."""
+        about = engines[TARGET].describe()
+        notes = [ESTIMATOR, "cpu, cores, os and python are those of the machine that sent the requests"]
+        for role, engine in engines.items():
+            notes += [f"{role}: {note}" for note in await self.cautions(engine)]
+        return {
+            "engine": str(about["engine"]),
+            "engine_version": str(about["version"]),
+            "device": engines[TARGET].config.host,
+            "notes": notes,
+        }
+
+    async def cautions(self, engine: OpenAIEngine) -> list[str]:
+        """What makes numbers of a server doubtful: other users, speculation, retries, unknown token counts."""
+        about, metrics = engine.describe(), await engine.metrics()
+        notes = [f"stop strings are {about['stop_strings']}"]
+        busy = engine.load_at_start
+        if busy is not None and not busy.idle:
+            notes.append(f"warning: the server was not idle: {busy.running} requests running, {busy.waiting} waiting")
+        spec = SpecDecode.read(metrics or ())
+        if spec is not None and spec.drafts:
+            notes.append(
+                "warning: the server speculates: iterations are verifications of token drafts; since its start "
+                f"{spec.tokens_per_pass:.2f} tokens per target pass, N / (N - accepted)"
+            )
+        if about["n_retries"]:
+            notes.append(f"warning: {about['n_retries']} requests were sent again; their waits are in the step times")
+        if not engine.tells_tokens:
+            notes.append("chunks of streams do not tell their tokens; the count of an aborted request is a guess")
+        return notes
+
+    def _config(self, role: str, endpoint: str) -> HttpConfig:
+        return HttpConfig.of(role, endpoint, api_key_env=self.api_key_env, timeout_s=self.timeout_s)
+
+    def _asked(self) -> ModelSet:
+        """How the models are asked: as local ones would be."""
+        names = ("temperature", "top_p", "max_step_tokens", "max_steps", "judge_threshold", "seed")
+        model = BUNDLED if self.is_bundled else "on a server"
+        return ModelSet(target=model, draft=model, **{name: getattr(self, name) for name in names})
+
+
+def models_of(settings: dict[str, Any]) -> ModelSet | RemoteModels:
+    """Rebuild the models that a profile was measured on from its settings.
+
+    Raises
+    ------
+    SchemaError : the settings are not complete.
+    """
+    kind = RemoteModels if settings.get("backend") == _BACKEND else ModelSet
+    return kind.from_settings(settings)
+
+
+@contextmanager
+def timeouts_as_such() -> Iterator[None]:
+    """Let a time-out that stopped a run leave as one: the clock tells which operation failed, not in which way."""
+    try:
+        yield
+    except CalibrationError as error:
+        cause = error.__cause__
+        while cause is not None and not isinstance(cause, TimeoutError):
+            cause = cause.__cause__
+        if cause is None or isinstance(error, TimeoutError):
+            raise
+        raise EngineTimeoutError(str(error)) from error

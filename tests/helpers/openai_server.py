@@ -1,0 +1,351 @@
+"""A small OpenAI-compatible server with planted latencies, step lengths, acceptance and faults, on 127.0.0.1.
+
+It batches as engines do: an iteration gives every running request one token, and takes as long as planted for that
+many. Iterations end at fixed moments, so that a late wake-up does not add up, and their mean is what was planted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+import random
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["OpenAIServer", "Planted", "serving"]
+
+WORDS = ("alpha", "beta", "gamma", "delta", "one", "two", "three", "four", "so", "then", "thus", "hence")
+VOCABULARY = ("", "\n\n", " Yes", " No", *(f" {word}" for word in WORDS))
+KNOWN = {
+    "model", "prompt", "max_tokens", "temperature", "top_p", "seed", "stop", "stream", "stream_options", "logprobs",
+}  # fmt: skip
+Headers = dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """What a server is like."""
+
+    model: str = "tiny"
+    iteration_s: float = 0.0
+    sequence_s: float = 0.0
+    """An iteration of b requests takes ``iteration_s + b * sequence_s``."""
+    prefill_s: float = 0.0
+    prefill_token_s: float = 0.0
+    step_tokens: tuple[int, int] = (4, 12)
+    """Least and greatest length of a step, its end included; uniform in between."""
+    steps: int = 4
+    """Steps of an answer."""
+    acceptance: float = 0.7
+    """Share of questions to a judge that are answered with yes."""
+    key: str = ""
+    max_context: int = 4096
+    max_running: int = 1000
+    tells_ids: bool = True
+    includes_stop: bool = True
+    tells_stop: bool = True
+    tokenizes: bool = True
+    refuses_unknown: bool = False
+    logprobs: int = 20
+    """Most log-probabilities that may be asked for; 0: the server gives none."""
+    foreign_requests: int = 0
+    """Requests of others, as ``/metrics`` tells."""
+
+
+@dataclass
+class Sequence:
+    """A request being decoded."""
+
+    left: int
+    tokens: asyncio.Queue[float] = field(default_factory=asyncio.Queue)
+
+
+class Died(Exception):  # noqa: N818 (a signal)
+    """The connection is to be cut."""
+
+
+class OpenAIServer:
+    """The server; belongs to the event loop in which it was started."""
+
+    def __init__(self, planted: Planted) -> None:
+        self.planted = planted
+        self.bodies: list[dict[str, Any]] = []
+        self.headers: list[Headers] = []
+        self.aborted = 0
+        self.prefills: list[float] = []
+        """Seconds from having read a request to writing its first token."""
+        self.faults: dict[int, str] = {}
+        """Number of a completion request, counted from 0: what happens to it."""
+        self.url = ""
+        self._running: list[Sequence] = []
+        self._work = asyncio.Event()
+        self._free = asyncio.Semaphore(planted.max_running)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def fail(self, fault: str, *, after: int = 0, times: int = 1) -> None:
+        """Plant a fault in requests that come later: a status, reset, die:N, truncate:N, error:N, quiet:N or stall."""
+        start = len(self.bodies) + after
+        self.faults.update(dict.fromkeys(range(start, start + times), fault))
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._connection, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._tasks.append(asyncio.create_task(self._decode()))
+
+    async def stop(self) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _decode(self) -> None:
+        """Iterations, for ever."""
+        planted = self.planted
+        while True:
+            await self._work.wait()
+            moment = time.monotonic()
+            while self._running:
+                batch = list(self._running)
+                moment += planted.iteration_s + planted.sequence_s * len(batch)
+                await asyncio.sleep(max(moment - time.monotonic(), 0.0))
+                for sequence in batch:
+                    sequence.tokens.put_nowait(moment)
+                    sequence.left -= 1
+                    if sequence.left <= 0 and sequence in self._running:
+                        self._running.remove(sequence)
+            self._work.clear()
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.append(task)
+        try:
+            while await self._request(reader, writer):
+                pass
+        except (Died, ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # cancelled by `stop`; the stream protocol would report it as an error
+        finally:
+            writer.transport.abort()
+            if task in self._tasks:
+                self._tasks.remove(task)
+
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        method, path, _ = head[0].split(" ")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+        body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
+        self.headers.append(headers)
+        if self.planted.key and headers.get("authorization") != f"Bearer {self.planted.key}":
+            self._send(writer, 401, {"error": {"message": f"bad key {headers.get('authorization')}"}})
+        elif path == "/v1/completions" and method == "POST":
+            await self._completion(reader, writer, body)
+        else:
+            self._page(writer, path, body)
+        await writer.drain()
+        return True
+
+    def _page(self, writer: asyncio.StreamWriter, path: str, body: dict[str, Any]) -> None:
+        planted = self.planted
+        if path == "/v1/models":
+            card = {"id": planted.model, "owned_by": "test", "max_model_len": planted.max_context}
+            self._send(writer, 200, {"object": "list", "data": [card]})
+        elif path == "/version":
+            self._send(writer, 200, {"version": "1.2.3"})
+        elif path == "/tokenize" and planted.tokenizes:
+            ids = [VOCABULARY.index(t) if t in VOCABULARY else 99 for t in split(body["prompt"])]
+            self._send(writer, 200, {"count": len(ids), "tokens": ids})
+        elif path == "/metrics":
+            text = f'# HELP x\nvllm:num_requests_running{{engine="0"}} {planted.foreign_requests}.0\n'
+            self._send(writer, 200, text)
+        else:
+            self._send(writer, 404, {"detail": "Not Found"})
+
+    def _send(self, writer: asyncio.StreamWriter, status: int, body: Any, extra: str = "") -> None:
+        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(data)}\r\n{extra}\r\n".encode() + data)
+
+    async def _completion(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: dict[str, Any]
+    ) -> None:
+        began, number = time.monotonic(), len(self.bodies)
+        self.bodies.append(body)
+        fault = self.faults.get(number, "")
+        if fault == "reset":
+            raise Died
+        if fault == "stall":
+            await asyncio.sleep(3600)
+        if fault.isdigit():
+            self._send(writer, int(fault), {"error": {"message": "planted"}}, "Retry-After: 0\r\n")
+            return
+        refusal = self._refusal(body)
+        if refusal:
+            self._send(writer, 400, {"error": {"message": refusal, "type": "BadRequestError"}})
+            return
+        answer = self._answer(body)
+        if not body.get("stream"):
+            self._send(writer, 200, answer.whole())
+            return
+        async with self._free:
+            n_prompt = len(split(body["prompt"]))
+            await asyncio.sleep(self.planted.prefill_s + self.planted.prefill_token_s * n_prompt)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+            await self._stream(reader, writer, answer, fault, began)
+
+    def _refusal(self, body: dict[str, Any]) -> str:
+        n = len(split(body["prompt"])) + body["max_tokens"]
+        if n > self.planted.max_context:
+            return f"This model's maximum context length is {self.planted.max_context} tokens, you asked for {n}"
+        unknown = sorted(body.keys() - KNOWN)
+        if self.planted.refuses_unknown and unknown:
+            return f"Unrecognized request argument supplied: {unknown[0]}"
+        if (body.get("logprobs") or 0) > self.planted.logprobs > 0:
+            return f"Requested logprobs of {body['logprobs']}, more than max_logprobs {self.planted.logprobs}"
+        return ""
+
+    async def _stream(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer, fault: str, began: float
+    ) -> None:
+        kind, _, at = fault.partition(":")
+        sequence = Sequence(left=len(answer.tokens) - 1)
+        for position in range(len(answer.tokens)):
+            if position == 1:
+                self._running.append(sequence)
+                self._work.set()
+            if position:
+                await sequence.tokens.get()
+            if kind in ("die", "truncate", "error", "quiet") and position == int(at):
+                self._drop(sequence)
+                if kind == "die":
+                    await writer.drain()
+                    raise Died
+                if kind == "truncate":
+                    self._chunk(writer, b'data: {"choices": [{"text": "al')
+                elif kind == "error":
+                    self._chunk(writer, b'data: {"error": {"message": "planted", "code": 500}}\n\n')
+                self._chunk(writer, b"")
+                return
+            if reader.at_eof():
+                self.aborted += 1
+                self._drop(sequence)
+                raise Died
+            self._chunk(writer, b"data: " + json.dumps(answer.chunk(position)).encode() + b"\n\n")
+            if position == 0:
+                self.prefills.append(time.monotonic() - began)
+            await writer.drain()
+        if answer.body.get("stream_options", {}).get("include_usage"):
+            self._chunk(writer, b"data: " + json.dumps({"choices": [], "usage": answer.usage()}).encode() + b"\n\n")
+        self._chunk(writer, b"data: [DONE]\n\n")
+        self._chunk(writer, b"")
+
+    def _drop(self, sequence: Sequence) -> None:
+        if sequence in self._running:
+            self._running.remove(sequence)
+
+    @staticmethod
+    def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+        writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    def _answer(self, body: dict[str, Any]) -> Answer:
+        planted, prompt = self.planted, str(body["prompt"])
+        rng = random.Random(f"{planted.model}|{prompt}|{body.get('seed')}")
+        stops, tokens = tuple(body.get("stop") or ()), list[str]()
+        done = prompt.count("\n\n")
+        endless = bool(body.get("ignore_eos")) and not stops
+        while len(tokens) < body["max_tokens"]:
+            tokens += [f" {rng.choice(WORDS)}" for _ in range(rng.randint(*planted.step_tokens) - 1)]
+            if endless:
+                continue
+            done += 1
+            tokens.append("" if done > planted.steps - 1 else "\n\n")
+            if tokens[-1] in ("", *stops):
+                break
+        return Answer(planted, body, tokens[: body["max_tokens"]])
+
+
+@dataclass
+class Answer:
+    """A whole answer, and how the server tells it."""
+
+    planted: Planted
+    body: dict[str, Any]
+    tokens: list[str]
+
+    @property
+    def _ended(self) -> str | None:
+        last = self.tokens[-1]
+        if self.body.get("ignore_eos") and not self.body.get("stop"):
+            return None
+        return last if last in ("", *(self.body.get("stop") or ())) else None
+
+    def chunk(self, position: int) -> dict[str, Any]:
+        planted, token, last = self.planted, self.tokens[position], position == len(self.tokens) - 1
+        includes = planted.includes_stop and self.body.get("include_stop_str_in_output")
+        stopped = last and bool(self._ended)
+        choice: dict[str, Any] = {"index": 0, "text": "" if stopped and not includes else token}
+        choice["finish_reason"] = None if not last else "length" if self._ended is None else "stop"
+        if planted.tells_stop:
+            choice["stop_reason"] = self._ended or None if last else None
+        if planted.tells_ids and self.body.get("return_token_ids"):
+            choice["token_ids"] = [VOCABULARY.index(token)]
+        if self.body.get("logprobs") and planted.logprobs:
+            choice["logprobs"] = self.logprobs(token)
+        return {"object": "text_completion", "choices": [choice], "usage": None}
+
+    def usage(self) -> dict[str, int]:
+        return {"prompt_tokens": len(split(self.body["prompt"])), "completion_tokens": len(self.tokens)}
+
+    def whole(self) -> dict[str, Any]:
+        forced = (self.body.get("structured_outputs") or {}).get("choice")
+        if forced:
+            logs = {"token_logprobs": [-9.0], "tokens": forced, "top_logprobs": [{forced[0]: -9.0}]}
+            return {"choices": [{"text": forced[0], "logprobs": logs, "finish_reason": "stop"}], "usage": self.usage()}
+        return {"choices": [{"text": "".join(self.tokens), "finish_reason": "length"}], "usage": self.usage()}
+
+    def logprobs(self, token: str) -> dict[str, Any]:
+        """Yes or no with 0.95 of the probability after a judge's question, else words."""
+        prompt, n = self.body["prompt"], self.body["logprobs"]
+        probabilities = {f" {word}": 0.05 / len(WORDS) for word in WORDS}
+        if prompt.endswith("Answer (Yes or No):") or prompt.endswith("Answer:"):
+            share = 0.9 if draw(prompt) < self.planted.acceptance else 0.1
+            probabilities |= {" Yes": 0.95 * share, " No": 0.95 * (1 - share)}
+        best = sorted(probabilities.items(), key=lambda item: -item[1])[:n]
+        top = {token: math.log(p) for token, p in best}
+        return {"tokens": [token], "token_logprobs": [-1.0], "top_logprobs": [top], "text_offset": [0]}
+
+
+def draw(text: str) -> float:
+    """A number in [0, 1) that is a hash of the text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
+
+
+def split(text: str) -> list[str]:
+    """The tokens of a text."""
+    return re.findall(r"\n\n| ?[^\s]+", text)
+
+
+@contextmanager
+def serving(planted: Planted | None = None) -> Iterator[OpenAIServer]:
+    """Run a server in a thread with an event loop of its own."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)  # else a token waits up to 5 ms for the other thread
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    server = OpenAIServer(planted or Planted())
+    try:
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+        sys.setswitchinterval(before)
