@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def acceptance(answers: Sequence[AnswerRecord]) -> Acceptance:
     chains = [[step.verdict.accepted for step in answer.steps] for answer in answers]
     accepted = np.array([sum(chain) for chain in chains], dtype=np.float64)
     judged = np.array([len(chain) for chain in chains], dtype=np.float64)
-    pairs = [(a, b) for chain in chains for a, b in zip(chain, chain[1:], strict=False)]
+    pairs = [(a, b) for chain in chains for a, b in pairwise(chain)]
     steps = [step for answer in answers for step in answer.steps]
     alpha = ratio_of_totals(accepted, judged, estimator="accepted / judged, clustered by answer")
     if alpha.value in (0.0, 1.0) or len(answers) < 2:  # no spread to see: Wilson's interval knows better than zero

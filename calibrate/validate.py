@@ -74,8 +74,8 @@ async def run_interleaved(
     makers: dict[str, MakeAlgorithm] = {BASELINE: autoregressive, **methods}
     runs = Runs(by_name={name: [] for name in makers})
     rng = random.Random(seed)
-    for name in makers:
-        await clock.run(makers[name](await clock.root(problems[0].prompt)), stream=problems[0].name)
+    for make in makers.values():
+        await clock.run(make(await clock.root(problems[0].prompt)), stream=problems[0].name)
     for problem in problems:
         names = list(makers)
         rng.shuffle(names)

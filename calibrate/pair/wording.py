@@ -291,7 +291,8 @@ def telling_fragments() -> frozenset[str]:
         for operation in get_args(Operation)
     ]
     cores = words(text for texts in _CORES.values() for text in texts)
-    return frozenset(cores - set.intersection(*operations) - words((*_BEFORE, *_AFTER)))
+    shared = operations[0].intersection(*operations)
+    return frozenset(cores - shared - words((*_BEFORE, *_AFTER)))
 
 
 def all_fragments() -> tuple[str, ...]:

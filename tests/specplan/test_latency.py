@@ -59,7 +59,7 @@ def test_a_latency_profile_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"engines": {}}, "placement.draft"),
+        ({"engines": {}}, "placement.target"),
         ({"placement": {"target": "target"}}, "placement"),
         ({"published": bundled(BASE).published}, "timings only"),
     ],

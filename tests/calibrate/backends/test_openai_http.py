@@ -38,7 +38,7 @@ FAST_S = 5e-4
 """Per iteration: fast, yet slow enough that requests run side by side."""
 KEY = "sk-planted-4711"
 QUESTION = "two and two make\n\n"[:-2]
-OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2)
+OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=1)
 
 SERVERS = {
     "includes": (Planted(), "included by the server"),
@@ -323,7 +323,7 @@ def test_planted_latencies_come_back() -> None:
     as if they were independent is too large, and the rate is an upper bound.
     """
     planted = Planted(iteration_s=0.004, sequence_s=0.003, prefill_s=0.004, prefill_token_s=2e-4)
-    options = MeasureOptions(batches=(1, 2, 4), contexts=(8,), iterations=24, prefills=(4, 104), repeats=5)
+    options = MeasureOptions(batches=(1, 2, 4), contexts=(8,), iterations=24, prefills=(4, 104), repeats=5, rounds=1)
     with serving(planted) as server:
         parts: list[str] = []
         record = ask(server, lambda engine: measure_streams(engine, "here", options, progress=parts.append))
@@ -372,7 +372,7 @@ def test_a_chunk_of_several_tokens_is_several_iterations() -> None:
 
 
 def test_a_server_that_runs_one_request_at_a_time_is_told() -> None:
-    options = MeasureOptions(batches=(1, 2), contexts=(4,), iterations=12, prefills=(4,), repeats=2)
+    options = MeasureOptions(batches=(1, 2), contexts=(4,), iterations=12, prefills=(4,), repeats=2, rounds=1)
     with (
         serving(Planted(max_running=1, iteration_s=0.003)) as server,
         pytest.raises(CalibrationError, match=r"2 requests of .* side by side"),
