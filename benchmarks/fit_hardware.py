@@ -1,6 +1,7 @@
 """Fit the constants of `theory.cost` to measured latencies, and print them with their errors on rows left out.
 
-Run: ``python benchmarks/fit_hardware.py FOLDER`` with the tables named in `SOURCES` (they are not part of the project).
+Run: ``python benchmarks/fit_hardware.py FOLDER``. The tables in FOLDER are not part of the project: operators from
+NVIDIA aiconfigurator (vLLM 0.24.0), served models from the ML.ENERGY Benchmark v3 (vLLM 0.11.1), both Apache-2.0.
 Operators are fitted to every second shape and tested on the others; what lies between the operators is fitted to
 served Qwen3 models and tested on Llama 3.1 and Gemma 3, which share nothing with the fit but the GPU.
 """
@@ -11,7 +12,7 @@ import argparse
 import csv
 import gzip
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,8 +24,6 @@ from scipy.optimize import least_squares, nnls
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from theory.cost import GPUS, Gpu, Shape, allreduce_seconds, attention_seconds, matmul_seconds, pass_seconds
-
-SOURCES: Final = "operators: NVIDIA aiconfigurator tables, vLLM 0.24.0; serving: ML.ENERGY Benchmark v3, vLLM 0.11.1 (both Apache-2.0)"
 
 Array = NDArray[np.float64]
 
@@ -162,12 +161,17 @@ def _fitted(start: Gpu, names: tuple[str, ...], rows: Rows, seconds: Callable[..
     columns, measured = rows.part(train=True)
 
     def residuals(logs: Array) -> Array:
-        gpu = replace(start, **dict(zip(names, map(float, np.exp(logs)), strict=True)))
-        return np.asarray(np.log(seconds(gpu, **columns) / measured))
+        return np.asarray(np.log(seconds(_with(start, names, np.exp(logs)), **columns) / measured))
 
     begin = np.log([getattr(start, name) for name in names])
-    found = least_squares(residuals, begin, loss="soft_l1", f_scale=0.1)
-    return replace(start, **dict(zip(names, map(float, np.exp(found.x)), strict=True)))
+    low = np.where([name == "sharpness" for name in names], 0.0, begin - 3.0)  # within a factor of 20, sharpness >= 1
+    found = least_squares(residuals, begin, bounds=(low, begin + 3.0), loss="soft_l1", f_scale=0.1)
+    return _with(start, names, np.exp(found.x))
+
+
+def _with(gpu: Gpu, names: Sequence[str], values: Array) -> Gpu:
+    changes: dict[str, Any] = dict(zip(names, map(float, values), strict=True))
+    return replace(gpu, **changes)
 
 
 def fit_serving(folder: Path, gpu: Gpu) -> Gpu:
@@ -234,7 +238,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
-    serving = {"layer_s": 0.0, "sequence_s": 0.0}
+    serving: dict[str, Any] = {"layer_s": 0.0, "sequence_s": 0.0}
     for name, start in GPUS.items():
         gpu = fit_operators(folder, name, start)
         if name == "h100":

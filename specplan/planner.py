@@ -38,8 +38,12 @@ class Request:
     ``paper`` for measured ones (it is what `specplan validate` runs)."""
     n_answers: int | None = None
     """Answers to simulate per configuration; default all recorded ones, or 40."""
+    max_accuracy_loss: float = 0.05
+    """Share of right answers that a method may cost, in [0, 1]; where accuracy is not known, nothing is ruled out."""
 
     def __post_init__(self) -> None:
+        if not 0.0 <= self.max_accuracy_loss <= 1.0:
+            raise ParameterError("max_accuracy_loss", self.max_accuracy_loss, "must be in [0, 1]")
         for name in ("max_parallel", "k1_max", "k2_max"):
             value = getattr(self, name)
             if value is not None and not 1 <= value <= 4096:
@@ -71,7 +75,7 @@ class Plan:
     profile: str
     """Name of the profile."""
     rows: tuple[Row, ...]
-    """Best first."""
+    """Best first; what costs more accuracy than allowed comes last."""
     verdict: str
     """What to do, in a sentence."""
     assumptions: tuple[str, ...]
@@ -106,12 +110,12 @@ def plan(profile: Profile, request: Request, *, step_done: Hook = lambda: None) 
     for configuration in candidates(profile, request):
         by_kind.setdefault(kind(configuration), []).append((predictor.screen(configuration), configuration))
         step_done()
-    predictions = [predictor.predict(Configuration(method="autoregressive"))]
+    plain = predictor.predict(Configuration(method="autoregressive"))
+    predictions = [plain]
     for found in by_kind.values():
         predictions.append(predictor.predict(_smallest_of_the_best(found)))
         step_done()
-    predictions.sort(key=lambda p: -p.speedup.value)
-    rows = tuple(Row(prediction=p, label=label(p.configuration), why=why(p)) for p in predictions)
+    rows = tuple(_ranked(predictions, plain, request.max_accuracy_loss))
     return Plan(
         profile=profile.name,
         rows=rows,
@@ -120,6 +124,24 @@ def plan(profile: Profile, request: Request, *, step_done: Hook = lambda: None) 
         rules=rules,
         max_parallel=request.max_parallel,
     )
+
+
+def accuracy_loss(prediction: Prediction, plain: Prediction) -> float:
+    """Share of right answers expected to be lost against plain decoding; 0 where accuracy is not known."""
+    if prediction.accuracy is None or plain.accuracy is None:
+        return 0.0
+    return plain.accuracy.value - prediction.accuracy.value
+
+
+def _ranked(predictions: Sequence[Prediction], plain: Prediction, max_loss: float) -> Iterator[Row]:
+    """Fastest first; what costs more accuracy than allowed comes last."""
+
+    def too_dear(p: Prediction) -> bool:
+        return accuracy_loss(p, plain) > max_loss
+
+    for p in sorted(predictions, key=lambda p: (too_dear(p), -p.speedup.value)):
+        loss = f"ruled out: loses {accuracy_loss(p, plain):.2f} of the right answers; " if too_dear(p) else ""
+        yield Row(prediction=p, label=label(p.configuration), why=loss + why(p))
 
 
 def kind(configuration: Configuration) -> str:

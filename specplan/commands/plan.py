@@ -34,6 +34,13 @@ __all__ = ["command", "plan_as_json", "plan_as_text"]
     "--rules", help="Schedule of LR: paper or released-code. Default released-code for published profiles, else paper."
 )
 @click.option("-n", "--answers", type=int, help="Answers to simulate per configuration.")
+@click.option(
+    "--max-accuracy-loss",
+    type=float,
+    default=0.05,
+    show_default=True,
+    help="Share of right answers that a method may cost; others are ranked last.",
+)
 @json_option
 @output_options
 def command(
@@ -45,6 +52,7 @@ def command(
     k2_max: int | None,
     rules: str | None,
     answers: int | None,
+    max_accuracy_loss: float,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -66,6 +74,7 @@ def command(
         k2_max=k2_max,
         rules=_rules(rules),
         n_answers=answers,
+        max_accuracy_loss=max_accuracy_loss,
     )
     with progress(f"planning for {known.name}", len(candidates(known, request)) + 5) as step_done:
         found = plan(known, request, step_done=step_done)

@@ -76,7 +76,7 @@ def command(
     if as_json:
         deliver(to_json({**plain(found), "advice": advice.plain()}), output)
     else:
-        deliver(f"{as_text(found)}\n\n{advice.text()}", output)
+        deliver(f"{advice.text()}\n\n{as_text(found)}", output)
 
 
 def _advice(profile: Profile, found: Validation) -> Advice:

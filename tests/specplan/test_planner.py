@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured_profiles import measured
 
 from calibrate.profiles import bundled
-from specplan.planner import Request, candidates, plan
+from sim.estimate import proportion
+from specplan.planner import Request, _ranked, candidates, plan
 from theory.errors import ParameterError
 
 ALL, NONE = [True] * 24, [False] * 24
@@ -69,3 +72,22 @@ def test_wrong_requests_are_refused(options: dict[str, int], name: str) -> None:
     with pytest.raises(ParameterError) as caught:
         Request(**options)  # type: ignore[arg-type]
     assert caught.value.name == name
+
+
+def test_what_costs_more_accuracy_than_allowed_comes_last() -> None:
+    rows = plan(measured(ALL), Request(max_parallel=8, methods=("lr-sync", "lr-async"))).rows
+    plain = next(row.prediction for row in rows if not row.prediction.configuration.speculates)
+    plain = replace(plain, accuracy=proportion(90, 100))
+    fast = replace(rows[0].prediction, accuracy=proportion(84, 100))
+    slow = replace(rows[1].prediction, accuracy=proportion(86, 100))
+    assert fast.speedup.value > slow.speedup.value
+    ranked = list(_ranked([plain, slow, fast], plain, 0.05))
+    assert [row.prediction for row in ranked] == [slow, plain, fast]
+    assert ranked[-1].why.startswith("ruled out: loses 0.06 of the right answers; ")
+    assert [row.prediction for row in _ranked([plain, slow, fast], plain, 0.07)] == [fast, slow, plain]
+
+
+@pytest.mark.parametrize("loss", [-0.1, 1.5, float("nan")])
+def test_the_accuracy_allowed_is_a_share(loss: float) -> None:
+    with pytest.raises(ParameterError, match="max_accuracy_loss"):
+        Request(max_accuracy_loss=loss)

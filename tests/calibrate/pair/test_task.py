@@ -144,7 +144,7 @@ def test_same_meaning_is_about_content() -> None:
 @given(SEEDS)
 def test_splits_are_disjoint_whatever_the_seed(seed: int) -> None:
     for split in ("training", "calibration", "validation"):
-        for problem in pair.problems(3, seed, split):  # type: ignore[arg-type]
+        for problem in pair.problems(3, seed, split):
             assert split_of(problem.start, problem.operations) == split
 
 

@@ -46,10 +46,10 @@ def test_configuration_suits_common_engines(name: str) -> None:
 
 
 def test_greedy_answers_are_right(target: LanguageModel) -> None:
-    """The card's greedy accuracy is so high that fewer than 8 of these 10 fixed problems would mean broken weights."""
-    asked = pair.problems(10, 1)
-    answers = target.write([p.prompt for p in asked], temperature=0.0, max_tokens=480, seed=0)
-    assert sum(pair.answer_is_correct(p.question, a) for p, a in zip(asked, answers, strict=True)) >= 8
+    """At the card's greedy accuracy of 0.81, 17 or fewer of 30 come by chance once in 500 draws; half-trained: 0.43."""
+    asked = pair.problems(30, 1)
+    answers = target.write([p.prompt for p in asked], temperature=0.0, max_tokens=240, seed=0)
+    assert sum(pair.answer_is_correct(p.question, a) for p, a in zip(asked, answers, strict=True)) >= 18
 
 
 def test_the_judge_tells_plain_cases_apart(target: LanguageModel) -> None:
@@ -74,7 +74,7 @@ def test_a_right_step_scores_above_a_wrong_one(target: LanguageModel) -> None:
         (("target", "sampled", "answers_correct", "value"), 0.85),
         (("pair", "target_step_correct", "value"), 0.97),
         (("target", "judge", "balanced_accuracy"), 0.95),
-        (("target", "score", "auc"), 0.9),
+        (("target", "score", "auc"), 0.75),
         (("pair", "draft_step_correct", "value"), 0.5),
     ],
 )
