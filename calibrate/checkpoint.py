@@ -63,9 +63,9 @@ class Journal:
     def _check(self, header: dict[str, Any] | None, settings: dict[str, Any]) -> None:
         if header is None or "settings" not in header:
             raise SchemaError(f"{self.path}: not a measurement in progress; choose another output or remove the file")
-        old = header["settings"]
-        if old != json.loads(json.dumps(settings)):
-            names = sorted(name for name in {*old, *settings} if old.get(name) != settings.get(name))
+        old, new = header["settings"], json.loads(json.dumps(settings))
+        if old != new:
+            names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
             raise SchemaError(
                 f"{self.path}: a measurement with other settings ({', '.join(names)}) is in progress there; "
                 "repeat its settings to resume it, or remove the file"

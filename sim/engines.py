@@ -326,11 +326,20 @@ class BatchEngine:
         if self._queue:
             self._start_prefill()
         elif self._batch:
-            self._tau = self.cost.iteration(self._batch, self._context)
+            self._tau = self._iteration()
         self._refresh()
         for job in finished:
             if not job.operation.cancelled:
                 job.done(job.operation)
+
+    def _iteration(self) -> float:
+        """Seconds of the next iteration. At 0 s time would stand still while tokens pass."""
+        seconds = self.cost.iteration(self._batch, self._context)
+        if not seconds > 0.0:
+            raise ParameterError(
+                "iteration", seconds, f"must take more than 0 s (batch {self._batch}): check the cost model"
+            )
+        return seconds
 
     def _end_prefill(self, finished: list[_Job]) -> None:
         job = self._prefill

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.gpu.attention import choose
@@ -39,7 +41,7 @@ class Bench:
 
     Raises
     ------
-    CalibrationError : the weights leave no room for keys and values.
+    CalibrationError : the model does not fit, or leaves no room for keys and values.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Bench:
         self.device = device
         self.telemetry = telemetry
         dtype = torch.bfloat16 if device == "cuda" else torch.float32
-        with torch.no_grad():
+        with torch.no_grad(), _fitting(shape):
             self.model = random_model(shape, device, dtype)
             room = kv_bytes if kv_bytes is not None else free_bytes(device) - _RESERVE_BYTES
             n_tokens = min(most_tokens, room // shape.kv_bytes(dtype.itemsize))
@@ -158,6 +160,17 @@ class Bench:
         }
 
 
+@contextmanager
+def _fitting(shape: ModelShape) -> Iterator[None]:
+    """Say in one line that a model does not fit."""
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise CalibrationError(f"{shape.name} does not fit on this device: {described(error)}") from error
+
+
 def _usable_fusion(model: Model, storage: Storage, device: str) -> tuple[Fusion, str]:
     """Compiled functions where they can be had and agree with the plain ones in a whole pass, else the plain ones."""
     import torch
@@ -181,8 +194,9 @@ def _usable_fusion(model: Model, storage: Storage, device: str) -> tuple[Fusion,
             raise
         return plain, f"not compiled: {described(error)}"
     error_ = float(torch.linalg.vector_norm(got - want) / torch.linalg.vector_norm(want))
-    # bf16 rounds to 2**-9 in every operation; 64 layers of random weights bring that to some per cent.
-    if not error_ <= 0.1:
+    # bf16 rounds to 2**-9 in every operation, which the layers of random weights bring to some per cent; scores that
+    # have nothing to do with each other differ by 1.4.
+    if not error_ <= 0.3:
         return plain, f"not compiled: compiled scores differ by {error_:.2g}"
     return compiled, ""
 

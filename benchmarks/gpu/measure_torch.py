@@ -200,6 +200,10 @@ class Session:
             result = measure(cell)
         except Exception as error:
             message = described(error)
+            if type(error).__name__ == "OutOfMemoryError":
+                self.journal.add(cell.key, {"skipped": f"out of memory: {message}"})
+                self.left -= 1
+                return
             self.journal.add(f"failure:{self._failures(cell.key)}:{cell.key}", message)
             self.failed.append(f"{cell.key}: {message}")
             self.in_a_row += 1

@@ -248,3 +248,12 @@ def test_bad_engines() -> None:
         FixedEngine(-1.0)
     with pytest.raises(ParameterError, match="base_s"):
         LinearCost(base_s=float("nan"))
+
+
+def test_an_iteration_of_no_time_is_refused() -> None:
+    env = Environment()
+    engine = BatchEngine(LinearCost(base_s=0.0))
+    engine.attach(env)
+    engine.submit(Operation("target"), 3, 1, 1, lambda operation: None)
+    with pytest.raises(ParameterError, match="must take more than 0 s"):
+        env.run()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.gpu import measure_torch
+from benchmarks.gpu import bench, measure_torch
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.grid import FULL, TINY_GRID, cell_of
 from benchmarks.gpu.journal import read
@@ -164,6 +164,30 @@ def test_running_out_of_memory_in_a_cell_is_not_the_end(tmp_path: Path, monkeypa
     pieces = read(journal_path(tmp_path, "qwen3-1.7b")).pieces
     assert pieces[CELLS[2]]["skipped"].startswith("out of memory")
     assert "seconds" in pieces[CELLS[3]]
+
+
+def test_two_models_that_do_not_fit_together_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Bench, cell: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Bench, "replay", full)
+    assert main(arguments(tmp_path, "--beside", "qwen2.5-7b")) == 0
+    (cell,) = TINY_GRID.shared()
+    assert "out of memory" in read(journal_path(tmp_path, "qwen3-1.7b", "qwen2.5-7b")).pieces[cell.key]["skipped"]
+
+
+def test_a_model_that_does_not_fit_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(bench, "random_model", full)
+    assert main(arguments(tmp_path)) == 1
+    assert "Qwen3-1.7B (toy) does not fit on this device" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert main(arguments(tmp_path, "--kv-gib", "0")) == 1
+    assert "no room for keys and values" in capsys.readouterr().err
 
 
 def test_a_failing_cell_is_tried_in_two_calls_and_then_given_up(
