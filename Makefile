@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 		|| { echo "cannot create $(VENV): on Debian and Ubuntu install the package python3-venv" >&2; exit 1; }
 	@echo "Setting up $(VENV); this happens once and takes some minutes."
 	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
-		$(BIN)/python -m pip install --quiet --editable '.[torch,dev]'
+		$(BIN)/python -m pip install --quiet --editable '.[torch,openai,dev]'
 	@touch $@
 
 demo: setup
