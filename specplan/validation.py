@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calibrate.measure import Problem, Truth
@@ -11,10 +11,14 @@ from calibrate.models import ModelSet
 from calibrate.profile import Profile
 from calibrate.remote import RemoteModels
 from calibrate.validate import Measured, Runs, measured, run_interleaved
+from calibrate.wall_clock import WallSession
+from sim.behaviours import TraceBehaviour
+from sim.operations import DRAFT, TARGET, Generate, Outcome, Verify
 from sim.timeline import Timeline
+from sim.traces import AnswerTrace, StepTrace
 from specplan.predict import Configuration, Prediction, Predictor
 
-__all__ = ["TOLERANCE", "Row", "Validation", "draw_timelines", "predict_all", "validate"]
+__all__ = ["TOLERANCE", "Row", "Validation", "draw_timelines", "predict_all", "trace_of_session", "validate"]
 
 TOLERANCE = 0.10
 """A prediction is good if it is off by at most this share of the measured speedup, or inside its interval."""
@@ -88,9 +92,50 @@ def _name(configuration: Configuration) -> str:
 
 
 def draw_timelines(profile: Profile, validation: Validation, row: Row, path: Path) -> None:
-    """Draw one simulated answer above one measured answer of the same configuration, on the same time axis."""
+    """Draw a measured answer, and above it the simulation of the same answer, on the same time axis.
+
+    The simulation replays the lengths and verdicts that the run met. Where a method leaves some of them open (it asks
+    for no target step where it trusts the draft), a recorded answer of the profile is simulated instead.
+    """
     from sim.gantt import draw
 
-    simulated = Predictor(profile, uncertainty=False).timeline(row.prediction.configuration)
-    real = Timeline.of(validation.runs.sessions[row.name], f"measured, {row.name}")
-    draw([simulated, real], path)
+    session = validation.runs.sessions[row.name]
+    predictor = Predictor(profile, uncertainty=False)
+    met = trace_of_session(session)
+    what = "another answer"
+    if met is not None:
+        predictor.system = replace(predictor.system, behaviour=TraceBehaviour((met,)))
+        what = "the same answer"
+    simulated = predictor.timeline(row.prediction.configuration)
+    real = Timeline.of(session, f"measured, {row.name}")
+    draw([replace(simulated, label=f"simulated, {what}"), real], path)
+
+
+def trace_of_session(session: WallSession) -> AnswerTrace | None:
+    """Return what a run of Lookahead Reasoning met along its answer; None if a position lacks a step or a verdict."""
+    prefix, steps = session.operations[0].prefix, []  # type: ignore[attr-defined]  # a run begins with a step
+    root = prefix
+    for committed in session.committed:
+        here = {
+            o.role: o
+            for o in session.operations
+            if isinstance(o, Generate) and o.prefix is prefix and o.branch == 0 and o.outcome is not Outcome.DISCARDED
+        }
+        if not {TARGET, DRAFT} <= here.keys() or here[TARGET].result is None or here[DRAFT].result is None:
+            return None
+        target, draft = here[TARGET].result, here[DRAFT].result
+        judged = [o for o in session.operations if isinstance(o, Verify) and o.candidate is draft and o.job is not None]
+        steps.append(
+            StepTrace(
+                draft_tokens=draft.n_tokens,
+                target_tokens=target.n_tokens,
+                accepted=committed is draft,
+                draft_final=draft.final,
+                target_final=target.final,
+                draft_truncated=draft.truncated,
+                target_truncated=target.truncated,
+                judge_tokens=judged[0].job.n_prompt_tokens if judged else 0,
+            )
+        )
+        prefix = committed
+    return AnswerTrace(prompt_tokens=root.n_tokens, steps=tuple(steps), problem=session.stream)
