@@ -15,6 +15,8 @@ from theory.errors import ParameterError
 
 __all__ = [
     "STATEMENTS",
+    "any_of",
+    "best_of_speedup",
     "doubling_ratio",
     "draft_steps_per_commit",
     "evaluate",
@@ -28,6 +30,7 @@ __all__ = [
     "f_async_unsaturated",
     "f_sync",
     "g",
+    "graded_speedup",
     "h",
     "lambert_optimum",
     "parallel_dim",
@@ -44,6 +47,10 @@ K1, K2 = sp.symbols("k1 k2", positive=True, integer=True)
 LIMIT = sp.Symbol("limit", nonnegative=True, integer=True)
 
 
+WIDTH = sp.Symbol("width", positive=True, integer=True)
+SCORE_COST, SELECT_COST = sp.symbols("score_cost select_cost", nonnegative=True)
+
+
 def _shape(alpha: sp.Expr, c: sp.Expr, k: sp.Expr) -> sp.Expr:
     """LR Theorem 1 and Equation (2), which are one function."""
     return (1 - alpha**k) / ((1 - alpha) * (1 - c + c * k))
@@ -52,6 +59,21 @@ def _shape(alpha: sp.Expr, c: sp.Expr, k: sp.Expr) -> sp.Expr:
 def f_sync() -> sp.Expr:
     """LR Theorem 1: ``k1`` target generations in parallel, ``k1 - 1`` drafts."""
     return _shape(ALPHA1, C1, K1)
+
+
+def any_of() -> sp.Expr:
+    """One of ``width`` independent drafts is accepted (LR, multi-branch drafting, if siblings were independent)."""
+    return 1 - (1 - ALPHA1) ** WIDTH
+
+
+def graded_speedup() -> sp.Expr:
+    """Draft, score, and the target's own step where the score is too low: a mean step takes c1 + s + (1 - alpha1)."""
+    return 1 / (C1 + SCORE_COST + 1 - ALPHA1)
+
+
+def best_of_speedup() -> sp.Expr:
+    """The same with the best of ``width`` drafts made side by side."""
+    return 1 / (C1 + SELECT_COST + (1 - ALPHA1) ** WIDTH)
 
 
 def g() -> sp.Expr:
@@ -157,6 +179,9 @@ def lambert_optimum() -> sp.Expr:
 
 
 STATEMENTS: Mapping[str, Callable[[], sp.Expr]] = {
+    "any_of": any_of,
+    "best_of_speedup": best_of_speedup,
+    "graded_speedup": graded_speedup,
     "draft_steps_per_commit_async": draft_steps_per_commit,
     "draft_steps_per_commit_sync": lambda: draft_steps_per_commit("sync"),
     "expected_accepted_steps": expected_accepted_steps,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import sympy as sp
 
-from theory import budget, optimum, parallelism, speedup
+from theory import budget, optimum, parallelism, speedup, step_methods
 from theory.claims import exact, statements
 
 RELATIVE = 2e-15
@@ -29,6 +29,9 @@ NUMERIC: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
         lambda **v: parallelism.draft_steps_per_commit(**v, mode="async"),
         ("alpha1", "c1", "k1"),
     ),
+    "any_of": (step_methods.any_of, ("alpha1", "width")),
+    "best_of_speedup": (step_methods.best_of_speedup, ("alpha1", "c1", "width", "select_cost")),
+    "graded_speedup": (step_methods.graded_speedup, ("alpha1", "c1", "score_cost")),
     "draft_steps_per_commit_sync": (
         lambda **v: parallelism.draft_steps_per_commit(**v, c1=0.5, mode="sync"),
         ("alpha1", "k1"),
@@ -61,7 +64,7 @@ NUMERIC: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 def _axis(name: str) -> tuple[float, ...]:
     if name.startswith("alpha"):
         return RATES
-    return COSTS if name in {"c", "c1", "c2"} else LENGTHS
+    return COSTS if name in {"c", "c1", "c2"} or name.endswith("_cost") else LENGTHS
 
 
 def _points(names: tuple[str, ...]) -> list[dict[str, float]]:
