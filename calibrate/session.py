@@ -25,7 +25,7 @@ from calibrate.wall_clock import WallClock
 from sim.operations import DRAFT, JUDGE, TARGET
 from theory.errors import ParameterError
 
-__all__ = ["Models", "Plan", "calibrate_models", "calibrate_torch"]
+__all__ = ["Models", "Plan", "calibrate_models"]
 
 _NGRAMS: Final = ((1, 8), (2, 8), (3, 8))
 """(longest n-gram, speculative tokens) whose acceptance is counted; LR uses n-grams of 1 and 2 with 8 tokens."""
@@ -158,10 +158,6 @@ async def calibrate_models(
                     await _answer(journal, plan, problem, engines, placement, clock)
                     progress(problem.name)
             return _profile(plan, journal, engines, placement, await plan.models.stamp(engines))
-
-
-calibrate_torch = calibrate_models
-"""The same: which backend measures is the models' affair."""
 
 
 async def _timing(

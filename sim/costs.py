@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from dataclasses import dataclass
 
@@ -11,8 +12,30 @@ from theory.errors import ParameterError
 __all__ = ["LinearCost", "TableCost"]
 
 
+class _Requests(ABC):
+    """What a request costs, given the cost of an iteration and the linear cost of a prefill."""
+
+    __slots__ = ()
+    prefill_s: float
+    prefill_token_s: float
+    request_s: float
+
+    @abstractmethod
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration of ``batch`` sequences with ``context`` cached tokens in all."""
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of a prefill of ``n_tokens`` uncached prompt tokens."""
+        return self.prefill_s + self.prefill_token_s * n_tokens
+
+    def alone(self, n_tokens: int, n_prompt: int, context: float) -> float:
+        """Seconds of a request that has the engine to itself: ``n_tokens`` generated after ``n_prompt`` new ones."""
+        n_iterations = max(n_tokens - 1, 0)
+        return self.request_s + self.prefill(n_prompt) + n_iterations * self.iteration(1, context + n_tokens / 2)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinearCost:
+class LinearCost(_Requests):
     """Iteration and prefill times that are linear in what they process.
 
     One decode iteration of ``batch`` sequences whose contexts sum to ``context`` tokens takes
@@ -48,18 +71,9 @@ class LinearCost:
         """Seconds of one decode iteration of ``batch`` sequences with ``context`` cached tokens in all."""
         return self.base_s + self.sequence_s * batch + self.context_s * context
 
-    def prefill(self, n_tokens: int) -> float:
-        """Seconds of a prefill of ``n_tokens`` uncached prompt tokens."""
-        return self.prefill_s + self.prefill_token_s * n_tokens
-
-    def alone(self, n_tokens: int, n_prompt: int, context: float) -> float:
-        """Seconds of a request that has the engine to itself: ``n_tokens`` generated after ``n_prompt`` new ones."""
-        n_iterations = max(n_tokens - 1, 0)
-        return self.request_s + self.prefill(n_prompt) + n_iterations * self.iteration(1, context + n_tokens / 2)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableCost:
+class TableCost(_Requests):
     """Iteration times interpolated between measured batch sizes, linear in the context.
 
     One decode iteration takes ``interp(batch) + context_s * context`` seconds; beyond the largest measured batch the
@@ -106,12 +120,3 @@ class TableCost:
         if batch > sizes[-1]:
             base = max(base, times[-1])  # noise may let the last slope fall, and time must not run out
         return base + self.context_s * context
-
-    def prefill(self, n_tokens: int) -> float:
-        """Seconds of a prefill of ``n_tokens`` uncached prompt tokens."""
-        return self.prefill_s + self.prefill_token_s * n_tokens
-
-    def alone(self, n_tokens: int, n_prompt: int, context: float) -> float:
-        """Seconds of a request that has the engine to itself: ``n_tokens`` generated after ``n_prompt`` new ones."""
-        n_iterations = max(n_tokens - 1, 0)
-        return self.request_s + self.prefill(n_prompt) + n_iterations * self.iteration(1, context + n_tokens / 2)

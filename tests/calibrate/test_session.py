@@ -12,7 +12,7 @@ import pytest
 from calibrate.measure import MeasureOptions
 from calibrate.models import ModelSet, bundled_problems, bundled_truth
 from calibrate.profile import Profile
-from calibrate.session import Plan, calibrate_torch
+from calibrate.session import Plan, calibrate_models
 from calibrate.summary import acceptance, cost_ratio, replay_error, summarise
 from calibrate.system import system_of
 from calibrate.validate import BASELINE, measured, run_interleaved
@@ -36,7 +36,7 @@ def plan(n: int = 3) -> Plan:
 
 def carry_out(journal: Path) -> tuple[Profile, list[str]]:
     parts: list[str] = []
-    return asyncio.run(calibrate_torch(plan(), journal, progress=parts.append)), parts
+    return asyncio.run(calibrate_models(plan(), journal, progress=parts.append)), parts
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_an_interrupted_measurement_goes_on_where_it_stopped(measurement: tuple[
 def test_a_journal_of_another_measurement_is_refused(measurement: tuple[Profile, list[str], Path]) -> None:
     _, _, journal = measurement
     with pytest.raises(SchemaError, match="problems_sha256"):
-        asyncio.run(calibrate_torch(plan(2), journal))
+        asyncio.run(calibrate_models(plan(2), journal))
 
 
 def test_the_summary_is_recomputed_by_hand(measurement: tuple[Profile, list[str], Path]) -> None:
