@@ -223,8 +223,7 @@ def f_async(alpha1: ArrayLike, c1: ArrayLike, k1: ArrayLike) -> FloatArray:
 
     Parameters
     ----------
-    alpha1 : acceptance probability of a draft step, [-], in [0, 1].
-    c1 : time of a draft step / time of a target step, [-], in [0, 1].
+    alpha1, c1 : as in `f_sync`.
     k1 : targets in flight at most, integer >= 1.
 
     Returns
@@ -255,8 +254,7 @@ def f_async_unsaturated(alpha1: ArrayLike, c1: ArrayLike) -> FloatArray:
 
     Parameters
     ----------
-    alpha1 : acceptance probability of a draft step, [-], in [0, 1].
-    c1 : time of a draft step / time of a target step, [-], in [0, 1].
+    alpha1, c1 : as in `f_sync`.
 
     Returns
     -------
@@ -292,8 +290,7 @@ def f_async_saturated(alpha1: ArrayLike, c1: ArrayLike, k1: ArrayLike) -> FloatA
 
     Parameters
     ----------
-    alpha1 : acceptance probability of a draft step, [-], in [0, 1].
-    c1 : time of a draft step / time of a target step, [-], in [0, 1].
+    alpha1, c1 : as in `f_sync`.
     k1 : targets in flight at most, integer >= 1.
 
     Returns

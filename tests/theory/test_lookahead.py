@@ -162,3 +162,22 @@ def test_arrays_broadcast() -> None:
 def test_bad_input_names_the_parameter(call: Callable[[], object], name: str) -> None:
     with pytest.raises(ParameterError, match=f"^{name}="):
         call()
+
+
+@given(alphas, st.floats(1.0, 8.0), st.integers(1, 40), st.integers(1, 20))
+def test_pmf_has_the_compression_as_its_mean(alpha: float, f: float, window: int, ngram: int) -> None:
+    """Differences of numbers up to one: N units in the mean of up to N tokens."""
+    pmf = lookahead.lookahead_pmf(alpha, f, window=window, ngram=ngram)
+    assert pmf.shape == (ngram,)
+    assert np.all(pmf >= 0.0)
+    assert pmf.sum() == pytest.approx(1.0, abs=ngram * EPS)
+    mean = float(pmf @ np.arange(1, ngram + 1))
+    assert mean == pytest.approx(
+        float(lookahead.lookahead_compression(alpha, f, window=window, ngram=ngram)), abs=64 * ngram * EPS
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"alpha2": 1.5}, {"steps_per_hit": 0.5}, {"window": 0}, {"ngram": 0}])
+def test_pmf_refuses(wrong: dict[str, float]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        lookahead.lookahead_pmf(**{"alpha2": 0.5, "steps_per_hit": 2.0, "window": 3, "ngram": 3, **wrong})

@@ -17,11 +17,14 @@ __all__ = [
     "STATEMENTS",
     "any_of",
     "best_of_speedup",
+    "clean_probability",
+    "confspec_speedup",
     "doubling_ratio",
     "draft_steps_per_commit",
     "evaluate",
     "expected_accepted_steps",
     "expected_accepted_steps_limited",
+    "expected_false_accepts",
     "expected_intervals",
     "expected_partial_batch",
     "expected_tokens",
@@ -33,6 +36,7 @@ __all__ = [
     "graded_speedup",
     "h",
     "lambert_optimum",
+    "mean_acceptance",
     "parallel_dim",
     "parallel_dim_f",
     "stationarity",
@@ -49,6 +53,9 @@ LIMIT = sp.Symbol("limit", nonnegative=True, integer=True)
 
 WIDTH = sp.Symbol("width", positive=True, integer=True)
 SCORE_COST, SELECT_COST = sp.symbols("score_cost select_cost", nonnegative=True)
+GATE_COST, JUDGE_COST, ESCALATION = sp.symbols("gate_cost judge_cost escalation", nonnegative=True)
+WRONG, WRONG_TARGET, CORRUPTION = sp.symbols("wrong wrong_target corruption", nonnegative=True)
+N_STEPS = sp.Symbol("n_steps", positive=True, integer=True)
 
 
 def _shape(alpha: sp.Expr, c: sp.Expr, k: sp.Expr) -> sp.Expr:
@@ -74,6 +81,43 @@ def graded_speedup() -> sp.Expr:
 def best_of_speedup() -> sp.Expr:
     """The same with the best of ``width`` drafts made side by side."""
     return 1 / (C1 + SELECT_COST + (1 - ALPHA1) ** WIDTH)
+
+
+def confspec_speedup(fallback: str = "printed") -> sp.Expr:
+    """ConfSpec, Algorithm 1: steps committed by an iteration over its time, drafts, target, checks and fresh step.
+
+    X of the k1 drafts pass before the first that fails, P(X >= i) = p**i with p = 1 - (1 - alpha1)**width. The target's
+    own step is fresh if no draft passed (``printed``) or not all did (``text``), or it is the compared one (``reuse``);
+    as printed nothing is committed beyond X where some passed. The position after the last that passed is checked too.
+    """
+    p = 1 - (1 - ALPHA1) ** WIDTH
+    passed, all_passed = p * (1 - p**K1) / (1 - p), p**K1
+    own = {"printed": 1 - p, "text": 1 - all_passed, "reuse": 1 - all_passed}[fallback]
+    fresh = {"printed": 1 - p, "text": 1 - all_passed, "reuse": sp.Integer(0)}[fallback]
+    checked = (1 - p**K1) / (1 - p)
+    check = GATE_COST + (1 - (1 - ESCALATION) ** WIDTH) * JUDGE_COST
+    return (passed + own) / (K1 * C1 + 1 + checked * check + fresh)
+
+
+def _right() -> sp.Expr:
+    """A step that stands is right: neither a wrong draft was accepted nor did the target err."""
+    return 1 - ALPHA1 * WRONG - (1 - ALPHA1) * WRONG_TARGET
+
+
+def clean_probability() -> sp.Expr:
+    """None of the first ``n_steps`` steps is wrong, each independently."""
+    return _right() ** N_STEPS
+
+
+def mean_acceptance() -> sp.Expr:
+    """Acceptance averaged over positions: a share ``corruption`` of it is lost once a wrong step stands before."""
+    clean = (1 - _right() ** N_STEPS) / (1 - _right()) / N_STEPS
+    return ALPHA1 * (1 - CORRUPTION + CORRUPTION * clean)
+
+
+def expected_false_accepts() -> sp.Expr:
+    """Wrong drafts among the accepted ones of an answer."""
+    return N_STEPS * WRONG * mean_acceptance()
 
 
 def g() -> sp.Expr:
@@ -181,11 +225,16 @@ def lambert_optimum() -> sp.Expr:
 STATEMENTS: Mapping[str, Callable[[], sp.Expr]] = {
     "any_of": any_of,
     "best_of_speedup": best_of_speedup,
+    "clean_probability": clean_probability,
+    "confspec_speedup_printed": confspec_speedup,
+    "confspec_speedup_reuse": lambda: confspec_speedup("reuse"),
+    "confspec_speedup_text": lambda: confspec_speedup("text"),
     "graded_speedup": graded_speedup,
     "draft_steps_per_commit_async": draft_steps_per_commit,
     "draft_steps_per_commit_sync": lambda: draft_steps_per_commit("sync"),
     "expected_accepted_steps": expected_accepted_steps,
     "expected_accepted_steps_limited": expected_accepted_steps_limited,
+    "expected_false_accepts": expected_false_accepts,
     "expected_intervals": expected_intervals,
     "expected_partial_batch": expected_partial_batch,
     "expected_tokens": expected_tokens,
@@ -197,6 +246,7 @@ STATEMENTS: Mapping[str, Callable[[], sp.Expr]] = {
     "h_async": h,
     "h_sync": lambda: h("sync"),
     "lambert_optimum": lambert_optimum,
+    "mean_acceptance": mean_acceptance,
     "parallel_dim_async": parallel_dim,
     "parallel_dim_sync": lambda: parallel_dim("sync"),
     "parallel_dim_f_async": parallel_dim_f,

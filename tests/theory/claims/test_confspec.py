@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
@@ -16,41 +15,28 @@ from theory.claims import (
     confspec_tables,
     confspec_tree,
 )
-from theory.claims.ledger import Claim, Mutant, Verdict
+from theory.claims.ledger import Claim, Mutant
 from theory.claims.rounding import could_round_to, mean, printed, product, quotient
-from theory.claims.runner import verify_claim
+
+from .paper_claims import PaperClaims, check_caught, check_verdict
 
 _MODULES = (confspec, confspec_accuracy, confspec_algorithm, confspec_tree, confspec_tables)
-_CLAIMS = tuple(claim for module in _MODULES for claim in module.CLAIMS)
+_PAPER = PaperClaims(_MODULES, paper="ConfSpec", prefix="CS-")
 _HALF = Fraction(1, 2)
 
 
-def _mutants() -> Iterator[tuple[Claim, Mutant]]:
-    for claim in _CLAIMS:
-        for mutant in claim.mutants:
-            yield claim, mutant
-
-
-@pytest.mark.parametrize("claim", _CLAIMS, ids=lambda claim: claim.id)
+@_PAPER.each
 def test_recorded_verdict_is_derived_again(claim: Claim) -> None:
-    result = verify_claim(claim)
-    assert result.agrees, (result.evidence, result.correction)
-    if claim.verdict in {Verdict.FALSE, Verdict.PROVED_WITH_FIX}:
-        assert result.evidence.counterexample
+    check_verdict(claim)
 
 
-@pytest.mark.parametrize(
-    ("claim", "mutant"), list(_mutants()), ids=[f"{claim.id}-{mutant.name}" for claim, mutant in _mutants()]
-)
+@_PAPER.each_mutant
 def test_mutant_is_caught(claim: Claim, mutant: Mutant) -> None:
-    assert mutant.verify().verdict is not claim.verdict
+    check_caught(claim, mutant)
 
 
 def test_ids_are_unique_and_from_this_paper() -> None:
-    ids = [claim.id for claim in _CLAIMS]
-    assert len(set(ids)) == len(ids)
-    assert {claim.paper for claim in _CLAIMS} == {"ConfSpec"}
-    assert all(claim_id.startswith("CS-") for claim_id in ids)
+    _PAPER.check_ids()
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from fractions import Fraction
-
-import pytest
 
 from theory.claims import (
     lookahead_decoding,
@@ -16,8 +13,9 @@ from theory.claims import (
     lookahead_decoding_tables,
     lookahead_decoding_window,
 )
-from theory.claims.ledger import Claim, Mutant, Verdict
-from theory.claims.runner import verify_claim
+from theory.claims.ledger import Claim, Mutant
+
+from .paper_claims import PaperClaims, check_caught, check_verdict
 
 _MODULES = (
     lookahead_decoding,
@@ -26,41 +24,27 @@ _MODULES = (
     lookahead_decoding_window,
     lookahead_decoding_tables,
 )
-_CLAIMS = tuple(claim for module in _MODULES for claim in module.CLAIMS)
+_PAPER = PaperClaims(_MODULES, paper="Lookahead Decoding", prefix="LD-")
 
 
-def _mutants() -> Iterator[tuple[Claim, Mutant]]:
-    for claim in _CLAIMS:
-        for mutant in claim.mutants:
-            yield claim, mutant
-
-
-@pytest.mark.parametrize("claim", _CLAIMS, ids=lambda claim: claim.id)
+@_PAPER.each
 def test_recorded_verdict_is_derived_again(claim: Claim) -> None:
-    result = verify_claim(claim)
-    assert result.agrees, (result.evidence, result.correction)
-    if claim.verdict in {Verdict.FALSE, Verdict.PROVED_WITH_FIX}:
-        assert result.evidence.counterexample
+    check_verdict(claim)
 
 
-@pytest.mark.parametrize(
-    ("claim", "mutant"), list(_mutants()), ids=[f"{claim.id}-{mutant.name}" for claim, mutant in _mutants()]
-)
+@_PAPER.each_mutant
 def test_mutant_is_caught(claim: Claim, mutant: Mutant) -> None:
-    assert mutant.verify().verdict is not claim.verdict
+    check_caught(claim, mutant)
 
 
 def test_ids_are_unique_and_from_this_paper() -> None:
-    ids = [claim.id for claim in _CLAIMS]
-    assert len(set(ids)) == len(ids)
-    assert {claim.paper for claim in _CLAIMS} == {"Lookahead Decoding"}
-    assert all(claim_id.startswith("LD-") for claim_id in ids)
+    _PAPER.check_ids()
 
 
 def test_expressions_are_sympy() -> None:
     import sympy as sp
 
-    built = [claim.expression() for claim in _CLAIMS if claim.expression is not None]
+    built = [claim.expression() for claim in _PAPER.all if claim.expression is not None]
     assert len(built) >= 6
     assert all(isinstance(expression, sp.Basic) for expression in built)
 

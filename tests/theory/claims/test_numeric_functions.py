@@ -22,6 +22,7 @@ RELATIVE = 2e-15
 
 RATES = (0.015625, 0.3, 0.5, 0.52, 0.8, 0.97, 0.999999)
 COSTS = (0.0078125, 0.0625, 0.25, 0.3, 0.4, 0.5, 0.75)
+SHARES = (0.0625, 0.3, 0.75)
 LENGTHS = (1, 2, 3, 5, 8, 64)
 
 NUMERIC: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
@@ -31,6 +32,21 @@ NUMERIC: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     ),
     "any_of": (step_methods.any_of, ("alpha1", "width")),
     "best_of_speedup": (step_methods.best_of_speedup, ("alpha1", "c1", "width", "select_cost")),
+    **{
+        f"confspec_speedup_{fallback}": (
+            lambda fallback=fallback, **v: step_methods.confspec_speedup(**v, fallback=fallback),
+            ("alpha1", "c1", "k1", "gate_cost", "judge_cost", "escalation", "width"),
+        )
+        for fallback in ("printed", "text", "reuse")
+    },
+    "mean_acceptance": (
+        step_methods.mean_acceptance,
+        ("alpha1", "n_steps", "wrong", "wrong_target", "corruption"),
+    ),
+    "expected_false_accepts": (
+        step_methods.expected_false_accepts,
+        ("alpha1", "n_steps", "wrong", "wrong_target", "corruption"),
+    ),
     "graded_speedup": (step_methods.graded_speedup, ("alpha1", "c1", "score_cost")),
     "draft_steps_per_commit_sync": (
         lambda **v: parallelism.draft_steps_per_commit(**v, c1=0.5, mode="sync"),
@@ -64,6 +80,8 @@ NUMERIC: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 def _axis(name: str) -> tuple[float, ...]:
     if name.startswith("alpha"):
         return RATES
+    if name in {"wrong", "wrong_target", "corruption", "escalation"}:
+        return SHARES
     return COSTS if name in {"c", "c1", "c2"} or name.endswith("_cost") else LENGTHS
 
 
@@ -84,7 +102,7 @@ def test_numeric_function_equals_its_statement(name: str) -> None:
 
 def test_every_statement_has_its_numeric_function() -> None:
     """The remaining statements are tested below, or are steps of a proof without a function of their own."""
-    elsewhere = {"h_async", "h_sync", "lambert_optimum"}
+    elsewhere = {"clean_probability", "h_async", "h_sync", "lambert_optimum"}
     only_in_proofs = {"expected_intervals", "expected_partial_batch"}
     assert set(statements.STATEMENTS) == set(NUMERIC) | elsewhere | only_in_proofs
 
@@ -96,6 +114,17 @@ def test_product_of_both_levels(mode: str) -> None:
         stated = statements.evaluate(f"h_{mode}", **point)
         got = float(speedup.h(**point, mode=mode))
         assert abs(sp.Rational(got) - stated) <= 2 * RELATIVE * abs(stated), point
+
+
+def test_probability_of_an_answer_without_a_wrong_step() -> None:
+    """A power n multiplies the relative rounding of its base q, three roundings of numbers up to 1, by n."""
+    for point in _points(("alpha1", "n_steps", "wrong", "wrong_target")):
+        stated = statements.evaluate("clean_probability", **point)
+        got = float(step_methods.clean_probability(**point))
+        a, w, t = (point[name] for name in ("alpha1", "wrong", "wrong_target"))
+        base = 1.0 - a * w - (1.0 - a) * t
+        allowed = RELATIVE + point["n_steps"] * 3 * 2.0**-53 / base
+        assert abs(sp.Rational(got) - stated) <= allowed * abs(stated), (point, got, stated)
 
 
 @pytest.mark.parametrize("name", ["f_sync", "f_async_saturated", "expected_tokens", "walltime_leviathan_2023"])
