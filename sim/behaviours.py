@@ -17,7 +17,9 @@ from sim.acceptance import Acceptance
 from sim.facts import Quality, facts_after, is_corrupted
 from sim.lengths import Lengths, Marginal
 from sim.operations import (
+    DRAFT_LIKELIHOOD,
     GATE,
+    LIKELIHOOD,
     RANDOM,
     SCORER,
     TARGET,
@@ -62,6 +64,10 @@ class Behaviour(Protocol):
 
     def baseline_answer(self, index: int) -> Answer:
         """Return the answer of the target alone to the ``index``-th question."""
+        ...
+
+    def beam_answer(self, index: int) -> Answer:
+        """Return the ``index``-th answer, as methods meet it that choose among candidates of both models."""
         ...
 
 
@@ -113,6 +119,10 @@ class SyntheticBehaviour:
         """Return the same answer: the target writes the same steps when it is alone."""
         return self.answer(index)
 
+    def beam_answer(self, index: int) -> DrawnAnswer:
+        """Return the same answer: what is drawn for a position does not depend on what was chosen before it."""
+        return self.answer(index)
+
 
 class DrawnAnswer:
     """An answer of a `SyntheticBehaviour`; what nobody asks for is not drawn."""
@@ -123,6 +133,7 @@ class DrawnAnswer:
         "_first",
         "_last",
         "_limit",
+        "_others",
         "_scores",
         "_target",
         "_verdicts",
@@ -142,6 +153,7 @@ class DrawnAnswer:
         self._target: list[int] = lengths.target.at(self._scores).tolist()
         self._drafts: list[list[int]] = []
         self._verdicts: list[list[bool]] = []
+        self._others: dict[int, tuple[list[int], list[bool]]] = {}
         self._first: tuple[NDArray[np.bool_], NDArray[np.float64]] | None = None
         self.root = prompt(behaviour.prompt_tokens)
 
@@ -156,7 +168,7 @@ class DrawnAnswer:
         depth = prefix.depth + 1
         role = operation.role
         if role == TARGET:
-            n_tokens = self._target[depth]
+            n_tokens = (self._target_candidates(operation.branch)[0] if operation.branch else self._target)[depth]
         else:
             drafts = self._drafts
             while operation.branch >= len(drafts):
@@ -179,7 +191,17 @@ class DrawnAnswer:
         return verdicts[branch][candidate.depth]
 
     def score(self, operation: Score) -> float:
-        """Return the top score for a step that is drawn to be accepted, else 0."""
+        """Return the top score for a step that is drawn to be accepted, else 0; nothing is known of likelihoods.
+
+        Of several candidates that the target writes, each is drawn like a further draft of its position.
+        """
+        role, branch = operation.role, operation.branch
+        if role == RANDOM:
+            return _lot(self._behaviour.seed, self.index, operation.candidate.depth, branch)
+        if role in (LIKELIHOOD, DRAFT_LIKELIHOOD):
+            return 0.0
+        if operation.candidate.role == TARGET:
+            return _TOP.get(role, 1.0) * self._target_candidates(branch)[1][operation.candidate.depth]
         return _TOP.get(operation.role, 1.0) if self._passes(operation.candidate, operation.branch) else 0.0
 
     def choose(self, operation: Choose) -> Selection:
@@ -196,6 +218,15 @@ class DrawnAnswer:
         """Return the tokens of both steps, and the verifier's instructions."""
         overhead = self._behaviour.judge_overhead_tokens
         return overhead + operation.candidate.n_tokens + operation.reference.n_tokens
+
+    def _target_candidates(self, branch: int) -> tuple[list[int], list[bool]]:
+        """Lengths of one more target step at every position, and whether it passes; drafts have branches from 0 on."""
+        found = self._others.get(branch)
+        if found is None:
+            lengths, as_draft = self._behaviour.lengths, -1 - branch
+            scores = lengths.draft_scores(self._behaviour.seed, self.index, self._scores, as_draft)
+            found = self._others[branch] = lengths.target.at(scores).tolist(), self.accepted(as_draft)
+        return found
 
     def target_lengths(self) -> list[int]:
         """Return the lengths of the target's steps by position, tokens, before any limit."""
@@ -235,7 +266,8 @@ class QualityAnswer(DrawnAnswer):
         """Return the step with its facts: what the verifier would refuse counts as wrong."""
         step = super().generate(operation)
         if operation.role == TARGET:
-            right = not self._below("target", step.depth, self._quality.wrong_target)
+            name = f"target/{operation.branch}" if operation.branch else "target"
+            right = not self._below(name, step.depth, self._quality.wrong_target)
         else:
             judged = super()._passes(step, operation.branch)
             right = judged and not self._below(f"accepted/{operation.branch}", step.depth, self._quality.wrong_accepted)
@@ -273,6 +305,10 @@ class QualityAnswer(DrawnAnswer):
 
 def _chance(seed: int, index: int, operation: Verify) -> Verdict:
     """Accept by chance: the score is uniform, so that a threshold t accepts a share of 1 - t."""
-    depth = operation.candidate.depth
-    score = float(stream(seed, f"chance/{operation.branch}", index).random(depth + 1)[depth])
+    score = _lot(seed, index, operation.candidate.depth, operation.branch)
     return Verdict(score >= (0.5 if operation.threshold is None else operation.threshold), score)
+
+
+def _lot(seed: int, index: int, depth: int, branch: int) -> float:
+    """A uniform number in [0, 1) of its own for each answer, position and branch."""
+    return float(stream(seed, f"chance/{branch}", index).random(depth + 1)[depth])

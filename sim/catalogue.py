@@ -22,7 +22,17 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from sim.operations import Algorithm, Step
 from theory.errors import ParameterError
 
-__all__ = ["Knob", "KnobValue", "Level", "Method", "drafts_per_position", "method", "methods", "one_sequence"]
+__all__ = [
+    "Knob",
+    "KnobValue",
+    "Level",
+    "Method",
+    "drafts_per_position",
+    "method",
+    "methods",
+    "one_sequence",
+    "tokens_of_k2",
+]
 
 KnobValue: TypeAlias = int | float | str | bool
 Level: TypeAlias = Literal["baseline", "token", "step", "beam"]
@@ -30,10 +40,14 @@ _Kind: TypeAlias = Literal["integer", "number", "choice", "switch"]
 
 _MODULES: Final = (
     "sim.algorithms.autoregressive",
+    "sim.algorithms.token",
+    "sim.algorithms.lookahead_decoding",
     "sim.algorithms.lookahead_async",
     "sim.algorithms.lookahead_sync",
     "sim.algorithms.graded",
     "sim.algorithms.confspec",
+    "sim.algorithms.beams",
+    "sim.algorithms.specs",
 )
 """Modules with a ``METHODS``, in the order in which their methods are listed. Imported when somebody asks."""
 
@@ -140,6 +154,11 @@ def one_sequence(**knobs: KnobValue | None) -> int:
     return 1
 
 
+def tokens_of_k2(*, k2: int = 1, **knobs: KnobValue | None) -> int:
+    """Tokens that a target pass can commit of a method that has the knob k2."""
+    return k2
+
+
 def drafts_per_position(*, width: int = 1, **knobs: KnobValue | None) -> int:
     """Drafts of a position that a method looks at: its tree's width."""
     return width
@@ -183,6 +202,12 @@ class Method:
 
     drafts_seen: Callable[..., int] = drafts_per_position
     """Takes the knobs; returns the drafts of one position that it looks at, at most: so many a replay needs."""
+
+    most_tokens: Callable[..., int] = tokens_of_k2
+    """Takes the knobs; returns the tokens that one target pass commits at most: k2."""
+
+    ablation: bool = False
+    """Whether it exists for comparison only: a method with a part taken away or spoiled, which nobody would deploy."""
 
     drafts_steps: bool = True
     """Whether it speculates on steps, so that recorded step verdicts, not the target's own answer, are replayed."""
@@ -228,6 +253,15 @@ class Method:
         ParameterError : as `settings`.
         """
         return self.algorithm(**self.settings(given))
+
+    def most_per_pass(self, **given: Any) -> int:
+        """Return the tokens that one target pass commits at most.
+
+        Raises
+        ------
+        ParameterError : as `settings`.
+        """
+        return self.most_tokens(**self.settings(given))
 
     def most_sequences(self, **given: Any) -> int:
         """Return the target sequences in flight at the worst moment.

@@ -150,7 +150,7 @@ class Device:
 class _Job:
     """A request inside a `BatchEngine`."""
 
-    __slots__ = ("context", "done", "finish", "n_prompt", "n_tokens", "operation", "state")
+    __slots__ = ("context", "done", "finish", "n_iterations", "n_prompt", "n_tokens", "operation", "passes", "state")
 
     def __init__(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         self.operation = operation
@@ -159,7 +159,15 @@ class _Job:
         self.context = context + n_tokens / 2  # its mean over the request's life
         self.done = done
         self.finish = 0
+        # A step that is decoded with token-level speculation says what its passes commit (`sim.token_passes`).
+        self.passes: tuple[int, ...] | None = getattr(getattr(operation, "pending", None), "passes", None)
+        self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
         self.state = _TRAVELLING
+
+    def generated(self, n_left: int) -> int:
+        """Tokens that are there when ``n_left`` iterations are left; the first one is the prefill's."""
+        n_done = self.n_iterations - n_left
+        return 1 + (n_done if self.passes is None else sum(self.passes[:n_done]))
 
 
 _TRAVELLING, _QUEUED, _PREFILLING, _DECODING, _LEAVING, _OVER = range(6)
@@ -173,6 +181,7 @@ class BatchEngine:
     An iteration that has begun runs to its end with the batch it began with: arrivals wait for the boundary, and so
     does the departure of a cancelled request. Prefills run one at a time, before the next iteration, oldest first. A
     sequence counts with its mean context over its life, which makes its total time exact for costs linear in context.
+    An iteration gives a sequence one token, or what the passes of its step say.
 
     Parameters
     ----------
@@ -240,7 +249,7 @@ class BatchEngine:
         job: _Job = operation.job
         if job.state == _DECODING:
             self.settle()
-            operation.n_generated = job.n_tokens - job.finish + math.floor(self._progress + _BOUNDARY)
+            operation.n_generated = job.generated(job.finish - math.floor(self._progress + _BOUNDARY))
             if self._prefill is not None:  # decoding stands at a boundary
                 self._leave(job)
             else:
@@ -347,12 +356,12 @@ class BatchEngine:
         self._prefill = None
         if job.operation.cancelled:
             job.state = _OVER
-        elif job.n_tokens <= 1:
+        elif job.n_iterations <= 0:
             job.state = _OVER
             finished.append(job)
         else:
             job.state = _DECODING
-            job.finish = round(self._progress) + job.n_tokens - 1
+            job.finish = round(self._progress) + job.n_iterations
             self._order += 1
             heappush(self._active, (job.finish, self._order, job))
             self._batch += 1

@@ -195,7 +195,7 @@ def _once(operations: Iterable[Operation]) -> None:
             key = (*map(id, op.candidates), op.role)
         else:
             assert isinstance(op, Score)
-            key = (id(op.candidate), op.role, "score")
+            key = (id(op.candidate), op.role, op.branch, "score")
         if key in seen:
             raise InvariantError("INV-6", f"the same {op.role} operation was started twice")
         seen.add(key)

@@ -17,7 +17,7 @@ from simpy import Timeout
 from sim.behaviours import Behaviour
 from sim.engines import BatchEngine, Engine
 from sim.estimate import Estimate, mean, ratio_of_totals
-from sim.replicate import MakeAlgorithm
+from sim.replicate import MakeAlgorithm, answers_for
 from sim.streams import stream
 from sim.virtual_clock import Answer, Session, VirtualClock
 from theory.errors import ParameterError, SpecplanError
@@ -158,7 +158,7 @@ class _Replication:
         wanted: int,
     ) -> None:
         self.make_algorithm = make_algorithm
-        self.answer_of = behaviour.baseline_answer if baseline else behaviour.answer
+        self.answer_of = behaviour.baseline_answer if baseline else answers_for(make_algorithm, behaviour)
         self.clock = VirtualClock(engines, record=False)
         self.number = number
         self.wanted = wanted

@@ -23,11 +23,13 @@ from typing import Any, Final, TypeAlias
 __all__ = [
     "CHOOSER",
     "DRAFT",
+    "DRAFT_LIKELIHOOD",
     "EMBEDDING",
     "EXACT",
     "GATE",
     "INSTANT",
     "JUDGE",
+    "LIKELIHOOD",
     "OWN_THRESHOLDS",
     "RANDOM",
     "REWARD",
@@ -66,7 +68,7 @@ EXACT: Final = "exact"
 """Compares the texts of two steps."""
 
 RANDOM: Final = "random"
-"""Accepts by chance."""
+"""Accepts by chance; its score is uniform in [0, 1), another one for each branch: that is how algorithms draw lots."""
 
 SCORER: Final = "scorer"
 """Grades a step from 0 to 9 (SpecReason)."""
@@ -74,11 +76,25 @@ SCORER: Final = "scorer"
 REWARD: Final = "reward"
 """Rewards a step between 0 and 1 (RSD)."""
 
+LIKELIHOOD: Final = "likelihood"
+"""Scores a step by the logarithm of its probability under the target (SPECS), nats."""
+
+DRAFT_LIKELIHOOD: Final = "draft-likelihood"
+"""The same under the draft."""
+
 CHOOSER: Final = "chooser"
 """Picks one of several steps, or none (SpecCoT)."""
 
 STANDS_IN: Final[Mapping[str, str]] = MappingProxyType(
-    {JUDGE: TARGET, GATE: DRAFT, SCORER: TARGET, REWARD: TARGET, CHOOSER: TARGET}
+    {
+        JUDGE: TARGET,
+        GATE: DRAFT,
+        SCORER: TARGET,
+        REWARD: TARGET,
+        CHOOSER: TARGET,
+        LIKELIHOOD: TARGET,
+        DRAFT_LIKELIHOOD: DRAFT,
+    }
 )
 """Whose engine does the work of a role that has none of its own."""
 
@@ -174,13 +190,18 @@ class Verdict:
 
 
 class Selection:
-    """What a chooser says: the index of the candidate it takes (``None``: none of them), and the score behind it."""
+    """What a chooser says: the index of the candidate it takes (``None``: none of them), and the score behind it.
 
-    __slots__ = ("index", "score")
+    ``scores`` has one number per candidate where the chooser can tell: it takes the first of the greatest, and none if
+    that is below 0.
+    """
 
-    def __init__(self, index: int | None, score: float | None = None) -> None:
+    __slots__ = ("index", "score", "scores")
+
+    def __init__(self, index: int | None, score: float | None = None, scores: tuple[float, ...] | None = None) -> None:
         self.index = index
         self.score = score
+        self.scores = scores
 
 
 class Operation:

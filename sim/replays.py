@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sim.beam_replays import BeamAnswer
 from sim.facts import facts_after, is_corrupted
 from sim.operations import (
     JUDGE,
@@ -76,6 +77,15 @@ class TraceBehaviour:
         """
         return BaselineAnswer(self.traces[index % len(self.traces)])
 
+    def beam_answer(self, index: int) -> BeamAnswer:
+        """Return what was recorded of both models' candidates for its question.
+
+        Raises
+        ------
+        ParameterError : no candidates were recorded.
+        """
+        return BeamAnswer(self.traces[index % len(self.traces)], index)
+
 
 class TraceAnswer:
     """Replay of one recorded answer."""
@@ -121,7 +131,7 @@ class TraceAnswer:
         ParameterError : the verifier's scores, or so many drafts of a position, were not recorded.
         """
         candidate, role, threshold = operation.candidate, operation.role, operation.threshold
-        if role == RANDOM:
+        if role == RANDOM and candidate.depth < self._n:  # past the end even chance refuses, or nothing would end it
             score = self._chance(f"chance/{operation.branch}", candidate.depth)
         elif self._is_lost(candidate, operation.branch):
             return Verdict(False, 0.0)
@@ -141,8 +151,11 @@ class TraceAnswer:
 
         Raises
         ------
-        ParameterError : it was not recorded.
+        ParameterError : it was not recorded; of the target's own steps none is, see `TraceBehaviour.beam_answer`.
         """
+        if operation.candidate.role == TARGET:
+            rule = "scores no step of the target: a method that chooses among candidates must be replayed on them"
+            raise ParameterError("replay", operation.role, rule)
         if self._is_lost(operation.candidate, operation.branch):
             return _REFUSED
         return self._at(operation.candidate.depth).draft(operation.branch).score(operation.role)

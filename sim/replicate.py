@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.algorithms import autoregressive
+from sim.algorithms.candidates import is_among_candidates
 from sim.behaviours import Behaviour
 from sim.control import Control
 from sim.engines import Engine
@@ -29,6 +30,7 @@ __all__ = [
     "MakeAlgorithm",
     "Simulation",
     "all_right",
+    "answers_for",
     "compare",
     "false_accepts",
     "run_answer",
@@ -152,7 +154,8 @@ def simulate(
     ----------
     make_algorithm : builds the method's generator for a prompt, e.g. ``partial(lookahead_async, k1=4)``.
     behaviour : the stream of answers; it carries the seed.
-    engines : the engine of each role.
+    engines : the engine of each role; of a measured system those that suit the method
+        (``System.suited(method).engines()``), which differ for methods that choose among candidates.
     n : answers to simulate, >= 1. Default: all recorded ones of a replay; 200 of an endless behaviour.
     precision : instead of ``n``, go on until the speedup's confidence interval is at most this wide on either side,
         relative to its value, in (0, 1).
@@ -187,6 +190,11 @@ def simulate(
     if len(records) == 1:
         return _stream(make_algorithm, behaviour, engines, baseline, baseline_engines, confidence)
     return _summary(records, _speedup(records, confidence, behaviour.seed, control), confidence, behaviour.seed)
+
+
+def answers_for(make_algorithm: MakeAlgorithm, behaviour: Behaviour) -> Callable[[int], Answer]:
+    """Return what gives an algorithm its answers by index: among candidates, or along the course of speculation."""
+    return behaviour.beam_answer if is_among_candidates(make_algorithm) else behaviour.answer
 
 
 def run_answer(make_algorithm: MakeAlgorithm, answer: Answer, engines: Mapping[str, Engine]) -> Session:
@@ -229,7 +237,7 @@ def _record(
     control: Control | None,
     index: int,
 ) -> AnswerRecord:
-    answer = behaviour.answer(index)
+    answer = answers_for(make_algorithm, behaviour)(index)
     method = run_answer(make_algorithm, answer, engines)
     alone = run_answer(baseline, behaviour.baseline_answer(index), baseline_engines)
     assert method.finished is not None
@@ -311,7 +319,7 @@ def _stream(
     confidence: float,
 ) -> Simulation:
     """One answer only: its steps are correlated, so the error comes from batches of consecutive steps."""
-    method = run_answer(make_algorithm, behaviour.answer(0), engines)
+    method = run_answer(make_algorithm, answers_for(make_algorithm, behaviour)(0), engines)
     alone = run_answer(baseline, behaviour.baseline_answer(0), baseline_engines)
     assert method.finished is not None
     assert alone.finished is not None

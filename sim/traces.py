@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from sim.operations import JUDGE
 from theory.errors import ParameterError
 
-__all__ = ["AnswerTrace", "DraftTrace", "StepTrace"]
+__all__ = ["AnswerTrace", "BeamStepTrace", "DraftTrace", "StepTrace"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +147,22 @@ class StepTrace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BeamStepTrace:
+    """One position of an answer that was written by choosing among candidates of both models."""
+
+    drafts: tuple[DraftTrace, ...]
+    """The draft's candidates, by branch; at least one."""
+
+    targets: tuple[DraftTrace, ...]
+    """The target's candidates after the same prefix, by branch; at least one."""
+
+    def __post_init__(self) -> None:
+        for name in ("drafts", "targets"):
+            if not getattr(self, name):
+                raise ParameterError(name, getattr(self, name), "must hold at least one candidate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerTrace:
     """One recorded answer, and the target's own answer to the same question."""
 
@@ -164,6 +180,9 @@ class AnswerTrace:
 
     score_overhead: int = 2
     """Tokens that the request for a score adds to the text, >= 0."""
+
+    beams: tuple[BeamStepTrace, ...] = ()
+    """Positions of another answer to the same question, with candidates of both models; empty if none was recorded."""
 
     def __post_init__(self) -> None:
         _count("prompt_tokens", self.prompt_tokens)

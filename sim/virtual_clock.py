@@ -163,7 +163,8 @@ class Session:
         if self._clock.record:
             self.operations.append(operation)
         prefix, role = operation.prefix, operation.role
-        new = 0 if prefix.role == role else prefix.n_tokens
+        # What the model wrote itself is in its cache, and so is what it has just read for a sibling.
+        new = 0 if prefix.role == role or operation.branch else prefix.n_tokens
         self._submit[role](operation, step.n_tokens, new, prefix.context_tokens, self._done)
 
     def _start_verify(self, operation: Verify) -> None:
@@ -188,6 +189,9 @@ class Session:
             self.operations.append(operation)
         n_new = self._answer.score_tokens(operation)
         context = candidate.context_tokens - candidate.n_tokens + n_new
+        stranger = self._clock.engines[operation.role] is not self._clock.engines.get(candidate.role)
+        if stranger and not candidate.depth and candidate.parent is not None and getattr(operation, "branch", 0) == 0:
+            n_new += candidate.parent.n_tokens  # nobody has read the question yet; of several, the first one does
         self._submit[operation.role](operation, 1, n_new, context, self._done)
 
     def _cancel(self, operation: Operation) -> None:

@@ -36,15 +36,4 @@ METHODS = (
         measured="step lengths, seconds per iteration and prefill",
         drafts_steps=False,
     ),
-    Method(
-        name="token",
-        title="prompt lookup",
-        paper="Saxena 2023; Lookahead Reasoning, section 3.3 (g)",
-        level="token",
-        algorithm=_build,
-        exact="the distribution of the text; g(alpha2, 0, k2) where acceptance is geometric",
-        measured="tokens per pass, counted per position; the cost of a pass over k2 tokens",
-        closed_form="theory.speedup.g",
-        drafts_steps=False,
-    ),
 )

@@ -14,11 +14,13 @@ from typing import Any
 
 from sim.operations import (
     DRAFT,
+    EMBEDDING,
     JUDGE,
     TARGET,
     WAIT,
     Action,
     Algorithm,
+    Choose,
     Commit,
     Generate,
     Operation,
@@ -32,7 +34,7 @@ __all__ = ["paired_trajectory"]
 
 
 def paired_trajectory(
-    root: Step, *, drafts: int = 1, verifiers: Sequence[str] = (), scorers: Sequence[str] = ()
+    root: Step, *, drafts: int = 1, verifiers: Sequence[str] = (), scorers: Sequence[str] = (), chooser: bool = False
 ) -> Algorithm:
     """Generate the answer to ``root``, one position after the other, with draft and target side by side.
 
@@ -42,6 +44,7 @@ def paired_trajectory(
     drafts : drafts per position; the first one decides what is committed, the others are only looked at.
     verifiers : other verifiers that see every draft, besides the judge.
     scorers : roles that score every draft.
+    chooser : whether to have one of the drafts chosen, too.
     """
     step = root
     while not step.final:
@@ -56,22 +59,27 @@ def paired_trajectory(
         accepted = verify.result.accepted
         verify.outcome = draft.outcome = Outcome.ACCEPTED if accepted else Outcome.REJECTED
         target.outcome = Outcome.REFERENCE if accepted else Outcome.COMMITTED
-        yield from _look(draft, target, drafts, verifiers, scorers)
+        seen = yield from _look(draft, target, drafts, verifiers, scorers)
+        if chooser:
+            yield from _discarded([Choose(tuple(one.result for one in seen))])
         step = draft.result if accepted else target.result
         yield Commit(step)
 
 
 def _look(
     first: Generate, target: Generate, n_drafts: int, verifiers: Sequence[str], scorers: Sequence[str]
-) -> Generator[Action, Any, None]:
-    """Look at the position from other sides. Nothing of it reaches the answer."""
+) -> Generator[Action, Any, tuple[Generate, ...]]:
+    """Look at the position from other sides; return its drafts. Nothing of it reaches the answer."""
     more = [Generate(DRAFT, first.prefix, branch) for branch in range(1, n_drafts)]
     yield from _discarded(more)
     for draft in (first, *more):
         asked = verifiers if draft is first else (JUDGE, *verifiers)
         opinions: list[Operation] = [Verify(draft.result, target.result, draft.branch, role) for role in asked]
         opinions += [Score(draft.result, draft.branch, role) for role in scorers]
-        yield from _discarded(opinions)
+        alone = [opinion for opinion in opinions if opinion.role == EMBEDDING]
+        yield from _discarded([opinion for opinion in opinions if opinion.role != EMBEDDING])
+        yield from _discarded(alone)  # it shares a processor with the others, and its own time is to be measured
+    return first, *more
 
 
 def _discarded(operations: Sequence[Operation]) -> Generator[Action, Any, None]:

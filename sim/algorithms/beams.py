@@ -1,0 +1,208 @@
+"""Beam search with a process reward model, and reward-guided speculative decoding with several beams.
+
+Sources: beam search as Snell et al. 2025 (arXiv:2408.03314) and SPECS, section 4.1 ("Baselines") use it: candidates of
+a step are generated side by side, a reward model scores each, the best go on. Multi-beam RSD is the baseline that SPECS
+makes of Liao et al. 2025 (arXiv:2501.19324): the draft's best candidate, or the target's where its reward is too low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from sim.algorithms.candidates import Candidate, Candidates, among_candidates, best
+from sim.algorithms.rules import check_counts
+from sim.catalogue import Knob, KnobValue, Method
+from sim.operations import DRAFT, REWARD, TARGET, Algorithm, Outcome, Step
+from theory.errors import ParameterError
+
+__all__ = ["METHODS", "NOISE", "WIDTH", "beam_search", "rsd_beams", "surveyed_beams"]
+
+
+@among_candidates
+def beam_search(root: Step, *, width: int, keep: int = 1, role: str = TARGET, noise: float = 0.0) -> Algorithm:
+    """Generate the answer to ``root``: candidates at every step, of which those with the best rewards go on.
+
+    A beam counts by the reward of its last step. One that has ended keeps its place as long as no others are better;
+    the search ends when all kept beams have. Steps are committed as soon as all beams share them.
+
+    Parameters
+    ----------
+    root : the prompt.
+    width : candidates after each beam, >= 1, generated side by side.
+    keep : beams that go on, >= 1.
+    role : who generates: ``target`` or ``draft``.
+    noise : standard deviation of noise on the rewards, >= 0.
+
+    Raises
+    ------
+    ParameterError : ``width`` or ``keep`` is not a positive integer.
+    """
+    check_counts(1, width)
+    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+        raise ParameterError("keep", keep, "must be an integer >= 1")
+    return _beam_search(root, width, keep, role, noise)
+
+
+def _beam_search(root: Step, width: int, keep: int, role: str, noise: float) -> Algorithm:
+    tree = Candidates(root, noise)
+    kept = yield from tree.grow([root], role, width)
+    while True:
+        kept = sorted(kept, key=lambda one: -one.reward)[:keep]
+        ended = [one for one in kept if one.step.final]
+        if len(ended) == len(kept):
+            yield from tree.settle([kept[0].step])
+            return
+        yield from tree.settle([one.step for one in kept])
+        kept = ended + (yield from tree.grow([one.step for one in kept if not one.step.final], role, width))
+
+
+@among_candidates
+def rsd_beams(root: Step, *, width: int, threshold: float, first: int = 0, noise: float = 0.0) -> Algorithm:
+    """Generate the answer to ``root``: the best of several drafts, or of as many target steps where it is not enough.
+
+    Parameters
+    ----------
+    root : the prompt.
+    width : candidates per position, >= 1, generated side by side.
+    threshold : least reward at which the best draft stands.
+    first : steps at the beginning that the target writes, >= 0 (SPECS, Table 6: "start with large model").
+    noise : standard deviation of noise on the rewards, >= 0.
+
+    Raises
+    ------
+    ParameterError : ``width`` is not a positive integer.
+    """
+    check_counts(1, width)
+    return _rsd_beams(root, width, threshold, first, noise)
+
+
+def _rsd_beams(step: Step, width: int, threshold: float, first: int, noise: float) -> Algorithm:
+    tree = Candidates(step, noise)
+    while not step.final:
+        taken: Candidate | None = None
+        if step.depth + 1 >= first:
+            drafts = yield from tree.grow([step], DRAFT, width)
+            taken = best(drafts)
+            if taken.reward < threshold:
+                for draft in drafts:
+                    draft.become(Outcome.REJECTED)
+                taken = None
+        if taken is None:
+            taken = best((yield from tree.grow([step], TARGET, width)))
+        step = taken.step
+        yield from tree.settle([step])
+
+
+@among_candidates
+def surveyed_beams(root: Step, *, width: int) -> Algorithm:
+    """Measure what test-time scaling methods meet: at every position ``width`` candidates of both models, all scored.
+
+    The target's best rewarded candidate stands. So what is known of a candidate is known after a text that is hardly
+    ever wrong, which is what decides how soon a method makes its first mistake.
+
+    Parameters
+    ----------
+    root : the prompt.
+    width : candidates per position and model, >= 1.
+    """
+    step, tree = root, Candidates(root)
+    while not step.final:
+        targets = yield from tree.grow([step], TARGET, width)
+        yield from tree.grow([step], DRAFT, width, likelihood=True)
+        step = best(targets).step
+        yield from tree.settle([step])
+
+
+WIDTH: Final = Knob(
+    name="width", kind="integer", default=4, low=1, high=64, help="candidates per step (after each beam), side by side"
+)
+NOISE: Final = Knob(
+    name="noise", kind="number", default=0.0, low=0.0, high=10.0, help="standard deviation of noise on the rewards"
+)
+_KEEP: Final = Knob(name="keep", kind="integer", default=1, low=1, high=16, help="beams that go on to the next step")
+_THRESHOLD: Final = Knob(
+    name="threshold", kind="number", default=0.7, low=0.0, high=1.0, help="least reward of the best draft, 0 to 1"
+)
+_FIRST: Final = Knob(name="first", kind="integer", default=0, low=0, help="first steps that the target writes")
+
+EXACT: Final = "the speedup for independent candidates with lengths of any law, where context costs nothing"
+MEASURED: Final = "lengths, rewards, likelihoods and truth of candidates along recorded answers; engine timings"
+
+
+def _build_by_target(*, width: int, keep: int, noise: float) -> Callable[[Step], Algorithm]:
+    return partial(beam_search, width=width, keep=keep, noise=noise, role=TARGET)
+
+
+def _build_by_draft(*, width: int, keep: int, noise: float) -> Callable[[Step], Algorithm]:
+    return partial(beam_search, width=width, keep=keep, noise=noise, role=DRAFT)
+
+
+def _build_rsd(*, width: int, threshold: float, first: int, noise: float) -> Callable[[Step], Algorithm]:
+    return partial(rsd_beams, width=width, threshold=threshold, first=first, noise=noise)
+
+
+def _beams_in_flight(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
+    return width * keep
+
+
+def _after_beams(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
+    """Candidates of one position: so many after each of the beams that go on."""
+    return width * keep
+
+
+def width_in_flight(*, width: int, **knobs: KnobValue | None) -> int:
+    """Target sequences in flight of a method that generates ``width`` candidates side by side."""
+    return width
+
+
+def _none_in_flight(**knobs: KnobValue | None) -> int:
+    return 0
+
+
+_SEARCH: Final = "Snell et al. 2025 (beam search with a process reward model); SPECS, section 4.1"
+
+METHODS = (
+    Method(
+        name="beam-search",
+        title="beam search, target",
+        paper=_SEARCH,
+        level="beam",
+        algorithm=_build_by_target,
+        knobs=(WIDTH, _KEEP, NOISE),
+        roles=(REWARD,),
+        exact=EXACT,
+        measured=MEASURED,
+        closed_form="theory.beams.beam_speedup",
+        in_flight=_beams_in_flight,
+        drafts_seen=_after_beams,
+    ),
+    Method(
+        name="beam-search-draft",
+        title="beam search, draft",
+        paper=_SEARCH,
+        level="beam",
+        algorithm=_build_by_draft,
+        knobs=(WIDTH, _KEEP, NOISE),
+        roles=(DRAFT, REWARD),
+        exact=EXACT,
+        measured=MEASURED,
+        closed_form="theory.beams.beam_speedup",
+        in_flight=_none_in_flight,
+        drafts_seen=_after_beams,
+    ),
+    Method(
+        name="rsd-beams",
+        title="RSD, several beams",
+        paper="Liao et al. 2025 (RSD), with several beams as in SPECS, section 4.1",
+        level="beam",
+        algorithm=_build_rsd,
+        knobs=(WIDTH, _THRESHOLD, _FIRST, NOISE),
+        roles=(DRAFT, REWARD),
+        exact=EXACT,
+        measured=MEASURED,
+        closed_form="theory.beams.rsd_beams_speedup",
+        in_flight=width_in_flight,
+    ),
+)

@@ -1,0 +1,168 @@
+"""SPECS: candidates by the target until one is rewarded highly, then by the draft, and a soft selection among them.
+
+Source: *SPECS: Faster Test-Time Scaling through Speculative Drafts and Dynamic Switching*, Algorithms 1 and 2, and the
+variants of its ablations: no target, random switching (Table 2), the draft first and no likelihood in the score (Table
+6), a noisy reward model (Table 4). As printed, Algorithm 1 never goes back to the target once it has switched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from sim.algorithms.beams import EXACT, MEASURED, NOISE, WIDTH, width_in_flight
+from sim.algorithms.candidates import (
+    Candidate,
+    Candidates,
+    among_candidates,
+    best,
+    selection_lot,
+    soft_choice,
+    switching_lot,
+)
+from sim.algorithms.rules import check_counts
+from sim.catalogue import Knob, KnobValue, Method
+from sim.operations import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, REWARD, TARGET, Action, Algorithm, Outcome, Step
+from theory.errors import ParameterError
+
+__all__ = ["METHODS", "Switch", "specs"]
+
+Switch: TypeAlias = Literal["once", "both-ways", "retry", "random", "never"]
+"""When the generator changes: ``once``, to the draft, after a step with a reward above tau (Algorithm 1); after every
+step, to the draft or back to the target; ``retry`` begins every step with the draft and has the target generate the
+same step if no reward is above tau; at ``random``, drawn anew for every step; never."""
+
+
+@among_candidates
+def specs(
+    root: Step,
+    *,
+    width: int,
+    beta: float,
+    tau: float,
+    switch: Switch = "once",
+    start: str = TARGET,
+    share: float = 0.5,
+    likelihood: bool = True,
+    noise: float = 0.0,
+) -> Algorithm:
+    """Generate the answer to ``root`` by speculative beams with soft verification.
+
+    Parameters
+    ----------
+    root : the prompt.
+    width : candidates per step, >= 1, generated side by side.
+    beta : weight of the reward in the score, nats per unit of reward, >= 0 (Equation 1).
+    tau : the draft takes over where some reward is above this.
+    switch : see `Switch`.
+    start : who generates the first step; with ``retry`` it is the draft.
+    share : ``random`` only: probability that the target generates a step after the first, in [0, 1].
+    likelihood : whether the score of a drafted step has the log ratio of its probabilities (Equation 1).
+    noise : standard deviation of noise on the rewards, >= 0.
+
+    Raises
+    ------
+    ParameterError : ``width`` is not a positive integer, or no such ``switch`` or ``start``.
+    """
+    check_counts(1, width)
+    if switch not in get_args(Switch):
+        raise ParameterError("switch", switch, f"must be one of {', '.join(get_args(Switch))}")
+    if start not in (TARGET, DRAFT):
+        raise ParameterError("start", start, f"must be {TARGET!r} or {DRAFT!r}")
+    turn = _Turn(switch, tau, share)
+    return _specs(root, DRAFT if switch == "retry" else start, width, beta, turn, likelihood, noise)
+
+
+class _Turn:
+    """Who generates next."""
+
+    def __init__(self, switch: Switch, tau: float, share: float) -> None:
+        self.switch = switch
+        self._tau = tau
+        self._share = share
+
+    def is_promising(self, found: Sequence[Candidate]) -> bool:
+        """Whether some reward is above tau."""
+        return best(found).reward > self._tau
+
+    def after(self, role: str, found: Sequence[Candidate]) -> Generator[Action, Any, str]:
+        """Return who generates the step after these candidates of ``role``."""
+        if self.switch == "random":
+            return TARGET if (yield from switching_lot(found)) < self._share else DRAFT
+        if self.switch == "never":
+            return role
+        if self.switch == "retry" or self.is_promising(found):
+            return DRAFT
+        return TARGET if self.switch == "both-ways" else role
+
+
+def _specs(step: Step, role: str, width: int, beta: float, turn: _Turn, likelihood: bool, noise: float) -> Algorithm:
+    tree = Candidates(step, noise)
+    while not step.final:
+        found = yield from tree.grow([step], role, width, likelihood=likelihood and role == DRAFT)
+        if turn.switch == "retry" and not turn.is_promising(found):
+            for draft in found:
+                draft.become(Outcome.REJECTED)
+            found = yield from tree.grow([step], TARGET, width)
+        lot = yield from selection_lot(found)
+        step = found[soft_choice([one.log_ratio + beta * one.reward for one in found], lot)].step
+        yield from tree.settle([step])
+        role = yield from turn.after(role, found)
+
+
+def _build(**knobs: Any) -> Callable[[Step], Algorithm]:
+    return partial(specs, **knobs)
+
+
+_KNOBS: Final = (
+    WIDTH,
+    Knob(name="beta", kind="number", default=20.0, low=0.0, high=1e6, help="weight of the reward in the score, nats"),
+    Knob(name="tau", kind="number", default=0.8, low=0.0, high=1.0, help="the draft takes over above this reward"),
+    Knob(
+        name="switch",
+        kind="choice",
+        default="once",
+        choices=get_args(Switch),
+        help="when the generator changes: once (Algorithm 1), both-ways, retry (draft first), random, never",
+    ),
+    Knob(name="start", kind="choice", default=TARGET, choices=(TARGET, DRAFT), help="who generates the first step"),
+    Knob(
+        name="share",
+        kind="number",
+        default=0.5,
+        low=0.0,
+        high=1.0,
+        help="random: share of steps by the target",
+    ),
+    Knob(name="likelihood", kind="switch", default=True, help="whether the score has the log ratio of probabilities"),
+    NOISE,
+)
+
+
+def _variant(name: str, title: str, where: str, **defaults: KnobValue) -> Method:
+    knobs = tuple(knob.with_default(defaults[knob.name]) if knob.name in defaults else knob for knob in _KNOBS)
+    return Method(
+        name=name,
+        title=title,
+        paper=f"SPECS, {where}",
+        level="beam",
+        algorithm=_build,
+        knobs=knobs,
+        roles=(DRAFT, REWARD, LIKELIHOOD, DRAFT_LIKELIHOOD),
+        exact=f"{EXACT}; the law of the selected step on small alphabets",
+        measured=MEASURED,
+        closed_form="theory.beams.specs_speedup",
+        in_flight=width_in_flight,
+        ablation=name != "specs",
+    )
+
+
+METHODS = (
+    _variant("specs", "SPECS", "Algorithms 1 and 2"),
+    _variant("specs-no-target", "SPECS, no target", "Table 2", start=DRAFT, switch="never"),
+    _variant("specs-random-switch", "SPECS, random switch", "Table 2", switch="random"),
+    _variant("specs-draft-first", "SPECS, draft first", "Table 6", start=DRAFT, switch="retry"),
+    _variant("specs-no-likelihood", "SPECS, no likelihood", "Table 6", likelihood=False),
+    _variant("specs-noisy-reward", "SPECS, noisy reward", "Table 4", noise=0.1),
+)
