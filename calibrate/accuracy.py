@@ -1,22 +1,21 @@
 """What verifiers do to accuracy, from a profile whose task has ground truth: error rates, corruption, right answers.
 
 A verifier lets right drafts stand (true accepts) and wrong ones (false accepts). A wrong step that stands spoils the
-answer with some probability, and lowers the acceptance of what follows: the *corruption*.
+answer with some probability, and lowers the acceptance of what follows: see `calibrate.corruption`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from calibrate.profile import AnswerRecord, StepRecord
 from calibrate.traces import trace_of
 from sim.estimate import Estimate, proportion
-from sim.operations import JUDGE, OWN_THRESHOLDS
+from sim.operations import EMBEDDING, EXACT, GATE, JUDGE, OWN_THRESHOLDS
 from sim.timeline import Counts
 
-__all__ = ["Rates", "Spoiling", "corruption", "expected_accuracy", "rates", "spoiling"]
+__all__ = ["Rates", "Spoiling", "all_rates", "expected_accuracy", "rates", "rates_text", "spoiling"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +51,32 @@ def rates(answers: Sequence[AnswerRecord], role: str = JUDGE, threshold: float |
     return Rates(role=role, threshold=threshold, true_accept=_share(right), false_accept=_share(wrong))
 
 
+def all_rates(answers: Sequence[AnswerRecord]) -> list[Rates]:
+    """Error rates of every verifier and scorer that was asked and decides by a threshold of its own, the judge first.
+
+    Scorers (grades, rewards) have no threshold of their own: ask `rates` at one.
+    """
+    asked = {role for answer in answers for step in answer.steps for role in step.draft.scores}
+    roles = [role for role in (GATE, EMBEDDING, EXACT) if role in asked]
+    found = [rates(answers), *(replace(rates(answers, role), threshold=OWN_THRESHOLDS[role]) for role in roles)]
+    return [one for one in found if one.true_accept is not None or one.false_accept is not None]
+
+
+def rates_text(answers: Sequence[AnswerRecord]) -> list[str]:
+    """Say for each verifier which share of the right and of the wrong drafts it accepts; nothing without truth."""
+    lines = []
+    for one in all_rates(answers):
+        who = one.role if one.threshold is None else f"{one.role} at {one.threshold:g}"
+        lines.append(f"{who:<16} right drafts {_said(one.true_accept)}; wrong drafts {_said(one.false_accept)}")
+    return lines
+
+
+def _said(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "not seen"
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
 def _accepts(step: StepRecord, role: str, threshold: float | None) -> bool | None:
     if role == JUDGE and threshold is None:
         return step.verdict.accepted
@@ -62,32 +87,6 @@ def _accepts(step: StepRecord, role: str, threshold: float | None) -> bool | Non
 
 def _share(events: Sequence[bool]) -> Estimate | None:
     return proportion(sum(events), len(events)) if events else None
-
-
-def corruption(answers: Sequence[AnswerRecord]) -> Estimate | None:
-    r"""Share of the judge's acceptance that is lost once a wrong step stands, ``1 - a_after / a_before``, at least 0.
-
-    The standard error is the delta method's on the two shares. None unless both were seen, with an acceptance before.
-    """
-    before: list[bool] = []
-    after: list[bool] = []
-    for answer in answers:
-        for corrupted, step in zip(trace_of(answer).corrupted(), answer.steps, strict=True):
-            (after if corrupted else before).append(step.verdict.accepted)
-    if not after or not any(before):
-        return None
-    a, b = proportion(sum(after), len(after)), proportion(sum(before), len(before))
-    ratio = a.value / b.value
-    # A share of 0 or 1 has no spread of its own to show; half its interval is what is not known about it.
-    stderr = math.hypot(a.half_width / 1.96, ratio * b.half_width / 1.96) / b.value
-    return Estimate(
-        value=max(1.0 - ratio, 0.0),
-        stderr=stderr,
-        low=max(1.0 - ratio - 1.96 * stderr, 0.0),
-        high=min(max(1.0 - ratio + 1.96 * stderr, 0.0), 1.0),
-        n=len(after),
-        estimator="1 - acceptance after a wrong step / before any",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +102,10 @@ class Spoiling:
     n: int
     """Answers behind it."""
 
+    forgiven: float | None = None
+    """Probability that one wrong step leaves an answer right, in [0, 1], each independently of the others, so that an
+    answer with w of them is right with the w-th power; None: every spoilt answer has ``right_if_spoilt``."""
+
 
 def spoiling(answers: Sequence[AnswerRecord]) -> Spoiling | None:
     """Read off the recorded answers what a wrong step does to an answer; None where there is no ground truth.
@@ -111,21 +114,39 @@ def spoiling(answers: Sequence[AnswerRecord]) -> Spoiling | None:
     """
     clean: list[bool] = []
     spoilt: list[bool] = []
+    n_wrong: list[int] = []
     for answer in answers:
         right = [step.committed_right for step in trace_of(answer).steps]
         if answer.answer_correct is None or any(one is None for one in right):
             return None
         (clean if all(right) else spoilt).append(answer.answer_correct)
+        n_wrong += [] if all(right) else [right.count(False)]
     return Spoiling(
         right_if_clean=sum(clean) / len(clean) if clean else 1.0,
         right_if_spoilt=sum(spoilt) / len(spoilt) if spoilt else 0.0,
         n=len(clean) + len(spoilt),
+        forgiven=_forgiven(n_wrong, sum(spoilt)),
     )
+
+
+def _forgiven(n_wrong: Sequence[int], n_right: int) -> float | None:
+    """The probability whose powers sum to the spoilt answers that were right; None without spoilt ones."""
+    if not n_wrong:
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(60):  # the sum grows with it, from 0 to their number
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if sum(middle**w for w in n_wrong) < n_right else (low, middle)
+    return high
 
 
 def expected_accuracy(counts: Sequence[Counts], found: Spoiling) -> Estimate:
     """Expected share of right answers of simulated runs whose every step has known truth, with Wilson's interval."""
     n = len(counts)
     clean = sum(one.wrong_steps == 0 for one in counts) / n
-    value = clean * found.right_if_clean + (1.0 - clean) * found.right_if_spoilt
+    if found.forgiven is None:
+        spoilt = (1.0 - clean) * found.right_if_spoilt
+    else:
+        spoilt = sum(found.forgiven**one.wrong_steps for one in counts if one.wrong_steps) / n
+    value = clean * found.right_if_clean + spoilt
     return replace(proportion(round(value * n), n), value=value, estimator="right answers, by the truth of their steps")

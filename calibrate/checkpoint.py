@@ -1,19 +1,22 @@
 """A journal of finished pieces of a long measurement, so that a crash, a full disk or Ctrl-C loses nothing.
 
 One JSON object per line: first the settings, then one entry per finished piece, each flushed to disk before the next
-piece begins. A line cut by a crash is ignored on resuming, and its piece measured again. The last valid entry of a key
-wins, so nothing is counted twice.
+piece begins. A line cut by a crash is ignored on resuming, and its piece measured again; a line that could not be
+written to its end is taken back. The last valid entry of a key wins, so nothing is counted twice. The file is locked
+while a process measures, so that two of them cannot write into it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from theory.errors import SchemaError
+from theory.errors import CalibrationError, SchemaError
 
 __all__ = ["Journal"]
 
@@ -31,17 +34,34 @@ class Journal:
     Raises
     ------
     SchemaError : the file belongs to a measurement with other settings, or is no journal.
+    CalibrationError : another process is writing to it, or it cannot be written.
     """
 
     def __init__(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
         self.path = Path(path)
         self._pieces: dict[str, Any] = {}
-        valid = self._load(settings) if self.path.exists() else 0
-        self._file = open(self.path, "r+b" if self.path.exists() else "xb")  # noqa: SIM115  # closed in close()
-        self._file.seek(valid)
-        self._file.truncate()
-        if valid == 0:
-            self._append({"settings": settings})
+        self._end = 0
+        try:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise self._unwritten(error) from None
+        try:
+            self._lock()
+            self._end = self._load(settings)
+            os.ftruncate(self._file, self._end)
+            if self._end == 0:
+                self._append({"settings": settings})
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CalibrationError(f"{self.path}: another process is measuring this right now") from None
+        except OSError:  # a file system without locks
+            return
 
     def _load(self, settings: dict[str, Any]) -> int:
         """Read what is valid; return the number of bytes that are."""
@@ -89,19 +109,31 @@ class Journal:
 
         Raises
         ------
-        OSError : it could not be written (disk full); what was recorded before stays valid.
+        CalibrationError : it could not be written (disk full); what was recorded before stays valid.
         """
         self._append({"key": key, "value": value})
         self._pieces[key] = value
 
     def _append(self, entry: dict[str, Any]) -> None:
-        self._file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        line = json.dumps(entry, allow_nan=False).encode() + b"\n"
+        written = 0
+        try:
+            while written < len(line):
+                written += os.pwrite(self._file, line[written:], self._end + written)
+            os.fsync(self._file)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self._end)
+            raise self._unwritten(error) from None
+        self._end += len(line)
+
+    def _unwritten(self, error: OSError) -> CalibrationError:
+        kept = "; what was finished before is kept, the same command goes on from there" if self._end else ""
+        return CalibrationError(f"{self.path}: cannot be written: {error.strerror}{kept}")
 
     def close(self, *, remove: bool = False) -> None:
         """Close the file; remove it when the measurement has been written elsewhere."""
-        self._file.close()
+        os.close(self._file)
         if remove:
             self.path.unlink(missing_ok=True)
 
@@ -111,7 +143,7 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        os.close(self._file)
 
 
 def _whole(line: bytes) -> dict[str, Any] | None:

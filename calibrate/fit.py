@@ -17,7 +17,7 @@ from calibrate.profile import DecodeSample, EngineRecord, InUse, PrefillSample
 from sim.costs import TableCost
 from theory.errors import CalibrationError
 
-__all__ = ["CostFit", "fit_cost"]
+__all__ = ["CostFit", "fit_cost", "fit_passes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +43,14 @@ class CostFit:
     n_in_use: int
 
 
-def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None) -> CostFit:
+def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None, *, beams: bool = False) -> CostFit:
     """Fit a `TableCost` to an engine's timings.
 
     Parameters
     ----------
     record : the raw samples; warm-ups are not used.
     rng : if given, fit to a bootstrap resample (within cells), for the error of what is predicted with the fit.
+    beams : whether for many requests at a time, as methods send them that choose among candidates.
 
     Raises
     ------
@@ -63,6 +64,8 @@ def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None) -> Co
     request = np.array(record.request_s or [0.0])
     if rng is not None:
         request = rng.choice(request, request.size)
+    grouped = beams and bool(record.beam_in_use)
+    in_use = record.beam_in_use if grouped else record.in_use
     swept = TableCost(
         batches=batches,
         seconds=times,
@@ -71,7 +74,7 @@ def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None) -> Co
         prefill_token_s=prefill_token_s,
         request_s=float(request.mean()),
     )
-    cost, decode_factor, prefill_factor = _as_in_use(swept, record.in_use, rng)
+    cost, decode_factor, prefill_factor = _as_in_use(swept, in_use, rng, grouped=grouped)
     return CostFit(
         cost=cost,
         decode_error=decode_error,
@@ -81,17 +84,41 @@ def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None) -> Co
         n_decode=len(decode),
         n_prefill=len(record.prefill),
         n_request=len(record.request_s),
-        n_in_use=len(record.in_use),
+        n_in_use=len(in_use),
     )
 
 
+def fit_passes(record: EngineRecord, rng: np.random.Generator | None = None) -> dict[int, TableCost]:
+    """Fit the time of a pass over several tokens per sequence, for each number of tokens that was measured alone.
+
+    Parameters
+    ----------
+    record : the raw samples, of `DecodeSample.tokens` >= 1; warm-ups are not used.
+    rng : if given, fit to a bootstrap resample (within cells).
+
+    Returns
+    -------
+    Tokens per sequence to iteration times as swept; 1 is plain decoding. Prefill and request times are left at 0.
+    """
+    found = {}
+    for tokens in sorted({sample.tokens for sample in record.decode}):
+        samples = [sample for sample in record.decode if sample.tokens == tokens]
+        if any(sample.batch == 1 for sample in samples):
+            batches, times, context_s, _ = _fit_decode(samples, rng)
+            found[tokens] = TableCost(batches=batches, seconds=times, context_s=context_s)
+    return found
+
+
 def _as_in_use(
-    cost: TableCost, in_use: Sequence[InUse], rng: np.random.Generator | None
+    cost: TableCost, in_use: Sequence[InUse], rng: np.random.Generator | None, *, grouped: bool = False
 ) -> tuple[TableCost, float, float]:
     """Scale a swept cost to what the engine took while it made answers; return the factors too.
 
     A sweep keeps its engine busy with one kind of work; between the requests of an answer caches go cold and the
     machine does other things. The sweep says how cost grows with batch and context, the answers how large it is.
+
+    Where requests come in groups, the latency of a group grows with its size: reading a request and sending its result
+    takes its server some time that the others wait for. That part counts as prefill, one after the other.
     """
     if not in_use:
         return cost, 1.0, 1.0
@@ -100,12 +127,16 @@ def _as_in_use(
     prefill = [(n * cost.prefill_s + tokens * cost.prefill_token_s, s) for n, tokens, s in (o.prefill for o in picked)]
     decode_factor, prefill_factor = _ratio(decode), _ratio(prefill)
     n_requests = sum(one.request[0] for one in picked)
-    request_s = sum(one.request[1] for one in picked) / n_requests if n_requests else cost.request_s
+    latency = sum(one.request[1] for one in picked)
+    request_s, handling_s = latency / n_requests if n_requests else cost.request_s, 0.0
+    if grouped:
+        n_prefills = sum(one.prefill[0] for one in picked)
+        request_s, handling_s = cost.request_s, max(latency - n_requests * cost.request_s, 0.0) / max(n_prefills, 1)
     scaled = replace(
         cost,
         seconds=tuple(decode_factor * s for s in cost.seconds),
         context_s=decode_factor * cost.context_s,
-        prefill_s=prefill_factor * cost.prefill_s,
+        prefill_s=prefill_factor * cost.prefill_s + handling_s,
         prefill_token_s=prefill_factor * cost.prefill_token_s,
         request_s=request_s,
     )

@@ -10,10 +10,11 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from calibrate.backends.base import Backend, Choice, EngineStatistics, Generation, Request
+from calibrate.backends.speculation import Speculation
 from calibrate.profile import (
     AnswerRecord,
     DecodeSample,
@@ -34,6 +35,7 @@ from sim.operations import (
     JUDGE,
     STANDS_IN,
     TARGET,
+    Choose,
     Generate,
     Operation,
     Score,
@@ -94,6 +96,12 @@ class Look:
     scorers: tuple[str, ...] = ()
     """Roles that score every draft."""
 
+    chooser: bool = False
+    """Whether the chooser is asked about the drafts of a position, all at once."""
+
+    beams: int = 0
+    """Candidates per position and model of one more answer, for methods that choose among them; 0 leaves it out."""
+
     def __post_init__(self) -> None:
         if isinstance(self.drafts, bool) or not isinstance(self.drafts, int) or self.drafts < 1:
             raise ParameterError("drafts", self.drafts, "must be an integer >= 1")
@@ -134,6 +142,9 @@ class MeasureOptions:
     repeats: int = 3
     """Prefills per length, each round."""
 
+    k2: int = 16
+    """Largest number of tokens per sequence for the times of passes that verify a draft; 1 leaves them out."""
+
     rounds: int = 6
     """Rounds of timing, spread evenly between the answers: a machine that is slow for some seconds slows all alike."""
 
@@ -147,7 +158,7 @@ class MeasureOptions:
                 raise ParameterError(name, values, "must be a non-empty list of integers >= 1")
         if 1 not in self.batches:
             raise ParameterError("batches", self.batches, "must contain 1")
-        for name, least in (("iterations", 2), ("repeats", 1), ("rounds", 1)):
+        for name, least in (("iterations", 2), ("repeats", 1), ("k2", 1), ("rounds", 1)):
             if getattr(self, name) < least:
                 raise ParameterError(name, getattr(self, name), f"must be an integer >= {least}")
 
@@ -195,6 +206,9 @@ async def measure_engine(
         for batch in options.batches:
             requests = [_fixed(next(prompts)(context), options.iterations + 1) for _ in range(batch)]
             await asyncio.gather(*(engine.generate(request) for request in requests))
+            if options.k2 > 1 and engine.describe().get("speculates_per_request"):
+                drafting = [_drafting(next(prompts)(context), options.k2) for _ in range(batch)]
+                await asyncio.gather(*(engine.generate(request) for request in drafting))
             progress(f"{engine.name}: batch {batch}, context {context}")
     for n_tokens in options.prefills:
         for _ in range(options.repeats):
@@ -209,7 +223,7 @@ async def measure_engine(
     kept = warmup if warmup is not None else EngineStatistics(iterations=(), prefills=(), n_aborted_tokens=0)
     return EngineRecord(
         device=device,
-        decode=_decode_samples(statistics),
+        decode=[*_decode_samples(statistics), *_pass_samples(statistics)],
         prefill=_prefill_samples(statistics),
         request_s=request_s,
         warmup_decode=_decode_samples(kept),
@@ -228,6 +242,11 @@ def _fixed(prompt: tuple[int, ...], n_tokens: int) -> Request:
     return Request(prompt=prompt, max_tokens=n_tokens, stop=(), ignore_eos=True)
 
 
+def _drafting(prompt: tuple[int, ...], k2: int) -> Request:
+    """A request whose passes take k2 tokens, k2 - 1 tokens, ... and 2: a draft never goes beyond the request's end."""
+    return replace(_fixed(prompt, k2 + 1), speculation=Speculation(method="random", k2=k2))
+
+
 async def _request_latency(engine: Backend, prompt: tuple[int, ...]) -> float:
     started = time.monotonic()
     generation = await engine.generate(_fixed(prompt, 2))
@@ -236,6 +255,15 @@ async def _request_latency(engine: Backend, prompt: tuple[int, ...]) -> float:
 
 def _decode_samples(statistics: EngineStatistics) -> list[DecodeSample]:
     return [DecodeSample(batch=b, context=c, seconds=s) for b, c, s in statistics.iterations]
+
+
+def _pass_samples(statistics: EngineStatistics) -> list[DecodeSample]:
+    """Passes over drafts, without the drafting; of batches of equal sequences."""
+    return [
+        DecodeSample(batch=batch, context=context, tokens=rows // batch, seconds=seconds - drafting)
+        for batch, context, rows, _, seconds, drafting in statistics.passes
+        if rows > batch
+    ]
 
 
 def _prefill_samples(statistics: EngineStatistics) -> list[PrefillSample]:
@@ -285,7 +313,9 @@ async def measure_answer(
     root = await clock.root(problem.prompt)
     baseline = await clock.run(autoregressive(root), stream=problem.name)
     seen = look if look is not None else Look(verifiers=())
-    procedure = paired_trajectory(root, drafts=seen.drafts, verifiers=seen.verifiers, scorers=seen.scorers)
+    procedure = paired_trajectory(
+        root, drafts=seen.drafts, verifiers=seen.verifiers, scorers=seen.scorers, chooser=seen.chooser
+    )
     paired = await clock.run(procedure, stream=problem.name)
     record = AnswerRecord(
         problem=problem.name,
@@ -341,19 +371,30 @@ def _step_records(session: WallSession, problem: Problem, truth: Truth | None) -
     return records
 
 
-def _opinions(session: WallSession) -> dict[int, list[Verify | Score]]:
-    """What was said about each step besides the judge's verdict on the first draft, by the step's identity."""
-    found: dict[int, list[Verify | Score]] = {}
+def _opinions(session: WallSession) -> dict[int, list[Verify | Score | tuple[str, float]]]:
+    """What was said about each step besides the judge's verdict on the first draft, by the step's identity.
+
+    Of a choice it is the role and its score of the step, where the chooser tells one.
+    """
+    found: dict[int, list[Verify | Score | tuple[str, float]]] = {}
     for o in session.operations:
         if isinstance(o, Score) or (isinstance(o, Verify) and (o.role != JUDGE or o.branch)):
             found.setdefault(id(o.candidate), []).append(o)
+        elif isinstance(o, Choose) and o.result.scores is not None:
+            for candidate, score in zip(o.candidates, o.result.scores, strict=True):
+                found.setdefault(id(candidate), []).append((o.role, score))
     return found
 
 
-def _looked_at(draft: Generate, generated: Generated, opinions: dict[int, list[Verify | Score]]) -> Generated:
+def _looked_at(
+    draft: Generate, generated: Generated, opinions: dict[int, list[Verify | Score | tuple[str, float]]]
+) -> Generated:
     """Add to a draft's record what others than the deciding judge said about it."""
     scores, accepted = {}, None
     for o in opinions.get(id(draft.result), []):
+        if isinstance(o, tuple):
+            scores[o[0]] = o[1]
+            continue
         if isinstance(o, Score):
             scores[o.role] = float(o.result)
             continue

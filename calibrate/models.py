@@ -13,19 +13,41 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from calibrate.backends.base import Backend, EngineStatistics, Sampling
+from calibrate.backends.sentence_encoder import Encoder
+from calibrate.backends.speculation import Speculation, TokenMethodName
 from calibrate.backends.torch_engine import TorchConfig, TorchEngine
+from calibrate.backends.torch_model import check_model_folder, tokenizer_fingerprint
+from calibrate.embedding import EmbeddingSimilarity
 from calibrate.measure import Look, MeasureOptions, Problem, Truth, in_use_record, measure_engine, warm_up
 from calibrate.profile import EngineRecord, InUse, ModelRecord
-from calibrate.scorers import GradeScorer, PromptChooser, general_choice_prompt, general_score_prompt
+from calibrate.scorers import (
+    Chooser,
+    GradeChooser,
+    GradeScorer,
+    LikelihoodScorer,
+    PromptChooser,
+    Scorer,
+    general_choice_prompt,
+    general_score_prompt,
+)
+from calibrate.token_measure import TOKEN_SETTINGS, TokenSetting
 from calibrate.verifiers import LlmJudge, Verifier
 from calibrate.wall_clock import StepLimits, WallClock
-from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, REWARD, SCORER, TARGET
+from sim.operations import DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, EXACT, GATE, JUDGE, LIKELIHOOD, REWARD, SCORER, TARGET
 from theory.errors import ParameterError, SchemaError
 
 __all__ = ["BUNDLED", "ModelSet", "bundled_problems", "bundled_truth", "general_judge_prompt"]
 
 BUNDLED: Final = "bundled"
 """Stands for the bundled pair wherever the path of a model is asked for."""
+
+_TOKEN_METHODS: Final[Mapping[str, TokenMethodName]] = {
+    "prompt-lookup": "ngram",
+    "draft-model": "draft",
+    "lookahead-decoding": "lookahead",
+    "jacobi": "jacobi",
+}
+"""What an engine calls the token-level methods of the catalogue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +60,11 @@ class ModelSet:
     """Model folder of the judge, on the draft's core; or ``target`` or ``draft``: that engine judges as well."""
 
     embedding: str | None = None
-    """Folder of a sentence-embedding model, for the verifier ``embedding``; None: there is none."""
+    """Folder of a sentence-embedding model, on the draft's core, for the verifier ``embedding``; None: none."""
+
+    token_draft: str | None = None
+    """Folder of the model that drafts tokens inside the target's engine; None: the draft, if it has the target's
+    tokenizer; ``none``: there is none."""
 
     device: str = "cpu"
     dtype: str = "float32"
@@ -122,7 +148,7 @@ class ModelSet:
         """
         verifiers = (GATE, EXACT, EMBEDDING) if self.embedding else (GATE, EXACT)
         if self.is_bundled:
-            return Look(drafts=3, verifiers=verifiers, scorers=(SCORER, REWARD))
+            return Look(drafts=4, verifiers=verifiers, scorers=(SCORER, REWARD), chooser=True, beams=8)
         return Look(verifiers=verifiers)
 
     @asynccontextmanager
@@ -132,26 +158,69 @@ class ModelSet:
         first = cores[0] if self.target_core is None else self.target_core
         second = cores[min(1, len(cores) - 1)] if self.draft_core is None else self.draft_core
         engines: list[TorchEngine] = []
+        encoder = None
         try:
+            if self.embedding:
+                encoder = await Encoder.start(Path(self.embedding), core=second)
             for role, model, core in ((TARGET, self.target, first), (DRAFT, self.draft, second)):
                 engines.append(await TorchEngine.start(self._config(role, model, core)))
             roles = {TARGET: engines[0], DRAFT: engines[1]}
             if self.judge not in roles:
                 engines.append(await TorchEngine.start(self._config(JUDGE, self.judge, second)))
             roles[JUDGE] = roles.get(self.judge, engines[-1])
-            yield roles, self.clock(roles)
+            yield roles, self.clock(roles, encoder)
         finally:
             for engine in engines:
                 await engine.close()
+            if encoder is not None:
+                await encoder.close()
 
     def _config(self, role: str, model: str, core: int) -> TorchConfig:
+        drafting = self._token_draft() if role == TARGET else None
         return TorchConfig(
             name=role,
             model=_folder(role, model),
             device=self.device,
             dtype=self.dtype,
             cores=(core,) if self.device == "cpu" else None,
+            speculations=() if drafting is None else (Speculation(method="draft", model=drafting),),
         )
+
+    def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
+        """Return what a request must carry to be decoded with a token-level method.
+
+        Parameters
+        ----------
+        method : its name in the catalogue.
+        knobs : ``k2`` and the method's own; others are left alone.
+
+        Raises
+        ------
+        ParameterError : these models cannot run it.
+        """
+        if method not in _TOKEN_METHODS:
+            raise ParameterError("method", method, f"must be one of {', '.join(_TOKEN_METHODS)} on torch engines")
+        folder = self._token_draft() if method == "draft-model" else None
+        if method == "draft-model" and folder is None:
+            raise ParameterError("method", method, "needs a draft with the target's tokenizer")
+        known = {field.name for field in fields(Speculation)} - {"method", "model", "extra"}
+        chosen = {name: value for name, value in knobs.items() if name in known and value is not None}
+        return Speculation(method=_TOKEN_METHODS[method], model=folder, **chosen)
+
+    def token_settings(self) -> tuple[TokenSetting, ...]:
+        """Return the token-level methods that a calibration runs on these models."""
+        drafts = self._token_draft() is not None
+        return tuple(setting for setting in TOKEN_SETTINGS if drafts or setting.method != "draft-model")
+
+    def _token_draft(self) -> Path | None:
+        """The model that drafts tokens inside the target's engine."""
+        if self.token_draft == "none":
+            return None
+        if self.token_draft is not None:
+            return Path(self.token_draft)
+        target, draft = _folder(TARGET, self.target), _folder(DRAFT, self.draft)
+        same = tokenizer_fingerprint(target) == tokenizer_fingerprint(draft)
+        return draft if same and _vocabulary(target) == _vocabulary(draft) else None
 
     async def warm_up(self, engine: TorchEngine, seconds: float) -> EngineStatistics:
         """Keep an engine busy until its first, slow iterations are over."""
@@ -185,28 +254,35 @@ class ModelSet:
         found = {"engine": "torch", "engine_version": about["versions"]["torch"]}
         return found if about["device"] == "cpu" else {**found, "device": about["device"]}
 
-    def clock(self, roles: Mapping[str, Backend]) -> WallClock:
+    def clock(self, roles: Mapping[str, Backend], encoder: Encoder | None = None) -> WallClock:
         """Return a wall clock on engines of these roles, which asks them as this set is to be asked."""
         return WallClock(
             roles=roles,
             verifier=LlmJudge(prompt=self.judge_prompt(), threshold=self.judge_threshold),
-            verifiers=self._verifiers(),
+            verifiers=self._verifiers(encoder),
             scorers=self._scorers(),
-            chooser=None if self.is_bundled else PromptChooser(prompt=general_choice_prompt),
+            chooser=self._chooser(),
             sampling=Sampling(temperature=self.temperature, top_p=self.top_p),
             limits=StepLimits(max_step_tokens=self.max_step_tokens, max_steps=self.max_steps),
             seed=self.seed,
         )
 
-    def _verifiers(self) -> dict[str, Verifier]:
+    def _verifiers(self, encoder: Encoder | None) -> dict[str, Verifier]:
         found: dict[str, Verifier] = {GATE: LlmJudge(prompt=self.judge_prompt())}
-        if self.embedding:
-            from calibrate.embedding import open_embedding
+        return found if encoder is None else {**found, EMBEDDING: EmbeddingSimilarity(encoder)}
 
-            found[EMBEDDING] = open_embedding(Path(self.embedding))
-        return found
+    def _chooser(self) -> Chooser:
+        """How a choice among candidates is made; the bundled models know grades, but no letters."""
+        if self.is_bundled:
+            return GradeChooser(scorer=self._graders()[REWARD])
+        return PromptChooser(prompt=general_choice_prompt)
 
-    def _scorers(self) -> dict[str, GradeScorer]:
+    def _scorers(self) -> dict[str, Scorer]:
+        """Who scores steps; a greedy model's likelihoods are those at temperature 1."""
+        likelihood = LikelihoodScorer(temperature=self.temperature or 1.0)
+        return {**self._graders(), LIKELIHOOD: likelihood, DRAFT_LIKELIHOOD: likelihood}
+
+    def _graders(self) -> dict[str, GradeScorer]:
         prompt: Callable[[str, Sequence[str], str], str] = general_score_prompt
         if self.is_bundled:
             from calibrate import pair
@@ -227,6 +303,10 @@ def _folder(role: str, model: str) -> Path:
     from calibrate import pair
 
     return pair.draft_path() if role == DRAFT else pair.target_path()
+
+
+def _vocabulary(folder: Path) -> int:
+    return int(check_model_folder(folder)["vocab_size"])
 
 
 def general_judge_prompt(step_a: str, step_b: str) -> str:

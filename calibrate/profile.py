@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -20,6 +21,8 @@ from theory.errors import ParameterError, SchemaError
 __all__ = [
     "SCHEMA_VERSION",
     "AnswerRecord",
+    "BeamStepRecord",
+    "CandidatesRecord",
     "DecodeSample",
     "EngineRecord",
     "Generated",
@@ -32,6 +35,9 @@ __all__ = [
     "Published",
     "PublishedValue",
     "StepRecord",
+    "TokenAnswer",
+    "TokenRecord",
+    "TokenRequest",
     "VerdictRecord",
     "write_atomically",
 ]
@@ -126,8 +132,12 @@ class EngineRecord(_Record):
     """Latency of a request outside the engine's own work: round trip less prefill and iterations."""
     in_use: list[InUse] = []
     """One entry per answer; the fit is scaled to it."""
+    beam_in_use: list[InUse] = []
+    """The same while candidates were surveyed, many requests at a time; their latency is that of a whole group."""
     warmup_decode: list[DecodeSample] = []
     warmup_prefill: list[PrefillSample] = []
+    sentinels: list[tuple[Seconds, Seconds]] = []
+    """The same small piece of work timed between the answers: moment (s since 1970), median iteration, s."""
 
 
 class Generated(_Record):
@@ -167,6 +177,34 @@ class StepRecord(_Record):
     """More drafts after the same prefix, none of them committed."""
 
 
+class CandidatesRecord(_Record):
+    """Several steps of one model after the same prefix, by branch."""
+
+    tokens: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    """Lengths of the candidates."""
+    truncated: list[Count] = []
+    """Which of them were cut by the limit on a step's tokens."""
+    correct: list[bool] | None = None
+    """Each against ground truth, where the task has one."""
+    scores: dict[str, list[Finite]]
+    """By role, of each candidate: reward, and of drafts log likelihoods under both models, nats."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        n = len(self.tokens)
+        sizes = {n, *map(len, self.scores.values()), n if self.correct is None else len(self.correct)}
+        if sizes != {n} or max(self.truncated, default=0) >= n:
+            raise ValueError("every list needs one entry per candidate, and truncated ones must be among them")
+        return self
+
+
+class BeamStepRecord(_Record):
+    """One position of an answer that was written by choosing among candidates."""
+
+    drafts: CandidatesRecord
+    targets: CandidatesRecord
+
+
 class AnswerRecord(_Record):
     """One problem: the committed trajectory of lookahead reasoning, and the target's own answer."""
 
@@ -176,6 +214,8 @@ class AnswerRecord(_Record):
     baseline: list[Generated]
     answer_correct: bool | None = None
     baseline_correct: bool | None = None
+    beams: list[BeamStepRecord] = []
+    """Another answer to the problem, with candidates of both models at each of its positions."""
 
 
 class NGramRecord(_Record):
@@ -198,6 +238,98 @@ class NGramRecord(_Record):
         if len(self.drafted_at) != self.n_speculative or len(self.accepted_at) != self.n_speculative:
             raise ValueError("drafted_at and accepted_at need one entry per speculative position")
         return self
+
+
+class TokenRequest(_Record):
+    """One request decoded with token-level speculation."""
+
+    tokens: Annotated[int, Field(ge=1)]
+    """Tokens that it generated, the first one (of its prefill) included."""
+
+    passes: list[tuple[Count, Count]] = []
+    """Per target pass after the prefill: tokens drafted, and how many of them were right. A pass yields these and one
+    more, cut where the text ends."""
+
+
+class TokenAnswer(_Record):
+    """One problem answered by the target with token-level speculation."""
+
+    problem: str
+
+    requests: list[TokenRequest]
+    """One per step, in order."""
+
+    decode: list[tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)], Count, Count, Seconds, Seconds]] = []
+    """What its passes took, in sums: sequences, rows per sequence, passes of that kind, cached tokens summed over them,
+    seconds (drafting included), and how many of the seconds went into drafting."""
+
+    prefill: tuple[Count, Count, Seconds] = (0, 0, 0.0)
+    """Prefills, their uncached tokens, seconds (what a draft model reads counts with its first draft)."""
+
+    request: tuple[Count, Seconds] = (0, 0.0)
+    """Requests, and the seconds that they spent outside the engine."""
+
+
+class TokenRecord(_Record):
+    """What a token-level method did on the target, with the settings that it had.
+
+    Counts per position are *unconditional*: ``accepted_at[i]`` passes had their first i + 1 drafted tokens all right.
+    Where ``answers`` are recorded they are what the counts were made of (`counted`).
+    """
+
+    method: str
+    """Name in the catalogue of methods, e.g. ``prompt-lookup``."""
+    settings: dict[str, int | float | str | bool]
+    """Its knobs, ``k2`` among them: tokens that a pass can commit at most."""
+    passes: Count
+    """Target passes in all, prefills not counted."""
+    drafts: Count
+    """Passes with a draft."""
+    tokens: Count
+    """Tokens that the passes committed in all, without those cut at the ends of texts."""
+    drafted_at: list[Count]
+    accepted_at: list[Count]
+    """Per position: drafts that long, and of these right up to and including that position."""
+    answers: list[TokenAnswer] = []
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(self.drafted_at) != self.k2 - 1 or len(self.accepted_at) != self.k2 - 1:
+            raise ValueError("drafted_at and accepted_at need one entry per drafted position, k2 - 1")
+        if any(a > d for a, d in zip(self.accepted_at, self.drafted_at, strict=True)) or self.drafts > self.passes:
+            raise ValueError("no more can be accepted than drafted, and no more drafts than passes be made")
+        return self
+
+    @property
+    def k2(self) -> int:
+        """Tokens that a pass can commit at most."""
+        return int(self.settings.get("k2", 1))
+
+    @classmethod
+    def counted(
+        cls, method: str, settings: Mapping[str, int | float | str | bool], answers: Sequence[TokenAnswer]
+    ) -> Self:
+        """Return the record of some answers, their passes counted.
+
+        Raises
+        ------
+        ValueError : a pass drafted more than ``k2 - 1`` tokens.
+        """
+        requests = [request for answer in answers for request in answer.requests]
+        passes = [one for request in requests for one in request.passes]
+        positions = range(int(settings["k2"]) - 1)
+        if any(not a <= d <= len(positions) for d, a in passes):
+            raise ValueError(f"a pass drafts at most k2 - 1 = {len(positions)} tokens, and no more are right")
+        return cls(
+            method=method,
+            settings=dict(settings),
+            passes=len(passes),
+            drafts=sum(d > 0 for d, _ in passes),
+            tokens=sum(request.tokens - 1 for request in requests if request.passes),
+            drafted_at=[sum(d > i for d, _ in passes) for i in positions],
+            accepted_at=[sum(a > i for _, a in passes) for i in positions],
+            answers=list(answers),
+        )
 
 
 class PublishedValue(_Record):
@@ -243,6 +375,8 @@ class Profile(_Record):
     engines: dict[str, EngineRecord] = {}
     answers: list[AnswerRecord] = []
     ngram: list[NGramRecord] = []
+    token: list[TokenRecord] = []
+    """Token-level methods as they ran on the target, one record per method and settings."""
     role_seconds: dict[str, list[Seconds]] = {}
     """Raw times of verifiers that run on no engine (``embedding``), by role."""
     published: Published | None = None
@@ -261,8 +395,8 @@ class Profile(_Record):
                 raise ValueError(f"placement.{role} must name one of the engines {sorted(self.engines)}")
         if self.source == "measured" and not self.answers:
             raise ValueError("a measured profile needs at least one answer")
-        if self.source == "latency" and (self.answers or self.ngram or self.published is not None):
-            raise ValueError("a latency profile holds timings only: no answers, ngram or published")
+        if self.source == "latency" and (self.answers or self.ngram or self.token or self.published is not None):
+            raise ValueError("a latency profile holds timings only: no answers, ngram, token or published")
         return self
 
     def on_engines_of(self, latency: Profile) -> Profile:

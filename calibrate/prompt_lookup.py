@@ -1,29 +1,42 @@
-"""Prompt lookup (n-gram) drafting, counted on texts: what a lookup would have proposed, and how much of it came true.
+"""Prompt lookup (n-gram) drafting: what a lookup proposes, and, counted on texts, how much of it comes true.
 
-A draft is the continuation of the latest earlier occurrence of the text's last ``n`` tokens, longest ``n`` first (as
-in Saxena 2023 and vLLM's ngram method). Its tokens are a point mass, so that under exact rejection sampling a token is
-accepted with the target's probability of it; counting matches on text that the target sampled is an unbiased estimate.
+A draft is what followed the first earlier occurrence of the text's last ``n`` tokens, longest ``n`` first, as in vLLM's
+ngram method. Its tokens are a point mass, so that under exact rejection sampling a token is accepted with the target's
+probability of it; counting matches on text that the target sampled is an unbiased estimate.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from calibrate.profile import NGramRecord
 from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from calibrate.profile import NGramRecord
 
 __all__ = ["count_acceptance", "lookup"]
 
 
-def lookup(tokens: Sequence[int], *, max_ngram: int, n_speculative: int) -> list[int]:
+def lookup(tokens: Sequence[int], *, max_ngram: int, n_speculative: int, min_ngram: int = 1) -> list[int]:
     """Return the tokens that prompt lookup proposes after ``tokens``: at most ``n_speculative``, possibly none."""
-    end = len(tokens)
-    for size in range(min(max_ngram, end - 1), 0, -1):
-        tail = list(tokens[end - size :])
-        for start in range(end - size - 1, -1, -1):
-            if list(tokens[start : start + size]) == tail:
-                return list(tokens[start + size : start + size + n_speculative])
+    text = array("i", tokens)
+    size, end = text.itemsize, len(text)
+    data = text.tobytes()
+    for n in range(min(max_ngram, end - 1), min_ngram - 1, -1):
+        start = _aligned(data, data[(end - n) * size :], (end - 1) * size, size)
+        if start >= 0:
+            return text[start + n : start + n + n_speculative].tolist()
     return []
+
+
+def _aligned(data: bytes, tail: bytes, end: int, size: int) -> int:
+    """Index of the first whole token at which ``tail`` occurs in ``data[:end]``, or -1."""
+    start = data.find(tail, 0, end)
+    while start % size and start >= 0:
+        start = data.find(tail, start + 1, end)
+    return start // size if start >= 0 else -1
 
 
 def count_acceptance(
@@ -41,6 +54,8 @@ def count_acceptance(
     ------
     ParameterError : a count is below 1.
     """
+    from calibrate.profile import NGramRecord
+
     for name, value in (("max_ngram", max_ngram), ("n_speculative", n_speculative)):
         if value < 1:
             raise ParameterError(name, value, "must be an integer >= 1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
 from calibrate.backends.http_wire import EngineTimeoutError, HttpConfig, split_endpoint
@@ -91,7 +91,7 @@ class RemoteModels:
 
     def look(self) -> Look:
         """Return how closely a measurement looks at drafts: as closely as these models can be asked."""
-        found = self._asked().look()
+        found = replace(self._asked().look(), beams=0)  # a server does not tell how likely a given text is
         if self.gate:
             return found
         return Look(drafts=found.drafts, verifiers=tuple(v for v in found.verifiers if v != GATE))
@@ -183,6 +183,10 @@ def models_of(settings: dict[str, Any]) -> ModelSet | RemoteModels:
     ------
     SchemaError : the settings are not complete.
     """
+    if settings.get("backend") == "vllm":
+        from calibrate.vllm_models import VllmModels
+
+        return VllmModels.from_settings(settings)
     kind = RemoteModels if settings.get("backend") == _BACKEND else ModelSet
     return kind.from_settings(settings)
 

@@ -1,20 +1,24 @@
-"""Who says how good a step is by itself (SpecReason's grade, RSD's reward), and which of several is best (SpecCoT)."""
+"""Who says how good a step is by itself (SpecReason's grade, RSD's reward, SPECS' likelihood), and which is best."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from calibrate.backends.base import Backend, Choice
-from calibrate.verifiers import step_text
+from calibrate.backends.likelihood import Likelihood, TellsLikelihood
+from calibrate.verifiers import StepText, step_text
 from sim.operations import Selection, Step
-from theory.errors import ParameterError
+from theory.errors import CalibrationError, ParameterError
 
 __all__ = [
     "DIGITS",
     "Chooser",
+    "GradeChooser",
     "GradeScorer",
+    "LikelihoodScorer",
     "PromptChooser",
     "Scorer",
     "general_choice_prompt",
@@ -28,8 +32,8 @@ DIGITS: Final = tuple("0123456789")
 class Scorer(Protocol):
     """Says how good a step is."""
 
-    async def score(self, candidate: Step, *, engine: Backend) -> tuple[float, Choice]:
-        """Return the score, greater is better, and the reply behind it."""
+    async def score(self, candidate: Step, *, engine: Backend) -> tuple[float, Choice | Likelihood | None]:
+        """Return the score, greater is better, and the reply behind it, if a model was asked."""
         ...
 
 
@@ -79,6 +83,55 @@ class GradeScorer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LikelihoodScorer:
+    """Asks a model how likely a step is after the text before it, nats; the end of the text does not count as a token.
+
+    The probabilities are those at the sampling temperature: what the model would have drawn, without a nucleus, under
+    which much of what another model writes would be impossible.
+    """
+
+    temperature: float = 1.0
+    """Divides the logits, > 0."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.temperature < float("inf"):
+            raise ParameterError("temperature", self.temperature, "must be a finite number > 0")
+
+    async def score(self, candidate: Step, *, engine: Backend) -> tuple[float, Likelihood | None]:
+        """One forward pass; where the engine kept the text before the step, over the step alone.
+
+        Raises
+        ------
+        CalibrationError : the engine cannot tell how likely a given text is.
+        """
+        if not isinstance(engine, TellsLikelihood):
+            raise CalibrationError(f"{engine.name} cannot tell how likely a given text is, which this method asks for")
+        prompt, n_scored = _ids(candidate, engine)
+        if not n_scored:  # the model ended the text at once: certain, as far as tokens of the text are concerned
+            return 0.0, None
+        found = await engine.likelihood(prompt, n_scored, temperature=self.temperature)
+        return found.total, found
+
+
+def _ids(step: Step, engine: Backend) -> tuple[tuple[int, ...], int]:
+    """The text up to the end of a step as token ids, and how many of them are the step's own."""
+    payloads: list[StepText] = []
+    one: Step | None = step
+    while one is not None:
+        payloads.append(one.payload)
+        one = one.parent
+    own = [payload for payload in reversed(payloads) if payload.tokenizer_id == engine.tokenizer_id]
+    parts = [payload.token_ids for payload in own if payload.token_ids is not None]
+    if len(parts) == len(payloads):
+        return tuple(token for part in parts for token in part), len(parts[-1])
+    texts = [payload.text for payload in reversed(payloads)]
+    whole, before = engine.encode("".join(texts)), engine.encode("".join(texts[:-1]))
+    if whole is None or before is None:
+        raise CalibrationError(f"{engine.name} has no tokenizer for the text whose likelihood is asked for")
+    return whole, len(whole) - len(before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptChooser:
     """Shows a model all candidates under a letter each, and asks for the letter of the best one, or of none."""
 
@@ -104,7 +157,44 @@ class PromptChooser:
         question, before = texts_before(candidates[0])
         reply = await engine.choose(self.prompt(question, before, [step_text(c) for c in candidates]), replies)
         index = None if reply.best == self.none else self.letters.index(reply.best)
-        return Selection(index, reply.probability(reply.best)), reply
+        refused = 0.0 if self.none is None else reply.probability(self.none)
+        scores = tuple(reply.probability(letter) - refused for letter in replies[: len(candidates)])
+        return Selection(index, reply.probability(reply.best), scores), reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradeChooser:
+    """Has every candidate graded, side by side, and takes the best if it is good enough.
+
+    For models that grade a step but were never taught to answer with a letter. The grades are whole expectations, not
+    the likeliest digits, so that two candidates are seldom equal.
+    """
+
+    scorer: GradeScorer
+    """Must reward, in [0, 1]."""
+
+    least: float = 0.7
+    """Least reward at which the best candidate is taken, in [0, 1]."""
+
+    def __post_init__(self) -> None:
+        if not self.scorer.reward:
+            raise ParameterError("scorer", self.scorer, "must return rewards")
+        if not 0.0 <= self.least <= 1.0:
+            raise ParameterError("least", self.least, "must be in [0, 1]")
+
+    async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> tuple[Selection, Choice]:
+        """One forward pass per candidate, batched by the engine; the score is the best reward.
+
+        The reply is that on the chosen candidate, with the times of all of them together.
+        """
+        replies = await asyncio.gather(*(self.scorer.score(one, engine=engine) for one in candidates))
+        scores = tuple(reward - self.least for reward, _ in replies)
+        best = max(range(len(scores)), key=scores.__getitem__)
+        times = [reply.times for _, reply in replies]
+        first, last = min(times, key=lambda t: t.prefill_start), max(times, key=lambda t: t.end)
+        whole = replace(last, queued=first.queued, prefill_start=first.prefill_start)
+        selection = Selection(best if scores[best] >= 0.0 else None, replies[best][0], scores)
+        return selection, replace(replies[best][1], times=whole)
 
 
 def general_score_prompt(question: str, before: Sequence[str], step: str) -> str:

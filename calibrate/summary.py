@@ -8,6 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from calibrate.accuracy import rates_text
+from calibrate.corruption import corruption
 from calibrate.fit import fit_cost
 from calibrate.profile import AnswerRecord, NGramRecord, Profile, StepRecord
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
@@ -133,6 +135,10 @@ def summarise(profile: Profile) -> list[str]:
     ]
     if found.false_accepts is not None:
         lines.append(f"  judge   false accepts, rejects    {_show(found.false_accepts)}; {_show(found.false_rejects)}")
+    lines += [f"  accepts {line}" for line in rates_text(answers)]
+    lost = corruption(answers)
+    if lost is not None:
+        lines.append(f"          corruption                {_show(lost)} of acceptance lost after a wrong step")
     lines += [_engine_line(profile, name) for name in profile.engines]
     lines += [_ngram_line(record) for record in profile.ngram]
     checks = ", ".join(f"{name} {_show(value)}" for name, value in replay_error(profile).items())

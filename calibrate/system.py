@@ -7,22 +7,27 @@ published step times, with parallel steps costing what was measured on comparabl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
-from calibrate.accuracy import corruption as measured_corruption
+from calibrate.corruption import corruption as measured_corruption
 from calibrate.fit import CostFit, fit_cost
 from calibrate.profile import Profile, Published
 from calibrate.traces import traces_of
 from sim.acceptance import Acceptance
 from sim.behaviours import Behaviour, SyntheticBehaviour, TraceBehaviour
+from sim.catalogue import Method
 from sim.costs import LinearCost
 from sim.engines import BatchEngine, Cost, Device, Engine, FixedEngine
 from sim.lengths import Fixed, Lengths, Lognormal
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, TARGET
+from sim.per_candidate import PerCandidate
+from sim.token_passes import PassSource, SpeculatedAnswer
+from sim.virtual_clock import Answer
 from theory.errors import ParameterError
 
 __all__ = ["ASSUMED", "Assumptions", "System", "system_of"]
@@ -76,6 +81,10 @@ class System:
     devices : engine name to the name of the processor it runs on.
     fits : engine name to the fit behind its cost, for measured profiles.
     seconds : mean time of roles that run on no engine, s.
+    shared : role among these to the name of the processor on which it takes that time; others have one of their own.
+    graded_choice : whether a choice among candidates is one request for each of them, not one for all.
+    passes : role to the tokens that each pass of its engine commits; roles left out commit one token per iteration.
+    beam_costs : engine name to its cost model with many requests at a time; empty: as ever.
     """
 
     behaviour: Behaviour
@@ -84,13 +93,48 @@ class System:
     devices: Mapping[str, str]
     fits: Mapping[str, CostFit]
     seconds: Mapping[str, float] = field(default_factory=dict)
+    shared: Mapping[str, str] = field(default_factory=dict)
+    graded_choice: bool = False
+    passes: Mapping[str, PassSource] = field(default_factory=dict)
+    beam_costs: Mapping[str, Cost] = field(default_factory=dict)
+
+    def answer(self, index: int) -> Answer:
+        """Return the ``index``-th answer, as speculation meets it on these engines."""
+        return self._decoded(self.behaviour.answer(index), index)
+
+    def baseline_answer(self, index: int) -> Answer:
+        """Return the answer of the target alone to the ``index``-th question, on these engines."""
+        return self._decoded(self.behaviour.baseline_answer(index), index)
+
+    def beam_answer(self, index: int) -> Answer:
+        """Return the ``index``-th answer, as methods that choose among candidates meet it on these engines."""
+        return self._decoded(self.behaviour.beam_answer(index), index)
+
+    def suited(self, method: Method) -> System:
+        """Return the system as it is while it runs a method."""
+        return replace(self, costs=self.beam_costs) if method.level == "beam" and self.beam_costs else self
+
+    def answers(self, method: Method) -> Callable[[int], Answer]:
+        """Return what gives a method its answers by index."""
+        if method.level == "beam":
+            return self.beam_answer
+        return self.answer if method.drafts_steps else self.baseline_answer
+
+    def _decoded(self, answer: Answer, index: int) -> Answer:
+        return SpeculatedAnswer(answer, self.passes, index) if self.passes else answer
 
     def engines(self) -> dict[str, Engine]:
         """Return fresh engines by role; roles that share an engine get the same one, engines of a device share it."""
         devices = {name: Device() for name in set(self.devices.values())}
         engines = {name: BatchEngine(cost, devices[self.devices[name]]) for name, cost in self.costs.items()}
         by_role: dict[str, Engine] = {role: engines[name] for role, name in self.placement.items()}
-        return by_role | {role: FixedEngine(seconds) for role, seconds in self.seconds.items()}
+        if self.graded_choice:
+            by_role[CHOOSER] = PerCandidate(by_role[TARGET])
+        for role, seconds in self.seconds.items():
+            home = devices.get(self.shared.get(role, ""))
+            # One request after the other, as an encoder works, on a processor that is slower while others use it.
+            by_role[role] = FixedEngine(seconds) if home is None else BatchEngine(_one_pass(seconds), home)
+        return by_role
 
 
 def system_of(
@@ -131,14 +175,31 @@ def system_of(
 
 def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
     """The fields of a `System` that its engines' timings decide."""
-    fits = {name: fit_cost(record, rng) for name, record in profile.engines.items()}
+    again = deepcopy(rng)  # the same resample for both fits, so that what they have in common cancels
+    engines = sorted(profile.engines.items())  # each draws from the same generator: their order must not matter
+    fits = {name: fit_cost(record, rng) for name, record in engines}
+    beams = {name: fit_cost(record, again, beams=True) for name, record in engines}
     return {
         "costs": {name: fit.cost for name, fit in fits.items()},
         "placement": {role: profile.placement[role] for role in (TARGET, DRAFT, JUDGE)},
-        "devices": {name: record.device for name, record in profile.engines.items()},
+        "devices": {name: record.device for name, record in engines},
         "fits": fits,
+        "beam_costs": {name: fit.cost for name, fit in beams.items()},
         "seconds": {role: sum(raw) / len(raw) for role, raw in profile.role_seconds.items() if raw},
+        "shared": _beside_the_draft(profile),
+        "graded_choice": "bundled" in (profile.settings.get("target"), profile.settings.get("task")),
     }
+
+
+def _beside_the_draft(profile: Profile) -> dict[str, str]:
+    """An embedding model shares the core of a draft that runs on one (`calibrate.models.ModelSet`)."""
+    device = profile.engines[profile.placement[DRAFT]].device
+    return {EMBEDDING: device} if device.startswith("cpu") else {}
+
+
+def _one_pass(seconds: float) -> LinearCost:
+    """The cost of a model that reads and generates nothing."""
+    return LinearCost(base_s=0.0, prefill_s=seconds)
 
 
 def _corruption(profile: Profile, rng: np.random.Generator | None, given: float | None) -> float:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calibrate.profile import AnswerRecord, Generated, StepRecord
-from sim.traces import AnswerTrace, DraftTrace, StepTrace
+from calibrate.profile import AnswerRecord, CandidatesRecord, Generated, StepRecord
+from sim.traces import AnswerTrace, BeamStepTrace, DraftTrace, StepTrace
 
-__all__ = ["trace_of", "traces_of"]
+__all__ = ["candidates_known", "trace_of", "traces_of"]
 
 
 def traces_of(answers: Sequence[AnswerRecord]) -> list[AnswerTrace]:
@@ -22,6 +22,7 @@ def trace_of(answer: AnswerRecord) -> AnswerTrace:
         prompt_tokens=answer.prompt_tokens,
         steps=tuple(_step(step) for step in answer.steps),
         baseline=tuple(step.tokens for step in answer.baseline),
+        beams=tuple(BeamStepTrace(drafts=_beam(p.drafts), targets=_beam(p.targets)) for p in answer.beams),
     )
 
 
@@ -52,3 +53,22 @@ def _draft(draft: Generated) -> DraftTrace:
         right=draft.correct,
         scores=draft.scores,
     )
+
+
+def _beam(record: CandidatesRecord) -> tuple[DraftTrace, ...]:
+    return tuple(
+        DraftTrace(
+            tokens=n,
+            accepted=False,  # no judge was asked
+            truncated=i in record.truncated,
+            right=None if record.correct is None else record.correct[i],
+            scores={role: values[i] for role, values in record.scores.items()},
+        )
+        for i, n in enumerate(record.tokens)
+    )
+
+
+def candidates_known(answers: Sequence[AnswerRecord]) -> int:
+    """Return how many candidates per position and model every answer has on record, 0 for none."""
+    counts = [len(one.tokens) for a in answers for p in a.beams for one in (p.drafts, p.targets)]
+    return min(counts) if counts and all(answer.beams for answer in answers) else 0

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from calibrate.backends.speculation import Speculation
 from calibrate.measure import Problem, Truth
 from calibrate.wall_clock import WallClock, WallSession
 from sim.algorithms import autoregressive
@@ -15,9 +16,20 @@ from sim.replicate import MakeAlgorithm
 from sim.timeline import Counts
 from theory.errors import ParameterError
 
-__all__ = ["BASELINE", "Measured", "RealRun", "measured", "run_interleaved"]
+__all__ = ["BASELINE", "Measured", "RealRun", "Spec", "measured", "run_interleaved"]
 
 BASELINE = "autoregressive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """One configuration as real engines run it."""
+
+    make: MakeAlgorithm
+    """Builds its generator for a prompt."""
+
+    speculation: Mapping[str, Speculation] = field(default_factory=dict)
+    """Token-level speculation of each role's requests; a role that is not there decodes plainly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +57,7 @@ class Runs:
 async def run_interleaved(
     clock: WallClock,
     problems: Sequence[Problem],
-    methods: Mapping[str, MakeAlgorithm],
+    methods: Mapping[str, MakeAlgorithm | Spec],
     *,
     truth: Truth | None = None,
     seed: int = 0,
@@ -60,7 +72,8 @@ async def run_interleaved(
     ----------
     clock : real engines.
     problems : at least two.
-    methods : name to the maker of its generator; ``BASELINE`` is added.
+    methods : name to what is run, plain decoding below it if only the maker of its generator is given; ``BASELINE`` is
+        added.
     truth : ground truth of the task, if it has one.
     seed : of the orders.
     progress : called once per answer, ``len(problems) * (len(methods) + 1)`` times.
@@ -71,21 +84,29 @@ async def run_interleaved(
     """
     if len(problems) < 2:
         raise ParameterError("problems", len(problems), "must be at least 2, for an interval")
-    makers: dict[str, MakeAlgorithm] = {BASELINE: autoregressive, **methods}
-    runs = Runs(by_name={name: [] for name in makers})
+    specs = {name: one if isinstance(one, Spec) else Spec(make=one) for name, one in methods.items()}
+    specs = {BASELINE: Spec(make=autoregressive), **specs}
+    runs = Runs(by_name={name: [] for name in specs})
     rng = random.Random(seed)
-    for make in makers.values():
-        await clock.run(make(await clock.root(problems[0].prompt)), stream=problems[0].name)
+    for spec in specs.values():
+        await _answer(clock, problems[0], spec)
     for problem in problems:
-        names = list(makers)
+        names = list(specs)
         rng.shuffle(names)
         for name in names:
-            session = await clock.run(makers[name](await clock.root(problem.prompt)), stream=problem.name)
-            await clock.drain()
+            session = await _answer(clock, problem, specs[name])
             runs.sessions.setdefault(name, session)
             runs.by_name[name].append(_run(problem, session, truth))
             progress(f"{problem.name}: {name}")
     return runs
+
+
+async def _answer(clock: WallClock, problem: Problem, spec: Spec) -> WallSession:
+    """One answer, and what it left running."""
+    algorithm = spec.make(await clock.root(problem.prompt))
+    session = await clock.run(algorithm, stream=problem.name, speculation=spec.speculation)
+    await clock.drain()
+    return session
 
 
 def _run(problem: Problem, session: WallSession, truth: Truth | None) -> RealRun:

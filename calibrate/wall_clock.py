@@ -16,6 +16,9 @@ from itertools import chain
 from typing import Any, Final, TypeAlias, TypeVar
 
 from calibrate.backends.base import GREEDY, Backend, Choice, Generation, Progress, Prompt, Request, Sampling
+from calibrate.backends.likelihood import Likelihood
+from calibrate.backends.sampling import uniform
+from calibrate.backends.speculation import Speculation
 from calibrate.scorers import Chooser, Scorer
 from calibrate.seeds import derive_seed
 from calibrate.verifiers import ExactMatch, RandomAcceptance, StepText, Verifier
@@ -44,7 +47,10 @@ from theory.errors import CalibrationError, ParameterError
 __all__ = ["StepLimits", "WallClock", "WallSession"]
 
 _Outcome: TypeAlias = (
-    tuple[Step, Generation] | tuple[Verdict, Choice | None] | tuple[float, Choice] | tuple[Selection, Choice]
+    tuple[Step, Generation]
+    | tuple[Verdict, Choice | None]
+    | tuple[float, Choice | Likelihood | None]
+    | tuple[Selection, Choice]
 )
 _Work: TypeAlias = Coroutine[Any, Any, _Outcome]
 _Task: TypeAlias = "asyncio.Task[_Outcome]"
@@ -84,12 +90,14 @@ class WallSession:
     committed, commit_times : the answer's steps and when they were committed.
     started, finished : 0.0 and the moment of the last action; all times are seconds since the start.
     epoch : the start on the machine's monotonic clock, to which engine records refer.
+    speculation : token-level speculation of each role's requests; a role that is not there decodes plainly.
     """
 
-    __slots__ = ("commit_times", "committed", "epoch", "finished", "operations", "started", "stream")
+    __slots__ = ("commit_times", "committed", "epoch", "finished", "operations", "speculation", "started", "stream")
 
-    def __init__(self, stream: str) -> None:
+    def __init__(self, stream: str, speculation: Mapping[str, Speculation] | None = None) -> None:
         self.stream = stream
+        self.speculation = dict(speculation or {})
         self.operations: list[Operation] = []
         self.committed: list[Step] = []
         self.commit_times: list[float] = []
@@ -171,8 +179,12 @@ class WallClock:
         n_tokens = await next(iter(self.roles.values())).count_tokens(text)
         return prompt(n_tokens, StepText(text=text, token_ids=None, tokenizer_id=None))
 
-    async def run(self, algorithm: Algorithm, *, stream: str = "") -> WallSession:
+    async def run(
+        self, algorithm: Algorithm, *, stream: str = "", speculation: Mapping[str, Speculation] | None = None
+    ) -> WallSession:
         """Run an algorithm to its end; ``stream`` names the problem, and with it the seeds.
+
+        ``speculation`` says by role how the tokens of its steps are speculated; other roles decode plainly.
 
         What the algorithm leaves running at its end goes on in the background; see `drain`. If the run fails or is
         cancelled, everything in flight is aborted first.
@@ -181,7 +193,7 @@ class WallClock:
         ------
         CalibrationError : an engine failed; the message names the operation.
         """
-        session = WallSession(stream)
+        session = WallSession(stream, speculation)
         drive = _Drive(self, session)
         try:
             await drive.follow(algorithm)
@@ -217,7 +229,9 @@ class WallClock:
         except KeyError:
             raise CalibrationError(f"no backend for the role {role!r}; there are: {', '.join(self.roles)}") from None
 
-    async def generate(self, operation: Generate, stream: str, progress: Progress) -> tuple[Step, Generation]:
+    async def generate(
+        self, operation: Generate, stream: str, progress: Progress, speculation: Speculation | None = None
+    ) -> tuple[Step, Generation]:
         """One step after a prefix, from a real engine."""
         role, prefix, limits = operation.role, operation.prefix, self.limits
         backend = self.backend(role)
@@ -230,6 +244,7 @@ class WallClock:
                 stop=(limits.separator,),
                 sampling=self.sampling[role],
                 seed=derive_seed(self.seed, stream, role, depth, operation.branch),
+                speculation=speculation,
             ),
             progress,
         )
@@ -254,14 +269,17 @@ class WallClock:
             verdict = Verdict(verdict.score >= threshold, verdict.score)
         return verdict, judgement.choice
 
-    async def score(self, operation: Score) -> tuple[float, Choice]:
-        """The score of a step, and the reply behind it.
+    async def score(self, operation: Score, stream: str = "") -> tuple[float, Choice | Likelihood | None]:
+        """The score of a step, and the reply behind it; a lot from the seed alone where chance scores.
 
         Raises
         ------
         CalibrationError : nobody has the operation's role.
         """
-        scorer = _known(self.scorers, operation.role, "scorer")
+        role, step = operation.role, operation.candidate
+        if role == RANDOM:
+            return uniform(derive_seed(self.seed, stream, role, step.depth, operation.branch), 0), None
+        scorer = _known(self.scorers, role, "scorer")
         return await scorer.score(operation.candidate, engine=self._engine_for(operation.role))
 
     async def choose(self, operation: Choose) -> tuple[Selection, Choice]:
@@ -322,11 +340,12 @@ class _Drive:
                     message = await self._next()
                 elif isinstance(action, Generate):
                     progress = Progress()
-                    self._start(action, clock.generate(action, session.stream, progress), progress)
+                    speculation = session.speculation.get(action.role)
+                    self._start(action, clock.generate(action, session.stream, progress, speculation), progress)
                 elif isinstance(action, Verify):
                     self._start(action, clock.verify(action, session.stream))
                 elif isinstance(action, Score):
-                    self._start(action, clock.score(action))
+                    self._start(action, clock.score(action, session.stream))
                 elif isinstance(action, Choose):
                     self._start(action, clock.choose(action))
                 elif isinstance(action, Commit):

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from calibrate.backends.speculation import Speculation
 from theory.errors import ParameterError
 
 __all__ = [
@@ -77,6 +78,10 @@ class Request:
     ignore_eos: bool = False
     """Go on after an end-of-text token: for latency measurements that need an exact number of tokens."""
 
+    speculation: Speculation | None = None
+    """Token-level speculation for this request; None is plain decoding. The distribution of the text is the same, and
+    the same prompt, sampling, seed and speculation give the same text."""
+
     def __post_init__(self) -> None:
         if not self.prompt:
             raise ParameterError("prompt", self.prompt, "must not be empty")
@@ -141,6 +146,10 @@ class Generation:
     times: Times
     logprobs: tuple[TokenLogprobs, ...] = ()
 
+    passes: tuple[tuple[int, int], ...] = ()
+    """With speculation, for each decode pass of the target: tokens drafted, and of these verified as right. A pass
+    yields the right ones and one more, cut where the text ends; what is cut counts as right but is not generated."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
@@ -172,13 +181,18 @@ class EngineStatistics:
     """What an engine spent its time on, since its start or the last time this was read with ``clear``."""
 
     iterations: tuple[tuple[int, int, float], ...]
-    """Decode iterations, oldest first: sequences, cached tokens of all of them, seconds."""
+    """Plain decode iterations, oldest first: sequences, cached tokens of all of them, seconds."""
 
     prefills: tuple[tuple[int, int, float], ...]
     """Prefills, oldest first: prompt tokens computed, prompt tokens found in the cache, seconds."""
 
     n_aborted_tokens: int
     """Tokens drawn for requests that were then aborted."""
+
+    passes: tuple[tuple[int, int, int, int, float, float], ...] = ()
+    """Decode iterations in which a sequence speculated, oldest first: sequences, cached tokens of all of them, rows
+    computed for all of them (a row is a new token; each sequence gets as many as the longest draft asks for), tokens
+    that they led to, seconds, and how many of the seconds went into drafting."""
 
 
 class Backend(Protocol):

@@ -22,13 +22,13 @@ from theory.errors import CalibrationError, ParameterError
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["EngineTimeoutError", "HttpConfig", "RefusedError", "Wire", "split_endpoint"]
+__all__ = ["BrokenOffError", "EngineTimeoutError", "HttpConfig", "RefusedError", "Wire", "split_endpoint"]
 
 T = TypeVar("T")
 OnEvent = Callable[[dict[str, Any], float], bool]
 """Gets an event and the moment of its arrival; returns whether the stream may be closed."""
 
-_RETRIED: Final = frozenset({429, 500, 502, 503})
+_RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S: Final = 60.0
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOO_LONG: Final = (
@@ -43,7 +43,13 @@ _TOO_LONG: Final = (
 """Parts of what vLLM, SGLang, TGI, llama.cpp and OpenAI answer to a prompt that does not fit."""
 
 
-class EngineTimeoutError(CalibrationError, TimeoutError):
+class BrokenOffError(CalibrationError):
+    """A server failed in a way that may pass: the connection broke, an answer was cut, or it is not there."""
+
+    transient = True
+
+
+class EngineTimeoutError(BrokenOffError, TimeoutError):
     """A server was silent for longer than allowed."""
 
 
@@ -55,6 +61,8 @@ class RefusedError(CalibrationError):
         self.status = status
         self.detail = detail
         self.wait_s = wait_s
+        self.transient = status in _RETRIED
+        """Whether the same request may succeed later."""
 
 
 class _Again(Exception):  # noqa: N818  (a signal, not an error)
@@ -232,6 +240,10 @@ class Wire:
         """An error of this server."""
         return CalibrationError(f"{self._who}: {self._clean(what)}")
 
+    def broken_off(self, what: str) -> BrokenOffError:
+        """A failure of this server that may pass."""
+        return BrokenOffError(f"{self._who}: {self._clean(what)}")
+
     async def _events(self, response: httpx.Response, on_event: OnEvent) -> None:
         rest = b""
         async for data in response.aiter_bytes():
@@ -256,14 +268,14 @@ class Wire:
         if not isinstance(event, dict):
             raise self.error(f"sent {str(event)[:40]!r} in a stream where an object belongs")
         if event.get("error"):
-            raise self.error(f"failed in the middle of an answer: {_said(json.dumps(event))}")
+            raise self.broken_off(f"failed in the middle of an answer: {_said(json.dumps(event))}")
         return event
 
     def _json(self, text: str, where: str) -> Any:
         try:
             return json.loads(text)
         except ValueError:
-            raise self.error(f"sent broken JSON ({where.rpartition('/')[2]}): {text[:60]!r}") from None
+            raise self.broken_off(f"sent broken JSON ({where.rpartition('/')[2]}): {text[:60]!r}") from None
 
     async def _patiently(self, once: Callable[[], Awaitable[T]]) -> T:
         """Try until it works, fails in a way that trying again cannot mend, or patience is over."""
@@ -298,8 +310,8 @@ class Wire:
         if isinstance(error, httpx.TimeoutException):
             return EngineTimeoutError(f"{self._who}: silent for {limit:g} s {when} (--timeout)")
         if isinstance(error, httpx.ConnectError):
-            return CalibrationError(f"{self._who}: unreachable: {reason}")
-        return CalibrationError(f"{self._who}: broke the connection {when}: {reason}")
+            return BrokenOffError(f"{self._who}: unreachable: {reason}")
+        return BrokenOffError(f"{self._who}: broke the connection {when}: {reason}")
 
     def _check(self, response: httpx.Response) -> None:
         """Turn any answer but 200 into an error that says what to do."""

@@ -102,11 +102,23 @@ class KvCache:
         self._ids[row, n : n + len(ids)] = ids
         self.length[row] = n + len(ids)
 
-    def append_each(self, ids: Sequence[int]) -> None:
-        """Append one token to each running row."""
-        rows = np.arange(self.n_active)
-        self._ids[rows, self.length[: self.n_active]] = ids
-        self.length[: self.n_active] += 1
+    def keep(self, row: int, ids: Sequence[int], slots: Sequence[int]) -> None:
+        """Note tokens written to ``slots`` behind the cached ones, ascending; what was written between them is lost."""
+        n = int(self.length[row])
+        moved = [(n + i, n + slot) for i, slot in enumerate(slots) if slot != i]
+        if moved:
+            to, source = (list(places) for places in zip(*moved, strict=True))
+            self.kv[:, :, row, to] = self.kv[:, :, row, source]  # the right side is a copy
+        self.append(row, ids)
+
+    def truncate(self, row: int, n: int) -> None:
+        """Forget what ``row`` holds beyond its first ``n`` tokens; nothing if it holds no more."""
+        self.length[row] = min(int(self.length[row]), n)
+
+    def holds(self, row: int) -> list[int]:
+        """The tokens whose keys and values ``row`` holds."""
+        held: list[int] = self._ids[row, : self.length[row]].tolist()
+        return held
 
     def release(self, row: int) -> None:
         """End a running sequence; the last running row takes its place, and its tokens stay to be reused."""

@@ -9,13 +9,14 @@ stream is closed when one appears. Whether a repeated request gives the same tex
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from calibrate.backends.base import Choice, Finish, Generation, Progress, Prompt, Request, Times
-from calibrate.backends.http_wire import HttpConfig, RefusedError, Wire
+from calibrate.backends.http_wire import BrokenOffError, EngineTimeoutError, HttpConfig, RefusedError, Wire
 from calibrate.backends.openai_stream import Streamed, first_stop
 from calibrate.backends.prometheus import Load, Sample, load, parse_metrics
 from theory.errors import CalibrationError, ParameterError, SchemaError
@@ -56,6 +57,7 @@ class OpenAIEngine:
         self._version = ""
         self._extras: dict[str, Any] = {}
         self._tells_ids = False
+        self._tells_usage = False
         self._stop_mode = "unknown"
         self._n_top = _TOP[0]
         self._tokenizes: bool | None = None
@@ -77,7 +79,7 @@ class OpenAIEngine:
         try:
             await engine._find_model()
             engine.load_at_start = load(await engine.metrics() or ())
-            await engine._probe()
+            await engine._again(engine._probe)
         except BaseException:
             await engine.close()
             raise
@@ -103,7 +105,13 @@ class OpenAIEngine:
 
         ``token_ids`` are empty where the server does not tell them; a log-probability's ids where it names tokens by
         their text only. The times are those seen from here: the prefill begins when the request was sent.
+
+        Raises
+        ------
+        ParameterError : the request asks for speculation: a server speculates for all requests or for none.
         """
+        if request.speculation is not None:
+            raise ParameterError("speculation", request.speculation.method, f"is a matter of {self.name!r}'s server")
         streamed = Streamed()
         try:
             await self.stream(request, streamed)
@@ -246,7 +254,20 @@ class OpenAIEngine:
         ------
         CalibrationError : it does not.
         """
-        await self._likeliest("Yes or No? Answer:")
+        await self._again(lambda: self._likeliest("Yes or No? Answer:"))
+
+    async def _again(self, once: Callable[[], Awaitable[Any]]) -> None:
+        """Do something that begins a measurement; a few times where answers break off in the middle."""
+        for attempt in range(self.config.retries + 1):
+            try:
+                await once()
+                return
+            except EngineTimeoutError:
+                raise
+            except BrokenOffError:
+                if attempt == self.config.retries:
+                    raise
+            await asyncio.sleep(self.config.backoff_s)
 
     async def _streamed(self, body: dict[str, Any], streamed: Streamed) -> Streamed:
         try:
@@ -254,9 +275,15 @@ class OpenAIEngine:
         except RefusedError as error:
             raise self._explained(error) from None
         streamed.end = time.monotonic()
+        return self._complete(streamed)
+
+    def _complete(self, streamed: Streamed) -> Streamed:
+        """Refuse an answer that was cut where the connection broke between two events."""
+        n = sum(n for _, n in streamed.arrivals)
         if not streamed.reason and not streamed.closed:
-            n = sum(n for _, n in streamed.arrivals)
-            raise self.wire.error(f"ended an answer in the middle, after {n} tokens and without a reason")
+            raise self.wire.broken_off(f"ended an answer in the middle, after {n} tokens and without a reason")
+        if self._tells_usage and not streamed.usage and not streamed.closed:
+            raise self.wire.broken_off(f"ended an answer of {n} tokens without its usage, which it gave before")
         return streamed
 
     def _explained(self, error: RefusedError) -> CalibrationError:
@@ -333,17 +360,20 @@ class OpenAIEngine:
             for name, value in _EXTRAS.items():
                 try:
                     await self._try_extras({name: value})
-                except RefusedError:
+                except RefusedError as refused:
+                    if refused.transient:
+                        raise
                     continue
                 self._extras[name] = value
             streamed = await self._try_extras(self._extras)
         self._tells_ids = bool(streamed.ids)
+        self._tells_usage = bool(streamed.usage)
 
     async def _try_extras(self, extras: Mapping[str, Any]) -> Streamed:
         streamed = Streamed()
         body = {**self._body("1 2 3", 2), "stream": True, "temperature": 0.0, **extras}
         await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
-        return streamed
+        return self._complete(streamed)
 
     async def _likeliest(self, text: str) -> tuple[Streamed, dict[str, float]]:
         """The likeliest next tokens by their text, with natural-log probabilities of the model's own distribution."""
@@ -368,6 +398,7 @@ class OpenAIEngine:
                     continue
                 raise self._explained(error) from None
             streamed.end = time.monotonic()
+            self._complete(streamed)
             tops = next((c.get("top_logprobs") for c in seen if c.get("top_logprobs")), None)
             if not tops or not tops[0]:
                 raise self.wire.error(
@@ -390,7 +421,8 @@ class OpenAIEngine:
                 answer = await self.wire.post(f"{self.wire.api}/completions", body)
                 reply = answer["choices"][0]
                 value = float(reply["logprobs"]["token_logprobs"][0])
-            except (RefusedError, LookupError, TypeError):
+            except (RefusedError, LookupError, TypeError) as error:
+                _raise_transient(error)
                 return found
             if reply["text"].strip() == choice.strip() and value <= floor + 1e-3:
                 found[choice] = value
@@ -403,7 +435,8 @@ class OpenAIEngine:
         body = {"model": self.model, "prompt": text, "add_special_tokens": special}
         try:
             ids = tuple(int(token) for token in (await self.wire.post(f"{self.wire.root}/tokenize", body))["tokens"])
-        except (RefusedError, LookupError, TypeError, ValueError):
+        except (RefusedError, LookupError, TypeError, ValueError) as error:
+            _raise_transient(error)
             self._tokenizes = False
             return None
         self._tokenizes = True
@@ -419,6 +452,12 @@ class OpenAIEngine:
             if ids is not None and len(ids) != 1:
                 raise ParameterError("choices", choice, f"must each be one token of {self.name!r}, this is {len(ids)}")
         self._single.add(choices)
+
+
+def _raise_transient(error: Exception) -> None:
+    """Do not take a server that is busy or away for one that cannot do what it was asked."""
+    if getattr(error, "transient", False):
+        raise error
 
 
 def _text_only(prompt: Prompt) -> str:

@@ -96,7 +96,14 @@ class Decoder:
         return _scaled(torch.stack(gains))[:, None, None]
 
     def forward(
-        self, ids: Tensor, positions: Tensor, cache: KvCache, first_row: int, columns: int, mask: Tensor | None
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        cache: KvCache,
+        first_row: int,
+        columns: int,
+        mask: Tensor | None,
+        slots: Tensor | None = None,
     ) -> Tensor:
         """Final hidden states (B, m, hidden) of ``m`` new tokens for each of ``B`` rows of the cache.
 
@@ -104,8 +111,9 @@ class Decoder:
         ----------
         ids, positions : new tokens and their positions, (B, m), int64.
         cache : their keys and values are written to rows ``first_row`` to ``first_row + B - 1``.
-        columns : cached tokens that attention reads, new ones included; at least every position + 1.
+        columns : cached tokens that attention reads, new ones included; at least every slot + 1.
         mask : added to the attention scores, (B, 1, m, columns), or None where every column is visible to every token.
+        slots : where in its row of the cache each token is written, (B, m); by default its position.
         """
         import torch
 
@@ -117,7 +125,7 @@ class Decoder:
         stored = [planes.unbind(0) for planes in cache.kv.flatten(4).flatten(2, 3).unbind(0)]
         seen = cache.view(first_row, batch, columns).unbind(0)
         rows = torch.arange(first_row, first_row + batch, device=self.device)
-        index = (positions + rows[:, None] * cache.capacity).flatten()
+        index = ((positions if slots is None else slots) + rows[:, None] * cache.capacity).flatten()
         grouped = _grouped_mask(mask, heads // kv_heads)
         hidden = torch.nn.functional.embedding(ids, self._embedding)
         for i, layer in enumerate(self._layers):

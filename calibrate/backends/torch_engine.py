@@ -16,7 +16,6 @@ import sys
 import tempfile
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -32,7 +31,10 @@ from calibrate.backends.base import (
     TokenLogprobs,
 )
 from calibrate.backends.framing import Frames, encode
-from calibrate.backends.torch_model import SHAPES, check_model_folder, load_tokenizer, tokenizer_fingerprint
+from calibrate.backends.likelihood import Likelihood
+from calibrate.backends.speculation import Speculation
+from calibrate.backends.torch_config import TorchConfig, check_torch_has
+from calibrate.backends.torch_model import check_model_folder, load_tokenizer, tokenizer_fingerprint
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["TorchConfig", "TorchEngine"]
 
 _Answer: TypeAlias = "tuple[dict[str, Any], array[int]]"
-_DTYPES: Final = ("float32", "bfloat16", "float16")
 _ENVIRONMENT: Final = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -51,59 +52,6 @@ _ENVIRONMENT: Final = {
     "TOKENIZERS_PARALLELISM": "false",
     "TQDM_DISABLE": "1",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchConfig:
-    """What a torch engine runs, and on what."""
-
-    name: str
-    """Short name for messages, e.g. ``"target"``."""
-
-    model: Path | None = None
-    """Local folder with ``config.json``, safetensors weights and ``tokenizer.json``; nothing is ever downloaded."""
-
-    shape: str | None = None
-    """Instead of a model: random weights of this shape (`SHAPES`), for latency only; prompts are token ids."""
-
-    seed: int = 0
-    """Of the random weights."""
-
-    device: str = "cpu"
-    """``"cpu"``, ``"cuda"`` or ``"cuda:N"``."""
-
-    dtype: str = "float32"
-    cores: tuple[int, ...] | None = None
-    """CPU cores that the process is pinned to, one torch thread each; None leaves both to the system."""
-
-    max_batch: int = 16
-    """Sequences decoded at once; more requests wait."""
-
-    n_idle: int = 16
-    """Finished sequences whose keys and values are kept for prompts that extend them."""
-
-    max_context: int | None = None
-    """Tokens of a sequence at most; None: what the model allows, up to 4096."""
-
-    start_timeout_s: float = 300.0
-
-    def __post_init__(self) -> None:
-        if (self.model is None) == (self.shape is None):
-            raise ParameterError("model", self.model, "must be given, or shape, but not both")
-        if self.shape is not None and self.shape not in SHAPES:
-            raise ParameterError("shape", self.shape, f"must be one of {', '.join(SHAPES)}")
-        if self.dtype not in _DTYPES:
-            raise ParameterError("dtype", self.dtype, f"must be one of {', '.join(_DTYPES)}")
-        if self.device.split(":")[0] not in ("cpu", "cuda"):
-            raise ParameterError("device", self.device, "must be 'cpu', 'cuda' or 'cuda:N'")
-        if self.cores is not None:
-            allowed = os.sched_getaffinity(0)
-            if not self.cores or not allowed.issuperset(self.cores):
-                raise ParameterError("cores", self.cores, f"must be some of this process's cores {sorted(allowed)}")
-        for name, least in (("max_batch", 1), ("n_idle", 1), ("max_context", 2)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ParameterError(name, value, f"must be an integer >= {least}")
 
 
 class _Link(asyncio.Protocol):
@@ -156,6 +104,8 @@ class TorchEngine:
             check_model_folder(config.model)
             engine._tokenizer = load_tokenizer(config.model)
             engine._tokenizer_id = tokenizer_fingerprint(config.model)
+        for speculation in config.speculations:
+            _check_drafts(speculation, engine._tokenizer_id)
         try:
             await engine._launch()
         except BaseException:
@@ -180,7 +130,14 @@ class TorchEngine:
         return self._process.pid
 
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
-        """Continue a prompt; see `Backend.generate`."""
+        """Continue a prompt; see `Backend.generate`.
+
+        Raises
+        ------
+        ParameterError : the request asks for speculation that torch engines have not.
+        """
+        if request.speculation is not None:
+            check_torch_has(request.speculation)
         header, ids = await self._ask(
             {
                 "max_tokens": request.max_tokens,
@@ -191,6 +148,7 @@ class TorchEngine:
                 "n_logprobs": request.n_logprobs,
                 "ignore_eos": request.ignore_eos,
                 "choices": (),
+                "speculation": request.speculation.to_message() if request.speculation else None,
             },
             self._ids(request.prompt),
             progress,
@@ -208,6 +166,7 @@ class TorchEngine:
                 TokenLogprobs(chosen=chosen, top=tuple((i, p) for i, p in top))
                 for chosen, top in header.get("logprobs", ())
             ),
+            passes=tuple((drafted, accepted) for drafted, accepted in header.get("passes", ())),
         )
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
@@ -220,6 +179,21 @@ class TorchEngine:
             choices=tuple(choices),
             probabilities=tuple(w / sum(weights) for w in weights),
             mass=min(1.0, sum(map(math.exp, logs))),
+            n_prompt_tokens=header["n_prompt"],
+            n_cached_tokens=header["n_cached"],
+            times=_times(header),
+        )
+
+    async def likelihood(self, prompt: Sequence[int], n_scored: int, *, temperature: float = 1.0) -> Likelihood:
+        """Log probabilities of a prompt's last tokens; see `calibrate.backends.likelihood.TellsLikelihood`."""
+        if not 1 <= n_scored < len(prompt):
+            raise ParameterError("n_scored", n_scored, f"must be an integer in [1, {len(prompt) - 1}]")
+        if not (math.isfinite(temperature) and temperature > 0.0):
+            raise ParameterError("temperature", temperature, "must be a finite number > 0")
+        question = {**_QUESTION, "choices": (), "n_scored": n_scored, "temperature": temperature}
+        header, _ = await self._ask(question, prompt)
+        return Likelihood(
+            logprobs=tuple(header["token_logprobs"]),
             n_prompt_tokens=header["n_prompt"],
             n_cached_tokens=header["n_cached"],
             times=_times(header),
@@ -240,6 +214,7 @@ class TorchEngine:
             iterations=tuple((b, c, s) for b, c, s in header["iterations"]),
             prefills=tuple((n, c, s) for n, c, s in header["prefills"]),
             n_aborted_tokens=header["n_aborted_tokens"],
+            passes=tuple((b, c, rows, n, s, drafting) for b, c, rows, n, s, drafting in header["passes"]),
         )
 
     def describe(self) -> Mapping[str, Any]:
@@ -250,6 +225,7 @@ class TorchEngine:
             "name": config.name,
             "model": str(config.model) if config.model is not None else f"random weights of shape {config.shape}",
             "tokenizer_id": self._tokenizer_id,
+            "speculates_per_request": True,
             **self._description,
         }
 
@@ -419,6 +395,14 @@ _QUESTION: Final[dict[str, Any]] = {
 }
 
 
+def _check_drafts(speculation: Speculation, tokenizer_id: str | None) -> None:
+    """A draft model's ids must mean what the target's mean."""
+    if speculation.method == "draft" and speculation.model is not None:
+        check_model_folder(speculation.model)
+        if tokenizer_id is not None and tokenizer_fingerprint(speculation.model) != tokenizer_id:
+            raise CalibrationError(f"{speculation.model} cannot draft for this target: its tokenizer is another one")
+
+
 def _start_message(config: TorchConfig) -> dict[str, Any]:
     return {
         "model": str(config.model.resolve()) if config.model is not None else None,
@@ -430,6 +414,7 @@ def _start_message(config: TorchConfig) -> dict[str, Any]:
         "max_batch": config.max_batch,
         "n_idle": config.n_idle,
         "max_context": config.max_context,
+        "speculations": [speculation.to_message() for speculation in config.speculations],
     }
 
 

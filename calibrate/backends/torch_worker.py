@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.backends.base import Sampling
 from calibrate.backends.framing import Frames, Message, encode
+from calibrate.backends.speculation import Speculation
 from theory.errors import CalibrationError, SpecplanError
 
 if TYPE_CHECKING:
-    from calibrate.backends.torch_batch import ContinuousBatch, Job
+    from calibrate.backends.token_method import TokenMethod
+    from calibrate.backends.torch_batch import ContinuousBatch, Job, Limits
+    from calibrate.backends.torch_decoder import Decoder
 
 __all__ = ["main"]
 
@@ -111,6 +114,8 @@ def _job(header: dict[str, Any], prompt: list[int]) -> Job:
         n_logprobs=header["n_logprobs"],
         ignore_eos=header["ignore_eos"],
         choices=tuple(header["choices"]),
+        n_scored=header.get("n_scored", 0),
+        speculation=Speculation.from_message(header["speculation"]) if header.get("speculation") else None,
         queued=time.monotonic(),
     )
 
@@ -123,12 +128,17 @@ def _result(job: Job) -> tuple[dict[str, Any], list[int]]:
         "n_prompt": len(job.prompt),
         "n_cached": job.n_cached,
     }
+    if job.n_scored:
+        header["token_logprobs"] = job.token_logprobs
+        return header, []
     if job.choices:
         header["choice_logprobs"] = job.choice_logprobs
         return header, []
     header.update(text=job.text, n_generated=job.n_generated, finish=job.finish, n_iterations=job.n_iterations)
     if job.logprobs:
         header["logprobs"] = job.logprobs
+    if job.passes:
+        header["passes"] = job.passes
     return header, job.tokens
 
 
@@ -136,11 +146,13 @@ def _statistics(batch: ContinuousBatch, *, clear: bool) -> dict[str, Any]:
     statistics = {
         "iterations": list(batch.iterations),
         "prefills": list(batch.prefills),
+        "passes": list(batch.passes),
         "n_aborted_tokens": batch.n_aborted_tokens,
     }
     if clear:
         batch.iterations.clear()
         batch.prefills.clear()
+        batch.passes.clear()
         batch.n_aborted_tokens = 0
     return statistics
 
@@ -157,7 +169,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     import torch
     import transformers
 
-    from calibrate.backends.torch_batch import ContinuousBatch, Limits
+    from calibrate.backends.torch_batch import SPARE, ContinuousBatch, Limits
     from calibrate.backends.torch_decoder import Decoder
     from calibrate.backends.torch_model import load_model, load_tokenizer, random_model
 
@@ -178,8 +190,14 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
         max_context=min(config["max_context"] or 4096, positions),
     )
     eos = _eos_ids(model)
-    decoder = Decoder(model, limits.max_context)
-    batch = ContinuousBatch(decoder, load_tokenizer(folder) if folder is not None else None, eos, limits)
+    decoder = Decoder(model, limits.max_context + SPARE)
+    methods: dict[tuple[str, str], TokenMethod] = {}
+    for message in config["speculations"]:
+        speculation = Speculation.from_message(message)
+        if speculation.source:  # a batch has those without weights anyway
+            methods[speculation.method, speculation.source] = _load_method(speculation, decoder, limits)
+    tokenizer = load_tokenizer(folder) if folder is not None else None
+    batch = ContinuousBatch(decoder, tokenizer, eos, limits, methods)
     return batch, {
         "architecture": model.config.architectures[0] if model.config.architectures else type(model).__name__,
         "n_parameters": decoder.n_parameters,
@@ -199,6 +217,29 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
             "transformers": transformers.__version__,
         },
     }
+
+
+def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
+    """A method of token-level speculation, beside its target: the place for one more."""
+    if speculation.method == "draft":
+        return _load_draft(speculation, target, limits)
+    raise CalibrationError(f"speculation by {speculation.method!r} is not known to the torch engine")
+
+
+def _load_draft(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
+    from calibrate.backends.draft_model import DraftModel
+    from calibrate.backends.torch_batch import SPARE
+    from calibrate.backends.torch_decoder import Decoder
+    from calibrate.backends.torch_model import check_model_folder, load_model
+
+    folder = Path(speculation.source)
+    check_model_folder(folder)
+    model = load_model(folder, dtype=target.dtype, device=target.device)
+    if model.config.vocab_size != target.vocab_size:
+        sizes = f"{model.config.vocab_size} tokens, the target {target.vocab_size}"
+        raise CalibrationError(f"{folder} cannot draft for this target: its vocabulary has {sizes}")
+    decoder = Decoder(model, limits.max_context + SPARE)
+    return DraftModel(decoder, limits, int(model.config.max_position_embeddings), SPARE)
 
 
 def _device(name: str) -> Any:

@@ -75,11 +75,15 @@ class Engines:
     doomed: TorchEngine
 
     def __init__(self, folders: dict[str, Path]) -> None:
+        from calibrate.backends.speculation import Speculation
         from calibrate.backends.torch_engine import TorchConfig, TorchEngine
 
         self._runner = asyncio.Runner()
+        drafting = (Speculation(method="draft", model=folders["draft"]),)
         configs = [
-            TorchConfig(name="target", model=folders["target"], cores=(0,), max_batch=8, n_idle=8),
+            TorchConfig(
+                name="target", model=folders["target"], cores=(0,), max_batch=8, n_idle=8, speculations=drafting
+            ),
             TorchConfig(name="draft", model=folders["draft"], cores=(0,), max_batch=8, n_idle=8),
             TorchConfig(name="doomed", shape="tiny-draft", max_context=1000),
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calibrate.accuracy import corruption, expected_accuracy, rates, spoiling
+from calibrate.accuracy import all_rates, expected_accuracy, rates, rates_text, spoiling
 from calibrate.profile import AnswerRecord, Generated, StepRecord, VerdictRecord
 from sim.operations import GATE
 from sim.timeline import Counts
@@ -51,14 +51,15 @@ def test_rates_of_another_verifier_use_its_scores_and_threshold() -> None:
     assert (nobody.true_accept, nobody.false_accept) == (None, None)
 
 
-def test_corruption_compares_acceptance_before_and_after_a_wrong_step() -> None:
-    # Before any wrong step: + - +, +, + -, so 4 of 6. After one: - + and -, so 1 of 3.
-    found = corruption(ANSWERS)
-    assert found is not None
-    assert found.n == 3
-    assert found.value == pytest.approx(1.0 - (1 / 3) / (4 / 6))
-    assert found.low <= found.value <= found.high
-    assert corruption(ANSWERS[:1]) is None  # nothing went wrong there
+def test_every_verifier_that_was_asked_has_rates() -> None:
+    scored = [answer(position(True, True, gate=0.7), position(True, False, gate=0.7), position(False, True, gate=0.4))]
+    found = {one.role: one for one in all_rates(scored)}
+    assert list(found) == ["judge", GATE]
+    assert found[GATE].threshold == 0.5
+    assert (found["judge"].threshold, found["judge"].false_accept) == (None, rates(scored).false_accept)
+    assert rates_text(scored)[1].startswith("gate at 0.5      right drafts 0.500 [")
+    blind = [answer(position(True, True).model_copy(update={"draft": Generated(tokens=1, seconds=0.1)}))]
+    assert rates_text(blind) == []
 
 
 def test_spoiling_reads_what_a_wrong_step_does_to_an_answer() -> None:
@@ -68,5 +69,5 @@ def test_spoiling_reads_what_a_wrong_step_does_to_an_answer() -> None:
     assert spoiling([answer(position(True, True))]) is None  # no truth about the answer
     counts = [Counts(steps=3, graded_steps=3, wrong_steps=w) for w in (0, 0, 1, 2)]
     expected = expected_accuracy(counts, found)
-    assert expected.value == pytest.approx(0.5 * 1.0 + 0.5 * 0.5)
+    assert expected.value == pytest.approx((1.0 + 1.0 + 0.5 + 0.5**2) / 4)  # each wrong step is forgiven by half
     assert expected.n == 4

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from calibrate.backends.base import Choice, Times
-from calibrate.embedding import EmbeddingSimilarity, open_embedding
 from calibrate.measure import Look, Problem, measure_answer
 from calibrate.scorers import (
+    GradeChooser,
     GradeScorer,
     PromptChooser,
     general_choice_prompt,
@@ -30,7 +28,21 @@ from sim.behaviours import TraceBehaviour
 from sim.catalogue import method
 from sim.engines import FixedEngine
 from sim.invariants import check
-from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, REWARD, SCORER, TARGET, Choose, Score, Step, Verify, prompt
+from sim.operations import (
+    CHOOSER,
+    DRAFT,
+    EMBEDDING,
+    EXACT,
+    GATE,
+    REWARD,
+    SCORER,
+    TARGET,
+    Choose,
+    Score,
+    Step,
+    Verify,
+    prompt,
+)
 from sim.replicate import run_answer
 from theory.errors import CalibrationError, ParameterError
 
@@ -88,6 +100,7 @@ def test_a_choice_is_the_likeliest_letter_or_none(probabilities: tuple[float, ..
     selection, _ = asyncio.run(PromptChooser(prompt=general_choice_prompt).choose(candidates(2), engine=engine))
     assert selection.index == index
     assert selection.score == max(probabilities)
+    assert selection.scores == (probabilities[0] - probabilities[2], probabilities[1] - probabilities[2])
     text, replies = engine.asked[0]
     assert replies == (" A", " B", " X")
     assert "(A) two0\n(B) two1" in text
@@ -99,6 +112,49 @@ def test_more_candidates_than_letters_are_refused() -> None:
         asyncio.run(
             PromptChooser(prompt=general_choice_prompt, letters=(" A", " B")).choose(candidates(3), engine=engine)
         )
+
+
+class Grades:
+    """An engine that gives each step its own probabilities of the grades 0 and 1, and takes its time about it."""
+
+    def __init__(self, good: dict[str, float]) -> None:
+        self.good = good
+        self.asked: list[str] = []
+
+    async def choose(self, text: str, choices: Sequence[str]) -> Choice:
+        number = len(self.asked)
+        self.asked.append(text)
+        await asyncio.sleep(0)
+        good = next(p for step, p in self.good.items() if step in text)
+        return Choice(
+            choices=tuple(choices),
+            probabilities=(1.0 - good, good),
+            mass=1.0,
+            n_prompt_tokens=3,
+            n_cached_tokens=0,
+            times=Times(queued=0.5, prefill_start=1.0 + number, prefill_end=0.0, first_token=0.0, end=2.0 + number),
+        )
+
+
+@pytest.mark.parametrize(("good", "index"), [((0.2, 0.9, 0.8), 1), ((0.2, 0.3, 0.1), None), ((0.9, 0.1, 0.9), 0)])
+def test_a_model_without_letters_chooses_by_its_grades(good: tuple[float, ...], index: int | None) -> None:
+    engine: Any = Grades({f"two{i}": p for i, p in enumerate(good)})
+    scorer = GradeScorer(prompt=general_score_prompt, grades=("0", "1"), reward=True)
+    chooser = GradeChooser(scorer=scorer, least=0.5)
+    selection, reply = asyncio.run(chooser.choose(candidates(3), engine=engine))
+    assert selection.index == index
+    assert selection.score == max(good)
+    assert selection.scores == pytest.approx([p - 0.5 for p in good])
+    assert len(engine.asked) == 3
+    assert (reply.times.prefill_start, reply.times.end) == (1.0, 4.0), "the times of all requests together"
+
+
+def test_a_chooser_by_grades_needs_rewards() -> None:
+    grades = GradeScorer(prompt=general_score_prompt)
+    with pytest.raises(ParameterError, match="scorer"):
+        GradeChooser(scorer=grades)
+    with pytest.raises(ParameterError, match="least"):
+        GradeChooser(scorer=GradeScorer(prompt=general_score_prompt, reward=True), least=1.5)
 
 
 def clock_of(target: Any, draft: Any, **more: Any) -> WallClock:
@@ -149,31 +205,6 @@ def test_a_role_that_nobody_has_is_named() -> None:
             await clock.verify(Verify(one, two, role=EMBEDDING), "")
 
     asyncio.run(main())
-
-
-def test_the_cosine_of_two_embeddings_is_compared_with_the_threshold() -> None:
-    """The encoder is numpy alone: what is tested is what we do with its vectors."""
-    import numpy as np
-
-    vectors = {"two0": [1.0, 0.0], "two1": [0.6, 0.8]}
-    encoder = SimpleNamespace(encode=lambda texts, **how: np.array([vectors[text] for text in texts]))
-
-    async def main() -> None:
-        one, two = candidates(2)
-        judgement = await EmbeddingSimilarity(encoder, threshold=0.6).verify(one, two, judge=None, seed=0)
-        assert judgement.verdict.score == pytest.approx(0.6)
-        assert judgement.verdict.accepted
-        strict = await EmbeddingSimilarity(encoder, threshold=0.61).verify(one, two, judge=None, seed=0)
-        assert not strict.verdict.accepted
-
-    asyncio.run(main())
-
-
-def test_an_embedding_model_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(CalibrationError, match="must be the folder"):
-        open_embedding(tmp_path / "nowhere")
-    with pytest.raises(ParameterError, match="threshold"):
-        EmbeddingSimilarity(None, threshold=1.5)
 
 
 # Real engines from here on.
@@ -257,15 +288,15 @@ def fixed() -> dict[str, FixedEngine]:
 def test_the_survey_records_every_opinion(engines: Any) -> None:
     async def work() -> None:
         clock = real_clock(engines)
-        look = Look(drafts=3, verifiers=(GATE, EXACT), scorers=(SCORER, REWARD))
+        look = Look(drafts=3, verifiers=(GATE, EXACT), scorers=(SCORER, REWARD), chooser=True)
         found = await measure_answer(clock, Problem(name="p", prompt=QUESTION), look=look)
         plain = await measure_answer(clock, Problem(name="p", prompt=QUESTION))
         assert [s.verdict.accepted for s in found.record.steps] == [s.verdict.accepted for s in plain.record.steps]
         for step in found.record.steps:
-            assert set(step.draft.scores) == {GATE, EXACT, SCORER, REWARD}
+            assert set(step.draft.scores) == {GATE, EXACT, SCORER, REWARD, CHOOSER}
             assert len(step.candidates) == 2
             for draft in step.candidates:
-                assert set(draft.scores) == {GATE, EXACT, SCORER, REWARD, "judge"}
+                assert set(draft.scores) == {GATE, EXACT, SCORER, REWARD, CHOOSER, "judge"}
                 assert draft.accepted == (draft.scores["judge"] >= 0.5)
         assert all(step.candidates == [] and step.draft.scores == {} for step in plain.record.steps)
         assert found.role_seconds == {}

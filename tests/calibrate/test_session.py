@@ -15,6 +15,7 @@ from calibrate.profile import Profile
 from calibrate.session import Plan, calibrate_models
 from calibrate.summary import acceptance, cost_ratio, replay_error, summarise
 from calibrate.system import system_of
+from calibrate.token_measure import TokenSetting
 from calibrate.validate import BASELINE, measured, run_interleaved
 from sim.algorithms import autoregressive, lookahead_async
 from sim.replicate import run_answer
@@ -23,12 +24,20 @@ from theory.errors import ParameterError, SchemaError
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=2)
 
 
+TOKENS = (
+    TokenSetting(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 2}),
+    TokenSetting(method="draft-model", knobs={"k2": 3}),
+)
+
+
 def plan(n: int = 3) -> Plan:
     return Plan(
         models=ModelSet(max_steps=12),
         problems=tuple(bundled_problems(n, 5, "calibration")),
         truth=bundled_truth(),
         engine=OPTIONS,
+        token=TOKENS,
+        n_token_answers=2,
         warm_up_s=0.05,
         name="small",
     )
@@ -66,6 +75,18 @@ def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -
     tokens = sum(step.tokens for answer in profile.answers for step in answer.baseline)
     # The ids of the answers lack only the end-of-text tokens, one per answer.
     assert [record.tokens for record in profile.ngram] == [tokens - len(profile.answers)] * 3
+
+
+def test_token_level_methods_answer_the_first_problems(measurement: tuple[Profile, list[str], Path]) -> None:
+    """With prompt lookup the answers are those of plain decoding, so the recorded steps have the same tokens."""
+    profile, _, _ = measurement
+    assert [(record.method, record.settings) for record in profile.token] == [(t.method, t.knobs) for t in TOKENS]
+    for record in profile.token:
+        assert [answer.problem for answer in record.answers] == [answer.problem for answer in profile.answers[:2]]
+        assert record.accepted_at[0] > 0
+    for answer, spoken in zip(profile.answers, profile.token[0].answers, strict=False):
+        assert [request.tokens for request in spoken.requests] == [step.tokens for step in answer.baseline]
+    assert {sample.tokens for sample in profile.engines["target"].decode} >= {1, 16}
 
 
 def test_an_interrupted_measurement_goes_on_where_it_stopped(measurement: tuple[Profile, list[str], Path]) -> None:

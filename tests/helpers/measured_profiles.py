@@ -15,6 +15,9 @@ from calibrate.profile import (
     Profile,
     Provenance,
     StepRecord,
+    TokenAnswer,
+    TokenRecord,
+    TokenRequest,
     VerdictRecord,
 )
 
@@ -57,6 +60,23 @@ def _answer(accepted: Sequence[bool], number: int) -> AnswerRecord:
     ]
     baseline = [Generated(tokens=STEP_TOKENS, seconds=0.2, final=i == last) for i in range(len(accepted))]
     return AnswerRecord(problem=str(number), prompt_tokens=8, steps=steps, baseline=baseline)
+
+
+def speculated(
+    profile: Profile, method: str = "draft-model", *, k2: int = 3, pass_s: float = 0.012, draft_s: float = 0.002
+) -> Profile:
+    """The profile with a token-level method recorded on its target: every pass of a step commits k2 tokens.
+
+    A pass takes ``pass_s`` seconds, ``draft_s`` of them for drafting; the last pass of a step is cut where it must be.
+    """
+    n_passes = -(-(STEP_TOKENS - 1) // k2)
+    n_steps = len(profile.answers[0].steps)
+    request = TokenRequest(tokens=STEP_TOKENS, passes=[(k2 - 1, k2 - 1)] * n_passes)
+    n = n_passes * n_steps
+    sums = (1, k2, n, 64 * n, n * pass_s, n * draft_s)
+    answers = [TokenAnswer(problem=one.problem, requests=[request] * n_steps, decode=[sums]) for one in profile.answers]
+    record = TokenRecord.counted(method, {"k2": k2}, answers)
+    return profile.model_copy(update={"token": [*profile.token, record]})
 
 
 def _ngram() -> NGramRecord:

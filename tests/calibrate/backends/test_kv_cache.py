@@ -46,11 +46,28 @@ def check(cache, running):
         assert torch.equal(held, torch.tensor(fingerprints(tokens))[:, None].expand_as(held))
 
 
+def speculate(cache, running, bits):
+    """Write four rows behind each sequence, some of which are kept; the others are marked as nobody's."""
+    for row, tokens in enumerate(running):
+        kept = [slot for slot in range(4) if bits >> slot & 1]
+        new = [bits >> (4 + slot) & 1 for slot in range(len(kept))]
+        n = len(tokens)
+        cache.reserve(n + 4)
+        cache.kv[:, :, row, n : n + 4] = -1.0
+        marks = fingerprints([*tokens, *new])[n:]
+        cache.kv[:, :, row, [n + slot for slot in kept]] = torch.tensor(marks)[:, None, None]
+        cache.keep(row, new, kept)
+        tokens.extend(new)
+        assert cache.holds(row) == tokens
+
+
 ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.just("admit"), st.lists(st.integers(0, 1), min_size=1, max_size=10)),
         st.tuples(st.just("extend"), st.integers(0, 99)),
         st.tuples(st.just("grow"), st.integers(0, 1)),
+        st.tuples(st.just("speculate"), st.integers(0, 2**12)),
+        st.tuples(st.just("truncate"), st.integers(0, 99)),
         st.tuples(st.just("release"), st.integers(0, 99)),
     ),
     max_size=40,
@@ -78,6 +95,13 @@ def test_rows_always_hold_what_their_sequence_wrote(actions):
             for row, tokens in enumerate(running):
                 feed(cache, row, [value], tokens)
                 tokens.append(value)
+        elif kind == "speculate" and running and max(map(len, running)) < 19:
+            speculate(cache, running, value)
+        elif kind == "truncate" and running:
+            row = value % len(running)
+            n = value % 7
+            cache.truncate(row, n)
+            del running[row][n:]
         elif kind == "release" and running:
             row = value % len(running)
             past.append(running[row])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibrate.backends import kv_cache, torch_batch
+from calibrate.backends import kv_cache, token_method, torch_batch
 from calibrate.backends.base import Sampling
 from calibrate.backends.torch_batch import ContinuousBatch, Job, Limits
 from calibrate.backends.torch_decoder import Decoder
@@ -102,7 +102,7 @@ def test_logits_are_those_of_transformers(architecture):
     with torch.inference_mode():
         for row, tokens in enumerate(sequences):
             engine.cache.admit(tokens[:-3])
-            engine._read(row, tokens[: len(tokens) - 3], 0)
+            engine._read(row, tokens[: len(tokens) - 3])
         for back in (3, 2, 1):
             lengths = torch.tensor([len(tokens) - back for tokens in sequences])
             columns = int(lengths.max()) + 1
@@ -110,7 +110,8 @@ def test_logits_are_those_of_transformers(architecture):
             mask.masked_fill_(torch.arange(columns) > lengths[:, None, None, None], -torch.inf)
             new = torch.tensor([[tokens[-back]] for tokens in sequences])
             hidden = engine.decoder.forward(new, lengths[:, None], engine.cache, 0, columns, mask)
-            engine.cache.append_each(new[:, 0].tolist())
+            for row, token in enumerate(new[:, 0].tolist()):
+                engine.cache.append(row, [token])
             for row, tokens in enumerate(sequences):
                 expected = model(torch.tensor([tokens])).logits[0, -back]
                 got = engine.decoder.logits(hidden)[row, 0]
@@ -128,7 +129,7 @@ def test_bfloat16_is_as_close_to_float32_as_transformers_is(architecture):
         exact = reference(tokens).logits[0]
         theirs = half(tokens).logits[0].float()
         engine.cache.admit(tokens[0].tolist())
-        ours = engine.decoder.logits(engine._read(0, tokens[0].tolist(), 0))[0]
+        ours = engine.decoder.logits(engine._read(0, tokens[0].tolist()))
     # the same rounding errors in another order: the root mean squares over 60 x 50 logits agree within a factor 1.5
     assert float((ours - exact).square().mean()) < 1.5**2 * float((theirs - exact).square().mean())
     assert float((ours - exact).abs().max()) > 0.0
@@ -342,7 +343,9 @@ def test_stop_strings(decoder, model_folders, monkeypatch):
     engine = ContinuousBatch(decoder, tokenizer, frozenset([0]), LIMITS)
 
     def generate(script, **options):
-        monkeypatch.setattr(torch_batch, "draw", Scripted(script))
+        scripted = Scripted(script)
+        monkeypatch.setattr(torch_batch, "draw", scripted)
+        monkeypatch.setattr(token_method, "draw", scripted)
         one = job([5, 6], len(script), **{"stop": ("\n\n",), "ignore_eos": False, **options})
         finish(engine, one)
         return one

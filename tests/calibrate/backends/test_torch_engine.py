@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ import psutil
 import pytest
 
 from calibrate.backends.base import Progress, Request, Sampling
+from calibrate.backends.speculation import Speculation
 from calibrate.backends.torch_engine import TorchConfig, TorchEngine
 from theory.errors import CalibrationError, ParameterError
 
@@ -150,6 +152,78 @@ def test_statistics_tell_batch_and_context(engines):
     full = [context for batch, context, _ in statistics.iterations if batch == 3]
     assert full == list(range(full[0], full[0] + 3 * len(full), 3))
     assert empty.iterations == empty.prefills == ()
+
+
+def speculations(folders, k2=4):
+    return [Speculation(method="draft", k2=k2, model=folders["draft"]), Speculation(method="ngram", k2=k2)]
+
+
+def test_requests_choose_how_they_are_speculated(engines, model_folders):
+    """Plain, drafted and looked up, side by side in one engine: one text, fewer passes, and an account of them."""
+
+    async def work():
+        await engines.target.stats(clear=True)
+        request = {"prompt": PROMPT, **LONG, "max_tokens": 60}
+        plain = await engines.target.generate(Request(**request))
+        fast = await asyncio.gather(
+            *(engines.target.generate(Request(**request, speculation=one)) for one in speculations(model_folders))
+        )
+        return plain, fast, await engines.target.stats(clear=True)
+
+    plain, fast, statistics = engines.run(work())
+    assert plain.passes == ()
+    for generation in fast:
+        assert generation.token_ids == plain.token_ids
+        assert generation.n_iterations == len(generation.passes) <= 59
+        assert all(accepted <= drafted <= 3 for drafted, accepted in generation.passes)
+        assert sum(accepted + 1 for _, accepted in generation.passes) >= 59
+    assert len(statistics.iterations) == 59
+    assert sum(n for _, _, _, n, _, _ in statistics.passes) == 2 * 59
+
+
+def test_a_speculated_request_can_be_cancelled(engines, model_folders):
+    async def work():
+        counts = []
+        for speculation in speculations(model_folders):
+            progress = Progress()
+            request = Request(prompt=PROMPT, **LONG, speculation=speculation)
+            task = asyncio.create_task(engines.target.generate(request, progress))
+            await engines.target.stats(clear=True)
+            while not (await engines.target.stats()).passes:
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            counts.append((progress.n_generated, (await engines.target.stats(clear=True)).n_aborted_tokens))
+        return counts, await engines.target.generate(Request(prompt=PROMPT, max_tokens=5))
+
+    counts, generation = engines.run(work())
+    assert all(0 < n == aborted < LONG["max_tokens"] for n, aborted in counts)
+    assert generation.n_generated <= 5
+
+
+def test_a_drafter_that_was_not_loaded_is_refused(engines, model_folders):
+    drafting = Speculation(method="draft", model=model_folders["draft"])
+
+    async def work():
+        with pytest.raises(CalibrationError, match=r"'draft' refused: speculation by 'draft' from .* was not loaded"):
+            await engines.draft.generate(Request(prompt=PROMPT, max_tokens=3, speculation=drafting))
+
+    engines.run(work())
+
+
+def test_a_drafter_with_another_tokenizer_is_told_before_any_process_starts(engines, model_folders, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(model_folders["draft"], other)
+    tokenizer = other / "tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text().replace(" Yes", " Sure"))
+    config = TorchConfig(
+        name="x", model=model_folders["target"], speculations=(Speculation(method="draft", model=other),)
+    )
+    started = time.monotonic()
+    with pytest.raises(CalibrationError, match="other cannot draft for this target: its tokenizer is another one"):
+        engines.run(TorchEngine.start(config))
+    assert time.monotonic() - started < 1.0
 
 
 def test_a_refused_request_names_the_reason_and_the_engine_lives(engines):

@@ -1,0 +1,69 @@
+"""The n-grams that a sequence has come by, looked up by their first token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from theory.errors import ParameterError
+
+__all__ = ["Gram", "NGramPool"]
+
+Gram: TypeAlias = tuple[int, ...]
+"""An n-gram without its first token."""
+
+
+class NGramPool:
+    """Disjoint n-grams, the latest first; seeing one again makes it the latest.
+
+    Parameters
+    ----------
+    per_token : n-grams kept for a first token, >= 0. Nothing is lost by forgetting the others, if never more than
+        ``per_token`` are asked for: what is asked for is the latest, and an old n-gram returns only by being seen.
+
+    Raises
+    ------
+    ParameterError : ``per_token`` is negative.
+
+    >>> pool = NGramPool(per_token=2)
+    >>> for gram in ((1, 2, 3), (1, 4, 5), (1, 2, 3), (1, 6, 7)):
+    ...     pool.add(gram)
+    >>> pool.after(1)
+    [(6, 7), (2, 3)]
+    """
+
+    def __init__(self, per_token: int) -> None:
+        if per_token < 0:
+            raise ParameterError("per_token", per_token, "must be an integer >= 0")
+        self._per_token = per_token
+        self._grams: dict[int, dict[Gram, None]] = {}
+
+    def __len__(self) -> int:
+        """N-grams in the pool."""
+        return sum(map(len, self._grams.values()))
+
+    def add(self, gram: Sequence[int]) -> None:
+        """Put in an n-gram, first token included."""
+        if not self._per_token:
+            return
+        known = self._grams.setdefault(gram[0], {})
+        rest = tuple(gram[1:])
+        known.pop(rest, None)
+        known[rest] = None
+        if len(known) > self._per_token:
+            del known[next(iter(known))]
+
+    def add_text(self, tokens: Sequence[int], size: int) -> None:
+        """Put in every n-gram of a text."""
+        for start in range(len(tokens) - size + 1):
+            self.add(tokens[start : start + size])
+
+    def after(self, token: int) -> list[Gram]:
+        """What followed ``token`` in the n-grams that begin with it, the latest first."""
+        return list(reversed(self._grams.get(token, {})))
+
+    def copy(self) -> NGramPool:
+        """A pool with the same n-grams that goes its own way."""
+        twin = NGramPool(self._per_token)
+        twin._grams = {token: dict(grams) for token, grams in self._grams.items()}
+        return twin

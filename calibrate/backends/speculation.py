@@ -1,0 +1,95 @@
+"""Token-level speculation as a request asks for it: by which method, and how many tokens a target pass may commit.
+
+Not every engine has every method, and an engine refuses at once what it has not:
+
+==================  ===================================================  ==================================
+engine              methods                                              `Speculation.extra`
+==================  ===================================================  ==================================
+torch               ngram, draft, lookahead, jacobi, random              none
+vLLM                ngram, draft, eagle, eagle3                          vLLM's own settings of the method
+servers over HTTP   none: they speculate for all requests or for none
+==================  ===================================================  ==================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
+
+from theory.errors import ParameterError
+
+__all__ = ["LOADED", "TORCH_METHODS", "Speculation", "TokenMethodName"]
+
+TokenMethodName: TypeAlias = Literal["ngram", "draft", "eagle", "eagle3", "lookahead", "jacobi", "random"]
+
+LOADED: Final = ("draft", "eagle", "eagle3")
+"""Methods with weights of their own: an engine loads them at its start (`TorchConfig.speculations`)."""
+
+TORCH_METHODS: Final = ("ngram", "draft", "lookahead", "jacobi", "random")
+"""Methods of the torch engine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speculation:
+    """How the tokens of a request are speculated inside its engine."""
+
+    method: TokenMethodName
+    """``ngram`` is prompt lookup; ``draft`` a smaller model; ``random`` drafts noise, to time passes over k2 tokens."""
+
+    k2: int = 1
+    """Tokens that one target pass can commit at most: k2 - 1 drafted ones and the target's own; >= 1."""
+
+    max_ngram: int = 3
+    """Longest n-gram that prompt lookup compares, >= min_ngram."""
+
+    min_ngram: int = 1
+    """Shortest n-gram that prompt lookup compares, >= 1."""
+
+    model: Path | None = None
+    """Folder of the draft model or head."""
+
+    window: int = 0
+    """Lookahead Decoding: W, positions ahead that the lookahead branch guesses."""
+
+    ngram: int = 0
+    """Lookahead Decoding: N, length of the n-grams in its pool."""
+
+    guesses: int = 0
+    """Lookahead Decoding: G, n-grams that one pass verifies at most."""
+
+    extra: tuple[tuple[str, int | float | str | bool], ...] = ()
+    """Names and values of further settings of the engine's own, for vLLM only, e.g. ``draft_sample_method``."""
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(TokenMethodName):
+            raise ParameterError("method", self.method, f"must be one of {', '.join(get_args(TokenMethodName))}")
+        for name, least in (("k2", 1), ("min_ngram", 1), ("max_ngram", 1), ("window", 0), ("ngram", 0), ("guesses", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ParameterError(name, value, f"must be an integer >= {least}")
+        if self.max_ngram < self.min_ngram:
+            raise ParameterError("max_ngram", self.max_ngram, f"must be >= min_ngram={self.min_ngram}")
+        if (self.model is not None) != (self.method in LOADED):
+            rule = "must be the folder of the drafting weights" if self.method in LOADED else "must not be given"
+            raise ParameterError("model", self.model, f"{rule} with method {self.method!r}")
+        if self.method == "lookahead" and not (self.window and self.ngram >= 2 and self.guesses):
+            raise ParameterError("ngram", self.ngram, "must be >= 2, with window and guesses >= 1, for lookahead")
+        if self.method == "jacobi" and not self.window:
+            raise ParameterError("window", self.window, "must be >= 1, for jacobi: the tokens that are iterated on")
+
+    @property
+    def source(self) -> str:
+        """The weights that draft, by the name under which an engine loads them; empty where there are none."""
+        return "" if self.model is None else str(self.model)
+
+    def to_message(self) -> dict[str, Any]:
+        """Return the fields as JSON values, for the engine's process; the folder of the weights made absolute."""
+        return {**asdict(self), "model": None if self.model is None else str(self.model.resolve())}
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> Self:
+        """Rebuild what `to_message` returned."""
+        extra = tuple((name, value) for name, value in message["extra"])
+        return cls(**{**message, "model": Path(message["model"]) if message["model"] else None, "extra": extra})

@@ -1,0 +1,125 @@
+r"""The corruption, estimated from recorded answers: what share of acceptance is lost once a wrong step stands.
+
+Acceptance after a wrong step is not to be compared with acceptance before one over all answers: an answer with many
+accepted drafts meets a false accept early, one with few seldom, so that the two sides hold different problems (80
+planted answers of 8 steps, acceptance .70 with standard deviation .25 between them, no corruption: the comparison finds
+-.12). Here each answer has an acceptance of its own: with :math:`a_i` logit-normal over answers,
+
+.. math:: \text{accepted before} \sim \mathrm{Bin}(n_i, a_i), \qquad
+          \text{accepted after} \sim \mathrm{Bin}(m_i, a_i (1 - \kappa)),
+
+and kappa is the maximum of the likelihood in which the :math:`a_i` are integrated out. When the wrong step comes
+depends on the verdicts before it; the likelihood need not care, because a stopping rule cancels in it. The interval is
+that of the likelihood ratio. Assumed: given the answer, verdicts are independent, and whether a step is wrong does not
+depend on what makes the answer hard.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrate.profile import AnswerRecord
+from calibrate.traces import trace_of
+from sim.estimate import Estimate
+
+__all__ = ["corruption", "corruption_of"]
+
+Row: TypeAlias = tuple[int, int, int, int]
+"""Of an answer: verdicts before its first wrong step stands, accepted among them; verdicts after, accepted."""
+
+_CHI2_95: Final = 3.841458820694124
+_Z_95: Final = 1.959963984540054
+_NODES: Final = 20
+_SIGMAS: Final = (0.01, 4.0)
+"""Standard deviations of the log odds between answers that are considered."""
+
+
+def corruption(answers: Sequence[AnswerRecord]) -> Estimate | None:
+    """Share of the judge's acceptance that is lost once a wrong step stands, in [0, 1].
+
+    Returns
+    -------
+    Maximum-likelihood estimate with the likelihood-ratio interval; None unless verdicts were seen both before and after
+    a wrong step, and one of those before was an acceptance.
+    """
+    return corruption_of(tuple(_row(answer) for answer in answers))
+
+
+def _row(answer: AnswerRecord) -> Row:
+    before: list[bool] = []
+    after: list[bool] = []
+    for corrupted, step in zip(trace_of(answer).corrupted(), answer.steps, strict=True):
+        (after if corrupted else before).append(step.verdict.accepted)
+    return len(before), sum(before), len(after), sum(after)
+
+
+@lru_cache(maxsize=64)
+def corruption_of(rows: tuple[Row, ...]) -> Estimate | None:
+    """`corruption` of counted verdicts; remembered, because a planner asks many times about the same answers."""
+    totals = np.sum(np.array(rows, dtype=np.int64).reshape(-1, 4), axis=0)
+    if not totals[1] or not totals[2]:
+        return None
+    from scipy.optimize import minimize_scalar
+
+    likelihood = _profile_likelihood(rows)
+    found = float(minimize_scalar(lambda k: -likelihood(k), bounds=(0.0, 1.0), method="bounded").x)
+    best = max((0.0, 1.0, found), key=likelihood)
+    low, high = _crossing(likelihood, best, 0.0), _crossing(likelihood, best, 1.0)
+    return Estimate(
+        value=best,
+        stderr=(high - low) / (2.0 * _Z_95),
+        low=low,
+        high=high,
+        n=int(totals[2]),
+        estimator="maximum likelihood with an acceptance of its own for each answer; likelihood-ratio interval",
+    )
+
+
+def _crossing(likelihood: Callable[[float], float], best: float, end: float) -> float:
+    """Where the likelihood has fallen by what a 95 % interval allows, between its maximum and an end of the range."""
+    from scipy.optimize import brentq
+
+    level = likelihood(best) - _CHI2_95 / 2.0
+    if best == end or likelihood(end) >= level:
+        return end
+    return float(brentq(lambda k: likelihood(k) - level, best, end, xtol=1e-4))
+
+
+def _profile_likelihood(rows: Sequence[Row]) -> Callable[[float], float]:
+    """Log likelihood of kappa, at the distribution of acceptance between answers that suits it best."""
+    from scipy.optimize import minimize
+
+    counted = Counter(rows)
+    n, b, m, a = (np.array(column, dtype=np.float64)[:, None] for column in zip(*counted, strict=True))
+    weight = np.array(list(counted.values()), dtype=np.float64)
+    nodes, node_weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    logs = np.log(node_weights / node_weights.sum())
+    share = float((weight @ b)[0] + 0.5) / float((weight @ n)[0] + 1.0)
+    start = np.array([np.log(share / (1.0 - share)), -1.0])
+    known: dict[float, float] = {}
+
+    def at(parameters: NDArray[np.float64], kappa: float) -> float:
+        """Log likelihood with the acceptances integrated out by Gauss-Hermite quadrature."""
+        x = parameters[0] + np.exp(parameters[1]) * nodes
+        log_a, log_not_a = -np.logaddexp(0.0, -x), -np.logaddexp(0.0, x)
+        log_kept = np.log1p(-kappa) if kappa < 1.0 else -1e3
+        terms = b * log_a + (n - b) * log_not_a + a * (log_a + log_kept)
+        terms = terms + (m - a) * np.log1p(-np.exp(log_a) * (1.0 - kappa)) + logs
+        top = terms.max(axis=1)
+        return float(weight @ (top + np.log(np.exp(terms - top[:, None]).sum(axis=1))))
+
+    def profile(kappa: float) -> float:
+        if kappa not in known:
+            bounds = [(-12.0, 12.0), tuple(np.log(_SIGMAS))]
+            best = minimize(lambda p: -at(p, kappa), start, method="L-BFGS-B", bounds=bounds)
+            start[:] = best.x  # the next kappa is near
+            known[kappa] = -float(best.fun)
+        return known[kappa]
+
+    return profile

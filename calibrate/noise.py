@@ -1,0 +1,200 @@
+"""Whether a machine was warm and steady while it was measured: leading slow samples, spread and drift of sentinels.
+
+A sentinel is one and the same piece of work, timed again and again between the other parts of a calibration. Its
+spread and its drift say what the machine did, whatever was measured on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from theory.errors import ParameterError, UnstableMeasurementError
+
+__all__ = ["NoiseLimits", "Steadiness", "check_steadiness", "leading_slow", "steadiness"]
+
+_FALSE_ALARM: Final = 0.01
+"""Of `leading_slow` and of the test for a drift, each."""
+
+_GROSS: Final = 2.0
+"""A leading sample slower than all later ones is dropped if it takes this many times the median."""
+
+_NULL_DRAWS: Final = 20_000
+_LEAST: Final = 12
+"""Samples below which no warm-up is looked for."""
+
+_MOST: Final = 400
+"""Samples among which a warm-up is looked for: it is at the beginning."""
+
+
+def leading_slow(seconds: ArrayLike) -> int:
+    r"""Count the leading samples that belong to a warm-up.
+
+    Two rules; the longer prefix counts, and never more than half of the samples. (1) A change point: the prefix k whose
+    standardised rank sum
+
+    .. math:: Z_k = \frac{\sum_{i \le k} R_i - k (n + 1) / 2}{\sqrt{k (n - k) (n + 1) / 12}}
+
+    is largest, if it exceeds what exchangeable samples exceed in 1 % of all cases (by simulation, for this n). (2)
+    Samples slower than all later ones and twice the median: for the few very slow ones that ranks cannot see;
+    exchangeable samples have such a beginning with probability at most 1 / n.
+
+    Parameters
+    ----------
+    seconds : durations of like work in the order in which it was done, shape (n,); work of different size is to be
+        divided by its usual duration before. Only the first 400 are looked at; fewer than 12 are left alone.
+
+    Returns
+    -------
+    Samples to be kept apart, 0 <= k <= n / 2.
+    """
+    x = np.asarray(seconds, dtype=np.float64)[:_MOST]
+    n = x.size
+    if n < _LEAST:
+        return 0
+    return max(_change_point(x), _gross(x))
+
+
+def _change_point(x: NDArray[np.float64]) -> int:
+    n = x.size
+    z = _rank_sums(stats.rankdata(x)[None, :])[0]
+    best = int(np.argmax(z))
+    return best + 1 if z[best] > _critical(n) else 0
+
+
+def _rank_sums(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standardised rank sums of the prefixes 1 .. n // 2 of each row."""
+    n = ranks.shape[1]
+    k = np.arange(1, n // 2 + 1)
+    sums = np.cumsum(ranks[:, : n // 2], axis=1) - k * (n + 1) / 2.0
+    return np.asarray(sums / np.sqrt(k * (n - k) * (n + 1) / 12.0))
+
+
+@lru_cache(maxsize=64)
+def _critical(n: int) -> float:
+    """The largest rank sum that exchangeable samples exceed with the false-alarm rate, [-]."""
+    rng = np.random.default_rng([0x7761726D, n])
+    found = []
+    for _ in range(10):  # in parts, for the memory
+        ranks = rng.permuted(np.tile(np.arange(1.0, n + 1.0), (_NULL_DRAWS // 10, 1)), axis=1)
+        found.append(_rank_sums(ranks).max(axis=1))
+    return float(np.quantile(np.concatenate(found), 1.0 - _FALSE_ALARM))
+
+
+def _gross(x: NDArray[np.float64]) -> int:
+    later = np.maximum.accumulate(x[::-1])[::-1]
+    limit = _GROSS * np.median(x)
+    k = 0
+    while k < x.size // 2 and x[k] > later[k + 1] and x[k] > limit:
+        k += 1
+    return k
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseLimits:
+    """How unsteady a machine may be.
+
+    The defaults pass virtual machines whose single cores run at half speed for a tenth of the time, and refuse those on
+    which they do so for a third of it.
+    """
+
+    spread: float = 0.40
+    """Half the distance of the 16 % and 84 % quantiles of the sentinel over its median, [-]."""
+
+    drift: float = 0.30
+    """Relative change from the beginning to the end, [-], if a trend is significant at 1 %."""
+
+    def __post_init__(self) -> None:
+        for name in ("spread", "drift"):
+            if not getattr(self, name) > 0.0:
+                raise ParameterError(name, getattr(self, name), "must be a share > 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steadiness:
+    """What the sentinels of one engine say."""
+
+    n: int
+    median_s: float
+    spread: float
+    """As in `NoiseLimits`."""
+
+    drift: float
+    """exp(Theil-Sen slope of the logarithm times the duration) - 1, [-]."""
+
+    trend_p: float
+    """Probability of so clear a trend without one (Kendall's tau, two-sided)."""
+
+    def complaint(self, limits: NoiseLimits) -> str:
+        """What is wrong, in words; empty if nothing is."""
+        found = []
+        if self.spread > limits.spread:
+            found.append(f"the same work varied by ±{self.spread:.0%} (limit {limits.spread:.0%})")
+        if abs(self.drift) > limits.drift and self.trend_p < _FALSE_ALARM:
+            what = "slower" if self.drift > 0.0 else "faster"
+            found.append(f"it became {abs(self.drift):.0%} {what} from beginning to end (limit {limits.drift:.0%})")
+        return " and ".join(found)
+
+    def __str__(self) -> str:
+        """Return a short description."""
+        return f"{self.n} sentinels, {1e3 * self.median_s:.3g} ms ±{self.spread:.0%}, drift {self.drift:+.0%}"
+
+
+def steadiness(sentinels: Sequence[tuple[float, float]]) -> Steadiness | None:
+    """Sum up sentinels.
+
+    Parameters
+    ----------
+    sentinels : (moment, duration of the work) in s, in the order in which they were measured.
+
+    Returns
+    -------
+    None with fewer than eight: too few to tell noise from chance.
+    """
+    if len(sentinels) < 8:
+        return None
+    moments, seconds = np.array(sentinels, dtype=np.float64).T
+    low, middle, high = np.quantile(seconds, (0.16, 0.5, 0.84))
+    logs = np.log(np.maximum(seconds, 1e-12))
+    duration = float(moments[-1] - moments[0])
+    order = np.arange(logs.size) if duration <= 0.0 else moments
+    slope = float(stats.theilslopes(logs, order)[0]) if np.ptp(logs) > 0.0 else 0.0
+    trend = stats.kendalltau(order, logs).pvalue if np.ptp(logs) > 0.0 else 1.0
+    return Steadiness(
+        n=logs.size,
+        median_s=float(middle),
+        spread=float((high - low) / (2.0 * middle)) if middle > 0.0 else math.inf,
+        drift=math.expm1(slope * float(order[-1] - order[0])),
+        trend_p=float(trend),
+    )
+
+
+def check_steadiness(sentinels: Mapping[str, Sequence[tuple[float, float]]], limits: NoiseLimits | None = None) -> None:
+    """See that the machine was steady.
+
+    Parameters
+    ----------
+    sentinels : engine name to its sentinels, as `steadiness` takes them.
+    limits : how unsteady it may be.
+
+    Raises
+    ------
+    UnstableMeasurementError : it was not; the text says what was seen, and what to do.
+    """
+    limits = limits or NoiseLimits()
+    found = {name: steadiness(values) for name, values in sentinels.items()}
+    complaints = {name: s.complaint(limits) for name, s in found.items() if s is not None and s.complaint(limits)}
+    if not complaints:
+        return
+    said = "; ".join(f"{name}: {text}" for name, text in complaints.items())
+    worst = max(max(s.spread, abs(s.drift)) for name, s in found.items() if s is not None and name in complaints)
+    raise UnstableMeasurementError(
+        f"the machine was not steady: {said}; stop what else runs on it and measure again", spread=worst
+    )

@@ -1,0 +1,266 @@
+"""When a calibration has measured enough, and what to measure next: looks, their correction, and the cheapest mix.
+
+A calibration looks at its precision after answer counts fixed beforehand (geometrically spaced) and stops when the
+relative half-width of the planned speedup is at most what was asked for. An interval that is looked at several times
+until it pleases covers less than it says. Therefore the half-width compared is widened so that the intervals of *all*
+looks hold at once (Pocock 1977): with z-statistics of correlation ``sqrt(n_i / n_j)`` between the looks i <= j, the
+critical value c has ``P(max |Z_k| <= c) = confidence``. It is found by the recursion of Armitage, McPherson and Rowe
+1969: the density of Z_k inside (-c, c) is carried from look to look by quadrature.
+
+Between two looks the time goes where it narrows the interval most. With half-width^2 = a / n + b / r for n answers and
+r timing rounds of s_a and s_r seconds each, the cheapest way to a half-width w is Neyman's allocation
+``n = sqrt(a / s_a) (sqrt(a s_a) + sqrt(b s_r)) / w^2`` and alike for r.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from sim.estimate import student_quantile
+from theory.errors import ParameterError
+
+__all__ = ["Looked", "Next", "Precision", "Stopping", "cheapest_mix", "simultaneous_quantile"]
+
+_EXTRA_LOOKS: Final = 2
+"""Looks for which only timings were added; they are counted as if answers had been."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Precision:
+    """How well a profile knows the speedup of the configuration that would be planned with it.
+
+    Half-widths are shares of the speedup at 95 % confidence.
+    """
+
+    planned: str
+    """Name of the configuration."""
+
+    speedup: float
+    answers: float
+    """The part of the half-width that more answers would narrow."""
+
+    timings: float
+    """The part that more timing rounds would narrow."""
+
+    def __post_init__(self) -> None:
+        for name in ("answers", "timings"):
+            if not getattr(self, name) >= 0.0:
+                raise ParameterError(name, getattr(self, name), "must be a share >= 0")
+
+    @property
+    def half_width(self) -> float:
+        """Both parts together, in squares."""
+        return math.hypot(self.answers, self.timings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What one look found."""
+
+    n_answers: int
+    n_rounds: int
+    precision: Precision
+    widened: float
+    """Its half-width, corrected for looking several times."""
+
+    seconds_left: float
+    """Estimated time until the precision is reached, or all that is allowed is measured, s; 0 when it is over."""
+
+    reason: str = ""
+    """Why the calibration stops here; empty if it goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """Answers and timing rounds to have before the next look."""
+
+    n_answers: int
+    n_rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopping:
+    """When to stop, decided before anything is measured."""
+
+    precision: float
+    """Largest relative half-width of the planned speedup, in (0, 1)."""
+
+    min_answers: int = 24
+    max_answers: int = 120
+    max_rounds: int = 24
+    growth: float = 1.4
+    """Answers at a look over those at the look before."""
+
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.precision < 1.0:
+            raise ParameterError("precision", self.precision, "must be a share in (0, 1), e.g. 0.05")
+        if not 2 <= self.min_answers <= self.max_answers:
+            raise ParameterError("min_answers", self.min_answers, f"must be in [2, {self.max_answers}]")
+        if self.max_rounds < 1:
+            raise ParameterError("max_rounds", self.max_rounds, "must be an integer >= 1")
+        if not 1.0 < self.growth <= 4.0:
+            raise ParameterError("growth", self.growth, "must be in (1, 4]")
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Answer counts at which the precision is looked at, the first and the last included."""
+        counts = [self.min_answers]
+        while counts[-1] < self.max_answers:
+            counts.append(min(max(math.ceil(counts[-1] * self.growth), counts[-1] + 1), self.max_answers))
+        return tuple(counts)
+
+    @property
+    def max_looks(self) -> int:
+        """Looks at most, those after timings only included."""
+        return len(self.looks) + _EXTRA_LOOKS
+
+    def widening(self, n_answers: int) -> float:
+        """Factor on a half-width at ``confidence`` that makes the intervals of all looks hold at once, >= 1.
+
+        A look after timings alone is as strongly correlated with the one before as can be, so counting it as one
+        after more answers errs to the safe side.
+        """
+        ratios = tuple(self.growth**k for k in range(self.max_looks))
+        c = simultaneous_quantile(ratios, self.confidence)
+        level = math.erf(c / math.sqrt(2.0))
+        degrees = max(n_answers - 1, 1)
+        return student_quantile(level, degrees) / student_quantile(self.confidence, degrees)
+
+    def look(
+        self, precision: Precision, n_answers: int, n_rounds: int, *, n_looks: int, answer_s: float, round_s: float
+    ) -> tuple[Looked, Next]:
+        """Decide after a look.
+
+        Parameters
+        ----------
+        precision : what the profile so far says.
+        n_answers, n_rounds : what is measured so far.
+        n_looks : looks so far, this one included.
+        answer_s, round_s : mean seconds that an answer and a timing round took.
+
+        Returns
+        -------
+        What was found (``reason`` is set when it is over), and what to have before the next look.
+        """
+        factor = self.widening(n_answers)
+        widened = factor * precision.half_width
+        mix = cheapest_mix(
+            precision, n_answers, n_rounds, target=self.precision / factor, answer_s=answer_s, round_s=round_s
+        )
+        wanted = Next(min(mix[0], self.max_answers), min(mix[1], self.max_rounds))
+        following = self._following(wanted, n_answers, n_rounds, n_looks)
+        reason = ""
+        if widened <= self.precision:
+            reason = f"the precision asked for is reached: ±{widened:.1%} of at most ±{self.precision:.1%}"
+        elif following == Next(n_answers, n_rounds):
+            reason = (
+                f"the most that is allowed is measured: ±{widened:.1%} instead of the ±{self.precision:.1%} asked for"
+            )
+        left = max(wanted.n_answers - n_answers, 0) * answer_s + max(wanted.n_rounds - n_rounds, 0) * round_s
+        looked = Looked(
+            n_answers=n_answers,
+            n_rounds=n_rounds,
+            precision=precision,
+            widened=widened,
+            seconds_left=0.0 if reason else left,
+            reason=reason,
+        )
+        return looked, following
+
+    def _following(self, wanted: Next, n_answers: int, n_rounds: int, n_looks: int) -> Next:
+        """The next look: the next scheduled answer count unless timings alone will do; rounds at most doubled."""
+        later = [count for count in self.looks if count > n_answers]
+        rounds = max(min(wanted.n_rounds, 2 * n_rounds), n_rounds)
+        spare = self.max_looks - n_looks > len(later)
+        only_timings = wanted.n_answers <= n_answers and rounds > n_rounds and spare
+        if wanted.n_answers <= n_answers and rounds == n_rounds == self.max_rounds:
+            return Next(n_answers, n_rounds)  # what is missing are timings, and there may be no more of them
+        if not later or only_timings:
+            return Next(n_answers, rounds if spare else n_rounds)
+        return Next(later[0], rounds)
+
+
+def cheapest_mix(
+    precision: Precision, n_answers: int, n_rounds: int, *, target: float, answer_s: float, round_s: float
+) -> tuple[int, int]:
+    """Answers and timing rounds that reach a half-width in the least time, given what is measured already.
+
+    Parameters
+    ----------
+    precision : half-widths with ``n_answers`` and ``n_rounds``; each part falls with the square root of its count.
+    target : half-width to reach, > 0.
+    answer_s, round_s : seconds of an answer and of a round, > 0.
+
+    Returns
+    -------
+    Counts, at least those measured. A part that is ahead already is taken as it is, and the other one makes up for it.
+
+    >>> cheapest_mix(Precision(planned="", speedup=1.0, answers=0.1, timings=0.0), 20, 6, target=0.05, answer_s=1.0,
+    ...              round_s=1.0)
+    (80, 6)
+    """
+    a, b = precision.answers**2 * n_answers, precision.timings**2 * n_rounds
+    both = math.sqrt(a * answer_s) + math.sqrt(b * round_s)
+    square = target * target
+    n = math.sqrt(a / answer_s) * both / square
+    r = math.sqrt(b / round_s) * both / square
+    if n < n_answers:
+        r = b / (square - a / n_answers) if square > a / n_answers else math.inf
+    elif r < n_rounds:
+        n = a / (square - b / n_rounds) if square > b / n_rounds else math.inf
+    top = 10**9
+    return max(math.ceil(min(n, top) - 1e-9), n_answers), max(math.ceil(min(r, top) - 1e-9), n_rounds)
+
+
+@lru_cache(maxsize=64)
+def simultaneous_quantile(information: tuple[float, ...], confidence: float = 0.95) -> float:
+    """The c with ``P(|Z_k| <= c for all k) = confidence`` for z-statistics of one growing sample.
+
+    Parameters
+    ----------
+    information : sample sizes at the looks, or anything proportional to them; increasing, > 0.
+    confidence : in (0, 1).
+
+    Returns
+    -------
+    Critical value, [-], within 1e-6; Pocock's constants for equal steps.
+
+    Raises
+    ------
+    ParameterError : not increasing, or a confidence outside (0, 1).
+
+    References
+    ----------
+    Pocock 1977, Biometrika 64(2), Table 1; Armitage, McPherson, Rowe 1969, J. R. Stat. Soc. A 132(2).
+
+    >>> round(simultaneous_quantile((1.0, 2.0)), 3)
+    2.178
+    """
+    if not information or information[0] <= 0.0 or any(x >= y for x, y in pairwise(information)):
+        raise ParameterError("information", information, "must be increasing and > 0")
+    if not 0.0 < confidence < 1.0:
+        raise ParameterError("confidence", confidence, "must be in (0, 1)")
+    from scipy.optimize import brentq
+
+    return float(brentq(lambda c: _inside(c, information) - confidence, 0.1, 10.0, xtol=1e-8))
+
+
+def _inside(c: float, information: tuple[float, ...]) -> float:
+    """P(|Z_k| <= c for all k)."""
+    nodes, weights = np.polynomial.legendre.leggauss(96)
+    x, w = c * nodes, c * weights
+    density = np.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi)
+    for before, now in pairwise(information):
+        rho = math.sqrt(before / now)
+        spread = math.sqrt(1.0 - before / now)
+        gap = (x[:, None] - rho * x[None, :]) / spread
+        density = (np.exp(-gap * gap / 2.0) / (spread * math.sqrt(2.0 * math.pi))) @ (w * density)
+    return float(w @ density)

@@ -1,0 +1,267 @@
+"""From a profile to token-level speculation in virtual time: what passes commit, and what they cost.
+
+The best source is a `TokenRecord` of the very method and settings: its passes are replayed, and its own timings scale
+what the sweep over rows says. A record of a larger k2 serves a smaller one where the method drafts one line of tokens:
+a long pass is split where the smaller k2 would have ended it. n-gram counts per position alone give independent passes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrate.fit import CostFit, fit_passes
+from calibrate.profile import NGramRecord, Profile, TokenAnswer, TokenRecord
+from sim.costs import TableCost
+from sim.operations import DRAFT, TARGET
+from sim.pass_costs import PassCost, PassSeconds, PassTable, RowsAsBatch
+from sim.token_passes import DrawnPasses, PassSource, RecordedPasses
+
+__all__ = ["TokenDecoding", "known_settings", "split_passes", "token_decoding"]
+
+Settings = Mapping[str, int | float | str | bool | None]
+
+NESTED: Final = frozenset({"prompt-lookup", "draft-model", "eagle"})
+"""Methods that draft one line of tokens, so that a smaller k2 drafts the beginning of the same line."""
+
+_MODELS: Final = frozenset({"draft-model", "eagle"})
+"""Methods whose drafting takes a step of a model for each token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenDecoding:
+    """A token-level method with its settings on the target's engine."""
+
+    k2: int
+    """Tokens that a pass commits at most."""
+
+    tokens_per_pass: float
+    """Mean tokens that a pass commits, the cut last one of a text not counted as shorter, >= 1."""
+
+    source: PassSource
+    """What each pass of a step commits."""
+
+    cost: PassCost
+    """What a pass costs."""
+
+    settings: Mapping[str, int | float | str | bool]
+    """The knobs that it was recorded with, ``k2`` as asked for."""
+
+    note: str
+    """Where it comes from."""
+
+
+def token_decoding(
+    profile: Profile,
+    method: str,
+    settings: Settings,
+    fits: Mapping[str, CostFit],
+    rng: np.random.Generator | None = None,
+) -> TokenDecoding | None:
+    """Return what a profile knows about a token-level method at some settings; None if nothing.
+
+    Parameters
+    ----------
+    profile : measured, or with engines.
+    method : name in the catalogue.
+    settings : its knobs, ``k2`` among them for methods that draft one line of tokens.
+    fits : by engine, what plain decoding costs (`calibrate.system.System.fits`).
+    rng : if given, of a bootstrap resample (answers, timings), for the error of what is predicted with it.
+    """
+    record = _record(profile.token, method, settings)
+    if record is not None and record.answers:
+        return _replayed(_Timings(profile, method, fits, rng), record, settings)
+    k2 = int(settings.get("k2") or 1)
+    counts = record if record is not None else _ngram(profile.ngram, method, settings)
+    return None if counts is None or not counts.passes else _counted(_Timings(profile, method, fits, rng), counts, k2)
+
+
+def known_settings(profile: Profile, method: str) -> list[dict[str, int | float | str | bool]]:
+    """Return the settings of a method that the profile can predict, ``k2`` nested where it nests; smallest k2 first."""
+    found = {}
+    for record in profile.token:
+        if record.method != method or not record.passes:
+            continue
+        depths = range(2, record.k2 + 1) if method in NESTED else (record.k2,)
+        for k2 in depths:
+            one = {**record.settings, "k2": k2}
+            found[tuple(sorted(one.items()))] = one
+    for ngram in profile.ngram if method == "prompt-lookup" else ():
+        for k2 in range(2, ngram.n_speculative + 2):
+            one = {"k2": k2, "max_ngram": ngram.max_ngram}
+            if not any(all(other.get(name) == value for name, value in one.items()) for other in found.values()):
+                found[tuple(sorted(one.items()))] = one
+    return sorted(found.values(), key=lambda one: (one["k2"], str(sorted(one.items()))))
+
+
+def split_passes(passes: Sequence[tuple[int, int]], k2: int) -> list[tuple[int, int]]:
+    """Return what passes (drafted, right) would have been at a smaller k2.
+
+    A pass that found more right than fit ends early with a full pass; the next one drafts the rest of the same line.
+
+    >>> split_passes([(7, 5), (7, 1), (0, 0)], 4)
+    [(3, 3), (3, 1), (3, 1), (0, 0)]
+    """
+    found = []
+    for drafted, right in passes:
+        n_full = right // k2
+        found += [(k2 - 1, k2 - 1)] * n_full
+        found.append((min(drafted - n_full * k2, k2 - 1), right - n_full * k2))
+    return found
+
+
+def _record(records: Sequence[TokenRecord], method: str, settings: Settings) -> TokenRecord | None:
+    """The record of that very k2, or the next larger one where it nests; other settings must agree where both name."""
+    k2 = settings.get("k2")
+
+    def fits(record: TokenRecord) -> bool:
+        named = {name: value for name, value in settings.items() if value is not None and name != "k2"}
+        return all(record.settings.get(name, value) == value for name, value in named.items())
+
+    own = [r for r in records if r.method == method and r.passes and fits(r)]
+    if k2 is not None:
+        deep = [r for r in own if r.k2 >= int(k2)] if method in NESTED else [r for r in own if r.k2 == k2]
+        least = min((r.k2 for r in deep), default=0)
+        own = [r for r in deep if r.k2 == least]
+    return max(own, key=lambda r: (r.passes + sum(r.accepted_at)) / r.passes, default=None)
+
+
+def _ngram(records: Sequence[NGramRecord], method: str, settings: Settings) -> NGramRecord | None:
+    if method != "prompt-lookup":
+        return None
+    k2, longest = int(settings.get("k2") or 1), settings.get("max_ngram")
+    deep = [r for r in records if r.n_speculative >= k2 - 1 and r.passes and longest in (None, r.max_ngram)]
+    return max(deep, key=lambda r: sum(r.accepted_at[: k2 - 1]) / r.passes, default=None)
+
+
+def _replayed(timings: _Timings, record: TokenRecord, settings: Settings) -> TokenDecoding:
+    k2, rng = int(settings.get("k2") or record.k2), timings.rng
+    answers = record.answers
+    if rng is not None:
+        answers = [answers[i] for i in rng.integers(0, len(answers), len(answers))]
+    requests = [(r.tokens - 1, split_passes(r.passes, k2)) for answer in answers for r in answer.requests]
+    passes = [one for _, found in requests for one in found]
+    source = RecordedPasses(requests=tuple((n, tuple(a + 1 for _, a in found)) for n, found in requests if found))
+    tokens = sum(a + 1 for _, a in passes) / len(passes)
+    nested = f", from passes of up to {record.k2} tokens split" if k2 < record.k2 else ""
+    note = f"{tokens:.2f} tokens per pass, replayed from {len(record.answers)} answers by {record.method}{nested}"
+    cost = timings.cost(_rows(answers, passes, record, k2), answers, (k2 - 1) / max(record.k2 - 1, 1))
+    return TokenDecoding(
+        k2=k2,
+        tokens_per_pass=tokens,
+        source=source,
+        cost=cost,
+        settings={**record.settings, "k2": k2},
+        note=f"{note}; {_said(cost)}",
+    )
+
+
+def _counted(timings: _Timings, record: NGramRecord | TokenRecord, k2: int) -> TokenDecoding:
+    """Independent passes with the counted probabilities: what hangs together from pass to pass is not known."""
+    reached = np.array([record.passes, *record.accepted_at[: k2 - 1], 0], dtype=np.float64)
+    pmf = (reached[:-1] - reached[1:]) / record.passes
+    if timings.rng is not None:
+        pmf = timings.rng.multinomial(record.passes, pmf / pmf.sum()) / record.passes
+    drafted = np.array([record.passes, *record.drafted_at[: k2 - 1], 0], dtype=np.float64)
+    rows = {i + 1: float(s) for i, s in enumerate((drafted[:-1] - drafted[1:]) / record.passes) if s > 0.0}
+    tokens = float(pmf @ np.arange(1, pmf.size + 1))
+    known = {"max_ngram": record.max_ngram} if isinstance(record, NGramRecord) else record.settings
+    longest = f" (n-grams up to {known['max_ngram']})" if "max_ngram" in known else ""
+    cost = timings.cost(rows, ())
+    return TokenDecoding(
+        k2=k2,
+        tokens_per_pass=tokens,
+        source=DrawnPasses(pmf=tuple(pmf.tolist())),
+        cost=cost,
+        settings={**known, "k2": k2},
+        note=f"{tokens:.2f} tokens per pass counted per position{longest}, passes independent; {_said(cost)}",
+    )
+
+
+def _said(cost: PassCost) -> str:
+    """How a pass was costed, in words."""
+    if isinstance(cost.wide, RowsAsBatch):
+        return "a pass over several tokens costed as a batch of as many"
+    most = max(cost.wide.by_rows) if isinstance(cost.wide, PassTable) else 0
+    return f"passes timed up to {most} rows" + (", and in use" if cost.factor != 1.0 else "")
+
+
+def _rows(
+    answers: Sequence[TokenAnswer], passes: Sequence[tuple[int, int]], record: TokenRecord, k2: int
+) -> dict[int, float]:
+    """Shares of passes by rows per sequence: as the engine did them, or the drafted tokens and one."""
+    found: Counter[int] = Counter()
+    if k2 == record.k2:
+        for answer in answers:
+            for batch, rows, n, *_ in answer.decode:
+                found[rows] += n if batch == 1 else 0
+    if not found:
+        found = Counter(drafted + 1 for drafted, _ in passes)
+    total = sum(found.values())
+    return {rows: n / total for rows, n in sorted(found.items()) if n}
+
+
+class _Timings:
+    """What the target's engine takes with a method."""
+
+    def __init__(
+        self, profile: Profile, method: str, fits: Mapping[str, CostFit], rng: np.random.Generator | None
+    ) -> None:
+        target, draft = profile.placement[TARGET], profile.placement.get(DRAFT, profile.placement[TARGET])
+        self.rng = rng
+        self._by_model = method in _MODELS
+        self._plain = fits[target].cost
+        self._drafter = fits[draft].cost if self._by_model and draft != target else None
+        tables = fit_passes(profile.engines[target], rng)
+        self._wide: PassSeconds = RowsAsBatch(self._plain)
+        if len(tables) > 1:
+            factor = fits[target].decode_factor
+            self._wide = PassTable({rows: _scaled(table, factor) for rows, table in tables.items()})
+
+    def cost(self, rows: Mapping[int, float], answers: Sequence[TokenAnswer], share: float = 1.0) -> PassCost:
+        """The passes by rows, scaled to what the method's own passes took; ``share`` of its drafting is done."""
+        sums = np.array([one for answer in answers for one in answer.decode], dtype=np.float64).reshape(-1, 6)
+        return PassCost(
+            inner=self._plain,
+            wide=self._wide,
+            rows=rows,
+            factor=_factor(sums, self._wide),
+            draft_s=_drafting(sums) * (share if self._by_model else 1.0),
+            drafter=self._drafter,
+            prefill_factor=_prefill_factor(self._plain, answers),
+            request_s=_request_s(answers, self._plain.request_s),
+        )
+
+
+def _scaled(table: TableCost, factor: float) -> TableCost:
+    return replace(table, seconds=tuple(factor * s for s in table.seconds), context_s=factor * table.context_s)
+
+
+def _factor(sums: NDArray[np.float64], wide: PassSeconds) -> float:
+    """Measured over modelled seconds of the passes, drafting left out, ratio of totals; 1 without any."""
+    modelled = sum(n * wide.seconds(int(r), int(b), c / n) for b, r, n, c, *_ in sums if n)
+    return float((sums[:, 4] - sums[:, 5]).sum()) / modelled if modelled > 0.0 else 1.0
+
+
+def _drafting(sums: NDArray[np.float64]) -> float:
+    """Seconds of drafting per pass with one sequence."""
+    alone = sums[sums[:, 0] == 1]
+    n = float(alone[:, 2].sum())
+    return float(alone[:, 5].sum()) / n if n else 0.0
+
+
+def _prefill_factor(cost: TableCost, answers: Sequence[TokenAnswer]) -> float:
+    n = sum(answer.prefill[0] for answer in answers)
+    tokens = sum(answer.prefill[1] for answer in answers)
+    modelled = n * cost.prefill_s + tokens * cost.prefill_token_s
+    return sum(answer.prefill[2] for answer in answers) / modelled if modelled > 0.0 else 1.0
+
+
+def _request_s(answers: Sequence[TokenAnswer], default: float) -> float:
+    n = sum(answer.request[0] for answer in answers)
+    return sum(answer.request[1] for answer in answers) / n if n else default

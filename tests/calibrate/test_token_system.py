@@ -1,0 +1,159 @@
+"""From records of token-level methods to passes and their cost: exact on made-up records, nested and counted ones."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from measured_profiles import STEP_TOKENS, measured, speculated
+
+from calibrate.profile import DecodeSample, Profile, TokenAnswer, TokenRecord, TokenRequest
+from calibrate.system import system_of
+from calibrate.token_system import TokenDecoding, known_settings, split_passes, token_decoding
+from sim.operations import TARGET, Generate, prompt
+from sim.pass_costs import PassTable, RowsAsBatch
+from sim.token_passes import DrawnPasses, RecordedPasses
+from theory.errors import SchemaError
+from theory.token_methods import conditional_of, tokens_pmf
+
+passes = st.lists(st.integers(0, 12).flatmap(lambda d: st.tuples(st.just(d), st.integers(0, d))), max_size=12)
+
+
+def plain(n_answers_steps: int = 6) -> Profile:
+    return measured([True] * n_answers_steps)
+
+
+def found(profile: Profile, method: str, k2: int, **settings: int) -> TokenDecoding | None:
+    return token_decoding(profile, method, {"k2": k2, **settings}, system_of(profile).fits)
+
+
+def test_a_record_gives_its_own_passes_and_seconds() -> None:
+    """Passes of 12 ms, 2 ms of them drafting, replayed: 20 tokens at 3 a pass are 7 passes, the last one cut to 2."""
+    decoding = found(speculated(plain()), "draft-model", 3)
+    assert decoding is not None
+    assert decoding.tokens_per_pass == pytest.approx(3.0)
+    assert decoding.source.passes(0, Generate(TARGET, prompt(8)), STEP_TOKENS - 1) == (3,) * 6 + (2,)
+    assert decoding.cost.iteration(1, 64.0) == pytest.approx(0.012, rel=1e-9)
+    assert decoding.cost.draft_s == pytest.approx(0.002)
+    assert dict(decoding.cost.rows) == {3: 1.0}
+    assert decoding.settings == {"k2": 3}
+
+
+def test_a_smaller_k2_is_derived_where_drafts_are_a_line() -> None:
+    profile = speculated(plain(), k2=6)
+    decoding = found(profile, "draft-model", 3)
+    assert decoding is not None
+    assert "split" in decoding.note
+    assert decoding.tokens_per_pass == pytest.approx(3.0)
+    assert decoding.cost.draft_s == pytest.approx(0.002 * 2 / 5)
+    assert found(profile, "draft-model", 7) is None
+    other = speculated(plain(), "lookahead-decoding", k2=6)
+    assert found(other, "lookahead-decoding", 3) is None, "its passes are no line"
+
+
+def test_settings_must_agree_where_both_name_them() -> None:
+    record = TokenRecord.counted(
+        "prompt-lookup",
+        {"k2": 3, "max_ngram": 2},
+        [TokenAnswer(problem="a", requests=[TokenRequest(tokens=4, passes=[(2, 2)])])],
+    )
+    profile = plain().model_copy(update={"token": [record]})
+    assert found(profile, "prompt-lookup", 3, max_ngram=2) is not None
+    assert found(profile, "prompt-lookup", 3, max_ngram=4) is None
+    assert known_settings(profile, "prompt-lookup") == [{"k2": 2, "max_ngram": 2}, {"k2": 3, "max_ngram": 2}]
+    assert known_settings(profile, "draft-model") == []
+
+
+def test_counts_alone_give_independent_passes() -> None:
+    """10 passes, 6 with drafts; 4, 2, 1 right up to each position: P(tau) = .6, .2, .1, .1; no draft is 1 row."""
+    decoding = found(measured([True], ngram=True), "prompt-lookup", 4)
+    assert decoding is not None
+    assert isinstance(decoding.source, DrawnPasses)
+    assert decoding.source.pmf == pytest.approx((0.6, 0.2, 0.1, 0.1))
+    assert decoding.source.pmf == pytest.approx(tokens_pmf(conditional_of([0.4, 0.2, 0.1])).tolist())
+    assert dict(decoding.cost.rows) == pytest.approx({1: 0.4, 2: 0.1, 3: 0.1, 4: 0.4})
+    assert isinstance(decoding.cost.wide, RowsAsBatch)
+
+
+def test_passes_over_several_tokens_cost_what_was_timed() -> None:
+    """Iterations over 3 tokens take 15 ms in the sweep, 12 - 2 ms in use: the factor is 10 / 15, at every batch."""
+    profile = speculated(plain())
+    engine = profile.engines["big"]
+    wide = [DecodeSample(batch=b, context=c, tokens=3, seconds=0.015 * b) for b in (1, 2) for c in (64, 640)]
+    timed = engine.model_copy(update={"decode": [*engine.decode, *wide]})
+    decoding = found(profile.model_copy(update={"engines": {**profile.engines, "big": timed}}), "draft-model", 3)
+    assert decoding is not None
+    assert isinstance(decoding.cost.wide, PassTable)
+    assert decoding.cost.factor == pytest.approx(10 / 15, rel=1e-6)
+    small = 1.0  # the draft model costs the same for a batch of two here
+    assert decoding.cost.iteration(2, 0.0) == pytest.approx(0.020 + 0.002 * small, rel=1e-6)
+
+
+def test_a_resample_draws_other_answers() -> None:
+    """Answers of 1 and of 3 tokens per pass: their mean moves with the resample, the same one for the same seed."""
+    slow, fast = [(2, 0)] * 20, [(2, 2)] * 7
+    answers = [
+        TokenAnswer(problem=str(i), requests=[TokenRequest(tokens=STEP_TOKENS, passes=slow if i % 2 else fast)])
+        for i in range(8)
+    ]
+    profile = plain().model_copy(update={"token": [TokenRecord.counted("draft-model", {"k2": 3}, answers)]})
+
+    def tokens(seed: int) -> float:
+        rng = np.random.default_rng(seed)
+        decoding = token_decoding(profile, "draft-model", {"k2": 3}, system_of(profile).fits, rng)
+        assert decoding is not None
+        return decoding.tokens_per_pass
+
+    assert tokens(1) == tokens(1)
+    assert len({tokens(seed) for seed in range(6)}) > 1
+
+
+@given(recorded=passes, k2=st.integers(2, 14))
+def test_split_passes_lose_no_token(recorded: list[tuple[int, int]], k2: int) -> None:
+    split = split_passes(recorded, k2)
+    assert sum(right + 1 for _, right in split) == sum(right + 1 for _, right in recorded)
+    assert all(0 <= right <= drafted <= k2 - 1 for drafted, right in split)
+    assert split == recorded if k2 > 12 else True
+
+
+# The record itself
+
+
+def test_a_record_counts_what_its_passes_did() -> None:
+    answers = [TokenAnswer(problem="a", requests=[TokenRequest(tokens=6, passes=[(3, 2), (0, 0), (2, 0)])])]
+    record = TokenRecord.counted("prompt-lookup", {"k2": 4}, answers)
+    assert (record.passes, record.drafts, record.tokens) == (3, 2, 5)
+    assert (record.drafted_at, record.accepted_at) == ([2, 2, 1], [1, 1, 0])
+    with pytest.raises(ValueError, match="at most k2 - 1 = 1"):
+        TokenRecord.counted("prompt-lookup", {"k2": 2}, answers)
+
+
+def test_records_are_read_as_they_were_written() -> None:
+    profile = speculated(plain())
+    assert Profile.parse(profile.to_json()) == profile
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"accepted_at": [1]}, "one entry per drafted position"),
+        ({"accepted_at": [999, 0]}, "no more can be accepted"),
+        ({"drafts": 10**6}, "no more drafts than passes"),
+        ({"passes": -1}, r"token\[0\]\.passes"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_place(change: dict[str, object], message: str) -> None:
+    data = json.loads(speculated(plain()).to_json())
+    data["token"][0] |= change
+    with pytest.raises(SchemaError, match=message):
+        Profile.parse(json.dumps(data))
+
+
+def test_replays_hold_every_request() -> None:
+    decoding = found(speculated(plain()), "draft-model", 3)
+    assert decoding is not None
+    assert isinstance(decoding.source, RecordedPasses)
+    assert len(decoding.source.requests) == 3 * 6
