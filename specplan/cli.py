@@ -28,7 +28,7 @@ COMMANDS: Final = {
     "validate": ("specplan.commands.validate", "Run a configuration for real beside its prediction."),
     "thresholds": ("specplan.commands.thresholds", "Choose a verifier's threshold with a guarantee."),
     "acceptance": ("specplan.commands.acceptance", "Read, convert and write token acceptance figures."),
-    "profile": ("specplan.commands.profile", "List, show and check profiles."),
+    "profile": ("specplan.commands.profile", "List, show, check and compare profiles."),
     "theorems": ("specplan.commands.theorems", "Check the papers' theorems by machine."),
     "demo": ("specplan.commands.demo", "Measure, plan, simulate and validate the bundled pair of models."),
 }

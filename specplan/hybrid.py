@@ -16,18 +16,20 @@ from typing import Final
 from calibrate.profile import Profile
 from calibrate.system import System, system_of
 from sim.engines import Cost
-from sim.operations import DRAFT, TARGET
+from sim.operations import DRAFT, STANDS_IN, TARGET
 from sim.replicate import run_answer
 from specplan.configuration import Configuration
-from specplan.token_level import TokenModel, token_model, with_token_speculation
+from specplan.token_level import TokenLevel, TokenModel, with_token_speculation
 from theory.errors import ParameterError
 
 __all__ = ["EFFECTS", "Overshoot", "overshoot"]
 
 EFFECTS: Final[Mapping[str, str]] = {
-    "batch": "sequences in flight share iterations, and each brings k2 rows",
+    "batch": "sequences in flight share passes, and each brings rows of its own",
     "context": "parallel sequences re-read their caches",
-    "fixed": "requests, prefills and verdicts take as long as before",
+    "cut": "short steps: the last pass of every step is cut at its end",
+    "verdict": "verdicts take as long as before",
+    "first": "first tokens of steps take as long as before: requests and prefills",
     "draft": "the draft is not sped up with the target, so that c1 rises and drafts come late",
     "device": "engines that share a processor slow each other down",
 }
@@ -52,8 +54,19 @@ class Overshoot:
 
     @property
     def total(self) -> float:
-        """By how much the product overshoots, f g / h - 1, [-]."""
+        """By how much the product overshoots, f g / h - 1, [-]; negative where both together do better."""
         return self.f * self.g / self.h - 1.0
+
+    @property
+    def text(self) -> str:
+        """One line: by how much, and the effects that make most of it."""
+        word = "overshoots" if self.total >= 0.0 else "falls short of"
+        said = f"f x g = {self.f:.2f} x {self.g:.2f} {word} the simulated {self.h:.2f} by {100 * abs(self.total):.1f} %"
+        large = [name for name in EFFECTS if abs(self.parts[name]) >= 0.005]
+        large.sort(key=lambda name: -abs(self.parts[name]))
+        if not large:
+            return said
+        return said + ": " + "; ".join(f"{100 * self.parts[name]:+.1f} % {EFFECTS[name]}" for name in large)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +80,7 @@ class _Idealised:
     @property
     def request_s(self) -> float:
         """Latency of a request outside the engine, s."""
-        return 0.0 if "fixed" in self.without else self.inner.request_s / self.speedup
+        return 0.0 if "first" in self.without else self.inner.request_s / self.speedup
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of one decode iteration."""
@@ -77,7 +90,7 @@ class _Idealised:
 
     def prefill(self, n_tokens: int) -> float:
         """Seconds of a prefill."""
-        return 0.0 if "fixed" in self.without else self.inner.prefill(n_tokens) / self.speedup
+        return 0.0 if "first" in self.without else self.inner.prefill(n_tokens) / self.speedup
 
 
 def overshoot(profile: Profile, configuration: Configuration, *, n_answers: int | None = None) -> Overshoot:
@@ -86,19 +99,18 @@ def overshoot(profile: Profile, configuration: Configuration, *, n_answers: int 
     Parameters
     ----------
     profile : measured or published.
-    configuration : a method of the step level with k2 > 1.
+    configuration : a method of the step level with a token-level method below it.
     n_answers : answers to simulate; default all recorded ones, or 20.
 
     Raises
     ------
-    ParameterError : no step-level method, k2 = 1, or a profile that knows nothing of token-level speculation.
+    ParameterError : no step-level method, k2 = 1, or a profile that knows nothing of that token-level method.
     """
-    if not configuration.spec.drafts_steps or configuration.k2 == 1:
+    if not configuration.is_hybrid:
         raise ParameterError("configuration", configuration.name, "must be a step-level method with k2 > 1")
-    model = token_model(profile, configuration.k2)
-    if model is None:
-        raise ParameterError("k2", configuration.k2, f"is unknown to profile {profile.name!r}")
     system = system_of(profile)
+    model = TokenLevel(profile).model(configuration, system)
+    assert model is not None
     n = n_answers or system.behaviour.n_answers or 20
     found = [_speedups(system, configuration, model, frozenset(), n)]
     parts: dict[str, float] = {}
@@ -134,23 +146,23 @@ def _speedups(
 def _without(system: System, model: TokenModel | None, without: frozenset[str]) -> System:
     """The system with or without token-level speculation, less the effects that are taken away."""
     target = system.placement[TARGET]
-    fast = with_token_speculation(system, model)
-    before, after = (_ideal(one.costs[target], without).iteration(1, 0.0) for one in (system, fast))
-    also_draft = model is not None and not model.also_draft and "draft" in without
+    fast = with_token_speculation(system, model, played="cut" not in without)
+    before, after = (_Idealised(one.costs[target], without).iteration(1, 0.0) for one in (system, fast))
+    also_draft = model is not None and model.decoding is not None and "draft" in without
     sped_up = {system.placement[DRAFT]} - {target} if also_draft else set()
     gain = {name: before / after if name in sped_up else 1.0 for name in fast.costs}
-    costs = {name: _ideal(cost, without, gain[name]) for name, cost in fast.costs.items()}
+    costs = {name: _Idealised(cost, without, gain[name]) for name, cost in fast.costs.items()}
     devices = {name: name for name in fast.devices} if "device" in without else fast.devices
-    seconds = dict.fromkeys(fast.seconds, 0.0) if "fixed" in without else fast.seconds
-    return replace(fast, costs=costs, devices=devices, seconds=seconds)
+    return replace(_without_verdicts(fast) if "verdict" in without else fast, costs=costs, devices=devices)
 
 
-def _ideal(cost: Cost, without: frozenset[str], speedup: float = 1.0) -> Cost:
-    return _Idealised(cost, without, speedup)
+def _without_verdicts(system: System) -> System:
+    """The system with verifiers and scorers that take no time."""
+    return replace(system, seconds=dict.fromkeys((*STANDS_IN, *system.seconds), 0.0), shared={})
 
 
 def _seconds(system: System, make: Callable[..., object], n: int, *, baseline: bool) -> float:
-    behaviour, engines = system.behaviour, system.engines()
-    answer = behaviour.baseline_answer if baseline else behaviour.answer
+    engines = system.engines()
+    answer = system.baseline_answer if baseline else system.answer
     sessions = [run_answer(make, answer(i), engines) for i in range(n)]  # type: ignore[arg-type]  # a MakeAlgorithm
     return sum(float(session.finished or 0.0) - session.started for session in sessions)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from calibrate.profile import Profile
-from sim.catalogue import Method, method
-from sim.costs import LinearCost
+from calibrate.system import system_of
+from sim.catalogue import KnobValue, Method, method
 from sim.operations import DRAFT, JUDGE, TARGET
-from specplan.predict import METHODS, Configuration, Prediction, Predictor, RuleName
-from specplan.token_level import PassCost, k2_limit, token_model
+from specplan.beam_plan import beam_configurations, knobs_in_words
+from specplan.configuration import TOKEN_METHOD_NAMES
+from specplan.predict import METHODS, Configuration, Prediction, Predictor, RuleName, Screened
+from specplan.token_level import TokenLevel
 from theory.errors import ParameterError
 
-__all__ = ["Plan", "Request", "Row", "candidates", "plan"]
+__all__ = ["PROPOSED", "Plan", "Request", "Row", "candidates", "plan"]
+
+PROPOSED = tuple(name for name in METHODS if not method(name).ablation)
+"""Methods to consider unless others are named: all but variants that exist for comparison only."""
 
 _CLOSE = 0.01
 """Speedups nearer than this share count as equal, and the configuration that keeps less in flight wins."""
@@ -27,7 +33,7 @@ class Request:
 
     max_parallel: int = 32
     """M: target positions in flight at most, sequences times tokens per pass, >= 1."""
-    methods: tuple[str, ...] = METHODS
+    methods: tuple[str, ...] = PROPOSED
     """Methods to consider, as far as the profile knows what they need; plain decoding is always among them."""
     k1_max: int = 8
     """Largest k1 to consider, >= 1."""
@@ -106,14 +112,15 @@ def plan(profile: Profile, request: Request, *, step_done: Hook = lambda: None) 
     """
     predictor = Predictor(profile, n_answers=request.n_answers)
     rules = request.rules_for(profile)
-    by_kind: dict[str, list[tuple[float, Configuration]]] = {}
+    by_kind: dict[str, list[tuple[Screened, Configuration]]] = {}
     for configuration in candidates(profile, request):
-        by_kind.setdefault(kind(configuration), []).append((predictor.screen(configuration), configuration))
+        by_kind.setdefault(kind(configuration), []).append((predictor.outline(configuration), configuration))
         step_done()
     plain = predictor.predict(Configuration(method="autoregressive"))
+    least = None if plain.accuracy is None else plain.accuracy.value - request.max_accuracy_loss
     predictions = [plain]
     for found in by_kind.values():
-        predictions.append(predictor.predict(_smallest_of_the_best(found)))
+        predictions.append(predictor.predict(_smallest_of_the_best(_accurate_enough(found, least))))
         step_done()
     rows = tuple(_ranked(predictions, plain, request.max_accuracy_loss))
     return Plan(
@@ -145,35 +152,68 @@ def _ranked(predictions: Sequence[Prediction], plain: Prediction, max_loss: floa
 
 
 def kind(configuration: Configuration) -> str:
-    """Configurations of a kind differ in k1 and k2 only; the plan shows the best of each."""
-    return configuration.method + ("+token" if configuration.spec.level == "step" and configuration.k2 > 1 else "")
+    """Configurations of a kind differ in their knobs only; the plan shows the best of each."""
+    return configuration.method + (f"+{configuration.token}" if configuration.is_hybrid else "")
 
 
 def label(configuration: Configuration) -> str:
     """A configuration's method in words."""
-    return configuration.spec.title + (" + prompt lookup" if kind(configuration).endswith("+token") else "")
+    below = f" + {method(configuration.token).title}" if configuration.is_hybrid and configuration.token else ""
+    chosen = f", {knobs_in_words(configuration)}" if configuration.spec.level == "beam" else ""
+    return configuration.spec.title + chosen + below
 
 
 def candidates(profile: Profile, request: Request) -> list[Configuration]:
-    """Configurations within the budget; for each k1 the k2 with the cheapest token.
+    """Configurations within the budget; below each k1 the token-level methods, each at its cheapest token.
 
     The budget holds for the most sequences that the schedule can have in flight, not for the mean: with steps of
     varying length the window does fill up, however cheap the draft.
     """
     rules = request.rules_for(profile)
-    k2s = _token_depths(profile, request)
+    below = [_Below(profile, request, name) for name in request.methods if name in TOKEN_METHOD_NAMES]
     found: list[Configuration] = []
-    if "token" in request.methods and (k2 := _best_k2(profile, k2s, request.max_parallel, 1)) > 1:
-        found.append(Configuration(method="token", k2=k2))
+    for one in below:
+        knobs = one.best(1, request.max_parallel, whatever=True)
+        found += [] if knobs is None else [Configuration(method=one.name, knobs=knobs)]
     for name in request.methods:
+        if method(name).level == "beam":
+            found += beam_configurations(profile, method(name), request.max_parallel)
         for step in _step_level(profile, method(name), rules, request.k1_max):
             if step.most_sequences > request.max_parallel:
                 break
             found.append(step)
-            k2 = _best_k2(profile, k2s, request.max_parallel // step.most_sequences, step.most_sequences)
-            if "token" in request.methods and k2 > 1:
-                found.append(replace(step, k2=k2))
+            for one in below:
+                knobs = one.best(step.most_sequences, request.max_parallel)
+                if knobs is not None:
+                    found.append(replace(step, k2=None, token=one.name, token_knobs=knobs))  # type: ignore[arg-type]
     return found
+
+
+class _Below:
+    """A token-level method with all settings that a profile and a request allow."""
+
+    def __init__(self, profile: Profile, request: Request, name: str) -> None:
+        self.name = name
+        self._level = TokenLevel(profile)
+        self._system = system_of(profile)
+        limit = request.k2_max or 4096
+        self._choices = [knobs for knobs in self._level.choices(name) if method(name).most_per_pass(**knobs) <= limit]
+
+    def best(self, batch: int, budget: int, *, whatever: bool = False) -> dict[str, KnobValue | None] | None:
+        """Return the settings with the cheapest token at a batch, within the budget.
+
+        None if none is cheaper than plain decoding's, unless the best is wanted ``whatever`` it costs.
+        """
+        plain = self._system.costs[self._system.placement[TARGET]]
+        best, cheapest = None, math.inf if whatever else plain.iteration(batch, 0.0)
+        for knobs in self._choices:
+            model = self._level.find(self.name, knobs, self._system)
+            if model is None or model.most_rows * batch > budget:
+                continue
+            seconds = model.seconds_per_token(plain, batch)
+            if seconds < cheapest * (1.0 - 1e-9):
+                best, cheapest = knobs, seconds
+        return best
 
 
 def _step_level(profile: Profile, spec: Method, rules: RuleName, k1_max: int) -> Iterator[Configuration]:
@@ -197,31 +237,23 @@ def _is_known(profile: Profile, spec: Method) -> bool:
     return all(others <= step.draft.scores.keys() and width <= 1 + len(step.candidates) for step in steps)
 
 
-def _token_depths(profile: Profile, request: Request) -> range:
-    known = k2_limit(profile)
-    return range(2, min(known, request.k2_max or known) + 1)
+def _accurate_enough(
+    found: Sequence[tuple[Screened, Configuration]], least: float | None
+) -> Sequence[tuple[Screened, Configuration]]:
+    """Of methods that choose among candidates the settings with enough right answers, else the one with most of them.
+
+    Of other methods all: their knobs are about time.
+    """
+    if least is None or found[0][1].spec.level != "beam":
+        return found
+    right = [(math.inf if rough.accuracy is None else rough.accuracy, rough, one) for rough, one in found]
+    most = max(accuracy for accuracy, _, _ in right)
+    return [(rough, one) for accuracy, rough, one in right if accuracy >= min(least, most)]
 
 
-def _best_k2(profile: Profile, depths: range, budget: int, batch: int) -> int:
-    """The k2 up to ``budget`` with the cheapest token at that batch, 1 if none beats plain decoding."""
-    from calibrate.system import system_of
-
-    system = system_of(profile) if profile.published is None else None
-    cost = system.costs[system.placement[TARGET]] if system else LinearCost(base_s=1.0)
-    best, cheapest = 1, cost.iteration(batch, 0.0)
-    for k2 in depths:
-        model = token_model(profile, k2) if k2 <= budget else None
-        if model is None:
-            continue
-        seconds = PassCost(cost, model, 0.0).iteration(batch, 0.0)
-        if seconds < cheapest * (1.0 - 1e-9):
-            best, cheapest = k2, seconds
-    return best
-
-
-def _smallest_of_the_best(found: Sequence[tuple[float, Configuration]]) -> Configuration:
-    top = max(speedup for speedup, _ in found)
-    good = [c for speedup, c in found if speedup >= top * (1.0 - _CLOSE)]
+def _smallest_of_the_best(found: Sequence[tuple[Screened, Configuration]]) -> Configuration:
+    top = max(rough.speedup for rough, _ in found)
+    good = [c for rough, c in found if rough.speedup >= top * (1.0 - _CLOSE)]
     return min(good, key=lambda c: (c.most_sequences * c.k2, c.k1))
 
 
@@ -238,15 +270,16 @@ def _reasons(p: Prediction) -> Iterator[str]:
     if configuration.k2 > 1:
         yield f"{p.tokens_per_pass:.2f} tokens per target pass"
     if configuration.spec.drafts_steps:
-        yield f"draft writes {100 * p.accepted:.0f} % of the steps"
+        if DRAFT not in configuration.spec.roles:
+            yield "the target chooses among candidates of its own"
+        else:
+            yield f"draft writes {100 * p.accepted:.0f} % of the steps"
         if p.wasted_target > 1.0:
             yield f"costs {1.0 + p.wasted_target:.1f}x the target tokens"
     if p.speedup.value < 1.0:
         yield "loses to plain decoding"
     elif p.speedup.low < 1.0:
         yield "may lose"
-    if p.false_accepts is not None and p.false_accepts.value > 0.0:
-        yield f"{p.false_accepts.value:.2f} wrong steps accepted per answer"
 
 
 def _verdict(rows: Sequence[Row], request: Request) -> str:
@@ -258,7 +291,8 @@ def _verdict(rows: Sequence[Row], request: Request) -> str:
         for name, value in (("k1", best.configuration.k1), ("k2", best.configuration.k2))
         if value > 1
     )
-    text = f"Use {rows[0].label} with {knobs}: expected {best.speedup.value:.2f} times as fast as plain decoding"
+    what = f"{rows[0].label} with {knobs}" if knobs else rows[0].label
+    text = f"Use {what}: expected {best.speedup.value:.2f} times as fast as plain decoding"
     if best.speedup.low < 1.0:
         return text + f", but it may lose (95 % interval from {best.speedup.low:.2f})."
     return text + f" (at least {best.speedup.low:.2f} with 97.5 % confidence)."

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.accuracy import expected_accuracy, spoiling
+from calibrate.corruption import corruption
 from calibrate.profile import Profile
 from calibrate.system import System, system_of
 from sim.algorithms.rules import PRESETS, Rules
@@ -26,10 +27,10 @@ from sim.timeline import Counts, Timeline
 from sim.virtual_clock import Session
 from specplan.configuration import METHOD_NAMES, Configuration, RuleName
 from specplan.published import ModelError, model_error
-from specplan.token_level import TokenModel, token_model, with_token_speculation
+from specplan.token_level import TokenLevel, TokenModel, with_token_speculation
 from theory.errors import ParameterError
 
-__all__ = ["METHODS", "RULES", "Configuration", "Prediction", "Predictor", "RuleName"]
+__all__ = ["METHODS", "RULES", "Configuration", "Prediction", "Predictor", "RuleName", "Screened"]
 
 METHODS: Final = METHOD_NAMES
 
@@ -64,7 +65,7 @@ class Prediction:
     peak_sequences: int
     """Most target sequences in flight at one time in the simulated answers."""
     tokens_per_pass: float
-    """Tokens that a target pass commits per sequence, >= 1."""
+    """Tokens that a target pass commits per sequence, the last one of a step uncut, >= 1."""
     errors: dict[str, float]
     """Half-widths as shares of the speedup: sampling, profile, model."""
     notes: tuple[str, ...]
@@ -75,6 +76,18 @@ class Prediction:
     """Share of right answers; None where the profile's task has no ground truth."""
     baseline_accuracy: Estimate | None = None
     """Share of right answers of the target alone, as recorded; None without ground truth."""
+    token_settings: Mapping[str, int | float | str | bool] = field(default_factory=dict)
+    """Settings of the token-level method that the prediction rests on; empty without one, and for published ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screened:
+    """What a configuration is roughly expected to do."""
+
+    speedup: float
+    """Over plain decoding, uncorrected, [-]."""
+    accuracy: float | None
+    """Share of right answers; None where the profile's task has no ground truth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +112,10 @@ class Predictor:
     ------
     ParameterError : ``n_answers`` below 2.
     CalibrationError : the profile's timings are not enough.
+
+    Attributes
+    ----------
+    tokens : what the profile knows of token-level methods.
     """
 
     def __init__(
@@ -114,6 +131,7 @@ class Predictor:
         self.profile = profile
         self.corruption = corruption
         self.system = system_of(profile, corruption=corruption)
+        self.tokens = TokenLevel(profile)
         self.n_answers = n_answers or self.system.behaviour.n_answers or _SYNTHETIC_ANSWERS
         self._baseline: NDArray[np.float64] = np.empty(0)
         self._resampled = [self._variant(seed) for seed in range(_RESAMPLES)] if uncertainty else []
@@ -129,18 +147,26 @@ class Predictor:
 
     def screen(self, configuration: Configuration, *, n_answers: int = 6) -> float:
         """A rough speedup from few answers; comparable between configurations, because all meet the same answers."""
+        return self.outline(configuration, n_answers=n_answers).speedup
+
+    def outline(self, configuration: Configuration, *, n_answers: int = 6) -> Screened:
+        """As `screen`, with the share of right answers."""
         n = min(n_answers, self.n_answers) if self.system.behaviour.n_answers is None else self.n_answers
         runs = self._run(self.system, configuration, n)
-        return float(self._baseline_seconds(n).sum() / runs.seconds.sum())
+        right = self._accuracy(configuration, runs.counts)
+        return Screened(
+            speedup=float(self._baseline_seconds(n).sum() / runs.seconds.sum()),
+            accuracy=None if right is None else right.value,
+        )
 
     def predict(self, configuration: Configuration) -> Prediction:
         """Simulate a configuration and say how sure the speedup is.
 
         Raises
         ------
-        ParameterError : k2 > 1 where the profile says nothing about token-level speculation, or width > 1 on replays.
+        ParameterError : a token-level method about which the profile says nothing, or width > 1 on replays.
         """
-        model = self._tokens(configuration)
+        model = self.tokens.model(configuration, self.system)
         runs = self._run(self.system, configuration, self.n_answers)
         base = self._baseline_seconds(self.n_answers)
         raw = ratio_of_totals(base, runs.seconds, seed=self.system.behaviour.seed)
@@ -156,6 +182,7 @@ class Predictor:
             baseline_seconds=float(base.mean()),
             notes=self._notes(configuration, model, error),
             tokens_per_pass=model.tokens_per_pass if model else 1.0,
+            token_settings=dict(model.decoding.settings) if model and model.decoding else {},
             errors=errors,
             accepted=_total(runs.counts, "accepted") / max(_total(runs.counts, "steps"), 1),
             wasted_draft=_total(runs.counts, "wasted_draft_tokens") / committed,
@@ -192,17 +219,16 @@ class Predictor:
         known = [answer.baseline_correct for answer in self.profile.answers if answer.baseline_correct is not None]
         return proportion(sum(known), len(known)) if known else None
 
-    def _tokens(self, configuration: Configuration) -> TokenModel | None:
-        if configuration.k2 == 1:
-            return None
-        model = token_model(self.profile, configuration.k2)
-        if model is None:
-            rule = f"must be 1: profile {self.profile.name!r} holds no token-level acceptance at that depth"
-            raise ParameterError("k2", configuration.k2, rule)
-        return model
-
-    def _run(self, system: System, configuration: Configuration, n: int, tokens_per_pass: float | None = None) -> _Runs:
-        sessions = self._sessions(system, configuration, range(n), tokens_per_pass)
+    def _run(
+        self,
+        system: System,
+        configuration: Configuration,
+        n: int,
+        *,
+        resample: int | None = None,
+        tokens_per_pass: float | None = None,
+    ) -> _Runs:
+        sessions = self._sessions(system, configuration, range(n), resample, tokens_per_pass)
         seconds = np.array([float(s.finished or 0.0) - s.started for s in sessions])
         return _Runs(seconds, [Counts.of(session) for session in sessions])
 
@@ -211,14 +237,16 @@ class Predictor:
         system: System,
         configuration: Configuration,
         indices: Sequence[int],
+        resample: int | None = None,
         tokens_per_pass: float | None = None,
     ) -> list[Session]:
-        model = self._tokens(configuration)
+        system = system.suited(configuration.spec)
+        model = self.tokens.model(configuration, system, resample)
         if model is not None and tokens_per_pass is not None:
             model = replace(model, tokens_per_pass=tokens_per_pass)
         system = _with_siblings(with_token_speculation(system, model), configuration.width)
         algorithm = configuration.algorithm()
-        answer = system.behaviour.answer if configuration.spec.drafts_steps else system.behaviour.baseline_answer
+        answer = system.answers(configuration.spec)
         engines = system.engines()
         return [run_answer(algorithm, answer(i), engines) for i in indices]
 
@@ -247,8 +275,8 @@ class Predictor:
             plain = Configuration(method="autoregressive")
             self._resampled_baseline = [self._run(system, plain, n).seconds for system in self._resampled]
         found = [
-            math.log(base.sum() / self._run(system, configuration, n).seconds.sum())
-            for system, base in zip(self._resampled, self._resampled_baseline, strict=True)
+            math.log(base.sum() / self._run(system, configuration, n, resample=seed).seconds.sum())
+            for seed, (system, base) in enumerate(zip(self._resampled, self._resampled_baseline, strict=True))
         ]
         return student_quantile(0.95, len(found) - 1) * float(np.std(found, ddof=1))
 
@@ -257,7 +285,10 @@ class Predictor:
         if model is None or model.high - model.low <= 0.0:
             return 0.0
         n = min(_RESAMPLE_ANSWERS, self.n_answers)
-        ends = [self._run(self.system, configuration, n, tokens).seconds.sum() for tokens in (model.low, model.high)]
+        ends = [
+            self._run(self.system, configuration, n, tokens_per_pass=tokens).seconds.sum()
+            for tokens in (model.low, model.high)
+        ]
         return abs(math.log(ends[0] / ends[1])) / 2.0
 
     def _model_error(self, configuration: Configuration) -> ModelError:
@@ -269,7 +300,10 @@ class Predictor:
         notes = []
         if model is not None:
             notes.append(model.note)
-        if configuration.width > 1:
+        lost = self._corruption_note(configuration)
+        if lost:
+            notes.append(lost)
+        if configuration.width > 1 and isinstance(self.system.behaviour, SyntheticBehaviour):
             notes.append(f"drafts of one position correlated {_SIBLINGS}, as in LR Table 3 (GSM8K)")
         if error.n:
             what = "combined speedup" if configuration.k2 > 1 else "LR speedup"
@@ -278,6 +312,18 @@ class Predictor:
                 f"the table; model error ±{100 * error.half_width:.0f} % measured on them"
             )
         return tuple(notes)
+
+    def _corruption_note(self, configuration: Configuration) -> str:
+        """What a wrong step that stands is taken to do, where the task has ground truth."""
+        if not configuration.spec.drafts_steps or spoiling(self.profile.answers) is None:
+            return ""
+        what = "once a wrong step stands, the share of acceptance that is lost (corruption) is"
+        if self.corruption is not None:
+            return f"{what} {self.corruption:.2f}, as given"
+        found = corruption(self.profile.answers)
+        if found is None:
+            return f"{what} taken to be 0: too few wrong steps are recorded"
+        return f"{what} {found.value:.2f} [{found.low:.2f}, {found.high:.2f}], estimated on {found.n} recorded verdicts"
 
 
 def _with_siblings(system: System, width: int) -> System:

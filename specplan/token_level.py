@@ -1,98 +1,156 @@
 """Token-level speculation below the step level: how many tokens a target pass gives, and what such a pass costs.
 
-Prompt lookup drafts from the text itself, so a draft costs nothing and c2 = 0; what remains is the acceptance and the
-cost of a pass over k2 tokens per sequence. Acceptance is not geometric (a hit rate, then a high continuation
-probability), so measured profiles use the counts per position; a published profile has one number only, and gets a
-range between two models that both reproduce it.
+A measured profile's passes are played one by one, with the cost of their rows (`calibrate.token_system`). A published
+profile has one number only, for prompt lookup, whose drafts cost nothing (c2 = 0): its passes are averaged, and the
+range between two models that both reproduce the number is given.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from statistics import fmean
 
-from calibrate.profile import EngineRecord, NGramRecord, Profile
+import numpy as np
+
+from calibrate.profile import Profile
 from calibrate.system import System
+from calibrate.token_system import TokenDecoding, known_settings, token_decoding
+from sim.catalogue import KnobValue, method
 from sim.engines import Cost
 from sim.operations import DRAFT, TARGET
+from specplan.configuration import DEFAULT_TOKEN_METHOD, Configuration
 from theory.errors import ParameterError
 
-__all__ = ["PassCost", "TokenModel", "fitted_alpha2", "k2_limit", "token_model", "with_token_speculation"]
+__all__ = ["AveragedCost", "TokenLevel", "TokenModel", "fitted_alpha2", "with_token_speculation"]
+
+_SEED = 0x746F6B65
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenModel:
-    """What token-level speculation does at one k2."""
+    """What a token-level method does at its settings."""
 
     k2: int
-    """Tokens per target pass at most, k2 - 1 of them drafted; 1 is plain decoding."""
+    """Tokens per target pass at most; 1 is plain decoding."""
 
     tokens_per_pass: float
     """Mean tokens that a pass commits, >= 1; for published profiles net of what it costs more than a plain pass."""
 
     low: float
-    """Lower end of ``tokens_per_pass`` by the model's assumption (equal to it where positions were counted)."""
+    """Lower end of ``tokens_per_pass`` by the model's assumption (equal to it where passes were recorded)."""
 
     high: float
     """Upper end."""
 
-    rows_per_sequence: int
-    """Rows that a sequence adds to an iteration, for its cost: k2 where the cost of a batch stands for it, else 1."""
-
-    factor: float
-    """Measured time of an iteration over k2 tokens per sequence / over one, [-]; 1 where it is not measured."""
-
-    also_draft: bool
-    """Whether the draft model decodes with it too (LR's released code does)."""
-
-    first_token_too: bool
-    """Whether the first token of a step comes as cheaply: published step times do not tell prefill from decoding."""
-
     note: str
     """Where the numbers come from."""
 
+    decoding: TokenDecoding | None = None
+    """The passes and their cost; None: a mean that the target and, as in LR's released code, the draft decode with, the
+    first token of a step included (published step times do not tell prefill from decoding)."""
+
+    @property
+    def most_rows(self) -> int:
+        """Rows of a sequence in a pass, at most: positions of the target in flight."""
+        return self.k2 if self.decoding is None else max(self.k2, *self.decoding.cost.rows)
+
+    def seconds_per_token(self, plain: Cost, batch: int) -> float:
+        """Return the seconds per committed token of each of ``batch`` sequences, contexts left out."""
+        cost = plain if self.decoding is None else self.decoding.cost
+        return cost.iteration(batch, 0.0) / self.tokens_per_pass
+
 
 @dataclass(frozen=True, slots=True)
-class PassCost:
-    """The cost of an engine that decodes with token-level speculation, per committed token."""
+class AveragedCost:
+    """The cost of an engine whose every pass commits the mean number of tokens, per committed token."""
 
     inner: Cost
-    model: TokenModel
-    request_s: float
-    """Latency of a request outside the engine, s."""
+    tokens_per_pass: float
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        return self.inner.request_s / self.tokens_per_pass
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds per committed token of each sequence."""
-        seconds = self.inner.iteration(batch * self.model.rows_per_sequence, context)
-        return seconds * self.model.factor / self.model.tokens_per_pass
+        return self.inner.iteration(batch, context) / self.tokens_per_pass
 
     def prefill(self, n_tokens: int) -> float:
         """Seconds until the first token."""
-        seconds = self.inner.prefill(n_tokens)
-        return seconds / self.model.tokens_per_pass if self.model.first_token_too else seconds
+        return self.inner.prefill(n_tokens) / self.tokens_per_pass
 
 
-def token_model(profile: Profile, k2: int) -> TokenModel | None:
-    """What prompt lookup gives at ``k2`` tokens per pass; None if the profile says nothing about it.
+class TokenLevel:
+    """What a profile knows of token-level methods; keeps what it has worked out.
 
-    Raises
-    ------
-    ParameterError : k2 below 1.
+    Parameters
+    ----------
+    profile : measured or published.
     """
-    if k2 < 1:
-        raise ParameterError("k2", k2, "must be an integer >= 1")
-    if profile.published is not None:
-        return _published(profile, k2)
-    return _counted(profile, k2)
 
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._known: dict[tuple[object, ...], TokenModel | None] = {}
 
-def k2_limit(profile: Profile) -> int:
-    """The largest k2 that the profile has data for; 1 if none."""
-    if profile.published is not None:
-        known = profile.published.token_speedup is not None
-        return profile.published.token_k2 or 1 if known else 1
-    return 1 + max((record.n_speculative for record in profile.ngram), default=0)
+    def model(self, configuration: Configuration, system: System, resample: int | None = None) -> TokenModel | None:
+        """Return the model of a configuration's token level; None if it has none.
+
+        Parameters
+        ----------
+        configuration : what to run.
+        system : the profile's, or a resampled variant of it.
+        resample : the variant's seed.
+
+        Raises
+        ------
+        ParameterError : the profile says nothing about that method at those settings.
+        """
+        if configuration.token is None:
+            return None
+        found = self.find(configuration.token, configuration.token_knobs, system, resample)
+        if found is None:
+            raise ParameterError("k2", configuration.k2, self._missing(configuration.token))
+        return found
+
+    def find(
+        self, token: str, knobs: Mapping[str, KnobValue | None], system: System, resample: int | None = None
+    ) -> TokenModel | None:
+        """Return the model of a token-level method; None if the profile says nothing about it at those settings."""
+        key = (token, *sorted(knobs.items()), resample)
+        if key not in self._known:
+            self._known[key] = self._find(token, knobs, system, resample)
+        return self._known[key]
+
+    def choices(self, token: str) -> list[dict[str, KnobValue | None]]:
+        """Return the settings of a method that the profile can predict, smallest k2 first."""
+        spec = method(token)
+        if self.profile.published is None:
+            found = known_settings(self.profile, token)
+            return [{name: value for name, value in one.items() if spec.has(name)} for one in found]
+        figures = self.profile.published
+        if token != DEFAULT_TOKEN_METHOD or figures.token_speedup is None:
+            return []
+        return [{"k2": k2} for k2 in range(2, (figures.token_k2 or 1) + 1)]
+
+    def _find(
+        self, token: str, knobs: Mapping[str, KnobValue | None], system: System, resample: int | None
+    ) -> TokenModel | None:
+        if self.profile.published is not None:
+            k2 = knobs.get("k2")
+            return _published(self.profile, int(k2)) if token == DEFAULT_TOKEN_METHOD and k2 is not None else None
+        rng = None if resample is None else np.random.default_rng([_SEED, resample])
+        found = token_decoding(self.profile, token, knobs, system.fits, rng)
+        if found is None:
+            return None
+        mean = found.tokens_per_pass
+        return TokenModel(k2=found.k2, tokens_per_pass=mean, low=mean, high=mean, note=found.note, decoding=found)
+
+    def _missing(self, token: str) -> str:
+        known = ", ".join(" ".join(f"{k}={v}" for k, v in one.items()) for one in self.choices(token))
+        if known:
+            return f"is not measured for {token} in profile {self.profile.name!r}; known are: {known}"
+        return f"must be 1: profile {self.profile.name!r} holds no token-level acceptance of {token}"
 
 
 def fitted_alpha2(speedup: float, k2: int) -> float:
@@ -112,15 +170,29 @@ def fitted_alpha2(speedup: float, k2: int) -> float:
     return float(brentq(lambda alpha: float(g(alpha, 0.0, k2)) - speedup, 0.0, 1.0, xtol=1e-14))
 
 
-def with_token_speculation(system: System, model: TokenModel | None) -> System:
-    """The system with its target (and draft, where the model says so) decoding that many tokens per pass."""
+def with_token_speculation(system: System, model: TokenModel | None, *, played: bool = True) -> System:
+    """Return the system with its target (and the draft, for a published profile) decoding with speculation.
+
+    Parameters
+    ----------
+    system : decoding plainly.
+    model : what the token level does; None leaves the system as it is.
+    played : whether passes are played one by one where they are known, or averaged, so that none is cut at the end of
+        a step.
+    """
     if model is None or model.k2 == 1:
         return system
-    roles = (TARGET, DRAFT) if model.also_draft else (TARGET,)
-    engines = {system.placement[role] for role in roles}
-    first = model.tokens_per_pass if model.first_token_too else 1.0
+    target = system.placement[TARGET]
+    if model.decoding is not None:
+        cost = model.decoding.cost
+        if not played:
+            averaged = replace(cost, per=model.tokens_per_pass)
+            return replace(system, costs={**system.costs, target: averaged})
+        passes = {**system.passes, TARGET: model.decoding.source}
+        return replace(system, costs={**system.costs, target: cost}, passes=passes)
+    sped_up = {target, system.placement[DRAFT]}
     costs = {
-        name: PassCost(cost, model, cost.request_s / first) if name in engines else cost
+        name: AveragedCost(cost, model.tokens_per_pass) if name in sped_up else cost
         for name, cost in system.costs.items()
     }
     return replace(system, costs=costs)
@@ -144,59 +216,5 @@ def _published(profile: Profile, k2: int) -> TokenModel | None:
         tokens_per_pass=geometric,
         low=min(geometric, linear) - rounding,
         high=max(geometric, linear) + rounding,
-        rows_per_sequence=1,
-        factor=1.0,
-        also_draft=True,
-        first_token_too=True,
         note=f"alpha2 = {alpha2:.3f} fitted to the published speedup {known.value:g} at k2 = {at} with c2 = 0",
     )
-
-
-def _counted(profile: Profile, k2: int) -> TokenModel | None:
-    records = [record for record in profile.ngram if record.n_speculative >= k2 - 1 and record.passes]
-    if not records:
-        return None
-    best = max(records, key=lambda record: _tokens_per_pass(record, k2))
-    tokens = _tokens_per_pass(best, k2)
-    factor = _measured_factor(profile.engines[profile.placement[TARGET]], k2)
-    cost = "iteration time measured" if factor else f"an iteration over {k2} tokens costed as a batch of {k2}"
-    return TokenModel(
-        k2=k2,
-        tokens_per_pass=tokens,
-        low=tokens,
-        high=tokens,
-        rows_per_sequence=1 if factor else k2,
-        factor=factor or 1.0,
-        also_draft=False,
-        first_token_too=False,
-        note=f"{tokens:.2f} tokens per pass counted per position (n-grams up to {best.max_ngram}); {cost}",
-    )
-
-
-def _tokens_per_pass(record: NGramRecord, k2: int) -> float:
-    return 1.0 + sum(record.accepted_at[: k2 - 1]) / record.passes
-
-
-def _measured_factor(engine: EngineRecord, k2: int) -> float | None:
-    """Iteration time at k2 tokens over that at one, batch 1; None beyond the largest number of tokens measured.
-
-    Averaged over the contexts at which both were measured, interpolated between measured numbers of tokens.
-    """
-    cells: dict[int, dict[int, list[float]]] = {}
-    for sample in engine.decode:
-        if sample.batch == 1:
-            cells.setdefault(sample.tokens, {}).setdefault(sample.context // 64, []).append(sample.seconds)
-    plain = cells.get(1, {})
-    factors = {1: 1.0}
-    for tokens, contexts in cells.items():
-        ratios = [fmean(seconds) / fmean(plain[context]) for context, seconds in contexts.items() if context in plain]
-        if ratios:
-            factors[tokens] = fmean(ratios)
-    if k2 > max(factors):
-        return None
-    known = sorted(factors)
-    right = bisect_left(known, k2)
-    if known[right] == k2:
-        return factors[k2]
-    low, high = known[right - 1], known[right]
-    return factors[low] + (factors[high] - factors[low]) * (k2 - low) / (high - low)

@@ -10,13 +10,14 @@ from calibrate.measure import Problem, Truth
 from calibrate.models import ModelSet
 from calibrate.profile import Profile
 from calibrate.remote import RemoteModels
-from calibrate.validate import Measured, Runs, measured, run_interleaved
+from calibrate.validate import Measured, Runs, Spec, measured, run_interleaved
 from calibrate.wall_clock import WallSession
 from sim.behaviours import TraceBehaviour
 from sim.operations import DRAFT, TARGET, Generate, Outcome, Verify
 from sim.timeline import Timeline
 from sim.traces import AnswerTrace, StepTrace
 from specplan.predict import Configuration, Prediction, Predictor
+from theory.errors import ParameterError
 
 __all__ = ["TOLERANCE", "Row", "Validation", "draw_timelines", "predict_all", "trace_of_session", "validate"]
 
@@ -74,9 +75,10 @@ async def validate(
     Raises
     ------
     CalibrationError : an engine failed.
+    ParameterError : a token-level method that these engines cannot run.
     """
     by_name = {_name(p.configuration): p for p in predictions}
-    methods = {name: p.configuration.algorithm() for name, p in by_name.items()}
+    methods = {name: _spec(p, models) for name, p in by_name.items()}
     async with models.open() as (_, clock):
         runs = await run_interleaved(clock, problems, methods, truth=truth, seed=seed, progress=progress)
     return Validation(
@@ -89,6 +91,19 @@ async def validate(
 
 def _name(configuration: Configuration) -> str:
     return configuration.name
+
+
+def _spec(prediction: Prediction, models: ModelSet | RemoteModels) -> Spec:
+    """What to run: the target's requests speculate as the prediction supposes, knobs left open as recorded."""
+    configuration = prediction.configuration
+    make, token = configuration.algorithm(), configuration.token
+    if token is None:
+        return Spec(make=make)
+    if not isinstance(models, ModelSet):
+        raise ParameterError("token", token, "must not be given: how a server speculates is said when it is started")
+    given = {name: value for name, value in configuration.token_knobs.items() if value is not None}
+    speculation = models.speculation(token, {**prediction.token_settings, **given})
+    return Spec(make=make, speculation={TARGET: speculation})
 
 
 def draw_timelines(profile: Profile, validation: Validation, row: Row, path: Path) -> None:

@@ -11,7 +11,19 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LAYERS = ("theory", "sim", "calibrate", "specplan")
 THEORY_MAY_IMPORT = {"numpy", "scipy", "sympy", "flint", "joblib"}  # joblib: the ledger's parallel runner
-HEAVY = {"torch", "transformers", "safetensors", "tokenizers", "vllm", "httpx", "ray", "dask", "distributed", "numba"}
+HEAVY = {
+    "torch",
+    "sentence_transformers",
+    "transformers",
+    "safetensors",
+    "tokenizers",
+    "vllm",
+    "httpx",
+    "ray",
+    "dask",
+    "distributed",
+    "numba",
+}
 HEAVY_FOLDERS = ("calibrate/backends/", "calibrate/pair/")
 MODULES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
 # Of these folders some modules are scripts or worker processes that are never imported by the product itself.
@@ -62,7 +74,7 @@ def test_heavy_modules_are_imported_inside_functions() -> None:
 def test_model_libraries_stay_in_their_folders() -> None:
     for path in MODULES:
         name = path.relative_to(ROOT).as_posix()
-        models = {"torch", "transformers", "vllm"} & set(imports(parsed(path)))
+        models = {"torch", "transformers", "sentence_transformers", "vllm"} & set(imports(parsed(path)))
         assert not models or name.startswith(HEAVY_FOLDERS), f"{name} imports {sorted(models)}"
 
 

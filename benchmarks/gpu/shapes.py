@@ -57,10 +57,10 @@ class ModelShape:
         """Bytes of the key-value cache per token of a sequence."""
         return 2 * self.layers * self.kv_heads * self.head_dim * element_size
 
-    def shrunk(self) -> ModelShape:
+    def shrunk(self, head_dim: int = 16) -> ModelShape:
         """A toy of the same architecture, for trying a measurement out."""
-        sizes = {"layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "intermediate": 48, "vocab": 96}
-        sizes["hidden"] = 32 if self.qk_norm else 64  # Qwen2 has no head size of its own
+        sizes = {"layers": 2, "heads": 4, "kv_heads": 2, "head_dim": head_dim, "intermediate": 48, "vocab": 96}
+        sizes["hidden"] = 32 if self.qk_norm else 4 * head_dim  # Qwen2 has no head size of its own
         return replace(self, name=f"{self.name} (toy)", **sizes)  # type: ignore[arg-type]
 
     def transformers_config(self) -> Any:

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.output import check_output, deliver, progress
+from specplan.calibration import conclude, effort_options, measure, most_answers, stopping_rule
+from specplan.commands.calibrate_vllm import vllm_command
+from specplan.output import check_output
 from theory.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
     from calibrate.measure import Problem
-    from calibrate.profile import Profile
-    from calibrate.session import Plan
+    from calibrate.models import ModelSet
 
-__all__ = ["command", "measure", "read_prompts", "summary"]
-
-_ANSWERS = {"quick": 16, "normal": 60, "precise": 240}
+__all__ = ["command", "measure_local", "read_prompts"]
 
 
 @click.group(name="calibrate")
@@ -27,14 +26,21 @@ def command() -> None:
     """Measure a set of models and write a profile."""
 
 
+command.add_command(vllm_command)
+
+
 @command.command(name="torch")
 @click.option("--target", default="bundled", show_default=True, help="Folder of the target model, or 'bundled'.")
 @click.option("--draft", default="bundled", show_default=True, help="Folder of the draft model, or 'bundled'.")
 @click.option("--judge", default="target", show_default=True, help="Folder of the judge, or 'target' or 'draft'.")
+@click.option("--embedding", metavar="PATH", help="Folder of a sentence-transformers model: a further verifier.")
+@click.option(
+    "--token-draft",
+    metavar="PATH|none",
+    help="Model that drafts tokens in the target's engine. Default: the draft, if it has the target's tokenizer.",
+)
 @click.option("--prompts", type=click.Path(path_type=Path), help='JSONL file with one {"prompt": ...} a line.')
-@click.option("-n", "--answers", type=int, help="Questions to answer. Default by effort: 16, 60 or 240.")
-@click.option("--quick", "effort", flag_value="quick", help="Fewer answers: a first look.")
-@click.option("--precise", "effort", flag_value="precise", help="More answers: narrow intervals.")
+@effort_options
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
 @click.option("--dtype", default="float32", show_default=True, help="float32, bfloat16 or float16.")
 @click.option("--target-core", type=int, help="CPU core for the target's process. Default: the first.")
@@ -51,6 +57,8 @@ def torch_command(
     prompts: Path | None,
     answers: int | None,
     effort: str | None,
+    precision: float | None,
+    allow_noise: bool,
     name: str,
     output: Path,
     force: bool,
@@ -58,16 +66,31 @@ def torch_command(
 ) -> None:
     """Measure local models with torch, each in a process of its own.
 
-    What is finished is kept in OUTPUT.part: the same command goes on where an interrupted one stopped.
+    Stops as soon as the speedup that would be planned is known precisely enough. What is finished is kept in
+    OUTPUT.part: the same command goes on where an interrupted one stopped.
     """
     check_output(output, force=force)
-    from calibrate.models import ModelSet, bundled_problems, bundled_truth
+    from calibrate.models import ModelSet
+
+    asked = (answers, effort, precision)
+    measure_local(ModelSet(**options), prompts, asked, name=name, output=output, allow_noise=allow_noise)
+
+
+def measure_local(
+    models: ModelSet,
+    prompts: Path | None,
+    asked: tuple[int | None, str | None, float | None],
+    *,
+    name: str,
+    output: Path,
+    allow_noise: bool,
+) -> None:
+    """Carry out the calibration of models that run here, in whichever engine; ``asked``: answers, effort, precision."""
+    from calibrate.models import bundled_problems, bundled_truth
     from calibrate.session import Plan
 
-    n = _ANSWERS[effort or "normal"] if answers is None else answers
-    if n < 2:
-        raise ParameterError("answers", n, "must be an integer >= 2")
-    models = ModelSet(**options)
+    answers, effort, precision = asked
+    n = most_answers(effort, answers, precision)
     if prompts is None and not models.is_bundled:
         raise ParameterError(
             "prompts", None, "must name a JSONL file of questions, unless the bundled pair is measured"
@@ -77,10 +100,12 @@ def torch_command(
         models=models,
         problems=tuple(problems),
         truth=bundled_truth() if prompts is None else None,
+        token=models.token_settings(),
+        stopping=stopping_rule(effort, answers, precision, problems),
         name=name or output.stem,
         command=" ".join(["specplan", *sys.argv[1:]]),
     )
-    deliver(summary(measure(plan, output)), None)
+    conclude(measure(plan, output), output, allow_noise=allow_noise)
 
 
 @command.command(name="openai")
@@ -89,11 +114,10 @@ def torch_command(
 @click.option("--judge", default="", metavar="URL[#MODEL]", help="Server of the judge. Default: the target judges.")
 @click.option("--api-key-env", default="", metavar="NAME", help="Environment variable that holds the API key.")
 @click.option("--timeout", "timeout_s", type=float, default=120.0, show_default=True, help="Longest silence, s.")
+@click.option("--patience", type=float, default=60.0, show_default=True, help="Go on trying a server that fails, s.")
 @click.option("--concurrency", default="1,2,3,4,6,8", show_default=True, help="Requests side by side, to be timed.")
 @click.option("--prompts", required=True, help="JSONL file with one {\"prompt\": ...} a line, or 'bundled'.")
-@click.option("-n", "--answers", type=int, help="Questions to answer. Default by effort: 16, 60 or 240.")
-@click.option("--quick", "effort", flag_value="quick", help="Fewer answers: a first look.")
-@click.option("--precise", "effort", flag_value="precise", help="More answers: narrow intervals.")
+@effort_options
 @click.option("--gate/--no-gate", default=True, show_default=True, help="Ask the draft for its confidence too.")
 @click.option("--temperature", type=float, default=0.6, show_default=True, help="Sampling temperature; 0 is greedy.")
 @click.option("--top-p", type=float, default=0.95, show_default=True, help="Nucleus sampling, in (0, 1].")
@@ -106,9 +130,12 @@ def torch_command(
 @click.option("--force", is_flag=True, help="Overwrite the profile if there is one.")
 def openai_command(
     concurrency: str,
+    patience: float,
     prompts: str,
     answers: int | None,
     effort: str | None,
+    precision: float | None,
+    allow_noise: bool,
     name: str,
     output: Path,
     force: bool,
@@ -116,7 +143,8 @@ def openai_command(
 ) -> None:
     """Measure models on running OpenAI-compatible servers (vLLM, SGLang, TGI, ...).
 
-    The servers should have nothing else to do. What is finished is kept in OUTPUT.part: the same command goes on where
+    The servers should have nothing else to do. Stops as soon as the speedup that would be planned is known precisely
+    enough. What is finished is kept in OUTPUT.part: the same command goes on where
     an interrupted one stopped. The API key is read from the environment and written nowhere.
     """
     check_output(output, force=force)
@@ -125,9 +153,7 @@ def openai_command(
     from calibrate.remote import RemoteModels
     from calibrate.session import Plan
 
-    n = _ANSWERS[effort or "normal"] if answers is None else answers
-    if n < 2:
-        raise ParameterError("answers", n, "must be an integer >= 2")
+    n = most_answers(effort, answers, precision)
     bundled = prompts == BUNDLED
     models = RemoteModels(task=BUNDLED if bundled else "general", **options)
     problems = bundled_problems(n, models.seed, "calibration") if bundled else read_prompts(Path(prompts), n)
@@ -136,14 +162,12 @@ def openai_command(
         problems=tuple(problems),
         truth=bundled_truth() if bundled else None,
         engine=MeasureOptions(batches=_integers("concurrency", concurrency)),
+        stopping=stopping_rule(effort, answers, precision, problems),
+        patience_s=patience,
         name=name or output.stem,
         command=" ".join(["specplan", *sys.argv[1:]]),
     )
-    profile = measure(plan, output)
-    for note in profile.provenance.notes:
-        if "warning" in note:
-            click.echo(f"specplan: {note}", err=True)
-    deliver(summary(profile), None)
+    conclude(measure(plan, output), output, allow_noise=allow_noise)
 
 
 def _integers(name: str, text: str) -> tuple[int, ...]:
@@ -151,26 +175,6 @@ def _integers(name: str, text: str) -> tuple[int, ...]:
         return tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         raise ParameterError(name, text, "must be comma-separated integers >= 1, e.g. 1,2,4") from None
-
-
-def measure(plan: Plan, output: Path) -> Profile:
-    """Carry out a calibration, write the profile to ``output``, and remove the journal beside it.
-
-    Raises
-    ------
-    SpecplanError : as `calibrate.session.calibrate_models`; what was finished stays in the journal.
-    """
-    import asyncio
-
-    from calibrate.remote import timeouts_as_such
-    from calibrate.session import calibrate_models
-
-    journal = output.with_name(output.name + ".part")
-    with progress(f"calibrating {plan.name}", plan.n_parts) as step_done, timeouts_as_such():
-        profile = asyncio.run(calibrate_models(plan, journal, progress=lambda part: step_done()))
-    profile.write(output)
-    journal.unlink()
-    return profile
 
 
 def read_prompts(path: Path, n: int) -> list[Problem]:
@@ -202,10 +206,3 @@ def read_prompts(path: Path, n: int) -> list[Problem]:
     if len(problems) < 2:
         raise SchemaError(f"{path}: holds {len(problems)} questions, at least 2 are needed")
     return problems
-
-
-def summary(profile: Profile) -> str:
-    """What was measured, in a few lines."""
-    from calibrate.summary import summarise
-
-    return "\n".join(summarise(profile))

@@ -34,7 +34,7 @@ def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
     profile = str(folder / "bundled-pair.json")
     timeline = str(folder / "timeline.png")
     return [
-        ["calibrate", "torch", "-o", profile, "--force"],
+        ["calibrate", "torch", "-n", "40", "-o", profile, "--force", "--allow-noise"],
         ["plan", "--profile", profile],
         ["simulate", "--profile", profile, "--k1", str(max(k1))],
         ["validate", "--profile", profile, "--k1", ",".join(map(str, k1)), "--timeline", timeline, "--force"],

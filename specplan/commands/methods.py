@@ -17,11 +17,15 @@ __all__ = ["command"]
 
 @click.command()
 @click.argument("name", required=False)
+@click.option("--gaps", is_flag=True, help="Show by how much closed forms miss the simulation, and why.")
 @json_option
 @output_options
-def command(name: str | None, as_json: bool, output: Path | None, force: bool) -> None:
+def command(name: str | None, gaps: bool, as_json: bool, output: Path | None, force: bool) -> None:
     """List the methods, or describe the one called NAME: its paper, its knobs, what is exact and what is measured."""
     check_output(output, force=force)
+    if gaps:
+        deliver(_gaps(as_json), output)
+        return
     from sim.catalogue import method, methods
 
     if name is not None:
@@ -31,6 +35,20 @@ def command(name: str | None, as_json: bool, output: Path | None, force: bool) -
     every = list(methods().values())
     data = {"schema": "specplan.methods", "schema_version": 1, "methods": [_plain(one) for one in every]}
     deliver(to_json(data) if as_json else _listed(every), output)
+
+
+def _gaps(as_json: bool) -> str:
+    from dataclasses import asdict
+
+    from specplan.gaps import as_text, committed_cells
+
+    cells = committed_cells()
+    data = {
+        "schema": "specplan.gaps",
+        "schema_version": 1,
+        "cells": [asdict(cell) | {"gap": cell.gap} for cell in cells],
+    }
+    return to_json(data) if as_json else as_text(cells)
 
 
 def _listed(every: list[Method]) -> str:

@@ -11,6 +11,8 @@ import click
 from specplan.output import check_output, deliver, json_option, output_options, progress, table, to_json
 
 if TYPE_CHECKING:
+    from sim.estimate import Estimate
+    from specplan.latency import Timed
     from specplan.planner import Plan, Row
 
 __all__ = ["command", "plan_as_json", "plan_as_text"]
@@ -18,7 +20,20 @@ __all__ = ["command", "plan_as_json", "plan_as_text"]
 
 @click.command()
 @click.option("-p", "--profile", required=True, help="Name of a bundled profile, or a profile file.")
-@click.option("--latency", help="Name or file of a profile whose timings replace those of the profile.")
+@click.option(
+    "--latency",
+    default="auto",
+    show_default=True,
+    help="Name or file of a profile whose timings replace those of the profile; 'auto' takes an installed latency "
+    "profile of the same models if there is exactly one, 'none' takes none.",
+)
+@click.option("--gpu", help="Plan for this GPU, e.g. H200: only timings measured on it are taken.")
+@click.option(
+    "--latency-folder",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Folder of your own latency profiles. Default: the one that the variable SPECPLAN_PROFILES names.",
+)
 @click.option(
     "-M",
     "--max-parallel",
@@ -27,7 +42,7 @@ __all__ = ["command", "plan_as_json", "plan_as_text"]
     show_default=True,
     help="Budget M: target sequences in flight times tokens per pass, at most.",
 )
-@click.option("--methods", default="", help="Comma-separated names, see 'specplan methods'. Default all.")
+@click.option("--methods", default="", help="Comma-separated names, see 'specplan methods'. Default all but ablations.")
 @click.option("--k1-max", type=int, default=8, show_default=True, help="Largest k1 (target steps in flight) to try.")
 @click.option("--k2-max", type=int, help="Largest k2 (tokens per target pass) to try. Default what the profile knows.")
 @click.option(
@@ -45,7 +60,9 @@ __all__ = ["command", "plan_as_json", "plan_as_text"]
 @output_options
 def command(
     profile: str,
-    latency: str | None,
+    latency: str,
+    gpu: str | None,
+    folder: Path | None,
     max_parallel: int,
     methods: str,
     k1_max: int,
@@ -64,9 +81,11 @@ def command(
     """
     check_output(output, force=force)
     from calibrate.profiles import load
+    from specplan.latency import timed
     from specplan.planner import Request, candidates, plan
 
-    known = load(profile) if latency is None else load(profile).on_engines_of(load(latency))
+    timings = timed(load(profile), latency=latency, gpu=gpu, folder=folder)
+    known = timings.profile
     request = Request(
         max_parallel=max_parallel,
         methods=_methods(methods),
@@ -82,17 +101,18 @@ def command(
 
     advice = advise(known, found.best.prediction.configuration)
     if as_json:
-        deliver(to_json({**plan_as_json(found), "advice": advice.plain()}), output)
+        deliver(to_json({**plan_as_json(found, timings), "advice": advice.plain()}), output)
     else:
-        deliver(f"{plan_as_text(found)}\n\n{advice.text()}", output)
+        deliver(f"{plan_as_text(found, timings)}\n\n{advice.text()}", output)
 
 
 def _methods(text: str) -> Any:
     from specplan.naming import choice
+    from specplan.planner import PROPOSED
     from specplan.predict import METHODS
 
     if not text.strip():
-        return METHODS
+        return PROPOSED
     return tuple(choice("methods", name.strip(), METHODS) for name in text.split(","))
 
 
@@ -103,8 +123,8 @@ def _rules(text: str | None) -> Any:
     return None if text is None else choice("rules", text, tuple(RULES))
 
 
-def plan_as_json(found: Plan) -> dict[str, Any]:
-    """The plan as plain data."""
+def plan_as_json(found: Plan, timings: Timed | None = None) -> dict[str, Any]:
+    """The plan as plain data, with the latency profile that it rests on."""
     return {
         "schema": "specplan.plan",
         "schema_version": 1,
@@ -113,13 +133,14 @@ def plan_as_json(found: Plan) -> dict[str, Any]:
         "rules": found.rules,
         "verdict": found.verdict,
         "assumptions": list(found.assumptions),
+        "latency": None if timings is None else timings.plain(),
         "rows": [{"label": row.label, "why": row.why, **asdict(row.prediction)} for row in found.rows],
     }
 
 
-def plan_as_text(found: Plan) -> str:
-    """The plan for a reader."""
-    headings = ["method", "k1", "k2", "speedup", "95 % interval", "accuracy", "in flight"]
+def plan_as_text(found: Plan, timings: Timed | None = None) -> str:
+    """The plan for a reader, with the latency profile that it rests on."""
+    headings = ["method", "k1", "k2", "speedup", "95 % interval", "accuracy", "false accepts", "in flight"]
     headings += ["draft waste", "target waste", "why"]
     lines = [
         f"Plan for {found.profile}, at most {found.max_parallel} target positions in flight",
@@ -129,11 +150,17 @@ def plan_as_text(found: Plan) -> str:
         found.verdict,
         "",
         "speedup: time of plain decoding / time of the method, ratio of totals over answers; in flight: target "
-        "sequences x tokens per pass at the peak; waste: tokens generated in vain per committed token.",
+        "sequences x tokens per pass at the peak; accuracy: share of right answers; false accepts: wrong drafts let "
+        "stand, per answer; waste: tokens generated in vain per committed token.",
     ]
-    notes = dict.fromkeys((*found.assumptions, *(note for row in found.rows for note in row.prediction.notes)))
+    about = [] if timings is None else timings.lines()
+    notes = dict.fromkeys((*about, *found.assumptions, *(note for row in found.rows for note in row.prediction.notes)))
     lines += [f"- {note}" for note in notes]
     return "\n".join(lines)
+
+
+def _per_answer(estimate: Estimate | None) -> str:
+    return "–" if estimate is None else f"{estimate.value:.2f} [{max(estimate.low, 0.0):.2f}, {estimate.high:.2f}]"
 
 
 def _cells(row: Row) -> list[str]:
@@ -146,6 +173,7 @@ def _cells(row: Row) -> list[str]:
         f"{p.speedup.value:.2f}",
         f"{p.speedup.low:.2f} – {p.speedup.high:.2f}" if speculates else "–",
         "–" if p.accuracy is None else f"{p.accuracy.value:.2f} [{p.accuracy.low:.2f}, {p.accuracy.high:.2f}]",
+        _per_answer(p.false_accepts) if speculates else "–",
         f"{p.peak_sequences} x {p.configuration.k2}",
         f"{p.wasted_draft:.2f}",
         f"{p.wasted_target:.2f}",

@@ -1,4 +1,4 @@
-"""``specplan profile``: list, show and check profiles, and print their schema."""
+"""``specplan profile``: list, show, check and compare profiles, and print their schema."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 import click
 
 from specplan.output import check_output, deliver, json_option, output_options, table, to_json
+from theory.errors import ParameterError
 
 if TYPE_CHECKING:
+    from calibrate.compare import Comparison, Difference
     from calibrate.profile import Profile, PublishedValue
+    from sim.estimate import Estimate
 
 __all__ = ["command"]
 
 
 @click.group()
 def command() -> None:
-    """List, show and check profiles: what is known about a set of models on a machine."""
+    """List, show, check and compare profiles: what is known about a set of models on a machine."""
 
 
 @command.command("list")
@@ -70,6 +73,102 @@ def schema(output: Path | None, force: bool) -> None:
 
     check_output(output, force=force)
     deliver(to_json(Profile.model_json_schema()), output)
+
+
+@command.command()
+@click.argument("first")
+@click.argument("second")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="1 less the error rate of all tests.")
+@click.option("--plan/--no-plan", "with_plan", default=True, show_default=True, help="Compare planned speedups too.")
+@click.option("--all", "show_all", is_flag=True, help="List what is within noise as well.")
+@click.option("--exit-code", is_flag=True, help="Exit 1 if a measured difference is more than noise.")
+@json_option
+@output_options
+def diff(
+    first: str,
+    second: str,
+    confidence: float,
+    with_plan: bool,
+    show_all: bool,
+    exit_code: bool,
+    as_json: bool,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Compare the profiles FIRST and SECOND (names or files): what is set otherwise, and what is more than noise.
+
+    All tests of a comparison share one error rate (Holm): if only chance differs, the probability that anything is
+    called more than noise is at most 5 % (--confidence).
+    """
+    from calibrate.compare import compare
+    from calibrate.profiles import load
+
+    check_output(output, force=force)
+    one, two = load(first), load(second)
+    speedups = _planned_speedups(one, two) if with_plan else {}
+    found = compare(one, two, speedups=speedups, confidence=confidence)
+    deliver(_comparison_json(found) if as_json else _comparison_text(found, show_all=show_all), output)
+    if exit_code and found.real:
+        raise click.exceptions.Exit(1)
+
+
+def _planned_speedups(one: Profile, two: Profile) -> dict[str, tuple[Estimate, Estimate]]:
+    """What would be planned with either profile, predicted with both; nothing if one of them has no answers."""
+    from specplan.calibration import planned
+    from specplan.predict import Predictor
+
+    if not (one.answers and two.answers):
+        return {}
+    predictors = Predictor(one), Predictor(two)
+    configurations = dict.fromkeys((planned(one), planned(two)))
+    found = {}
+    for configuration in configurations:
+        try:
+            estimates = [predictor.predict(configuration).speedup for predictor in predictors]
+        except ParameterError:  # one of them does not know the verifier or the token method
+            continue
+        found[configuration.name] = (estimates[0], estimates[1])
+    return found
+
+
+def _comparison_json(found: Comparison) -> str:
+    from dataclasses import asdict
+
+    return to_json({"schema": "specplan.profile-diff", "schema_version": 1, **asdict(found)})
+
+
+def _comparison_text(found: Comparison, *, show_all: bool) -> str:
+    lines = [f"{found.first} -> {found.second}"]
+    if found.settings:
+        rows = [[one.name, one.first, one.second] for one in found.settings]
+        lines += ["", "set otherwise:", table(["name", "first", "second"], rows)]
+    shown = found.differences if show_all else found.real
+    if shown:
+        headings = ["quantity", "first", "second", "change", "interval", "n", "p (Holm)", ""]
+        lines += ["", table(headings, [_difference_row(one) for one in shown])]
+    lines += [f"not compared: {text}" for text in found.not_compared if show_all]
+    n, rate = len(found.differences), 1.0 - found.confidence
+    lines += ["", f"{len(found.real)} of {n} measured quantities differ by more than noise (error rate {rate:.3g})"]
+    return "\n".join(lines)
+
+
+def _difference_row(one: Difference) -> list[str]:
+    if one.kind == "ratio":
+        change, interval = f"x {one.change:.3f}", f"[{one.low:.3f}, {one.high:.3f}]"
+    else:
+        change, interval = f"{one.change:+.3f}", f"[{one.low:+.3f}, {one.high:+.3f}]"
+    verdict = "differs" if one.real else "within noise"
+    counts = " and ".join(map(str, one.n))
+    return [
+        one.quantity,
+        f"{one.first:.4g}",
+        f"{one.second:.4g}",
+        change,
+        interval,
+        counts,
+        f"{one.adjusted_p:.2g}",
+        verdict,
+    ]
 
 
 def _summary(profile: Profile) -> dict[str, str]:

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from specplan.output import check_output, deliver, json_option, output_options, table, to_json
+from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from sim.timeline import Timeline
+    from specplan.hybrid import Overshoot
     from specplan.predict import Prediction
 
 __all__ = ["command", "save_timeline"]
 
 _SHOWN_STEPS = 20
+_EXPLAINED = 12
+"""Drawn answers of 100 steps simulated to explain why two speedups do not multiply: each is run 32 times."""
 
 
 @click.command()
@@ -25,7 +29,9 @@ _SHOWN_STEPS = 20
 @click.option("--method", default="lr-async", show_default=True, help="A name that 'specplan methods' lists.")
 @click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="A knob of the method; may be repeated.")
 @click.option("--k1", type=int, help="Target steps in flight. Default the method's.")
-@click.option("--k2", type=int, default=1, show_default=True, help="Tokens per target pass.")
+@click.option("--token", help="Token-level method below a step-level one, see 'specplan methods'.")
+@click.option("--token-set", "token_settings", multiple=True, metavar="KNOB=VALUE", help="A knob of --token.")
+@click.option("--k2", type=int, help="Tokens per target pass. Default the token-level method's, else 1.")
 @click.option("--width", type=int, help="Drafts per position. Default the method's.")
 @click.option("--rules", help="Schedule of LR: paper or released-code. Default as for plan.")
 @click.option("--corruption", type=float, help="Acceptance lost after a wrong step, 0 to 1. Default as measured.")
@@ -42,7 +48,9 @@ def command(
     method: str,
     settings: tuple[str, ...],
     k1: int | None,
-    k2: int,
+    token: str | None,
+    token_settings: tuple[str, ...],
+    k2: int | None,
     width: int | None,
     rules: str | None,
     corruption: float | None,
@@ -58,7 +66,8 @@ def command(
     check_output(output, force=force)
     check_output(timeline, force=force)
     from calibrate.profiles import load
-    from specplan.configuration import METHOD_NAMES, RULE_NAMES, Configuration, parse_knobs
+    from specplan.configuration import METHOD_NAMES, RULE_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
+    from specplan.hybrid import overshoot
     from specplan.naming import choice
     from specplan.planner import Request
     from specplan.predict import Predictor
@@ -69,21 +78,30 @@ def command(
     schedule = choice("rules", rules, RULE_NAMES) if rules else None
     if schedule is None and "rules" not in knobs:
         schedule = Request().rules_for(known)
+    if token_settings and token is None:
+        raise ParameterError("token-set", token_settings, "needs --token")
     configuration = Configuration(
         method=chosen,
         k1=k1,  # type: ignore[arg-type]  # None: the method's default
-        k2=k2,
+        k2=k2,  # type: ignore[arg-type]
         width=width,  # type: ignore[arg-type]
         rules=schedule,  # type: ignore[arg-type]
         knobs=knobs,
+        token=None if token is None else choice("token", token, TOKEN_METHOD_NAMES),
+        token_knobs=parse_knobs(token, token_settings) if token is not None else {},
     )
     if timeline is not None:
         _check_kind(timeline, until)
     predictor = Predictor(known, n_answers=answers, corruption=corruption)
     prediction = predictor.predict(configuration)
+    loss = None
+    if configuration.is_hybrid:
+        n_explained = answers or (None if known.published is None else _EXPLAINED)
+        loss = overshoot(known, configuration, n_answers=n_explained)
     if timeline is not None:
         save_timeline(predictor.timeline(configuration, answer), timeline, until=until)
-    deliver(to_json(_as_json(known.name, prediction)) if as_json else _as_text(known.name, prediction), output)
+    shown = to_json(_as_json(known.name, prediction, loss)) if as_json else _as_text(known.name, prediction, loss)
+    deliver(shown, output)
 
 
 def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None) -> None:
@@ -101,19 +119,18 @@ def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None)
 
 
 def _check_kind(path: Path, until: float | None) -> None:
-    from theory.errors import ParameterError
-
     if path.suffix.lower() not in (".png", ".svg", ".pdf", ".json"):
         raise ParameterError("timeline", str(path), "must end in .png, .svg, .pdf or .json")
     if until is not None and not until > 0.0:
         raise ParameterError("until", until, "must be > 0 seconds")
 
 
-def _as_json(profile: str, prediction: Prediction) -> dict[str, object]:
-    return {"schema": "specplan.prediction", "schema_version": 1, "profile": profile, **asdict(prediction)}
+def _as_json(profile: str, prediction: Prediction, loss: Overshoot | None) -> dict[str, object]:
+    found = {"schema": "specplan.prediction", "schema_version": 1, "profile": profile, **asdict(prediction)}
+    return {**found, "overshoot": None if loss is None else {**asdict(loss), "total": loss.total}}
 
 
-def _as_text(profile: str, p: Prediction) -> str:
+def _as_text(profile: str, p: Prediction, loss: Overshoot | None) -> str:
     from specplan.planner import label
 
     c, s = p.configuration, p.speedup
@@ -128,9 +145,11 @@ def _as_text(profile: str, p: Prediction) -> str:
     ]
     rows += _accuracy(p)
     parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
-    knobs = ", ".join(f"{name} = {value}" for name, value in ({**c.knobs, "k2": c.k2}).items() if value is not None)
+    every = {**c.knobs, **c.token_knobs, "k2": c.k2}
+    knobs = ", ".join(f"{name} = {value}" for name, value in every.items() if value is not None)
     lines = [f"{label(c)} on {profile}: {knobs}; {p.speedup.n} answers", "", table(["quantity", "value", ""], rows)]
     lines += ["", f"The interval covers: {parts}.", *(f"- {note}" for note in p.notes)]
+    lines += [] if loss is None else [f"- {loss.text}"]
     return "\n".join(lines)
 
 

@@ -28,6 +28,9 @@ __all__ = ["as_text", "command", "plain", "run_validation"]
 @click.option("--method", default="lr-async", show_default=True, help="Comma-separated names, see 'specplan methods'.")
 @click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="A knob of a single method; repeatable.")
 @click.option("--k1", "k1_list", help="Comma-separated windows to run. Default 1,2,4 for LR, else the method's.")
+@click.option("--token", help="Token-level method below a step-level one, see 'specplan methods'.")
+@click.option("--token-set", "token_settings", multiple=True, metavar="KNOB=VALUE", help="A knob of --token.")
+@click.option("--k2", "k2_list", help="Comma-separated numbers of tokens per target pass. Default the method's.")
 @click.option("--rules", default="paper", show_default=True, help="Schedule: paper or released-code.")
 @click.option("-n", "--answers", type=int, default=40, show_default=True, help="Fresh questions, each run every way.")
 @click.option(
@@ -42,6 +45,9 @@ def command(
     method: str,
     settings: tuple[str, ...],
     k1_list: str | None,
+    token: str | None,
+    token_settings: tuple[str, ...],
+    k2_list: str | None,
     rules: str,
     answers: int,
     prompts: Path | None,
@@ -65,7 +71,10 @@ def command(
         profile,
         method=method,
         settings=settings,
-        k1_list=_windows(k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""),
+        k1_list=_counts("k1", k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""),
+        token=token,
+        token_settings=token_settings,
+        k2_list=_counts("k2", k2_list or ""),
         rules=rules,
         answers=answers,
         prompts=prompts,
@@ -87,11 +96,11 @@ def _advice(profile: Profile, found: Validation) -> Advice:
     return advise(profile, best.prediction.configuration)
 
 
-def _windows(text: str) -> list[int]:
+def _counts(name: str, text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")] if text else []
     except ValueError:
-        raise ParameterError("k1", text, "must be comma-separated integers >= 1, e.g. 1,2,4") from None
+        raise ParameterError(name, text, "must be comma-separated integers >= 1, e.g. 1,2,4") from None
 
 
 def run_validation(
@@ -100,6 +109,9 @@ def run_validation(
     method: str = "lr-async",
     settings: tuple[str, ...] = (),
     k1_list: list[int],
+    token: str | None = None,
+    token_settings: tuple[str, ...] = (),
+    k2_list: list[int] | None = None,
     rules: str = "paper",
     answers: int = 40,
     prompts: Path | None = None,
@@ -121,7 +133,7 @@ def run_validation(
     models = models_of(dict(profile.settings))
     if prompts is None and not models.is_bundled:
         raise ParameterError("prompts", None, "must name a JSONL file of fresh questions for these models")
-    configurations = _configurations(method, settings, k1_list, rules)
+    configurations = _configurations(method, settings, k1_list, rules, _Below(token, token_settings, k2_list or []))
     problems = bundled_problems(answers, seed, "validation") if prompts is None else read_prompts(prompts, answers)
     predictions = predict_all(profile, configurations)
     with (
@@ -145,9 +157,32 @@ def run_validation(
     return found
 
 
-def _configurations(method: str, settings: tuple[str, ...], k1_list: list[int], rules: str) -> list[Configuration]:
-    """Every method asked for with every window asked for, or with its own."""
-    from specplan.configuration import METHOD_NAMES, Configuration, parse_knobs
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Below:
+    """The token level as it was asked for."""
+
+    token: str | None
+    settings: tuple[str, ...]
+    k2_list: list[int]
+
+    def fields(self) -> dict[str, Any]:
+        """Fields of a configuration for a step-level method."""
+        from specplan.configuration import TOKEN_METHOD_NAMES, parse_knobs
+        from specplan.naming import choice
+
+        if self.token is None:
+            if self.settings:
+                raise ParameterError("token-set", self.settings, "needs --token")
+            return {}
+        token = choice("token", self.token, TOKEN_METHOD_NAMES)
+        return {"token": token, "token_knobs": parse_knobs(token, self.settings)}
+
+
+def _configurations(
+    method: str, settings: tuple[str, ...], k1_list: list[int], rules: str, below: _Below
+) -> list[Configuration]:
+    """Every method asked for with every window and depth asked for, or with its own."""
+    from specplan.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
     from specplan.naming import choice
 
     names = [choice("method", name.strip(), METHOD_NAMES) for name in method.split(",")]
@@ -158,7 +193,13 @@ def _configurations(method: str, settings: tuple[str, ...], k1_list: list[int], 
         knobs = parse_knobs(name, settings)
         schedule: Any = None if "rules" in knobs else rules
         windows: list[Any] = list(dict.fromkeys(k1_list)) or [None]  # None: the method's own
-        found += [Configuration(method=name, k1=k1, rules=schedule, knobs=knobs) for k1 in windows]
+        depths: list[Any] = list(dict.fromkeys(below.k2_list)) or [None]
+        under = {} if name in TOKEN_METHOD_NAMES else below.fields()
+        found += [
+            Configuration(method=name, k1=k1, k2=k2, rules=schedule, knobs=knobs, **under)
+            for k1 in windows
+            for k2 in depths
+        ]
     return found
 
 

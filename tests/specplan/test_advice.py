@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,8 @@ from calibrate.profiles import bundled
 from specplan.advice import DRAFTERS, Drafter, advise, batch_schedule, speculative_config
 from specplan.configuration import Configuration
 from theory.errors import ParameterError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def flags(command: str) -> dict[str, str]:
@@ -95,6 +100,20 @@ def test_lookahead_reasoning_with_lookup_as_published() -> None:
     assert any("not computed" in note for note in advice.notes)
 
 
+def test_bundled_models_are_named_in_a_way_that_holds_anywhere() -> None:
+    """Relative to the installation, and the note's command finds that."""
+    profile = measured([True, False])
+    models = {role: model.model_copy(update={"location": "bundled"}) for role, model in profile.models.items()}
+    advice = advise(profile.model_copy(update={"models": models}), Configuration(method="lr-async", k1=2))
+    (note,) = (note for note in advice.notes if "bundled" in note)
+    words = shlex.split(note.partition(": ")[2])
+    printed = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    for server in advice.servers:
+        assert not Path(server.model).is_absolute()
+        assert (Path(printed.strip()) / server.model / "model.safetensors").is_file()
+    assert len({server.model for server in advice.servers}) == 2
+
+
 def test_plain_decoding_needs_no_client() -> None:
     advice = advise(measured([True, False]), Configuration(method="autoregressive"))
     assert [server.role for server in advice.servers] == ["target"]
@@ -119,7 +138,7 @@ def test_the_table_by_batch_size_comes_from_measured_passes() -> None:
     assert schedule is not None
     assert schedule.plain() == [[1, 7, 2], [8, 8, 0]]
     assert "measured batch sizes 1, 8" in note
-    config = advise(profile, Configuration(method="token", k2=3)).servers[0].speculative_config
+    config = advise(profile, Configuration(method="prompt-lookup", k2=3)).servers[0].speculative_config
     assert config is not None
     assert config["num_speculative_tokens_per_batch_size"] == [[1, 7, 2], [8, 8, 0]]
     assert config["prompt_lookup_max"] == 2

@@ -188,7 +188,7 @@ BAD = {
     "unknown command": (("plam",), "no command 'plam': did you mean 'plan'?"),
     "unknown option": (("plan", *FAST, "--K1-max", "2"), "No such option"),
     "unknown method": (("plan", *FAST, "--methods", "lr-asinc"), "did you mean 'lr-async'?"),
-    "methods of nothing": (("plan", *FAST, "--methods", "token,,lr-sync"), "methods='' must be one of"),
+    "methods of nothing": (("plan", *FAST, "--methods", "prompt-lookup,,lr-sync"), "methods='' must be one of"),
     "unknown rules": (("plan", *FAST, "--rules", "papers"), "did you mean 'paper'?"),
     "no budget": (("plan", *FAST, "-M", "0"), "max_parallel=0 must be an integer in [1, 4096]"),
     "negative budget": (("plan", *FAST, "-M", "-4"), "max_parallel=-4"),

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from calibrate.fit import fit_passes
 from calibrate.profile import DecodeSample, EngineRecord, ModelRecord, PrefillSample, Profile, Provenance
 from calibrate.profiles import bundled
 from calibrate.system import system_of
 from sim.operations import DRAFT, TARGET
+from sim.pass_costs import PassTable
 from specplan.cli import cli
 from specplan.predict import Configuration, Predictor
-from specplan.token_level import _measured_factor
 from theory.errors import ParameterError, SchemaError
 
 BASE = "lr-qwen3-gsm8k"
@@ -121,6 +122,28 @@ def test_resampled_timings_give_other_costs_than_the_best_estimate() -> None:
     assert len(costs) > 1
 
 
+def test_the_order_of_engines_in_memory_does_not_move_the_interval(tmp_path: Path) -> None:
+    """A file has its engines sorted; every resampled variant must be the same before and after it is written."""
+    found = latency()
+    noisy = {
+        name: record.model_copy(
+            update={
+                "decode": [s.model_copy(update={"seconds": s.seconds * f}) for s in record.decode for f in (0.8, 1.2)]
+            }
+        )
+        for name, record in found.engines.items()
+    }
+    assert len(noisy) > 1
+    backwards = {name: noisy[name] for name in sorted(noisy, reverse=True)}
+    profile = bundled(BASE).on_engines_of(found.model_copy(update={"engines": backwards}))
+    profile.write(tmp_path / "x.json")
+    again = Profile.read(tmp_path / "x.json")
+    assert list(again.engines) != list(profile.engines)
+    variants = [(system_of(profile, resample=seed), system_of(again, resample=seed)) for seed in range(3)]
+    assert all(one.costs == other.costs and one.beam_costs == other.beam_costs for one, other in variants)
+    assert len({one.costs["target"].iteration(1, 0.0) for one, _ in variants}) == 3
+
+
 def test_plan_takes_the_timings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.json"
     latency().write(path)
@@ -131,17 +154,12 @@ def test_plan_takes_the_timings(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "LR async" in said
 
 
-def test_the_factor_of_a_pass_compares_like_with_like() -> None:
-    # 2 % per row; several tokens were measured at fewer contexts than one, and those are the long, slow ones
+def test_passes_are_fitted_by_their_tokens_and_interpolated() -> None:
+    """2 % per row, exactly linear in rows, at every batch: the table gives back what it was made from."""
     record = engine(0.02, sequence_s=4e-4, tokens=(4, 8))
-    slow = [
-        s.model_copy(update={"seconds": 3.0 * s.seconds}) for s in record.decode if s.context == 4096 and s.batch == 1
-    ]
-    short = [s for s in record.decode if s.context == 1024 and s.batch == 1 and s.tokens == 1]
-    mixed = record.model_copy(update={"decode": [*slow, *short]})
-    assert _measured_factor(mixed, 1) == 1.0
-    assert _measured_factor(mixed, 4) == pytest.approx(1.0 + 0.02 * 3)
-    assert _measured_factor(mixed, 8) == pytest.approx(1.0 + 0.02 * 7)
-    assert _measured_factor(mixed, 6) == pytest.approx(1.0 + 0.02 * 5)  # between 4 and 8
-    assert _measured_factor(mixed, 9) is None
-    assert _measured_factor(engine(0.02), 2) is None
+    table = PassTable(fit_passes(record))
+    for rows in (1, 4, 6, 8, 10):  # 6 lies between measured ones, 10 beyond them
+        for batch in (1, 2, 8):
+            expected = 0.02 + 4e-4 * (batch * rows - 1)
+            assert table.seconds(rows, batch, 0.0) == pytest.approx(expected, rel=1e-6)
+    assert set(fit_passes(engine(0.02))) == {1}

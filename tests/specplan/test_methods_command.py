@@ -56,7 +56,7 @@ def test_knobs_come_from_fields_settings_and_defaults() -> None:
         ({"method": "lr-asink"}, "did you mean 'lr-async'"),
         ({"method": "lr-async", "k1": 0}, "k1=0"),
         ({"method": "lr-async", "k1": 2, "knobs": {"k1": 3}}, "contradicts the knob k1=3"),
-        ({"method": "token", "k1": 2}, "k1=2 must be 1 for the method token"),
+        ({"method": "prompt-lookup", "k1": 2}, "k1=2 must be 1 for the method prompt-lookup"),
         ({"method": "spec-reason", "width": 2}, "width=2 must be 1"),
         ({"method": "autoregressive", "k2": 2}, "k2=2 must be 1"),
         ({"method": "confspec", "knobs": {"gamma": math.nan}}, "gamma=nan"),
@@ -88,7 +88,7 @@ def test_the_parts_of_the_overshoot_add_up_and_nothing_is_left() -> None:
     assert set(found.parts) == {*EFFECTS, "rest"}
     assert math.fsum(found.parts.values()) == pytest.approx(math.log1p(found.total), abs=1e-12)
     assert abs(found.parts["rest"]) < 1e-12
-    assert found.parts["fixed"] > 0.0  # verdicts take as long as before
+    assert found.parts["verdict"] > 0.0  # verdicts take as long as before
 
 
 def test_the_overshoot_needs_two_levels() -> None:

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured_profiles import measured
 
+from calibrate.profile import BeamStepRecord, CandidatesRecord, Profile
 from calibrate.profiles import bundled
 from sim.estimate import proportion
-from specplan.planner import Request, _ranked, candidates, plan
+from specplan.planner import Request, _accurate_enough, _ranked, candidates, plan
+from specplan.predict import Configuration, Screened
 from theory.errors import ParameterError
 
 ALL, NONE = [True] * 24, [False] * 24
@@ -91,3 +93,36 @@ def test_what_costs_more_accuracy_than_allowed_comes_last() -> None:
 def test_the_accuracy_allowed_is_a_share(loss: float) -> None:
     with pytest.raises(ParameterError, match="max_accuracy_loss"):
         Request(max_accuracy_loss=loss)
+
+
+def with_beams(n: int) -> Profile:
+    """Profile whose answers have n candidates per position and model, all scored; the draft's are wrong."""
+    roles = ("reward", "likelihood", "draft-likelihood")
+    drafts = CandidatesRecord(tokens=[5] * n, correct=[False] * n, scores=dict.fromkeys(roles, [0.5] * n))
+    targets = CandidatesRecord(tokens=[5] * n, correct=[True] * n, scores={"reward": [0.9] * n})
+    profile = measured(ALL)
+    beams = [BeamStepRecord(drafts=drafts, targets=targets)] * len(ALL)
+    answers = [one.model_copy(update={"beams": beams}) for one in profile.answers]
+    return profile.model_copy(update={"answers": answers})
+
+
+def test_beams_are_proposed_as_far_as_candidates_are_recorded() -> None:
+    def proposed(n: int, budget: int) -> set[str]:
+        found = candidates(with_beams(n), Request(max_parallel=budget))
+        return {c.name for c in found if c.spec.level == "beam"}
+
+    assert not {c for c in candidates(measured(ALL), Request()) if c.spec.level == "beam"}
+    assert {"beam-search width=2", "rsd-beams width=2", "specs width=2", "specs width=2 tau=0.95"} <= proposed(2, 8)
+    assert not any("keep=2" in name for name in proposed(2, 8))
+    assert "beam-search width=2 keep=2" in proposed(4, 8)
+    assert {name.split()[0] for name in proposed(4, 1)} == {"beam-search-draft"}
+    assert {name.split()[0] for name in proposed(4, 8)} == {"beam-search", "beam-search-draft", "rsd-beams", "specs"}
+
+
+def test_the_fastest_setting_that_is_accurate_enough_is_taken() -> None:
+    fast, slow = (Configuration(method="specs", knobs={"width": n}) for n in (2, 4))
+    found = [(Screened(speedup=2.0, accuracy=0.5), fast), (Screened(speedup=1.0, accuracy=0.9), slow)]
+    assert [c for _, c in _accurate_enough(found, 0.8)] == [slow]
+    assert [c for _, c in _accurate_enough(found, 0.4)] == [fast, slow]
+    assert [c for _, c in _accurate_enough(found, 0.99)] == [slow]
+    assert list(_accurate_enough(found, None)) == found

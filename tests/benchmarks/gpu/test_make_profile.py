@@ -13,36 +13,11 @@ import pytest
 from benchmarks.gpu.grid import TINY_GRID, cell_of
 from benchmarks.gpu.make_profile import main as make_profile
 from benchmarks.gpu.measure_torch import journal_path
-from benchmarks.gpu.measure_torch import main as measure
 from benchmarks.gpu.report import FreeLimit, free_limits, medians, report, spreads, verification_costs
 from calibrate.profile import DecodeSample, EngineRecord, Profile
 from specplan.cli import cli
 
-TRIPLE = {"target": "qwen3-32b", "draft": "qwen3-1.7b", "judge": "qwen2.5-7b"}
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Journals of three toys, and of two of them at once."""
-    out = tmp_path_factory.mktemp("runs")
-    common = ["--out", str(out), "--device", "cpu", "--tiny"]
-    for model in TRIPLE.values():
-        # room for 70 tokens, so that something is skipped
-        assert measure(["--model", model, *common, "--kv-gib", str(70 * 512 / 2**30)]) == 0
-    assert measure(["--model", TRIPLE["target"], "--beside", TRIPLE["draft"], *common]) == 0
-    return out
-
-
-def arguments(runs: Path, output: Path, *more: str) -> list[str]:
-    roles = [part for role, model in TRIPLE.items() for part in (f"--{role}", model)]
-    return ["--runs", str(runs), *roles, "--name", "toy", "-o", str(output), *more]
-
-
-@pytest.fixture(scope="module")
-def profile(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Profile:
-    path = tmp_path_factory.mktemp("profile") / "toy.json"
-    assert make_profile(arguments(runs, path)) == 0
-    return Profile.read(path)
+from .conftest import TRIPLE, arguments
 
 
 def raw(runs: Path, model: str) -> dict[str, Any]:

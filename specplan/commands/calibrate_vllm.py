@@ -1,0 +1,83 @@
+"""``specplan calibrate vllm``: measure a set of models on vLLM engines that the command starts and ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from specplan.calibration import effort_options
+from specplan.output import check_output
+from theory.errors import ParameterError
+
+__all__ = ["vllm_command"]
+
+
+@click.command(name="vllm")
+@click.option("--target", default="bundled", show_default=True, help="Folder of the target model, or 'bundled'.")
+@click.option("--draft", default="bundled", show_default=True, help="Folder of the draft model, or 'bundled'.")
+@click.option("--judge", default="target", show_default=True, help="Folder of the judge, or 'target' or 'draft'.")
+@click.option("--embedding", metavar="PATH", help="Folder of a sentence-transformers model: a further verifier.")
+@click.option(
+    "--speculative-config",
+    "speculative",
+    multiple=True,
+    metavar="JSON",
+    help="As for vLLM (prompt_lookup_min is 1 unless given); repeatable, with one model for each method. Default: "
+    "n-grams, the draft as draft model, and the EAGLE head if there is one, 3 tokens each.",
+)
+@click.option("--eagle", metavar="PATH", help="Folder of an EAGLE head of the target.")
+@click.option("--prompts", type=click.Path(path_type=Path), help='JSONL file with one {"prompt": ...} a line.')
+@effort_options
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda, as vLLM was built.")
+@click.option("--dtype", default="float32", show_default=True, help="float32, bfloat16 or float16.")
+@click.option("--eager/--compile", default=True, show_default=True, help="Run models as they are, or compile them.")
+@click.option("--gpu-memory-utilization", type=float, default=0.28, show_default=True, help="For each engine.")
+@click.option("--target-core", type=int, help="CPU core for the target's model. Default: the first.")
+@click.option("--draft-core", type=int, help="CPU core for the draft's model. Default: the second.")
+@click.option("--temperature", type=float, default=0.6, show_default=True, help="Sampling temperature; 0 is greedy.")
+@click.option("--top-p", type=float, default=0.95, show_default=True, help="Nucleus sampling, in (0, 1].")
+@click.option("--max-step-tokens", type=int, default=100, show_default=True, help="A step is cut there.")
+@click.option("--judge-threshold", type=float, default=0.5, show_default=True, help="Least P(yes) to accept a draft.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of questions and sampling.")
+@click.option("--name", default="", help="Name of the profile. Default: the file's.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The profile to write.")
+@click.option("--force", is_flag=True, help="Overwrite the profile if there is one.")
+def vllm_command(
+    speculative: tuple[str, ...],
+    prompts: Path | None,
+    answers: int | None,
+    effort: str | None,
+    precision: float | None,
+    allow_noise: bool,
+    name: str,
+    output: Path,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Measure local models in vLLM, in process, plain and with token-level speculation.
+
+    Starts an engine for each model, and one for each speculative configuration of the target. Stops as soon as the
+    speedup that would be planned is known precisely enough. What is finished is kept in OUTPUT.part: the same command
+    goes on where an interrupted one stopped.
+    """
+    check_output(output, force=force)
+    from calibrate.vllm_models import VllmModels
+    from specplan.commands.calibrate import measure_local
+
+    models = VllmModels(speculative=_configurations(speculative), **options)
+    asked = (answers, effort, precision)
+    measure_local(models, prompts, asked, name=name, output=output, allow_noise=allow_noise)
+
+
+def _configurations(texts: tuple[str, ...]) -> str:
+    """The configurations as one JSON list; what is wrong with one of them is said of that one."""
+    found = []
+    for text in texts:
+        try:
+            found.append(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise ParameterError("speculative-config", text, f"must be JSON: {error.msg}") from None
+    return json.dumps(found, sort_keys=True) if found else ""
