@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["assemble"]
 
+_USES: Final = ("in_use", "plain_in_use", "beam_in_use")
 _NGRAMS: Final = ((1, 8), (2, 8), (3, 8))
 """(longest n-gram, speculative tokens) whose acceptance is counted; LR uses n-grams of 1 and 2 with 8 tokens."""
 _PACKAGES: Final = ("specplan", "numpy", "scipy", "torch", "transformers")
@@ -82,8 +83,6 @@ def assemble(
 def _engine_record(journal: Journal, name: str, answers: Sequence[Any], n_rounds: int) -> tuple[EngineRecord, int]:
     """All rounds of an engine's timing, its work on the answers, and how many samples went to the warm-up."""
     rounds = [EngineRecord.model_validate(journal[f"engine:{name}:{i}"]) for i in range(n_rounds)]
-    used = [answer["in_use"][name] for answer in answers]
-    surveyed = [answer.get("beam_in_use", {}).get(name) for answer in answers]
     decode = [sample for one in rounds for sample in one.decode]
     n_slow = _warm_up(decode, len(rounds[0].decode))
     record = EngineRecord(
@@ -91,8 +90,7 @@ def _engine_record(journal: Journal, name: str, answers: Sequence[Any], n_rounds
         decode=decode[n_slow:],
         prefill=[sample for one in rounds for sample in one.prefill],
         request_s=[seconds for one in rounds for seconds in one.request_s],
-        in_use=[InUse.model_validate(one) for one in used if one is not None],
-        beam_in_use=[InUse.model_validate(one) for one in surveyed if one is not None],
+        **{use: [InUse.model_validate(a[use][name]) for a in answers if name in a.get(use, ())] for use in _USES},
         warmup_decode=[*rounds[0].warmup_decode, *decode[:n_slow]],
         warmup_prefill=rounds[0].warmup_prefill,
         sentinels=[tuple(answer["sentinels"][name]) for answer in answers],

@@ -33,10 +33,8 @@ class Surveyed:
     spans: Mapping[str, tuple[int, float]]
     """Per engine (``target``, ``draft``): groups of requests sent side by side, and the seconds from first to last."""
 
-    def as_groups(self, engine: str, used: InUse | None) -> InUse | None:
+    def as_groups(self, engine: str, used: InUse) -> InUse:
         """Return what an engine did, its requests' latency being that of a group: its seconds less those of passes."""
-        if used is None:
-            return None
         n, seconds = self.spans.get(engine, (0, 0.0))
         busy = used.prefill[2] + sum(one[3] for one in used.decode)
         return used.model_copy(update={"request": (n, max(seconds - busy, 0.0))})
@@ -58,6 +56,7 @@ async def measure_beams(clock: WallClock, problem: Problem, truth: Truth | None 
     """
     if not width:
         return Surveyed(records=[], spans={})
+    await clock.fresh()
     root = await clock.root(problem.prompt)
     session = await clock.run(surveyed_beams(root, width=width), stream=problem.name)
     return Surveyed(records=_records(session, problem, truth), spans=_spans(session))

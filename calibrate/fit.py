@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from calibrate.profile import DecodeSample, EngineRecord, InUse, PrefillSample
+from calibrate.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Work
 from sim.costs import TableCost
 from theory.errors import CalibrationError
 
-__all__ = ["CostFit", "fit_cost", "fit_passes"]
+__all__ = ["CostFit", "Use", "fit_cost", "fit_passes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class CostFit:
     cost : the model.
     decode_error, prefill_error : root-mean-square relative error of the fit on the cell means, [-].
     decode_factor, prefill_factor : by how much the times in use exceed those of the sweep, [-]; 1 if not measured.
+    beside : time while another engine works / time while none does, [-]; None if not measured.
     n_decode, n_prefill, n_request, n_in_use : samples used.
     """
 
@@ -37,20 +39,25 @@ class CostFit:
     prefill_error: float
     decode_factor: float
     prefill_factor: float
+    beside: float | None
     n_decode: int
     n_prefill: int
     n_request: int
     n_in_use: int
 
 
-def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None, *, beams: bool = False) -> CostFit:
+Use: TypeAlias = Literal["plain", "steps", "beams"]
+"""What an engine is used for: it decodes without end, or step by step in turns with another one, or many candidates."""
+
+
+def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None, *, use: Use = "steps") -> CostFit:
     """Fit a `TableCost` to an engine's timings.
 
     Parameters
     ----------
     record : the raw samples; warm-ups are not used.
     rng : if given, fit to a bootstrap resample (within cells), for the error of what is predicted with the fit.
-    beams : whether for many requests at a time, as methods send them that choose among candidates.
+    use : what for; where the record does not tell, as for steps.
 
     Raises
     ------
@@ -64,8 +71,10 @@ def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None, *, be
     request = np.array(record.request_s or [0.0])
     if rng is not None:
         request = rng.choice(request, request.size)
-    grouped = beams and bool(record.beam_in_use)
-    in_use = record.beam_in_use if grouped else record.in_use
+    in_use = {"plain": record.plain_in_use, "steps": record.in_use, "beams": record.beam_in_use}[use]
+    grouped = use == "beams" and bool(in_use)
+    if not any(one.decode for one in in_use):
+        in_use = record.in_use
     swept = TableCost(
         batches=batches,
         seconds=times,
@@ -74,13 +83,14 @@ def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None, *, be
         prefill_token_s=prefill_token_s,
         request_s=float(request.mean()),
     )
-    cost, decode_factor, prefill_factor = _as_in_use(swept, in_use, rng, grouped=grouped)
+    cost, decode_factor, prefill_factor, beside = _as_in_use(swept, in_use, rng, grouped=grouped)
     return CostFit(
         cost=cost,
         decode_error=decode_error,
         prefill_error=prefill_error,
         decode_factor=decode_factor,
         prefill_factor=prefill_factor,
+        beside=beside,
         n_decode=len(decode),
         n_prefill=len(record.prefill),
         n_request=len(record.request_s),
@@ -111,21 +121,26 @@ def fit_passes(record: EngineRecord, rng: np.random.Generator | None = None) -> 
 
 def _as_in_use(
     cost: TableCost, in_use: Sequence[InUse], rng: np.random.Generator | None, *, grouped: bool = False
-) -> tuple[TableCost, float, float]:
+) -> tuple[TableCost, float, float, float | None]:
     """Scale a swept cost to what the engine took while it made answers; return the factors too.
 
     A sweep keeps its engine busy with one kind of work; between the requests of an answer caches go cold and the
-    machine does other things. The sweep says how cost grows with batch and context, the answers how large it is.
+    machine does other things. The sweep says how cost grows with batch and context, the answers how large it is: while
+    the engine works alone, and by how much larger while another one works, which shares memory and caches with it.
 
     Where requests come in groups, the latency of a group grows with its size: reading a request and sending its result
     takes its server some time that the others wait for. That part counts as prefill, one after the other.
     """
     if not in_use:
-        return cost, 1.0, 1.0
+        return cost, 1.0, 1.0, None
     picked = in_use if rng is None else [in_use[i] for i in rng.integers(0, len(in_use), len(in_use))]
-    decode = [(n * cost.iteration(batch, context / n), s) for one in picked for batch, n, context, s in one.decode if n]
-    prefill = [(n * cost.prefill_s + tokens * cost.prefill_token_s, s) for n, tokens, s in (o.prefill for o in picked)]
-    decode_factor, prefill_factor = _ratio(decode), _ratio(prefill)
+    alone = [one.alone for one in picked]
+    both = [one.beside for one in picked if one.beside is not None]
+    if not all(_ratio(part(cost, alone)) for part in (_decodes, _prefills)):
+        alone, both = list(picked), []  # it hardly ever worked alone: one size for both cases
+    decode_factor, prefill_factor = (_ratio(part(cost, alone)) or 1.0 for part in (_decodes, _prefills))
+    slowed = _scaled(_decodes(cost, both), decode_factor) + _scaled(_prefills(cost, both), prefill_factor)
+    beside = _ratio(slowed)
     n_requests = sum(one.request[0] for one in picked)
     latency = sum(one.request[1] for one in picked)
     request_s, handling_s = latency / n_requests if n_requests else cost.request_s, 0.0
@@ -140,13 +155,29 @@ def _as_in_use(
         prefill_token_s=prefill_factor * cost.prefill_token_s,
         request_s=request_s,
     )
-    return scaled, decode_factor, prefill_factor
+    return scaled, decode_factor, prefill_factor, beside if beside is None else max(beside, 1.0)
 
 
-def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
-    """Measured over modelled seconds, ratio of totals; 1 without samples."""
+_Pairs = list[tuple[float, float]]
+"""Modelled and measured seconds."""
+
+
+def _decodes(cost: TableCost, done: Sequence[Work]) -> _Pairs:
+    return [(n * cost.iteration(batch, context / n), s) for one in done for batch, n, context, s in one.decode if n]
+
+
+def _prefills(cost: TableCost, done: Sequence[Work]) -> _Pairs:
+    return [(n * cost.prefill_s + tokens * cost.prefill_token_s, s) for n, tokens, s in (one.prefill for one in done)]
+
+
+def _scaled(pairs: _Pairs, factor: float) -> _Pairs:
+    return [(factor * modelled, measured) for modelled, measured in pairs]
+
+
+def _ratio(pairs: _Pairs) -> float | None:
+    """Measured over modelled seconds, ratio of totals; None without samples."""
     modelled = sum(model for model, _ in pairs)
-    return sum(seconds for _, seconds in pairs) / modelled if modelled > 0.0 else 1.0
+    return sum(seconds for _, seconds in pairs) / modelled if modelled > 0.0 else None
 
 
 def _fit_decode(

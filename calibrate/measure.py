@@ -20,7 +20,6 @@ from calibrate.profile import (
     DecodeSample,
     EngineRecord,
     Generated,
-    InUse,
     PrefillSample,
     StepRecord,
     VerdictRecord,
@@ -51,11 +50,13 @@ __all__ = [
     "Problem",
     "Recorded",
     "Truth",
-    "in_use_record",
     "measure_answer",
     "measure_engine",
     "warm_up",
 ]
+
+_RECENT = 64
+"""Operations before a request among which one can be in its engine's hands."""
 
 
 class MeasuredEngine(Backend, Protocol):
@@ -118,9 +119,6 @@ class Recorded:
 
     role_seconds: dict[str, list[float]]
     """Times of verdicts by roles that run on no engine, s."""
-
-    outside: dict[str, list[float]]
-    """Seconds that each role's requests spent outside their engines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,32 +268,29 @@ def _prefill_samples(statistics: EngineStatistics) -> list[PrefillSample]:
     return [PrefillSample(tokens=n, cached=c, seconds=s) for n, c, s in statistics.prefills]
 
 
-def in_use_record(statistics: EngineStatistics, outside: Sequence[float]) -> InUse:
-    """Sum up what an engine did since it was last asked; ``outside`` are its requests' seconds elsewhere."""
-    cells: dict[int, tuple[int, int, float]] = {}
-    for batch, context, seconds in statistics.iterations:
-        n, total, elapsed = cells.get(batch, (0, 0, 0.0))
-        cells[batch] = n + 1, total + context, elapsed + seconds
-    prefills = statistics.prefills
-    return InUse(
-        decode=[(batch, *cell) for batch, cell in sorted(cells.items())],
-        prefill=(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
-        request=(len(outside), sum(outside)),
-    )
+def outside_seconds(session: WallSession, clock: WallClock) -> dict[str, list[float]]:
+    """Seconds that requests spent outside their engines, by role: round trip less engine time.
 
-
-def outside_seconds(session: WallSession) -> dict[str, list[float]]:
-    """Seconds that each role's requests spent outside their engines, by role: round trip less engine time."""
+    Requests that began while their engine had another one in hand are left out: part of their wait is for that one.
+    """
     found: dict[str, list[float]] = {}
-    for o in session.operations:
-        if isinstance(o.job, Generation | Choice) and not o.cancelled:
+    for i, o in enumerate(session.operations):
+        if isinstance(o.job, Generation | Choice) and not o.cancelled and not _queued(session.operations[:i], o, clock):
             inside = o.job.times.end - o.job.times.prefill_start
             found.setdefault(o.role, []).append(max(o.finished - o.started - inside, 0.0))
     return found
 
 
+def _queued(earlier: Sequence[Operation], operation: Operation, clock: WallClock) -> bool:
+    engine = clock.engine(operation.role)
+    return any(o.finished > operation.started and clock.engine(o.role) is engine for o in reversed(earlier[-_RECENT:]))
+
+
 async def measure_answer(
-    clock: WallClock, problem: Problem, truth: Truth | None = None, look: Look | None = None
+    clock: WallClock,
+    problem: Problem,
+    truth: Truth | None = None,
+    look: Look | None = None,
 ) -> Recorded:
     """Answer one problem twice: the target alone, and both models side by side along the committed trajectory.
 
@@ -310,12 +305,14 @@ async def measure_answer(
     ------
     CalibrationError : an engine failed.
     """
+    await clock.fresh()
     root = await clock.root(problem.prompt)
     baseline = await clock.run(autoregressive(root), stream=problem.name)
     seen = look if look is not None else Look(verifiers=())
     procedure = paired_trajectory(
         root, drafts=seen.drafts, verifiers=seen.verifiers, scorers=seen.scorers, chooser=seen.chooser
     )
+    await clock.fresh()
     paired = await clock.run(procedure, stream=problem.name)
     record = AnswerRecord(
         problem=problem.name,
@@ -329,12 +326,7 @@ async def measure_answer(
         record=record,
         ids=_token_ids(clock, problem, baseline),
         role_seconds=_role_seconds(paired),
-        outside=_joined(outside_seconds(baseline), outside_seconds(paired)),
     )
-
-
-def _joined(*parts: dict[str, list[float]]) -> dict[str, list[float]]:
-    return {role: [s for part in parts for s in part.get(role, [])] for role in {r for part in parts for r in part}}
 
 
 def _baseline(session: WallSession, problem: Problem, truth: Truth | None) -> list[Generated]:

@@ -18,7 +18,8 @@ from calibrate.backends.speculation import Speculation, TokenMethodName
 from calibrate.backends.torch_engine import TorchConfig, TorchEngine
 from calibrate.backends.torch_model import check_model_folder, tokenizer_fingerprint
 from calibrate.embedding import EmbeddingSimilarity
-from calibrate.measure import Look, MeasureOptions, Problem, Truth, in_use_record, measure_engine, warm_up
+from calibrate.in_use import in_use_records
+from calibrate.measure import Look, MeasureOptions, Problem, Truth, measure_engine, warm_up
 from calibrate.profile import EngineRecord, InUse, ModelRecord
 from calibrate.scorers import (
     Chooser,
@@ -232,9 +233,11 @@ class ModelSet:
         """Measure an engine by its own records of its iterations."""
         return await measure_engine(engine, _device(engine), options, warmup=warmup, progress=progress)
 
-    async def in_use(self, engine: TorchEngine, outside: Sequence[float]) -> InUse:
-        """Return what an engine did since it was last asked."""
-        return in_use_record(await engine.stats(clear=True), outside)
+    async def in_use(
+        self, engines: Mapping[str, TorchEngine], outside: Mapping[str, Sequence[float]]
+    ) -> Mapping[str, InUse]:
+        """Return what each engine did since it was last asked."""
+        return await in_use_records(engines, outside)
 
     def record(self, role: str, engine: TorchEngine) -> ModelRecord:
         """Return what is known about the model of a role."""

@@ -39,6 +39,7 @@ __all__ = [
     "TokenRecord",
     "TokenRequest",
     "VerdictRecord",
+    "Work",
     "write_atomically",
 ]
 
@@ -108,8 +109,8 @@ class PrefillSample(_Record):
     seconds: Seconds
 
 
-class InUse(_Record):
-    """What an engine did while one answer was made, in sums: the work as it comes, caches cold and neighbours busy."""
+class Work(_Record):
+    """What an engine did, in sums."""
 
     decode: list[tuple[Annotated[int, Field(ge=1)], Count, Count, Seconds]] = []
     """Per batch size: the size, iterations, cached tokens summed over them, seconds."""
@@ -117,8 +118,28 @@ class InUse(_Record):
     prefill: tuple[Count, Count, Seconds] = (0, 0, 0.0)
     """Prefills, their uncached tokens, seconds."""
 
+
+class InUse(Work):
+    """What an engine did while one answer was made: the work as it comes, caches cold and neighbours busy."""
+
     request: tuple[Count, Seconds] = (0, 0.0)
-    """Requests, and the seconds that they spent outside the engine."""
+    """Requests that met no other of theirs, and the seconds that they spent outside the engine."""
+
+    beside: Work | None = None
+    """Of ``decode`` and ``prefill``, what was done while another engine worked too; None where that is not known."""
+
+    @property
+    def alone(self) -> Work:
+        """What was done while no other engine worked; everything where that is not known."""
+        less = {batch: sums for batch, *sums in self.beside.decode} if self.beside else {}
+        cells = [(batch, *_difference(sums, less.get(batch, (0, 0, 0.0)))) for batch, *sums in self.decode]
+        busy = self.beside.prefill if self.beside else (0, 0, 0.0)
+        return Work(decode=[cell for cell in cells if cell[1]], prefill=_difference(self.prefill, busy))
+
+
+def _difference(all_of: Sequence[float], part: Sequence[float]) -> tuple[int, int, float]:
+    n, amount, seconds = (a - b for a, b in zip(all_of, part, strict=True))
+    return int(n), int(amount), max(seconds, 0.0)
 
 
 class EngineRecord(_Record):
@@ -131,7 +152,9 @@ class EngineRecord(_Record):
     request_s: list[Seconds]
     """Latency of a request outside the engine's own work: round trip less prefill and iterations."""
     in_use: list[InUse] = []
-    """One entry per answer; the fit is scaled to it."""
+    """One entry per answer, while asynchronous lookahead reasoning (k1 = 2) made it; the fit is scaled to it."""
+    plain_in_use: list[InUse] = []
+    """The same while the target answered alone; empty where that was not measured."""
     beam_in_use: list[InUse] = []
     """The same while candidates were surveyed, many requests at a time; their latency is that of a whole group."""
     warmup_decode: list[DecodeSample] = []

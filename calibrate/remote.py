@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
@@ -13,8 +13,8 @@ from calibrate.backends.openai_http import OpenAIEngine
 from calibrate.backends.prometheus import SpecDecode
 from calibrate.measure import Look, MeasureOptions
 from calibrate.models import BUNDLED, ModelSet
-from calibrate.profile import EngineRecord, ModelRecord
-from calibrate.streams import ESTIMATOR, Warmup, measure_streams, warm_streams
+from calibrate.profile import EngineRecord, InUse, ModelRecord
+from calibrate.streams import ESTIMATOR, Warmup, measure_streams, timing_notes, warm_streams
 from calibrate.wall_clock import WallClock
 from sim.operations import DRAFT, GATE, JUDGE, TARGET
 from theory.errors import CalibrationError, ParameterError, SchemaError
@@ -127,8 +127,11 @@ class RemoteModels:
         """Measure a server from outside."""
         return await measure_streams(engine, engine.config.host, options, warmup=warmup, progress=progress)
 
-    async def in_use(self, engine: OpenAIEngine, outside: Sequence[float]) -> None:
+    async def in_use(
+        self, engines: Mapping[str, OpenAIEngine], outside: Mapping[str, Sequence[float]]
+    ) -> Mapping[str, InUse]:
         """Return nothing: a server's iterations cannot be told apart from outside."""
+        return {}
 
     def record(self, role: str, engine: OpenAIEngine) -> ModelRecord:
         """Return what is known about the model of a role."""
@@ -148,7 +151,7 @@ class RemoteModels:
         }
 
     async def cautions(self, engine: OpenAIEngine) -> list[str]:
-        """What makes numbers of a server doubtful: other users, speculation, retries, unknown token counts."""
+        """What makes numbers of a server doubtful: other users, speculation, retries, unknown token counts, timings."""
         about, metrics = engine.describe(), await engine.metrics()
         notes = [f"stop strings are {about['stop_strings']}"]
         busy = engine.load_at_start
@@ -164,7 +167,7 @@ class RemoteModels:
             notes.append(f"warning: {about['n_retries']} requests were sent again; their waits are in the step times")
         if not engine.tells_tokens:
             notes.append("chunks of streams do not tell their tokens; the count of an aborted request is a guess")
-        return notes
+        return notes + timing_notes(engine)
 
     def _config(self, role: str, endpoint: str) -> HttpConfig:
         return HttpConfig.of(role, endpoint, api_key_env=self.api_key_env, timeout_s=self.timeout_s)

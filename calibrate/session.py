@@ -9,6 +9,7 @@ a server breaks off is made again as a whole, so that nothing is lost and nothin
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -21,17 +22,24 @@ from typing import Any, Final, Protocol, TypeVar
 from calibrate.assembly import assemble
 from calibrate.beam_records import measure_beams
 from calibrate.checkpoint import Journal
-from calibrate.measure import Look, MeasureOptions, Problem, Truth, measure_answer
+from calibrate.measure import Look, MeasureOptions, Problem, Truth, measure_answer, outside_seconds
 from calibrate.profile import EngineRecord, InUse, ModelRecord, Profile
 from calibrate.stopping import Looked, Precision, Stopping
 from calibrate.token_measure import TokenSetting, measure_token_answer
 from calibrate.wall_clock import WallClock
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.algorithms import autoregressive, lookahead_async
+from sim.operations import DRAFT, JUDGE, TARGET, Algorithm, Step
 from theory.errors import CalibrationError, ParameterError
 
 __all__ = ["Models", "Plan", "Status", "calibrate_models"]
 
 T = TypeVar("T")
+
+_USES: Final[Mapping[str, Callable[[Step], Algorithm]]] = {
+    "plain_in_use": autoregressive,
+    "in_use": partial(lookahead_async, k1=2),
+}
+"""Runs that show what engines take in use, by the field of `EngineRecord` for which they stand."""
 
 FIRST_WAIT_S: Final = 0.5
 """Before a part is tried again, s; doubled for each trial after it, up to:"""
@@ -91,8 +99,8 @@ class Models(Protocol):
         """Measure an engine; ``progress`` is called ``options.n_parts`` times."""
         ...
 
-    async def in_use(self, engine: Any, outside: Sequence[float]) -> InUse | None:
-        """Return what an engine did since it was last asked, given its requests' seconds elsewhere; None: unknown."""
+    async def in_use(self, engines: Mapping[str, Any], outside: Mapping[str, Sequence[float]]) -> Mapping[str, InUse]:
+        """Return what each engine did since it was last asked, given its requests' seconds elsewhere, where known."""
         ...
 
     def record(self, role: str, engine: Any) -> ModelRecord:
@@ -358,34 +366,55 @@ class _Session:
         """An answer as it goes to the journal, with a sentinel of every engine before it."""
         models = self.plan.models
         sentinels = {name: await self._sentinel(name, engine, index) for name, engine in self.engines.items()}
-        for engine in self.engines.values():
-            await models.in_use(engine, ())  # what it did before is not this answer's
         found = await measure_answer(self._clock, problem, self.plan.truth, models.look())
-        in_use: dict[str, Any] = {}
-        for name, engine in self.engines.items():
-            outside = [s for role, home in self.placement.items() if home == name for s in found.outside.get(role, [])]
-            used: InUse | None = await models.in_use(engine, outside)
-            in_use[name] = None if used is None else used.model_dump(mode="json")
+        await models.in_use(self.engines, {})  # what they did before is not the survey's
         surveyed = await measure_beams(self._clock, problem, self.plan.truth, width=models.look().beams)
         record = found.record.model_copy(update={"beams": surveyed.records})
         entry = {"record": record.model_dump(mode="json"), "ids": found.ids}
-        beam_in_use: dict[str, Any] = {}
-        for role, engine in self.engines.items() if surveyed.records else ():
-            whole = surveyed.as_groups(role, await models.in_use(engine, ()))
-            beam_in_use[role] = None if whole is None else whole.model_dump(mode="json")
-        token = {}
-        for setting in self.plan.token if index < self.plan.n_token_answers else ():
-            # A plan asks for methods only that its models can run.
-            answer = await measure_token_answer(models, self._clock, problem, setting)  # type: ignore[arg-type]
-            token[setting.key] = answer.model_dump(mode="json")
+        surveying = await models.in_use(self.engines, {}) if surveyed.records else {}
+        groups = {name: surveyed.as_groups(name, one) for name, one in surveying.items()}
+        in_use, token = await self._run_as_used(problem, index)
         return {
             **entry,
             "role_seconds": found.role_seconds,
-            "in_use": in_use,
-            "beam_in_use": beam_in_use,
+            **in_use,
+            "beam_in_use": _dumped(groups),
             "sentinels": sentinels,
             "token": token,
         }
+
+    async def _run_as_used(self, problem: Problem, index: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Answer as the engines will be used, in an order drawn anew; return what they did by use, and token answers.
+
+        What runs just before a run leaves its traces in caches, so that a fixed order would favour some.
+        """
+        settings = {setting.key: setting for setting in self.plan.token}
+        names = [*_USES, *(settings if index < self.plan.n_token_answers else ())]
+        random.Random(f"order {self.plan.engine.seed} {index}").shuffle(names)
+        in_use: dict[str, Any] = {}
+        token: dict[str, Any] = {}
+        for name in names:
+            if name in settings:
+                # A plan asks for methods only that its models can run.
+                answer = await measure_token_answer(self.plan.models, self._clock, problem, settings[name])  # type: ignore[arg-type]
+                token[name] = answer.model_dump(mode="json")
+            else:
+                in_use[name] = _dumped(await self._in_use(problem, _USES[name]))
+        return in_use, token
+
+    async def _in_use(self, problem: Problem, make: Callable[[Step], Algorithm]) -> Mapping[str, InUse]:
+        """What each engine does while an algorithm runs; nothing where engines do not tell."""
+        models, clock = self.plan.models, self._clock
+        await clock.fresh()
+        root = await clock.root(problem.prompt)
+        if not await models.in_use(self.engines, {}):
+            return {}
+        session = await clock.run(make(root), stream=problem.name)
+        await clock.drain()
+        spent, outside = outside_seconds(session, clock), {name: list[float]() for name in self.engines}
+        for role, name in self.placement.items():
+            outside[name] += spent.get(role, ())
+        return await models.in_use(self.engines, outside)
 
     async def _sentinel(self, name: str, engine: Any, index: int) -> tuple[float, float]:
         """Moment and duration of the same work as always, its prompt apart."""
@@ -452,6 +481,10 @@ class _Session:
         """Mean seconds of an answer or a round in this sitting; a second each before there is one."""
         seconds: Sequence[float] = self._seconds[what]
         return max(sum(seconds) / len(seconds), 1e-6) if seconds else 1.0
+
+
+def _dumped(in_use: Mapping[str, InUse]) -> dict[str, Any]:
+    return {name: one.model_dump(mode="json") for name, one in in_use.items()}
 
 
 def _may_pass(error: BaseException | None) -> bool:

@@ -1,9 +1,10 @@
 """Timings of an engine estimated from outside, from the moments at which the tokens of its streams arrive.
 
-Iteration at batch b: b requests run side by side; from the moment when the last of them has its first token until the
-first of them ends, all b are in every iteration, and the gaps between the tokens of one stream are iterations. The
-gaps of one stream add up to the time that passed, so late deliveries widen the spread and leave the mean alone. The
-streams of a batch see the same iterations; only the one that began last is used, and none is counted twice.
+Iteration at batch b: when b - 1 requests have their first tokens, one more is sent that ends before they do. From its
+first token on all b are in every iteration, and the gaps between its tokens are iterations; the other streams see the
+same ones, and none is counted twice. The gaps add up to the time that passed, so deliveries that are late in between
+widen the spread and leave the mean alone. A late first or last token does not: an attempt during which this process
+had to wait for its processor (`calibrate.stalls`) is made again. A batch that cannot be had is left out, and noted.
 
 Prefill: time to the first token, less the median round trip of a request without a model. Request: such a round trip,
 and the time from the last token to the end of the stream. What the server spends on a request before its engine sees
@@ -17,6 +18,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from calibrate.backends.base import Request
@@ -24,15 +26,46 @@ from calibrate.backends.openai_http import OpenAIEngine
 from calibrate.backends.openai_stream import Streamed
 from calibrate.measure import MeasureOptions
 from calibrate.profile import DecodeSample, EngineRecord, PrefillSample
+from calibrate.stalls import StallWatch
 from theory.errors import CalibrationError
 
-__all__ = ["ESTIMATOR", "iterations", "measure_streams", "warm_streams"]
+__all__ = ["ESTIMATOR", "iterations", "measure_streams", "timing_notes", "warm_streams"]
 
 ESTIMATOR: Final = (
     "timings seen from outside: iterations are gaps between the tokens of one of b concurrent streams; prefill is the "
     "time to the first token less the median round trip of GET /v1/models; a request costs such a round trip and the "
     "time from its last token to its end"
 )
+_TIMED: Final = "timed"
+_LATE: Final = "late"
+_LEFT_OUT: Final = "left out"
+_PREFILLS: Final = "prefills"
+_NOT_TOGETHER: Final = "its requests were not seen side by side"
+_REMEDY: Final = (
+    "ask for a smaller --concurrency if the server limits how many it runs at once, else calibrate again while this "
+    "machine and the server have nothing else to do"
+)
+_INSTEAD: Final = (
+    "simulations take its time from the batches that were timed: between two of them by interpolation, beyond the "
+    "largest by the last slope, and as long as an iteration of one request where only batch 1 was timed"
+)
+_LEVELS: Final = 3
+_TRIES: Final = 4
+_PAUSE_S: Final = 0.05
+"""Before what was read late is tried again, s; a multiple of it each time."""
+
+_GIVEN_UP: Final = 3
+"""Timings of a batch that were left out, less those that were not, at which it is not tried any more."""
+
+_LONG_S: Final = 2.0
+"""Wait for a first token after which longer company would not help: the server runs one request after the other, s."""
+
+_LATE_SHARE: Final = 0.1
+"""Share of a measurement's time for which this process may have waited for its processor at once, [-]."""
+
+_LATE_S: Final = 0.005
+"""What it may have waited however short the measurement, s: schedulers give another process so long at a time."""
+
 _WORDS: Final = (
     *("the", "of", "and", "to", "in", "is", "that", "it", "was", "for", "on", "are", "as", "with", "his", "they", "at"),
     *("be", "this", "from", "have", "or", "by", "one", "had", "not", "but", "what", "all", "were", "when", "we", "how"),
@@ -75,21 +108,24 @@ async def measure_streams(
 
     Raises
     ------
-    CalibrationError : the server failed, or requests did not run side by side.
+    CalibrationError : the server failed, or the iterations of a single request cannot be told.
     """
     prompts = _prompts(random.Random(options.seed))
     decode: list[DecodeSample] = []
-    for context in options.contexts:
-        for batch in options.batches:
-            decode += await _side_by_side(engine, [next(prompts)(context) for _ in range(batch)], options.iterations)
-            progress(f"{engine.name}: batch {batch}, context {context}")
     first: list[Streamed] = []
     trips: list[float] = []
-    for n_words in options.prefills:
-        for _ in range(options.repeats):
-            trips.append(await engine.round_trip())
-            first.append(await engine.stream(_fixed(next(prompts)(n_words), 1), Streamed()))
-        progress(f"{engine.name}: prefill {n_words}")
+    async with StallWatch() as watch:
+        for context in options.contexts:
+            for batch in options.batches:
+                texts = [next(prompts)(context) for _ in range(batch)]
+                decode += await _side_by_side(engine, texts, options.iterations, watch)
+                progress(f"{engine.name}: batch {batch}, context {context}")
+        for n_words in options.prefills:
+            for _ in range(options.repeats):
+                trip, streamed = await _first_token(engine, prompts, n_words, watch)
+                trips.append(trip)
+                first.append(streamed)
+            progress(f"{engine.name}: prefill {n_words}")
     trip = statistics.median(trips)  # one late answer must not make all prefills look short
     progress(f"{engine.name}: request latency")
     return EngineRecord(
@@ -102,46 +138,223 @@ async def measure_streams(
     )
 
 
-async def _side_by_side(engine: OpenAIEngine, prompts: Sequence[str], n: int) -> list[DecodeSample]:
-    """Iterations of a batch. The requests do not begin together, so each asks for a few tokens more than ``n``."""
-    for n_tokens in (n + 1 + 2 * len(prompts), 4 * n + 8 * len(prompts), 16 * n + 32 * len(prompts)):
-        requests = [_fixed(prompt, n_tokens) for prompt in prompts]
-        tasks = [asyncio.ensure_future(engine.stream(request, Streamed())) for request in requests]
-        try:
-            samples = iterations(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
-        if len(samples) >= max(n // 2, 1):
-            return samples[:n]
-    raise CalibrationError(
-        f"{engine.name}: {len(prompts)} requests of {n_tokens} tokens were side by side for {len(samples)} iterations "
-        "only: the server limits how many it runs at once (ask for a smaller --concurrency), or it ends answers early"
+async def _side_by_side(engine: OpenAIEngine, prompts: Sequence[str], n: int, watch: StallWatch) -> list[DecodeSample]:
+    """About ``n`` iterations of a batch; none of a batch of several that could not be had.
+
+    What was read late is asked for again; requests that were not side by side are made longer.
+    """
+    what = _batch(len(prompts))
+    behind = engine.outcomes[what, _LEFT_OUT] - engine.outcomes[what, _TIMED] if len(prompts) > 1 else 0
+    hopeless = behind > 0
+    enough, tried = max(n // 2, 1), list[_Attempt]()
+    for level in () if behind >= _GIVEN_UP else (1,) if hopeless else range(_LEVELS):
+        n_prompt = max((attempt.n_prompt for attempt in tried), default=0)
+        lengths = _lengths(n, len(prompts), level, _room(engine, n_prompt))
+        for repetition in range(1 if hopeless else _TRIES):
+            await asyncio.sleep(_PAUSE_S * repetition)
+            attempt = await _attempt(engine, prompts, lengths, watch)
+            tried.append(attempt)
+            if not attempt.late:
+                break
+        if not attempt.late and attempt.n >= enough:
+            engine.outcomes[what, _TIMED] += 1
+            return _grouped(attempt.samples, n)
+        if level and not attempt.late and attempt.waited > _LONG_S:
+            break
+    if len(prompts) > 1:
+        engine.outcomes[what, _LEFT_OUT] += 1
+        return []
+    usable = [attempt for attempt in tried if attempt.n >= enough]
+    if not usable:
+        raise CalibrationError(f"{engine.name}: a request of {attempt.asked} tokens cannot be timed: {attempt.came()}")
+    engine.outcomes[what, _LATE] += 1
+    return _grouped(min(usable, key=lambda attempt: attempt.stalled).samples, n)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """Requests sent to be side by side, and what can be told of the last of them."""
+
+    samples: list[DecodeSample]
+    last: Streamed
+    asked: int
+    stall_s: float
+    n_prompt: int
+
+    @property
+    def n(self) -> int:
+        return len(self.samples)
+
+    @property
+    def seconds(self) -> float:
+        return sum(sample.seconds for sample in self.samples)
+
+    @property
+    def late(self) -> bool:
+        return self.stall_s > _tolerated(self.seconds)
+
+    @property
+    def waited(self) -> float:
+        """Seconds until the last one's first token."""
+        return self.last.arrivals[0][0] - self.last.sent if self.last.arrivals else 0.0
+
+    @property
+    def stalled(self) -> float:
+        """By how much the mean of the samples may be wrong, [-]."""
+        return self.stall_s / max(self.seconds, 1e-9)
+
+    def came(self) -> str:
+        """How the last answer came, if nothing could be counted."""
+        if self.last.n_tokens < self.asked:
+            return f"the server ended the answer after {self.last.n_tokens}, though it was asked to go on (ignore_eos)"
+        return f"its tokens came in {len(self.last.arrivals)} piece(s): does something on the way collect the stream?"
+
+
+async def _attempt(
+    engine: OpenAIEngine, prompts: Sequence[str], lengths: tuple[int, int], watch: StallWatch
+) -> _Attempt:
+    """Send one request of ``lengths[0]`` tokens into the company of the others, of ``lengths[1]``."""
+    streams = [Streamed() for _ in prompts]
+    tasks: list[asyncio.Task[Streamed]] = []
+    try:
+        for prompt, streamed in zip(prompts[:-1], streams, strict=False):
+            tasks.append(asyncio.ensure_future(engine.stream(_fixed(prompt, lengths[1]), streamed)))
+        for task, streamed in zip(tasks, streams, strict=False):
+            await _begun(task, streamed)
+        tasks.append(asyncio.ensure_future(engine.stream(_fixed(prompts[-1], lengths[0]), streams[-1])))
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    last = streams[-1]
+    return _Attempt(
+        samples=iterations(streams),
+        last=last,
+        asked=lengths[0],
+        stall_s=watch.longest(last.sent, last.end),
+        n_prompt=max(streamed.n_prompt for streamed in streams),
     )
+
+
+async def _begun(task: asyncio.Task[Streamed], streamed: Streamed) -> None:
+    """Return when the first token has come."""
+    first = asyncio.ensure_future(streamed.begun.wait())
+    try:
+        await asyncio.wait({task, first}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        first.cancel()
+    if task.done():
+        task.result()  # raises what broke it off
+
+
+def _lengths(n: int, batch: int, level: int, room: int | None) -> tuple[int, int]:
+    """Tokens of the request that is timed, and of those that keep it company.
+
+    A server takes some iterations' time to begin with a request; the faster its model, the more.
+    """
+    timed, company = ((n + 1, n + 5 + 2 * batch), (4 * n, 8 * n + 8 * batch), (16 * n, 64 * n + 64 * batch))[level]
+    if not level:
+        return timed, company
+    company = min(company, 16 * n + 32 * batch if room is None else max(room, 2))
+    return max(min(timed, company if batch == 1 else company // 2), 2), company
+
+
+def _room(engine: OpenAIEngine, n_prompt: int) -> int | None:
+    """Tokens that a request may ask for at most; None where the server does not say."""
+    most = engine.describe()["max_context"]
+    return int(most) - n_prompt if most and n_prompt else None
+
+
+def _tolerated(seconds: float) -> float:
+    """Longest stall of this process that a measurement of so many seconds bears, s."""
+    return max(_LATE_S, _LATE_SHARE * seconds)
+
+
+def _grouped(samples: Sequence[DecodeSample], n: int) -> list[DecodeSample]:
+    """At most ``n`` samples with the same mean: of the first ones alone, one late delivery could decide."""
+    groups = min(n, len(samples))
+    found = []
+    for i in range(groups):
+        part = samples[len(samples) * i // groups : len(samples) * (i + 1) // groups]
+        context = round(statistics.fmean(sample.context for sample in part))
+        seconds = statistics.fmean(sample.seconds for sample in part)
+        found.append(DecodeSample(batch=part[0].batch, context=context, seconds=seconds))
+    return found
+
+
+async def _first_token(
+    engine: OpenAIEngine, prompts: Iterator[Callable[[int], str]], n_words: int, watch: StallWatch
+) -> tuple[float, Streamed]:
+    """A round trip without the model and a request for one token, with a fresh prompt each time it is tried."""
+    tried: list[tuple[float, float, Streamed]] = []
+    for repetition in range(_TRIES):
+        await asyncio.sleep(_PAUSE_S * repetition)
+        began = time.monotonic()
+        trip = await engine.round_trip()
+        streamed = await engine.stream(_fixed(next(prompts)(n_words), 1), Streamed())
+        tried.append((watch.longest(began, streamed.end), trip, streamed))
+        if tried[-1][0] <= _tolerated(streamed.end - began):
+            break
+    else:
+        engine.outcomes[_PREFILLS, _LATE] += 1
+    _, trip, streamed = min(tried, key=lambda one: one[0])
+    return trip, streamed
 
 
 def iterations(streams: Sequence[Streamed]) -> list[DecodeSample]:
     """The iterations in which all streams took part, as the stream that began last saw them.
 
     A chunk of n tokens counts as n iterations of equal length. Where chunks do not say how many tokens they hold, they
-    are taken to hold equally many, so that they add up to the server's count.
+    are taken to hold equally many, so that they add up to the server's count. A chunk counts if it came before any
+    other stream ended, and if the others had tokens left for it, by their number.
     """
     if any(len(streamed.arrivals) < 2 for streamed in streams):
         return []
     latest = max(streams, key=lambda streamed: streamed.arrivals[0][0])
-    begin, end = latest.arrivals[0][0], min(streamed.arrivals[-1][0] for streamed in streams)
+    end = min(streamed.arrivals[-1][0] for streamed in streams)
     share = _tokens_per_unit(latest)
+    seen = latest.arrivals[0][1] * share
+    most = min((seen + _left(other, latest.arrivals[0][0]) for other in streams if other is not latest), default=None)
     samples: list[DecodeSample] = []
     owed = 0.0
     for (before, _), (now, n) in zip(latest.arrivals, latest.arrivals[1:], strict=False):
-        if before < begin or now > end:
-            continue
+        seen += n * share
+        if now > end or (most is not None and seen > most):
+            break
         owed += n * share
         whole = max(round(owed), 1)
         owed -= whole
         context = sum(streamed.n_prompt + _seen(streamed, before) for streamed in streams)
         samples += [DecodeSample(batch=len(streams), context=context, seconds=(now - before) / (n * share))] * whole
     return samples
+
+
+def _left(streamed: Streamed, moment: float) -> float:
+    """Tokens that a stream had still to generate at a moment, at least.
+
+    A chunk of several tokens may have waited for its delivery: all but its last token may have been there before.
+    """
+    left = sum(n for arrived, n in streamed.arrivals if arrived > moment)
+    waiting = next((n - 1 for arrived, n in streamed.arrivals if arrived > moment), 0)
+    return (left - waiting) * _tokens_per_unit(streamed)
+
+
+def timing_notes(engine: OpenAIEngine) -> list[str]:
+    """What a reader must know about the timings of a server that this process made: what is missing, what is late."""
+    notes = []
+    for (what, outcome), n in engine.outcomes.items():
+        timed = engine.outcomes[what, _TIMED]
+        if outcome == _LATE:
+            notes.append(f"warning: {n} timings of {what} were read late, for this machine had too much to do")
+        elif outcome == _LEFT_OUT and timed:
+            notes.append(f"{n} of {n + timed} timings of {what} were left out: {_NOT_TOGETHER}")
+        elif outcome == _LEFT_OUT:
+            notes.append(f"warning: {what} was left out: {_NOT_TOGETHER}; {_REMEDY}; {_INSTEAD}")
+    return notes
+
+
+def _batch(n: int) -> str:
+    return f"batch {n}"
 
 
 def _tokens_per_unit(streamed: Streamed) -> float:

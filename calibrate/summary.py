@@ -81,25 +81,27 @@ def replay_error(profile: Profile) -> dict[str, Estimate]:
     ``baseline`` are the target's steps when it runs alone, ``target`` and ``draft`` those made side by side. 1 is
     perfect; the two times come from different samples, so this is a test of the model, not of the fit.
     """
-    costs = {name: fit_cost(record).cost for name, record in profile.engines.items()}
-    target, draft = costs[profile.placement[TARGET]], costs[profile.placement[DRAFT]]
+    fits = {name: fit_cost(record) for name, record in profile.engines.items()}
+    target, draft = fits[profile.placement[TARGET]], fits[profile.placement[DRAFT]]
+    plain = fit_cost(profile.engines[profile.placement[TARGET]], use="plain").cost
     predicted: dict[str, list[float]] = {"baseline": [], "target": [], "draft": []}
     seconds: dict[str, list[float]] = {"baseline": [], "target": [], "draft": []}
     for answer in profile.answers:
         context, new = answer.prompt_tokens, answer.prompt_tokens
         rows = {name: (0.0, 0.0) for name in predicted}
         for step in answer.baseline:
-            rows["baseline"] = _add(rows["baseline"], target.alone(step.tokens, new, context), step.seconds)
+            rows["baseline"] = _add(rows["baseline"], plain.alone(step.tokens, new, context), step.seconds)
             context, new = context + step.tokens, 1
         context, by_draft = answer.prompt_tokens, True
         last = answer.prompt_tokens
         for position in answer.steps:
             unseen = (last if by_draft else 1, 1 if by_draft and context > answer.prompt_tokens else last)
-            for role, cost, step, n in (
-                ("target", target, position.target, unseen[0]),
-                ("draft", draft, position.draft, unseen[1]),
-            ):
-                rows[role] = _add(rows[role], cost.alone(step.tokens, n, context), step.seconds)
+            times = _side_by_side(
+                (target.cost.alone(position.target.tokens, unseen[0], context), target.beside or 1.0),
+                (draft.cost.alone(position.draft.tokens, unseen[1], context), draft.beside or 1.0),
+            )
+            for role, time, step in zip(("target", "draft"), times, (position.target, position.draft), strict=True):
+                rows[role] = _add(rows[role], time, step.seconds)
             by_draft = position.verdict.accepted
             last = position.draft.tokens if by_draft else position.target.tokens
             context += last
@@ -109,6 +111,14 @@ def replay_error(profile: Profile) -> dict[str, Estimate]:
     return {
         name: ratio_of_totals(predicted[name], seconds[name], estimator="modelled / measured") for name in predicted
     }
+
+
+def _side_by_side(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """When two engines end that begin together, s: each by its seconds alone and its factor while the other works."""
+    if one[0] * one[1] > other[0] * other[1]:
+        return _side_by_side(other, one)[::-1]
+    first = one[0] * one[1]
+    return first, other[0] + first * (1.0 - 1.0 / other[1])
 
 
 def _add(row: tuple[float, float], predicted: float, measured: float) -> tuple[float, float]:
@@ -169,6 +179,7 @@ def _engine_line(profile: Profile, name: str) -> str:
     return (
         f"  engine  {name:<25} iteration ms by batch {times}; +{1e6 * fit.cost.context_s:.2f} us per cached token; "
         f"fit error {100 * fit.decode_error:.0f} %, n = {fit.n_decode}; in use x{fit.decode_factor:.2f}"
+        + (f", beside another engine x{fit.beside:.2f} more" if fit.beside is not None else "")
     )
 
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from itertools import combinations
+from typing import Any, Final, get_args
 
 import numpy as np
 
 from calibrate.corruption import corruption as measured_corruption
-from calibrate.fit import CostFit, fit_cost
+from calibrate.fit import CostFit, Use, fit_cost
 from calibrate.profile import Profile, Published
 from calibrate.traces import traces_of
 from sim.acceptance import Acceptance
 from sim.behaviours import Behaviour, SyntheticBehaviour, TraceBehaviour
-from sim.catalogue import Method
+from sim.catalogue import Level, Method
 from sim.costs import LinearCost
 from sim.engines import BatchEngine, Cost, Device, Engine, FixedEngine
 from sim.lengths import Fixed, Lengths, Lognormal
@@ -79,24 +80,27 @@ class System:
     costs : engine name to its cost model.
     placement : role to engine name.
     devices : engine name to the name of the processor it runs on.
-    fits : engine name to the fit behind its cost, for measured profiles.
+    fits : what for, and engine name, to the fit of its cost, for profiles with timings.
+    use : what the engines are used for now; ``costs`` and ``beside`` are those of the fits for that.
     seconds : mean time of roles that run on no engine, s.
     shared : role among these to the name of the processor on which it takes that time; others have one of their own.
     graded_choice : whether a choice among candidates is one request for each of them, not one for all.
     passes : role to the tokens that each pass of its engine commits; roles left out commit one token per iteration.
-    beam_costs : engine name to its cost model with many requests at a time; empty: as ever.
+    beside : engine name to its time while another engine works / while none does, [-]; engines left out do not care
+        about others, but for those of their processor, with which they share it.
     """
 
     behaviour: Behaviour
     costs: Mapping[str, Cost]
     placement: Mapping[str, str]
     devices: Mapping[str, str]
-    fits: Mapping[str, CostFit]
+    fits: Mapping[Use, Mapping[str, CostFit]] = field(default_factory=dict)
+    use: Use = "steps"
     seconds: Mapping[str, float] = field(default_factory=dict)
     shared: Mapping[str, str] = field(default_factory=dict)
     graded_choice: bool = False
     passes: Mapping[str, PassSource] = field(default_factory=dict)
-    beam_costs: Mapping[str, Cost] = field(default_factory=dict)
+    beside: Mapping[str, float] = field(default_factory=dict)
 
     def answer(self, index: int) -> Answer:
         """Return the ``index``-th answer, as speculation meets it on these engines."""
@@ -112,7 +116,10 @@ class System:
 
     def suited(self, method: Method) -> System:
         """Return the system as it is while it runs a method."""
-        return replace(self, costs=self.beam_costs) if method.level == "beam" and self.beam_costs else self
+        use = _USES[method.level]
+        if use == self.use or not self.fits:
+            return self
+        return replace(self, use=use, **_in(self.fits[use]))
 
     def answers(self, method: Method) -> Callable[[int], Answer]:
         """Return what gives a method its answers by index."""
@@ -125,8 +132,14 @@ class System:
 
     def engines(self) -> dict[str, Engine]:
         """Return fresh engines by role; roles that share an engine get the same one, engines of a device share it."""
-        devices = {name: Device() for name in set(self.devices.values())}
-        engines = {name: BatchEngine(cost, devices[self.devices[name]]) for name, cost in self.costs.items()}
+        homes = {name: self._home(name) for name in self.costs}
+        devices = {home: Device() for home in homes.values()}
+        for one, other in combinations(devices.values(), 2):
+            one.join(other)
+        engines = {
+            name: BatchEngine(cost, devices[homes[name]], beside=self.beside.get(name, 1.0))
+            for name, cost in self.costs.items()
+        }
         by_role: dict[str, Engine] = {role: engines[name] for role, name in self.placement.items()}
         if self.graded_choice:
             by_role[CHOOSER] = PerCandidate(by_role[TARGET])
@@ -135,6 +148,12 @@ class System:
             # One request after the other, as an encoder works, on a processor that is slower while others use it.
             by_role[role] = FixedEngine(seconds) if home is None else BatchEngine(_one_pass(seconds), home)
         return by_role
+
+    def _home(self, name: str) -> str:
+        """What an engine shares equally with others: its device, or nothing where their influence was measured."""
+        device = self.devices[name]
+        shared = sum(other == device for other in self.devices.values()) > 1
+        return name if shared and name in self.beside else device
 
 
 def system_of(
@@ -175,19 +194,30 @@ def system_of(
 
 def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
     """The fields of a `System` that its engines' timings decide."""
-    again = deepcopy(rng)  # the same resample for both fits, so that what they have in common cancels
     engines = sorted(profile.engines.items())  # each draws from the same generator: their order must not matter
-    fits = {name: fit_cost(record, rng) for name, record in engines}
-    beams = {name: fit_cost(record, again, beams=True) for name, record in engines}
+    fits: dict[Use, dict[str, CostFit]] = {}
+    for use in get_args(Use):
+        same = deepcopy(rng)  # the same resample for all fits, so that what they have in common cancels
+        fits[use] = {name: fit_cost(record, same, use=use) for name, record in engines}
     return {
-        "costs": {name: fit.cost for name, fit in fits.items()},
+        **_in(fits["steps"]),
         "placement": {role: profile.placement[role] for role in (TARGET, DRAFT, JUDGE)},
         "devices": {name: record.device for name, record in engines},
         "fits": fits,
-        "beam_costs": {name: fit.cost for name, fit in beams.items()},
         "seconds": {role: sum(raw) / len(raw) for role, raw in profile.role_seconds.items() if raw},
         "shared": _beside_the_draft(profile),
         "graded_choice": "bundled" in (profile.settings.get("target"), profile.settings.get("task")),
+    }
+
+
+_USES: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
+
+
+def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
+    """The fields of a `System` that differ with what its engines are used for."""
+    return {
+        "costs": {name: fit.cost for name, fit in fits.items()},
+        "beside": {name: fit.beside for name, fit in fits.items() if fit.beside is not None},
     }
 
 
@@ -248,7 +278,6 @@ def _published(figures: Published, rng: np.random.Generator | None, assumptions:
         costs=costs,
         placement={role: role for role in (TARGET, DRAFT, JUDGE)},
         devices={role: role for role in (TARGET, DRAFT, JUDGE)},
-        fits={},
     )
 
 

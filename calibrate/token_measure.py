@@ -109,15 +109,16 @@ async def measure_token_answer(
     engine: MeasuredEngine = clock.backend(TARGET)  # type: ignore[assignment]  # a model set's engines keep statistics
     speculation = models.speculation(setting.method, setting.knobs)
     await engine.generate(replace(_WARM_UP, speculation=speculation))
+    await clock.fresh()
     await engine.stats(clear=True)
     root = await clock.root(problem.prompt)
     session = await clock.run(autoregressive(root), stream=problem.name, speculation={TARGET: speculation})
-    return _answer(problem, session, await engine.stats(clear=True))
+    return _answer(problem, session, clock, await engine.stats(clear=True))
 
 
-def _answer(problem: Problem, session: WallSession, statistics: EngineStatistics) -> TokenAnswer:
+def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics: EngineStatistics) -> TokenAnswer:
     generations = [operation.job for operation in session.operations if isinstance(operation.job, Generation)]
-    outside = outside_seconds(session).get(TARGET, [])
+    outside = outside_seconds(session, clock).get(TARGET, [])
     prefills = statistics.prefills
     return TokenAnswer(
         problem=problem.name,

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.fit import CostFit, fit_passes
+from calibrate.fit import CostFit, Use, fit_passes
 from calibrate.profile import NGramRecord, Profile, TokenAnswer, TokenRecord
 from sim.costs import TableCost
 from sim.operations import DRAFT, TARGET
@@ -60,8 +60,10 @@ def token_decoding(
     profile: Profile,
     method: str,
     settings: Settings,
-    fits: Mapping[str, CostFit],
+    fits: Mapping[Use, Mapping[str, CostFit]],
     rng: np.random.Generator | None = None,
+    *,
+    use: Use = "plain",
 ) -> TokenDecoding | None:
     """Return what a profile knows about a token-level method at some settings; None if nothing.
 
@@ -70,15 +72,17 @@ def token_decoding(
     profile : measured, or with engines.
     method : name in the catalogue.
     settings : its knobs, ``k2`` among them for methods that draft one line of tokens.
-    fits : by engine, what plain decoding costs (`calibrate.system.System.fits`).
+    fits : what plain decoding costs, by use and engine (`calibrate.system.System.fits`).
     rng : if given, of a bootstrap resample (answers, timings), for the error of what is predicted with it.
+    use : what the target's engine is used for.
     """
+    timings = _Timings(profile, method, fits, use, rng)
     record = _record(profile.token, method, settings)
     if record is not None and record.answers:
-        return _replayed(_Timings(profile, method, fits, rng), record, settings)
+        return _replayed(timings, record, settings)
     k2 = int(settings.get("k2") or 1)
     counts = record if record is not None else _ngram(profile.ngram, method, settings)
-    return None if counts is None or not counts.passes else _counted(_Timings(profile, method, fits, rng), counts, k2)
+    return None if counts is None or not counts.passes else _counted(timings, counts, k2)
 
 
 def known_settings(profile: Profile, method: str) -> list[dict[str, int | float | str | bool]]:
@@ -207,35 +211,47 @@ def _rows(
 
 
 class _Timings:
-    """What the target's engine takes with a method."""
+    """What the target's engine takes with a method.
+
+    Methods are recorded on a target that answers alone. By how much their passes differ from plain ones is taken from
+    there, and what a plain one takes from the use that is asked for.
+    """
 
     def __init__(
-        self, profile: Profile, method: str, fits: Mapping[str, CostFit], rng: np.random.Generator | None
+        self,
+        profile: Profile,
+        method: str,
+        fits: Mapping[Use, Mapping[str, CostFit]],
+        use: Use,
+        rng: np.random.Generator | None,
     ) -> None:
         target, draft = profile.placement[TARGET], profile.placement.get(DRAFT, profile.placement[TARGET])
         self.rng = rng
         self._by_model = method in _MODELS
-        self._plain = fits[target].cost
-        self._drafter = fits[draft].cost if self._by_model and draft != target else None
-        tables = fit_passes(profile.engines[target], rng)
-        self._wide: PassSeconds = RowsAsBatch(self._plain)
-        if len(tables) > 1:
-            factor = fits[target].decode_factor
-            self._wide = PassTable({rows: _scaled(table, factor) for rows, table in tables.items()})
+        self._recorded, self._used = fits["plain"][target], fits[use][target]
+        self._drafter = fits[use][draft].cost if self._by_model and draft != target else None
+        self._tables = fit_passes(profile.engines[target], rng)
 
     def cost(self, rows: Mapping[int, float], answers: Sequence[TokenAnswer], share: float = 1.0) -> PassCost:
         """The passes by rows, scaled to what the method's own passes took; ``share`` of its drafting is done."""
         sums = np.array([one for answer in answers for one in answer.decode], dtype=np.float64).reshape(-1, 6)
+        recorded, used = self._recorded.cost, self._used.cost
+        slower = self._used.decode_factor / self._recorded.decode_factor
         return PassCost(
-            inner=self._plain,
-            wide=self._wide,
+            inner=used,
+            wide=self._wide(self._used),
             rows=rows,
-            factor=_factor(sums, self._wide),
-            draft_s=_drafting(sums) * (share if self._by_model else 1.0),
+            factor=_factor(sums, self._wide(self._recorded)),
+            draft_s=_drafting(sums) * slower * (share if self._by_model else 1.0),
             drafter=self._drafter,
-            prefill_factor=_prefill_factor(self._plain, answers),
-            request_s=_request_s(answers, self._plain.request_s),
+            prefill_factor=_prefill_factor(recorded, answers),
+            request_s=max(used.request_s + _request_s(answers, recorded.request_s) - recorded.request_s, 0.0),
         )
+
+    def _wide(self, fit: CostFit) -> PassSeconds:
+        if len(self._tables) < 2:
+            return RowsAsBatch(fit.cost)
+        return PassTable({rows: _scaled(table, fit.decode_factor) for rows, table in self._tables.items()})
 
 
 def _scaled(table: TableCost, factor: float) -> TableCost:

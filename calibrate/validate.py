@@ -65,8 +65,9 @@ async def run_interleaved(
 ) -> Runs:
     """Answer every problem with plain decoding and with every method, in an order drawn anew for each problem.
 
-    Interleaving makes slow drifts of the machine hit all alike. The first problem is answered once more beforehand, as
-    a warm-up that is not counted.
+    Interleaving makes slow drifts of the machine hit all alike. No run finds what another one of the same problem has
+    left in a prefix cache, where the engines can be told to forget. The first problem is answered once more beforehand,
+    as a warm-up that is not counted.
 
     Parameters
     ----------
@@ -103,6 +104,7 @@ async def run_interleaved(
 
 async def _answer(clock: WallClock, problem: Problem, spec: Spec) -> WallSession:
     """One answer, and what it left running."""
+    await clock.fresh()
     algorithm = spec.make(await clock.root(problem.prompt))
     session = await clock.run(algorithm, stream=problem.name, speculation=spec.speculation)
     await clock.drain()

@@ -15,7 +15,17 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeAlias, TypeVar
 
-from calibrate.backends.base import GREEDY, Backend, Choice, Generation, Progress, Prompt, Request, Sampling
+from calibrate.backends.base import (
+    GREEDY,
+    Backend,
+    Choice,
+    Forgetful,
+    Generation,
+    Progress,
+    Prompt,
+    Request,
+    Sampling,
+)
 from calibrate.backends.likelihood import Likelihood
 from calibrate.backends.sampling import uniform
 from calibrate.backends.speculation import Speculation
@@ -211,6 +221,13 @@ class WallClock:
             await asyncio.wait(self._left_running)
             self._left_running = {task for task in self._left_running if not task.done()}
 
+    async def fresh(self) -> None:
+        """Drain, and let the engines that can forget earlier texts: no run is to find its prompts read by another."""
+        await self.drain()
+        for engine in {id(engine): engine for engine in self.roles.values()}.values():
+            if isinstance(engine, Forgetful):
+                await engine.forget()
+
     async def close(self) -> None:
         """Abort what earlier runs left running. The backends stay open: they belong to the caller."""
         for task in self._left_running:
@@ -261,7 +278,7 @@ class WallClock:
         judgement = await _known(self.verifiers, role, "verifier").verify(
             operation.candidate,
             operation.reference,
-            judge=self.roles.get(role) if role == JUDGE else self._engine(role),
+            judge=self.roles.get(role) if role == JUDGE else self.engine(role),
             seed=derive_seed(self.seed, stream, role, depth, branch),
         )
         verdict, threshold = judgement.verdict, operation.threshold
@@ -293,12 +310,12 @@ class WallClock:
             raise CalibrationError("no chooser: these models have no prompt for a choice among steps")
         return await self.chooser.choose(operation.candidates, engine=self._engine_for(operation.role))
 
-    def _engine(self, role: str) -> Backend | None:
-        """The backend of a role, or of who stands in for it."""
+    def engine(self, role: str) -> Backend | None:
+        """Return the backend of a role, or of who stands in for it; None for roles that need none."""
         return self.roles.get(role) or self.roles.get(STANDS_IN.get(role, ""))
 
     def _engine_for(self, role: str) -> Backend:
-        return self._engine(role) or self.backend(role)
+        return self.engine(role) or self.backend(role)
 
     def _step(self, prefix: Step, role: str, generation: Generation, room: int, tokenizer_id: str | None) -> Step:
         limits = self.limits

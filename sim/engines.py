@@ -122,29 +122,45 @@ _EXPIRE = [_expire]
 
 
 class Device:
-    """A processor that one or more engines share equally while they are busy."""
+    """A processor that one or more engines share equally while they are busy.
+
+    Devices of one machine are neighbours: they have memory and caches in common, so an engine is slower while a
+    neighbour works, by its own ``beside``.
+    """
 
     def __init__(self) -> None:
         self._engines: list[BatchEngine] = []
-        self.share = 1.0
+        self._neighbours: list[Device] = []
 
     def add(self, engine: BatchEngine) -> None:
         """Let ``engine`` run here."""
         self._engines.append(engine)
 
+    def join(self, other: Device) -> None:
+        """Make this device and another one neighbours."""
+        self._neighbours.append(other)
+        other._neighbours.append(self)
+
     def rebalance(self, changed: BatchEngine) -> None:
-        """Give each busy engine its equal share; called when ``changed``, settled, has started or stopped working."""
-        if len(self._engines) == 1:
+        """Set the speeds of all whom it concerns that ``changed``, settled, has started or stopped working."""
+        if len(self._engines) == 1 and not self._neighbours:
             return
+        for device in (self, *self._neighbours):
+            device._set_speeds(changed)
+
+    def _set_speeds(self, changed: BatchEngine) -> None:
         share = 1.0 / max(sum(engine.busy for engine in self._engines), 1)
-        if share == self.share:
-            return
-        others = [engine for engine in self._engines if engine is not changed]
-        for engine in others:
-            engine.settle()
-        self.share = share
-        for engine in others:
-            engine.plan()
+        beside = any(engine.busy for device in self._neighbours for engine in device._engines)
+        for engine in self._engines:
+            speed = share / engine.beside if beside else share
+            if speed == engine.speed:
+                continue
+            if engine is changed:  # it plans after this
+                engine.speed = speed
+            else:
+                engine.settle()
+                engine.speed = speed
+                engine.plan()
 
 
 class _Job:
@@ -187,14 +203,19 @@ class BatchEngine:
     ----------
     cost : seconds per iteration, prefill and request.
     device : the processor it shares with others; its own if None.
+    beside : its time while a neighbour of the device works / while none does, finite and > 0, [-].
 
     Attributes
     ----------
+    speed : work per second, as a share of what it does alone.
     busy_s : seconds in which it has used its processor since it was attached.
     """
 
-    def __init__(self, cost: Cost, device: Device | None = None) -> None:
+    def __init__(self, cost: Cost, device: Device | None = None, *, beside: float = 1.0) -> None:
+        if not 0.0 < beside < math.inf:
+            raise ParameterError("beside", beside, "must be finite and > 0")
         self.cost = cost
+        self.beside = beside
         self.device = device if device is not None else Device()
         self.device.add(self)
         self._reset()
@@ -213,15 +234,16 @@ class BatchEngine:
         self._prefill: _Job | None = None
         self._prefill_left = 0.0
         self._was_busy = False
+        self.speed = 1.0
         self.busy_s = 0.0
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle what the engine is, not what it is doing."""
-        return {"cost": self.cost, "device": self.device}
+        return {"cost": self.cost, "device": self.device, "beside": self.beside}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore what the engine is, idle."""
-        self.cost, self.device = state["cost"], state["device"]
+        self.cost, self.device, self.beside = state["cost"], state["device"], state["beside"]
         self._reset()
 
     def attach(self, env: Environment) -> None:
@@ -229,7 +251,6 @@ class BatchEngine:
         self._env = env
         self._reset()
         self._settled = env.now
-        self.device.share = 1.0
 
     @property
     def busy(self) -> bool:
@@ -269,7 +290,7 @@ class BatchEngine:
         if elapsed <= 0.0 or not self.busy:
             return
         self.busy_s += elapsed
-        work = elapsed * self.device.share
+        work = elapsed * self.speed
         if self._prefill is not None:
             self._prefill_left -= work
         else:
@@ -286,7 +307,7 @@ class BatchEngine:
             changes = self._queue or self._leaving
             boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._top().finish
             work = (boundary - self._progress) * self._tau
-        delay = work / self.device.share if work > 0.0 else 0.0
+        delay = work / self.speed if work > 0.0 else 0.0
         Timeout(self._env, delay, self._epoch).callbacks.append(self._on_event)
 
     def _top(self) -> _Job:

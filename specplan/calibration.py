@@ -138,21 +138,14 @@ def _best(predictor: Predictor, shortlist: Sequence[Configuration]) -> Configura
 
 def _in_use_as_exact(profile: Profile) -> Profile:
     """The profile with what engines did during the answers summed up to one entry, which resampling leaves alone."""
-    from calibrate.profile import InUse
+    from calibrate.in_use import summed
 
-    def summed(entries: list[InUse]) -> list[InUse]:
-        if not entries:
-            return []
-        whole = {name: tuple(map(sum, zip(*(getattr(e, name) for e in entries), strict=True))) for name in _SUMS}
-        return [InUse(decode=[cell for entry in entries for cell in entry.decode], **whole)]  # type: ignore[arg-type]
-
+    uses = ("in_use", "plain_in_use", "beam_in_use")
     engines = {
-        name: record.model_copy(update={"in_use": summed(record.in_use)}) for name, record in profile.engines.items()
+        name: record.model_copy(update={use: summed(getattr(record, use)) for use in uses})
+        for name, record in profile.engines.items()
     }
     return profile.model_copy(update={"engines": engines})
-
-
-_SUMS: Final = ("prefill", "request")
 
 
 def measure(plan: Plan, output: Path) -> Profile:

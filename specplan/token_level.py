@@ -117,7 +117,7 @@ class TokenLevel:
         self, token: str, knobs: Mapping[str, KnobValue | None], system: System, resample: int | None = None
     ) -> TokenModel | None:
         """Return the model of a token-level method; None if the profile says nothing about it at those settings."""
-        key = (token, *sorted(knobs.items()), resample)
+        key = (token, *sorted(knobs.items()), resample, system.use)
         if key not in self._known:
             self._known[key] = self._find(token, knobs, system, resample)
         return self._known[key]
@@ -140,7 +140,7 @@ class TokenLevel:
             k2 = knobs.get("k2")
             return _published(self.profile, int(k2)) if token == DEFAULT_TOKEN_METHOD and k2 is not None else None
         rng = None if resample is None else np.random.default_rng([_SEED, resample])
-        found = token_decoding(self.profile, token, knobs, system.fits, rng)
+        found = token_decoding(self.profile, token, knobs, system.fits, rng, use=system.use)
         if found is None:
             return None
         mean = found.tokens_per_pass

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from calibrate.measure import Problem, Truth
 from calibrate.models import ModelSet
 from calibrate.profile import Profile
 from calibrate.remote import RemoteModels
-from calibrate.validate import Measured, Runs, Spec, measured, run_interleaved
+from calibrate.validate import BASELINE, Measured, Runs, Spec, measured, run_interleaved
 from calibrate.wall_clock import WallSession
 from sim.behaviours import TraceBehaviour
 from sim.operations import DRAFT, TARGET, Generate, Outcome, Verify
 from sim.timeline import Timeline
 from sim.traces import AnswerTrace, StepTrace
+from specplan.effective import effective, of_configuration, of_models, of_profile, of_questions
 from specplan.predict import Configuration, Prediction, Predictor
 from theory.errors import ParameterError
 
@@ -52,6 +54,8 @@ class Validation:
     rows: tuple[Row, ...]
     baseline: Measured
     runs: Runs
+    effective: Mapping[str, Any] = field(default_factory=dict)
+    """Every parameter of the run by part, as it was in effect; plain data."""
 
 
 def predict_all(profile: Profile, configurations: Sequence[Configuration]) -> list[Prediction]:
@@ -67,10 +71,22 @@ async def validate(
     problems: Sequence[Problem],
     *,
     truth: Truth | None = None,
+    source: str = "",
     seed: int = 0,
     progress: Callable[[str], None] = lambda part: None,
 ) -> Validation:
     """Run what was predicted, interleaved with plain decoding, on fresh problems.
+
+    Parameters
+    ----------
+    profile : what the predictions were made from.
+    predictions : what to run.
+    models : to be opened, and closed again.
+    problems : at least two.
+    truth : ground truth of the task, if it has one.
+    source : where the problems come from, for the record.
+    seed : of the order of the runs.
+    progress : called once per answer.
 
     Raises
     ------
@@ -79,13 +95,21 @@ async def validate(
     """
     by_name = {_name(p.configuration): p for p in predictions}
     methods = {name: _spec(p, models) for name, p in by_name.items()}
-    async with models.open() as (_, clock):
+    async with models.open() as (roles, clock):
         runs = await run_interleaved(clock, problems, methods, truth=truth, seed=seed, progress=progress)
+        opened = of_models(models, roles, clock)
+    baseline = measured(runs, BASELINE)
     return Validation(
         profile=profile.name,
         rows=tuple(Row(name=name, prediction=p, measured=measured(runs, name)) for name, p in by_name.items()),
-        baseline=measured(runs, "autoregressive"),
+        baseline=baseline,
         runs=runs,
+        effective=effective(
+            profile=of_profile(profile),
+            **opened,
+            questions=of_questions(problems, source, seed, baseline.speedup.confidence),
+            methods={name: of_configuration(p.configuration, methods[name]) for name, p in by_name.items()},
+        ),
     )
 
 

@@ -6,11 +6,15 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from bundled_pair import BundledPair
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -19,6 +23,23 @@ settings.register_profile("specplan", deadline=None, derandomize=True, print_blo
 settings.load_profile("specplan")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Workers take long stretches of neighbouring tests, which share engines, and steal from each other at the end."""
+    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
+        config.option.dist = "worksteal"
+
+
+@pytest.fixture(scope="session")
+def bundled_pair() -> Iterator[BundledPair]:
+    """The bundled pair, running."""
+    from bundled_pair import BundledPair
+
+    pair = BundledPair()
+    yield pair
+    pair.close()
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +55,7 @@ def run_installed(console_script: list[str]) -> Run:
 
     def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*console_script, *arguments], capture_output=True, text=True, timeout=60, check=False, **options
+            [*console_script, *arguments], capture_output=True, text=True, timeout=300, check=False, **options
         )
 
     return run

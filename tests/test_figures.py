@@ -33,6 +33,6 @@ def test_script_redraws_the_committed_picture(name: str, tmp_path: Path) -> None
         f"import _common; from pathlib import Path; _common.OUT = Path({str(tmp_path)!r}); import {name}; {name}.main()"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(FIGURES), str(FIGURES.parent)])}
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=110, env=environment)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=300, env=environment)
     after = np.asarray(Image.open(tmp_path / f"{name}.png"))
     assert np.array_equal(before, after)

@@ -108,38 +108,32 @@ class Gpu:
             raise ParameterError("sharpness", self.sharpness, "must be >= 1")
 
 
+_FITTED: Final = {  # H100, H200
+    "matmul_s": (3.611e-6, 3.945e-6),
+    "weight_bandwidth": (2.920e12, 4.019e12),
+    "matmul_rate": (8.059e14, 8.010e14),
+    "sharpness": (3.012, 3.302),
+    "attention_s": (1.223e-5, 1.221e-5),
+    "attention_sequence_s": (7.053e-8, 7.379e-8),
+    "cache_bandwidth": (3.060e12, 4.229e12),
+    "query_bandwidth": (1.259e12, 1.301e12),
+    "attention_rate": (6.628e14, 6.528e14),
+    "layer_s": (2.761e-5, 2.761e-5),
+    "sequence_s": (6.338e-5, 6.338e-5),
+}
+_ALLREDUCE: Final = (
+    ((2, 4.239e-6, 1.206e11), (4, 4.776e-6, 8.209e10), (8, 5.350e-6, 8.339e10)),
+    ((2, 4.395e-6, 1.240e11), (4, 4.711e-6, 8.569e10), (8, 5.213e-6, 8.979e10)),
+)
+
 GPUS: Final[Mapping[str, Gpu]] = MappingProxyType(
     {
-        "h100": Gpu(
-            name="NVIDIA H100 SXM",
-            matmul_s=3.611e-6,
-            weight_bandwidth=2.920e12,
-            matmul_rate=8.059e14,
-            sharpness=3.012,
-            attention_s=1.223e-5,
-            attention_sequence_s=7.053e-8,
-            cache_bandwidth=3.060e12,
-            query_bandwidth=1.259e12,
-            attention_rate=6.628e14,
-            allreduce=((2, 4.239e-6, 1.206e11), (4, 4.776e-6, 8.209e10), (8, 5.350e-6, 8.339e10)),
-            layer_s=2.761e-5,
-            sequence_s=6.338e-5,
-        ),
-        "h200": Gpu(
-            name="NVIDIA H200 SXM",
-            matmul_s=3.945e-6,
-            weight_bandwidth=4.019e12,
-            matmul_rate=8.010e14,
-            sharpness=3.302,
-            attention_s=1.221e-5,
-            attention_sequence_s=7.379e-8,
-            cache_bandwidth=4.229e12,
-            query_bandwidth=1.301e12,
-            attention_rate=6.528e14,
-            allreduce=((2, 4.395e-6, 1.240e11), (4, 4.711e-6, 8.569e10), (8, 5.213e-6, 8.979e10)),
-            layer_s=2.761e-5,
-            sequence_s=6.338e-5,
-        ),
+        short: Gpu(
+            name=f"NVIDIA {short.upper()} SXM",
+            allreduce=_ALLREDUCE[column],
+            **{field: values[column] for field, values in _FITTED.items()},
+        )
+        for column, short in enumerate(("h100", "h200"))
     }
 )
 """Fitted constants by short name."""

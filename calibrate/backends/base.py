@@ -8,9 +8,9 @@ one machine share; a remote engine reports what can be seen from here.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from calibrate.backends.speculation import Speculation
 from theory.errors import ParameterError
@@ -21,6 +21,7 @@ __all__ = [
     "Choice",
     "EngineStatistics",
     "Finish",
+    "Forgetful",
     "Generation",
     "Progress",
     "Prompt",
@@ -28,6 +29,7 @@ __all__ = [
     "Sampling",
     "Times",
     "TokenLogprobs",
+    "united",
 ]
 
 Prompt: TypeAlias = str | tuple[int, ...]
@@ -193,6 +195,51 @@ class EngineStatistics:
     """Decode iterations in which a sequence speculated, oldest first: sequences, cached tokens of all of them, rows
     computed for all of them (a row is a new token; each sequence gets as many as the longest draft asks for), tokens
     that they led to, seconds, and how many of the seconds went into drafting."""
+
+    iteration_ends: tuple[float, ...] = ()
+    """When each of ``iterations`` ended, s on the machine's monotonic clock; empty where that is not known. So too:"""
+
+    prefill_ends: tuple[float, ...] = ()
+    pass_ends: tuple[float, ...] = ()
+
+    @property
+    def tells_moments(self) -> bool:
+        """Whether it is known when everything was done."""
+        moments = len(self.iteration_ends), len(self.prefill_ends), len(self.pass_ends)
+        return moments == (len(self.iterations), len(self.prefills), len(self.passes))
+
+    def working(self) -> list[tuple[float, float]]:
+        """Return from when to when the engine worked, s, in order and apart; empty where moments are not known."""
+        timed = (
+            *zip(self.iteration_ends, (one[2] for one in self.iterations), strict=False),
+            *zip(self.prefill_ends, (one[2] for one in self.prefills), strict=False),
+            *zip(self.pass_ends, (one[4] for one in self.passes), strict=False),
+        )
+        return united((end - seconds, end) for end, seconds in timed)
+
+
+def united(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Join spans (from, to) that touch; return them in order.
+
+    >>> united([(3.0, 4.0), (0.0, 1.0), (1.0, 2.0)])
+    [(0.0, 2.0), (3.0, 4.0)]
+    """
+    found: list[tuple[float, float]] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return found
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """An engine that can be told to forget the texts that it has read."""
+
+    async def forget(self) -> None:
+        """Drop keys and values kept for later requests; what is running keeps its own."""
+        ...
 
 
 class Backend(Protocol):

@@ -96,6 +96,10 @@ class DraftModel(OneHot):
             if row < len(self._jobs):
                 self._jobs[row] = last
 
+    def forget(self) -> None:
+        """Drop what is kept of the texts of jobs that have left."""
+        self.cache.forget()
+
     def _wanted(self, job: Job, room: int) -> int:
         """Tokens to draft: as many as may still be committed, and as the draft model has positions for."""
         assert job.speculation is not None

@@ -127,6 +127,10 @@ class KvCache:
         self.n_active -= 1
         self._swap(row, self.n_active)
 
+    def forget(self) -> None:
+        """Drop what is kept of sequences that have ended."""
+        self.length[self.n_active :] = 0
+
     def reserve(self, n_tokens: int) -> None:
         """Make room for sequences of ``n_tokens``; doubling keeps the copies down to a constant per token."""
         if n_tokens <= self.capacity:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -66,6 +67,9 @@ class OpenAIEngine:
         self._single: set[tuple[str, ...]] = set()
         self.load_at_start: Load | None = None
         """Requests on the server before ours; None where it does not say."""
+
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        """What was timed on this engine and what became of it, in numbers."""
 
     @classmethod
     async def start(cls, config: HttpConfig) -> OpenAIEngine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,8 @@ class Streamed:
     n_prompt_ids: int = 0
     sent: float = 0.0
     end: float = 0.0
+    begun: asyncio.Event = field(default_factory=asyncio.Event, compare=False, repr=False)
+    """Set when the first token has come."""
 
     @property
     def n_tokens(self) -> int:
@@ -74,6 +77,7 @@ class Streamed:
         n = len(ids) or len(logs) or bool(text)
         if n:
             self.arrivals.append((now, int(n)))
+            self.begun.set()
         self.reason = choice.get("finish_reason") or self.reason
         for key in ("stop_reason", "matched_stop"):
             if key in choice:

@@ -79,6 +79,9 @@ class TokenMethod:
     def leave(self, job: Job) -> None:
         """Forget a job, which has finished or was aborted; it may be one that no pass has seen yet."""
 
+    def forget(self) -> None:
+        """Drop what is kept of the texts of jobs that have left; nothing by default."""
+
 
 class OneHot(TokenMethod):
     """Methods whose draft is one line of tokens, without probabilities; with no draft, plain decoding.

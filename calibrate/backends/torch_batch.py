@@ -107,6 +107,7 @@ class ContinuousBatch:
     iterations : of the latest decode iterations without speculation: sequences, cached tokens of all of them, seconds.
     passes : of the latest ones with: see `EngineStatistics.passes`.
     prefills : of the latest prefills: tokens computed, tokens found in the cache, seconds.
+    iteration_ends, pass_ends, prefill_ends : when each of them ended, s on the machine's monotonic clock.
     n_aborted_tokens : tokens drawn for requests that were then aborted.
     """
 
@@ -145,6 +146,9 @@ class ContinuousBatch:
         self.iterations: deque[tuple[int, int, float]] = deque(maxlen=_RING)
         self.passes: deque[tuple[int, int, int, int, float, float]] = deque(maxlen=_RING)
         self.prefills: deque[tuple[int, int, float]] = deque(maxlen=_RING)
+        self.iteration_ends: deque[float] = deque(maxlen=_RING)
+        self.pass_ends: deque[float] = deque(maxlen=_RING)
+        self.prefill_ends: deque[float] = deque(maxlen=_RING)
         self.n_aborted_tokens = 0
 
     @property
@@ -189,6 +193,12 @@ class ContinuousBatch:
                 return job
         return None
 
+    def forget(self) -> None:
+        """Drop the keys and values of requests that have ended."""
+        self.cache.forget()
+        for method in self._methods.values():
+            method.forget()
+
     def advance(self) -> list[Job]:
         """Do one forward pass; return the requests that it finished."""
         import torch
@@ -226,6 +236,7 @@ class ContinuousBatch:
             self._commit(job, draw(logits, [job.sampling], uniforms), logits, [0])
         job.prefill_end = job.end = time.monotonic()
         self.prefills.append((n - job.n_cached, job.n_cached, job.prefill_end - start))
+        self.prefill_ends.append(job.prefill_end)
         return self._sweep(job.prefill_end)
 
     def _read(self, row: int, ids: Sequence[int]) -> torch.Tensor:
@@ -250,8 +261,10 @@ class ContinuousBatch:
         if any(job.speculation is not None for job in running):
             most = max(len(one.ids) for one in rows)
             self.passes.append((batch, context, batch * most, n_new, end - start, drafted - start))
+            self.pass_ends.append(end)
         else:
             self.iterations.append((batch, context, end - start))
+            self.iteration_ends.append(end)
         return self._sweep(end)
 
     def _propose(self, groups: Mapping[TokenMethod, Sequence[int]]) -> list[Rows]:

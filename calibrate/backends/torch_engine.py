@@ -30,6 +30,7 @@ from calibrate.backends.base import (
     Times,
     TokenLogprobs,
 )
+from calibrate.backends.choosing import choice_ids, shares
 from calibrate.backends.framing import Frames, encode
 from calibrate.backends.likelihood import Likelihood
 from calibrate.backends.speculation import Speculation
@@ -172,13 +173,11 @@ class TorchEngine:
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies; see `Backend.choose`."""
         header, _ = await self._ask({**_QUESTION, "choices": self._choice_ids(choices)}, self._ids(prompt))
-        logs: list[float] = header["choice_logprobs"]
-        top = max(logs)
-        weights = [math.exp(x - top) for x in logs]
+        probabilities, mass = shares(header["choice_logprobs"])
         return Choice(
             choices=tuple(choices),
-            probabilities=tuple(w / sum(weights) for w in weights),
-            mass=min(1.0, sum(map(math.exp, logs))),
+            probabilities=probabilities,
+            mass=mass,
             n_prompt_tokens=header["n_prompt"],
             n_cached_tokens=header["n_cached"],
             times=_times(header),
@@ -215,7 +214,14 @@ class TorchEngine:
             prefills=tuple((n, c, s) for n, c, s in header["prefills"]),
             n_aborted_tokens=header["n_aborted_tokens"],
             passes=tuple((b, c, rows, n, s, drafting) for b, c, rows, n, s, drafting in header["passes"]),
+            iteration_ends=tuple(header["iteration_ends"]),
+            prefill_ends=tuple(header["prefill_ends"]),
+            pass_ends=tuple(header["pass_ends"]),
         )
+
+    async def forget(self) -> None:
+        """Drop keys and values of requests that have ended."""
+        await self._call({"op": "forget"})
 
     def describe(self) -> Mapping[str, Any]:
         """Model, engine, versions, device, dtype, cores and sizes."""
@@ -327,15 +333,7 @@ class TorchEngine:
     def _choice_ids(self, choices: Sequence[str]) -> tuple[int, ...]:
         if self._tokenizer is None:
             raise CalibrationError(f"torch engine {self.name!r} has random weights and no tokenizer: it cannot choose")
-        found = []
-        for choice in choices:
-            ids = self._tokenizer.encode(choice, add_special_tokens=False).ids
-            if len(ids) != 1 or self._tokenizer.decode(ids) != choice:
-                raise ParameterError("choices", choice, f"must each be one token of {self.name!r}, this is {len(ids)}")
-            found.append(ids[0])
-        if len(set(found)) < max(len(found), 1):
-            raise ParameterError("choices", tuple(choices), "must be one or more different tokens")
-        return tuple(found)
+        return choice_ids(self._tokenizer, choices, self.name)
 
     def _on_message(self, header: dict[str, Any], ids: array[int]) -> None:
         op = header["op"]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _READ: Final = 1 << 20
+_RINGS: Final = ("iterations", "prefills", "passes", "iteration_ends", "prefill_ends", "pass_ends")
 
 
 class _ClosedError(Exception):
@@ -97,6 +98,9 @@ class Worker:
             self._send({"op": "aborted", "id": header["id"], "n_generated": len(job.tokens) if job else 0})
         elif op == "stats":
             self._send({"op": "stats", "id": header["id"], **_statistics(batch, clear=header["clear"])})
+        elif op == "forget":
+            batch.forget()
+            self._send({"op": "forgot", "id": header["id"]})
         elif op == "close":
             raise _ClosedError
 
@@ -143,16 +147,11 @@ def _result(job: Job) -> tuple[dict[str, Any], list[int]]:
 
 
 def _statistics(batch: ContinuousBatch, *, clear: bool) -> dict[str, Any]:
-    statistics = {
-        "iterations": list(batch.iterations),
-        "prefills": list(batch.prefills),
-        "passes": list(batch.passes),
-        "n_aborted_tokens": batch.n_aborted_tokens,
-    }
+    rings = {name: getattr(batch, name) for name in _RINGS}
+    statistics = {name: list(ring) for name, ring in rings.items()} | {"n_aborted_tokens": batch.n_aborted_tokens}
     if clear:
-        batch.iterations.clear()
-        batch.prefills.clear()
-        batch.passes.clear()
+        for ring in rings.values():
+            ring.clear()
         batch.n_aborted_tokens = 0
     return statistics
 

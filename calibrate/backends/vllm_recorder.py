@@ -8,6 +8,7 @@ prefill, and it is not counted as a decode iteration.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,7 @@ class Recorder:
         self._iterations: list[tuple[int, int, float]] = []
         self._passes: list[tuple[int, int, int, int, float, float]] = []
         self._prefills: list[tuple[int, int, float]] = []
+        self._ends: tuple[list[float], list[float], list[float]] = ([], [], [])
         self._n_aborted = 0
         self._recent: dict[int, list[float]] = {}
         self._latest: tuple[int, int] = (1, 0)
@@ -96,11 +98,13 @@ class Recorder:
         context = sum(request.n_prompt + request.n_generated for request in decoding)
         if rows == batch:
             self._iterations.append((batch, context, seconds))
+            self._ends[0].append(time.monotonic())
             recent = self._recent.setdefault(batch, [])
             recent.append(seconds)
             del recent[:-_RECENT]
         else:
             self._passes.append((batch, context, rows, batch + accepted, seconds, 0.0))
+            self._ends[2].append(time.monotonic())
 
     def prefilled(self, n_tokens: int, n_cached: int, seconds: float) -> None:
         """Take note of a request's prefill, which the latest iteration ended; called by its reader."""
@@ -108,6 +112,7 @@ class Recorder:
         if batch and (recent := self._recent.get(batch)):
             seconds = max(seconds - fmean(recent), 0.0)
         self._prefills.append((n_tokens, n_cached, seconds / max(together, 1)))
+        self._ends[1].append(time.monotonic())
 
     def aborted(self, n_tokens: int) -> None:
         """Take note of a request that was aborted after so many tokens."""
@@ -120,9 +125,13 @@ class Recorder:
             prefills=tuple(self._prefills),
             n_aborted_tokens=self._n_aborted,
             passes=tuple(self._passes),
+            iteration_ends=tuple(self._ends[0]),
+            prefill_ends=tuple(self._ends[1]),
+            pass_ends=tuple(self._ends[2]),
         )
         if clear:
             self._iterations, self._prefills, self._passes, self._n_aborted = [], [], [], 0
+            self._ends = ([], [], [])
         return found
 
     def log(self) -> None:

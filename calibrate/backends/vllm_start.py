@@ -24,7 +24,7 @@ from theory.errors import CalibrationError
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
-__all__ = ["end", "engine_settings", "processes_of", "start"]
+__all__ = ["end", "engine_settings", "environment_of", "processes_of", "start"]
 
 _ENVIRONMENT: Final = {
     "DO_NOT_TRACK": "1",
@@ -129,14 +129,20 @@ def end(llm: AsyncLLM, patience_s: float = 8.0) -> None:
         psutil.wait_procs(alive, timeout=5.0)
 
 
+def environment_of(config: VllmConfig) -> dict[str, str]:
+    """The environment variables that vLLM's processes are started with, besides those that there are."""
+    found = dict(_ENVIRONMENT)
+    if config.device == "cpu":
+        threads = "auto" if config.cores is None else ",".join(map(str, config.cores))
+        found |= {**_ON_CPUS, "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib)}
+        found["VLLM_CPU_OMP_THREADS_BIND"] = threads
+    return found
+
+
 @contextlib.contextmanager
 def _environment(config: VllmConfig) -> Iterator[None]:
     """The environment that vLLM's processes are started with; this process's own is restored afterwards."""
-    wanted = dict(_ENVIRONMENT)
-    if config.device == "cpu":
-        threads = "auto" if config.cores is None else ",".join(map(str, config.cores))
-        wanted |= {**_ON_CPUS, "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib)}
-        wanted["VLLM_CPU_OMP_THREADS_BIND"] = threads
+    wanted = environment_of(config)
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

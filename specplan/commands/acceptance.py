@@ -1,4 +1,7 @@
-"""``specplan acceptance``: token acceptance read in one format, shown in every convention, written in another."""
+"""``specplan acceptance``: token acceptance read in one format, shown in every convention, written in another.
+
+Or measured on vLLM there and then, and read in four ways (`specplan.commands.acceptance_live`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from specplan.commands.acceptance_live import LIVE, live_options, live_readings
 from specplan.output import check_output, deliver, json_option, output_options, table, to_json
 from theory.errors import ParameterError
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-READABLE = ("profile", "vllm-dynamic", "vllm-requests", "lengths")
+READABLE = ("profile", "vllm-dynamic", "vllm-requests", "lengths", LIVE)
 WRITABLE = ("vllm-dynamic", "vllm-schedule", "lengths")
 
 
@@ -27,6 +31,7 @@ WRITABLE = ("vllm-dynamic", "vllm-schedule", "lengths")
 @click.option("--model", help="Of a file of lengths: which model; of one to be written: its name.")
 @click.option("--mode", help="Of a file of lengths: which mode; of one to be written: its name.")
 @click.option("--max-batch", type=int, help="Where vllm-schedule ends. Default the largest measured batch size.")
+@live_options
 @json_option
 @output_options
 def command(
@@ -39,21 +44,29 @@ def command(
     as_json: bool,
     output: Path | None,
     force: bool,
+    **live: Any,
 ) -> None:
     """Read token acceptance from SOURCE, show it in every convention, or write it in another format.
 
     profile: a profile with counts per position. vllm-dynamic: JSON with acceptance_rate_per_pos (unconditional) and
     batch_stats. vllm-requests: responses of a server started with --per-request-spec-decode-metrics, one or one to a
     line. lengths: YAML of mean acceptance lengths with the bonus token, {model: {mode: {K: length}}}.
-    vllm-schedule: num_speculative_tokens_per_batch_size.
+    vllm-schedule: num_speculative_tokens_per_batch_size. vllm-live: SOURCE is the folder of a model (or 'bundled') that
+    vLLM runs with --speculative-config; the acceptance of the same requests is then read from the engine's counters,
+    the records of the requests, llm.get_metrics() of an offline engine, and the tokens of streamed chunks.
     """
     check_output(output, force=force)
     from specplan.naming import choice
 
     known = choice("from", source_format, READABLE)
-    curve, stats = _read(source, known, model, mode)
+    readings = live_readings(source, **live) if known == LIVE else None
+    curve, stats = _read(source, known, model, mode) if readings is None else (readings.curve(), None)
     if target_format is None:
-        deliver(to_json(_plain(curve, stats)) if as_json else _as_text(curve, stats), output)
+        told = {**_plain(curve, stats), **({} if readings is None else {"readings": readings.plain()})}
+        text = "" if readings is None else f"{readings.as_text()}\n\n"
+        deliver(to_json(told) if as_json else text + _as_text(curve, stats), output)
+        if readings is not None:
+            readings.check()
         return
     wanted = choice("to", target_format, WRITABLE)
     deliver(_written(wanted, curve, stats, model or source, mode or "default", max_batch), output)

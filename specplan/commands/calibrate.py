@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specplan.calibration import conclude, effort_options, measure, most_answers, stopping_rule
+from specplan.commands.calibrate_options import local_models, output_file, sampling
 from specplan.commands.calibrate_vllm import vllm_command
 from specplan.output import check_output
 from theory.errors import ParameterError, SchemaError
@@ -30,10 +31,7 @@ command.add_command(vllm_command)
 
 
 @command.command(name="torch")
-@click.option("--target", default="bundled", show_default=True, help="Folder of the target model, or 'bundled'.")
-@click.option("--draft", default="bundled", show_default=True, help="Folder of the draft model, or 'bundled'.")
-@click.option("--judge", default="target", show_default=True, help="Folder of the judge, or 'target' or 'draft'.")
-@click.option("--embedding", metavar="PATH", help="Folder of a sentence-transformers model: a further verifier.")
+@local_models
 @click.option(
     "--token-draft",
     metavar="PATH|none",
@@ -45,14 +43,8 @@ command.add_command(vllm_command)
 @click.option("--dtype", default="float32", show_default=True, help="float32, bfloat16 or float16.")
 @click.option("--target-core", type=int, help="CPU core for the target's process. Default: the first.")
 @click.option("--draft-core", type=int, help="CPU core for the draft's process. Default: the second.")
-@click.option("--temperature", type=float, default=0.6, show_default=True, help="Sampling temperature; 0 is greedy.")
-@click.option("--top-p", type=float, default=0.95, show_default=True, help="Nucleus sampling, in (0, 1].")
-@click.option("--max-step-tokens", type=int, default=100, show_default=True, help="A step is cut there.")
-@click.option("--judge-threshold", type=float, default=0.5, show_default=True, help="Least P(yes) to accept a draft.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of questions and sampling.")
-@click.option("--name", default="", help="Name of the profile. Default: the file's.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The profile to write.")
-@click.option("--force", is_flag=True, help="Overwrite the profile if there is one.")
+@sampling
+@output_file
 def torch_command(
     prompts: Path | None,
     answers: int | None,
@@ -119,15 +111,9 @@ def measure_local(
 @click.option("--prompts", required=True, help="JSONL file with one {\"prompt\": ...} a line, or 'bundled'.")
 @effort_options
 @click.option("--gate/--no-gate", default=True, show_default=True, help="Ask the draft for its confidence too.")
-@click.option("--temperature", type=float, default=0.6, show_default=True, help="Sampling temperature; 0 is greedy.")
-@click.option("--top-p", type=float, default=0.95, show_default=True, help="Nucleus sampling, in (0, 1].")
-@click.option("--max-step-tokens", type=int, default=100, show_default=True, help="A step is cut there.")
 @click.option("--max-steps", type=int, default=64, show_default=True, help="An answer is ended there.")
-@click.option("--judge-threshold", type=float, default=0.5, show_default=True, help="Least P(yes) to accept a draft.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of questions and sampling.")
-@click.option("--name", default="", help="Name of the profile. Default: the file's.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The profile to write.")
-@click.option("--force", is_flag=True, help="Overwrite the profile if there is one.")
+@sampling
+@output_file
 def openai_command(
     concurrency: str,
     patience: float,

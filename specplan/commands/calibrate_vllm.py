@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from specplan.calibration import effort_options
+from specplan.commands.calibrate_options import local_models, output_file, sampling
 from specplan.output import check_output
 from theory.errors import ParameterError
 
@@ -16,10 +17,7 @@ __all__ = ["vllm_command"]
 
 
 @click.command(name="vllm")
-@click.option("--target", default="bundled", show_default=True, help="Folder of the target model, or 'bundled'.")
-@click.option("--draft", default="bundled", show_default=True, help="Folder of the draft model, or 'bundled'.")
-@click.option("--judge", default="target", show_default=True, help="Folder of the judge, or 'target' or 'draft'.")
-@click.option("--embedding", metavar="PATH", help="Folder of a sentence-transformers model: a further verifier.")
+@local_models
 @click.option(
     "--speculative-config",
     "speculative",
@@ -37,14 +35,8 @@ __all__ = ["vllm_command"]
 @click.option("--gpu-memory-utilization", type=float, default=0.28, show_default=True, help="For each engine.")
 @click.option("--target-core", type=int, help="CPU core for the target's model. Default: the first.")
 @click.option("--draft-core", type=int, help="CPU core for the draft's model. Default: the second.")
-@click.option("--temperature", type=float, default=0.6, show_default=True, help="Sampling temperature; 0 is greedy.")
-@click.option("--top-p", type=float, default=0.95, show_default=True, help="Nucleus sampling, in (0, 1].")
-@click.option("--max-step-tokens", type=int, default=100, show_default=True, help="A step is cut there.")
-@click.option("--judge-threshold", type=float, default=0.5, show_default=True, help="Least P(yes) to accept a draft.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of questions and sampling.")
-@click.option("--name", default="", help="Name of the profile. Default: the file's.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The profile to write.")
-@click.option("--force", is_flag=True, help="Overwrite the profile if there is one.")
+@sampling
+@output_file
 def vllm_command(
     speculative: tuple[str, ...],
     prompts: Path | None,

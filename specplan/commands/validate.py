@@ -147,6 +147,7 @@ def run_validation(
                 models,
                 problems,
                 truth=bundled_truth() if prompts is None else None,
+                source=f"bundled task, fresh questions of seed {seed}" if prompts is None else str(prompts),
                 seed=seed,
                 progress=lambda part: step_done(),
             )
@@ -209,6 +210,7 @@ def plain(found: Validation) -> dict[str, Any]:
         "schema": "specplan.validation",
         "schema_version": 1,
         "profile": found.profile,
+        "effective": found.effective,
         "rows": [
             {
                 "name": row.name,
@@ -228,7 +230,9 @@ def plain(found: Validation) -> dict[str, Any]:
 
 
 def as_text(found: Validation) -> str:
-    """The validation for a reader."""
+    """The validation for a reader: predicted beside measured, and all that it was run with."""
+    from specplan.effective import as_lines
+
     n = found.baseline.n
     lines = [
         f"Predicted from {found.profile}, then measured on {n} fresh questions, interleaved with plain decoding",
@@ -242,6 +246,8 @@ def as_text(found: Validation) -> str:
         "95 % intervals. Predicted > measured: share of judged drafts that were accepted, wrong drafts let stand per "
         "answer, and right answers. A prediction is good within 10 % of the measured speedup or inside its interval.",
     ]
+    if found.effective:
+        lines += ["", "Run with:", *as_lines(found.effective)]
     return "\n".join(lines)
 
 

@@ -99,10 +99,10 @@ class Engines:
         self.target, self.draft, self.doomed = self.all
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the engines' loop; a minute is a hang, even on a machine with much else to do."""
+        """Run a coroutine in the engines' loop; four minutes are a hang, even on a machine with much else to do."""
 
         async def bounded() -> T:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(240):
                 return await work
 
         return self._runner.run(bounded())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from measured_profiles import measured
 from scipy import stats
 
-from calibrate.compare import compare, holm, log_ratio, newcombe, settings_that_differ
+from calibrate.compare import compare, settings_that_differ
 from calibrate.profile import (
     AnswerRecord,
     DecodeSample,
@@ -23,6 +23,7 @@ from calibrate.profile import (
     VerdictRecord,
 )
 from calibrate.profiles import bundled
+from calibrate.two_samples import holm, log_ratio, newcombe
 from sim.estimate import Estimate
 from theory.errors import ParameterError
 

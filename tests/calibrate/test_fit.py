@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrate.fit import fit_cost
-from calibrate.profile import DecodeSample, EngineRecord, InUse, PrefillSample
+from calibrate.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Work
 from sim.costs import TableCost
 from theory.errors import CalibrationError
 
@@ -74,6 +74,28 @@ def test_a_sweep_is_scaled_to_what_the_engine_took_in_use() -> None:
     assert fit.cost.prefill(100) == pytest.approx(2.0 * PLANTED.prefill(100), rel=1e-9)
     assert fit.cost.request_s == pytest.approx(0.003, rel=1e-9)
     assert fit.n_in_use == 5
+    assert fit.beside is None
+
+
+def test_what_a_neighbour_costs_is_told_apart() -> None:
+    # Alone every iteration takes 1.5 times and every prefill twice as long as in the sweep, else 1.2 times that.
+    prefill_s = 3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s
+    alone, both = 60 * PLANTED.iteration(1, 200), 20 * PLANTED.iteration(1, 500)
+    in_use = [
+        InUse(
+            decode=[(1, 80, 22_000, 1.5 * alone + 1.8 * both)],
+            prefill=(6, 120, 2.0 * prefill_s + 2.4 * prefill_s),
+            beside=Work(decode=[(1, 20, 10_000, 1.8 * both)], prefill=(3, 60, 2.4 * prefill_s)),
+        )
+    ]
+    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": in_use}))
+    assert fit.decode_factor == pytest.approx(1.5, rel=1e-9)
+    assert fit.prefill_factor == pytest.approx(2.0, rel=1e-9)
+    assert fit.beside == pytest.approx(1.2, rel=1e-9)
+    everything = [one.model_copy(update={"beside": Work(decode=one.decode, prefill=one.prefill)}) for one in in_use]
+    mixed = fit_cost(record(0.0, 3).model_copy(update={"in_use": everything}))
+    assert mixed.beside is None  # it never worked alone
+    assert 1.5 < mixed.decode_factor < 1.8
 
 
 def test_costs_are_never_negative() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bundled_pair import BundledPair
 
 from calibrate.measure import MeasureOptions
 from calibrate.models import ModelSet, bundled_problems, bundled_truth
@@ -32,7 +33,7 @@ TOKENS = (
 
 def plan(n: int = 3) -> Plan:
     return Plan(
-        models=ModelSet(max_steps=12),
+        models=BundledPair.models,
         problems=tuple(bundled_problems(n, 5, "calibration")),
         truth=bundled_truth(),
         engine=OPTIONS,
@@ -43,15 +44,18 @@ def plan(n: int = 3) -> Plan:
     )
 
 
-def carry_out(journal: Path) -> tuple[Profile, list[str]]:
+def carry_out(pair: BundledPair, journal: Path) -> tuple[Profile, list[str]]:
+    """A whole calibration on engines that run already."""
     parts: list[str] = []
-    return asyncio.run(calibrate_models(plan(), journal, progress=parts.append)), parts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ModelSet, "open", lambda _models: pair.opened())
+        return pair.run(calibrate_models(plan(), journal, progress=parts.append)), parts
 
 
 @pytest.fixture(scope="module")
-def measurement(tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, list[str], Path]:
+def measurement(bundled_pair: BundledPair, tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, list[str], Path]:
     journal = tmp_path_factory.mktemp("session") / "small.json.part"
-    profile, parts = carry_out(journal)
+    profile, parts = carry_out(bundled_pair, journal)
     return profile, parts, journal
 
 
@@ -71,7 +75,20 @@ def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -
         assert engine.warmup_decode
         assert len(engine.in_use) == len(profile.answers)
         assert all(one.request[0] > 0 and one.prefill[2] > 0.0 for one in engine.in_use)
+        assert all(one.beside is not None for one in engine.in_use)
+        assert len(engine.plain_in_use) == len(profile.answers)
         assert min(sample.seconds for sample in engine.decode) > 0.0
+    for answer, alone, idle in zip(
+        profile.answers,
+        profile.engines["target"].plain_in_use,
+        profile.engines["draft"].plain_in_use,
+        strict=True,
+    ):
+        # Decoded as in the recorded baseline, with the same seeds: a prefill a step, and its other tokens one by one.
+        assert alone.prefill[0] == len(answer.baseline)
+        assert sum(n for _, n, _, _ in alone.decode) == sum(step.tokens - 1 for step in answer.baseline)
+        assert alone.alone.decode == alone.decode
+        assert (idle.decode, idle.prefill) == ([], (0, 0, 0.0))
     tokens = sum(step.tokens for answer in profile.answers for step in answer.baseline)
     # The ids of the answers lack only the end-of-text tokens, one per answer.
     assert [record.tokens for record in profile.ngram] == [tokens - len(profile.answers)] * 3
@@ -89,12 +106,14 @@ def test_token_level_methods_answer_the_first_problems(measurement: tuple[Profil
     assert {sample.tokens for sample in profile.engines["target"].decode} >= {1, 16}
 
 
-def test_an_interrupted_measurement_goes_on_where_it_stopped(measurement: tuple[Profile, list[str], Path]) -> None:
+def test_an_interrupted_measurement_goes_on_where_it_stopped(
+    bundled_pair: BundledPair, measurement: tuple[Profile, list[str], Path]
+) -> None:
     profile, _, journal = measurement
     lines = journal.read_bytes().splitlines(keepends=True)
     cut = journal.with_name("cut.part")
     cut.write_bytes(b"".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2])
-    resumed, parts = carry_out(cut)
+    resumed, parts = carry_out(bundled_pair, cut)
     assert len(parts) == plan().n_parts
     for name, engine in resumed.engines.items():
         assert engine.decode == profile.engines[name].decode  # kept, not measured again
@@ -143,13 +162,12 @@ def test_resampled_systems_differ_in_their_timings_only(measurement: tuple[Profi
     assert one.behaviour == two.behaviour
 
 
-def test_real_runs_are_interleaved_and_reproducible() -> None:
+def test_real_runs_are_interleaved_and_reproducible(bundled_pair: BundledPair) -> None:
     async def run() -> None:
-        problems = bundled_problems(2, 5, "validation")
-        async with ModelSet(max_steps=12).open() as (_, clock):
-            methods = {"k1=2": lambda root: lookahead_async(root, k1=2)}
-            runs = await run_interleaved(clock, problems, methods, truth=bundled_truth())
-            again = await clock.run(autoregressive(await clock.root(problems[0].prompt)), stream=problems[0].name)
+        problems, clock = bundled_problems(2, 5, "validation"), bundled_pair.clock
+        methods = {"k1=2": lambda root: lookahead_async(root, k1=2)}
+        runs = await run_interleaved(clock, problems, methods, truth=bundled_truth())
+        again = await clock.run(autoregressive(await clock.root(problems[0].prompt)), stream=problems[0].name)
         assert {name: len(found) for name, found in runs.by_name.items()} == {BASELINE: 2, "k1=2": 2}
         assert again.text == runs.sessions[BASELINE].text
         found = measured(runs, "k1=2")
@@ -157,7 +175,7 @@ def test_real_runs_are_interleaved_and_reproducible() -> None:
         assert found.speedup.value == pytest.approx(seconds[BASELINE] / seconds["k1=2"])
         assert found.n == 2
 
-    asyncio.run(run())
+    bundled_pair.run(run())
 
 
 def test_one_question_is_too_few() -> None:

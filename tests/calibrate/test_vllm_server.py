@@ -82,25 +82,39 @@ def test_the_backend_finds_out_what_vllm_can(servers: dict[str, str]) -> None:
             assert min(yes.mass, no.mass) > 0.9
             with pytest.raises(CalibrationError, match="1024"):
                 await engine.generate(Request(prompt=" and".join(PROBLEMS) * 20, max_tokens=5))
-            progress = Progress()
-            task = asyncio.create_task(
-                engine.generate(Request(prompt=PROBLEMS[1], max_tokens=900, stop=(), ignore_eos=True), progress)
-            )
-            await asyncio.sleep(0.5)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert 0 < progress.n_generated < 900
+            assert 0 < await _cancelled(engine) < 900
         finally:
             await engine.close()
 
     asyncio.run(work())
 
 
+async def _cancelled(engine: OpenAIEngine) -> int:
+    """Tokens of a request that was cancelled in the middle.
+
+    How long that may take is up to the machine: too early there are none, too late the answer is complete.
+    """
+    seconds = 0.1
+    for _ in range(10):
+        progress = Progress()
+        request = Request(prompt=PROBLEMS[1], max_tokens=900, stop=(), ignore_eos=True)
+        task = asyncio.create_task(engine.generate(request, progress))
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            seconds /= 1.5
+            continue
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        if progress.n_generated:
+            return progress.n_generated
+        seconds *= 1.5
+    raise AssertionError("no request was cancelled in the middle")
+
+
 def test_one_command_calibrates_running_servers(servers: dict[str, str], tmp_path: Path) -> None:
     output = tmp_path / "servers.json"
     words = ["calibrate", "openai", "--target", servers["target"], "--draft", servers["draft"], "--prompts", "bundled"]
-    # Of more requests to so fast a model the last begins, as seen from here, when the first have ended.
     words += ["-n", "4", "--concurrency", "1,2", "--allow-noise", "-o", str(output)]
     done = specplan(*words)
     assert done.returncode == 0, done.stderr
@@ -109,7 +123,10 @@ def test_one_command_calibrates_running_servers(servers: dict[str, str], tmp_pat
     assert len(profile.answers) == 4
     assert all(step.verdict.score is not None for answer in profile.answers for step in answer.steps)
     assert all("gate" in step.draft.scores for answer in profile.answers for step in answer.steps)
-    assert {sample.batch for sample in profile.engines["target"].decode} == {1, 2}
+    # Where the machine had too much to do for a batch of two to be timed, the profile says so.
+    for role in ("target", "draft"):
+        measured = {sample.batch for sample in profile.engines[role].decode}
+        assert measured == {1, 2} or (measured == {1} and f"{role}: warning: batch 2 was left out" in done.stderr)
     simulated = specplan("simulate", "-p", str(output), "--method", "lr-async", "--k1", "2")
     assert simulated.returncode == 0, simulated.stderr
 

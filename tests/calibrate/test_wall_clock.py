@@ -96,7 +96,7 @@ def scripted(work):
     async def main():
         target, draft = ScriptedBackend("target"), ScriptedBackend("draft")
         clock = WallClock({"target": target, "draft": draft, "judge": target}, ExactMatch())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await work(clock, target, draft)
 
     return asyncio.run(main())

@@ -224,11 +224,11 @@ def proxied(upstream: str, plan: Plan = lambda number, path: "") -> Iterator[Fau
     thread.start()
     proxy = FaultProxy(upstream, plan)
     try:
-        asyncio.run_coroutine_threadsafe(proxy.start(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(proxy.start(), loop).result(60)
         yield proxy
     finally:
         with suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(proxy.stop(), loop).result(10)
+            asyncio.run_coroutine_threadsafe(proxy.stop(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()

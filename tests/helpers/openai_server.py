@@ -341,11 +341,11 @@ def serving(planted: Planted | None = None) -> Iterator[OpenAIServer]:
     thread.start()
     server = OpenAIServer(planted or Planted())
     try:
-        asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(60)
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()
         sys.setswitchinterval(before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -68,20 +69,38 @@ class Reference:
                 request.emitted += 1
 
 
-def reference(costs: list[LinearCost], requests: list[Request]) -> None:
-    """Fill in the ends of the requests; all engines share one processor equally while they are busy."""
+@dataclass(frozen=True)
+class Machine:
+    """On which device each engine runs, and its time while an engine of another device works / while none does."""
+
+    homes: tuple[int, ...]
+    beside: tuple[float, ...]
+
+    def slowness(self, k: int, busy: list[int]) -> float:
+        """Seconds that engine k takes for a second of work, with the busy ones."""
+        others = any(self.homes[i] != self.homes[k] for i in busy)
+        return sum(self.homes[i] == self.homes[k] for i in busy) * (self.beside[k] if others else 1.0)
+
+
+SHARED = Machine((0, 0, 0), (1.0, 1.0, 1.0))
+APART = Machine((0, 1, 2), (1.0, 1.0, 1.0))
+
+
+def reference(costs: list[LinearCost], requests: list[Request], machine: Machine) -> None:
+    """Fill in the ends of the requests."""
     engines = [Reference(cost) for cost in costs]
     outside = [(r.arrival + costs[r.engine].request_s, 0, i) for i, r in enumerate(requests)]
     outside += [(r.cancel, 1, i) for i, r in enumerate(requests) if r.cancel < float("inf")]
     outside.sort(reverse=True)
     now = 0.0
     while outside or any(engine.busy for engine in engines):
-        busy = [engine for engine in engines if engine.busy]
-        ends = [(now + engine.work_left * len(busy), k) for k, engine in enumerate(engines) if engine.busy]
+        busy = [k for k, engine in enumerate(engines) if engine.busy]
+        slowness = {k: machine.slowness(k, busy) for k in busy}
+        ends = [(now + engines[k].work_left * slowness[k], k) for k in busy]
         end, first = min(ends, default=(float("inf"), -1))
         then = min(end, outside[-1][0] if outside else float("inf"))
-        for engine in busy:
-            engine.work_left -= (then - now) / len(busy)
+        for k in busy:
+            engines[k].work_left -= (then - now) / slowness[k]
         now = then
         if end <= now:
             engines[first].end_iteration()
@@ -98,9 +117,14 @@ def reference(costs: list[LinearCost], requests: list[Request]) -> None:
                 engine.next_iteration(now)
 
 
-def simulated(costs: list[LinearCost], requests: list[Request], shared: bool) -> list[float]:
-    env, device = Environment(), Device()
-    engines = [BatchEngine(cost, device if shared else None) for cost in costs]
+def simulated(costs: list[LinearCost], requests: list[Request], machine: Machine) -> list[float]:
+    env, devices = Environment(), {home: Device() for home in machine.homes[: len(costs)]}
+    for one, other in combinations(devices.values(), 2):
+        one.join(other)
+    engines = [
+        BatchEngine(cost, devices[home], beside=beside)
+        for cost, home, beside in zip(costs, machine.homes, machine.beside, strict=False)
+    ]
     for engine in engines:
         engine.attach(env)
     ends = [float("nan")] * len(requests)
@@ -152,32 +176,25 @@ def workload(seed: int, n_engines: int) -> tuple[list[LinearCost], list[Request]
     return costs, requests
 
 
-@given(seed=st.integers(0, 2**32), n_engines=st.integers(1, 3), shared=st.booleans())
-@settings(max_examples=150, deadline=None, derandomize=True)
-def test_batch_engine_plays_every_iteration_as_the_reference_does(seed: int, n_engines: int, shared: bool) -> None:
+MACHINES = st.one_of(
+    st.sampled_from([SHARED, APART]),
+    st.builds(Machine, st.tuples(*[st.integers(0, 2)] * 3), st.tuples(*[st.floats(0.8, 3.0)] * 3)),
+)
+
+
+@given(seed=st.integers(0, 2**32), n_engines=st.integers(1, 3), machine=MACHINES)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_batch_engine_plays_every_iteration_as_the_reference_does(seed: int, n_engines: int, machine: Machine) -> None:
     costs, requests = workload(seed, n_engines)
-    ends = simulated(costs, requests, shared)
-    if shared:
-        reference(costs, requests)
-    else:
-        for k in range(n_engines):
-            reference(costs, [r for r in requests if r.engine == k]) if n_engines == 1 else _alone(costs, requests, k)
+    ends = simulated(costs, requests, machine)
+    reference(costs, requests, machine)
     # Both add the same times in another order: rounding only.
     np.testing.assert_allclose(ends, [r.end for r in requests], rtol=1e-9, atol=1e-9)
 
 
-def _alone(costs: list[LinearCost], requests: list[Request], k: int) -> None:
-    mine = [request for request in requests if request.engine == k]
-    for request in mine:
-        request.engine = 0
-    reference([costs[k]], mine)
-    for request in mine:
-        request.engine = k
-
-
 def test_a_request_alone_takes_what_the_cost_says() -> None:
     cost = LinearCost(base_s=1.0, sequence_s=0.1, context_s=0.001, prefill_s=2.0, prefill_token_s=0.5, request_s=0.25)
-    ends = simulated([cost], [Request(0, 0.0, 8, 6, 100)], shared=False)
+    ends = simulated([cost], [Request(0, 0.0, 8, 6, 100)], APART)
     assert ends[0] == pytest.approx(cost.alone(8, 6, 100), rel=1e-12)
 
 
@@ -185,17 +202,24 @@ def test_mean_context_is_exact_for_a_request_alone() -> None:
     """A sequence counts with its mean context, exact for one alone: i tokens are cached when token i + 1 is made."""
     cost = LinearCost(base_s=0.0, context_s=1.0)
     n, context = 9, 100
-    ends = simulated([cost], [Request(0, 0.0, n, 0, context)], shared=False)
+    ends = simulated([cost], [Request(0, 0.0, n, 0, context)], APART)
     one_by_one = sum(context + i for i in range(1, n))  # i tokens are cached when token i + 1 is made
     assert ends[0] == pytest.approx(one_by_one, rel=1e-12)
 
 
 def test_two_engines_share_a_device_equally() -> None:
     cost = LinearCost(base_s=1.0)
-    alone = simulated([cost, cost], [Request(0, 0.0, 5, 0, 0)], shared=True)
-    together = simulated([cost, cost], [Request(0, 0.0, 5, 0, 0), Request(1, 0.0, 5, 0, 0)], shared=True)
+    alone = simulated([cost, cost], [Request(0, 0.0, 5, 0, 0)], SHARED)
+    together = simulated([cost, cost], [Request(0, 0.0, 5, 0, 0), Request(1, 0.0, 5, 0, 0)], SHARED)
     assert alone[0] == pytest.approx(4.0)
     assert together == pytest.approx([8.0, 8.0])
+
+
+def test_neighbours_slow_each_other_while_both_work() -> None:
+    cost = LinearCost(base_s=1.0)
+    requests = [Request(0, 0.0, 11, 0, 0), Request(1, 0.0, 4, 0, 0)]
+    ends = simulated([cost, cost], requests, Machine((0, 1), (2.0, 4.0 / 3.0)))
+    assert ends == pytest.approx([12.0, 4.0])  # the second ends after 3 * 4/3 s; the first did 2 of its 10 s by then
 
 
 def test_an_engine_can_be_attached_again() -> None:
@@ -217,6 +241,10 @@ def test_engines_travel_without_their_runs() -> None:
     a, b = pickle.loads(pickle.dumps(pair))
     assert a.device is b.device
     assert (a.cost, b.cost) == (pair[0].cost, pair[1].cost)
+    apart = [Device(), Device()]
+    apart[0].join(apart[1])
+    c, _ = pickle.loads(pickle.dumps([BatchEngine(LinearCost(base_s=1.0), one, beside=1.5) for one in apart]))
+    assert c.beside == 1.5
     fixed = FixedEngine(2.0)
     fixed.attach(Environment())
     env = Environment()

@@ -140,7 +140,7 @@ def test_the_order_of_engines_in_memory_does_not_move_the_interval(tmp_path: Pat
     again = Profile.read(tmp_path / "x.json")
     assert list(again.engines) != list(profile.engines)
     variants = [(system_of(profile, resample=seed), system_of(again, resample=seed)) for seed in range(3)]
-    assert all(one.costs == other.costs and one.beam_costs == other.beam_costs for one, other in variants)
+    assert all(one.costs == other.costs and one.fits == other.fits for one, other in variants)
     assert len({one.costs["target"].iteration(1, 0.0) for one, _ in variants}) == 3
 
 

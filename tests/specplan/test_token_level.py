@@ -212,6 +212,9 @@ class _Clock:
     async def drain(self) -> None:
         return None
 
+    async def fresh(self) -> None:
+        return None
+
 
 def test_each_configuration_runs_with_its_own_speculation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibrate.validate._run", lambda problem, session, truth: problem.name)

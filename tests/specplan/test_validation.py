@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+from bundled_pair import BundledPair
 
-from calibrate.models import ModelSet, bundled_problems
+from calibrate.models import bundled_problems
 from sim.algorithms import autoregressive, lookahead_async
 from sim.behaviours import TraceBehaviour
 from sim.engines import FixedEngine
@@ -12,13 +12,12 @@ from sim.replicate import run_answer
 from specplan.validation import trace_of_session
 
 
-def test_a_run_is_replayed_from_what_it_met() -> None:
+def test_a_run_is_replayed_from_what_it_met(bundled_pair: BundledPair) -> None:
     async def run() -> None:
-        problem = bundled_problems(1, 7, "validation")[0]
-        async with ModelSet(max_steps=12).open() as (_, clock):
-            root = await clock.root(problem.prompt)
-            session = await clock.run(lookahead_async(root, k1=3), stream=problem.name)
-            alone = await clock.run(autoregressive(root), stream=problem.name)
+        problem, clock = bundled_problems(1, 7, "validation")[0], bundled_pair.clock
+        root = await clock.root(problem.prompt)
+        session = await clock.run(lookahead_async(root, k1=3), stream=problem.name)
+        alone = await clock.run(autoregressive(root), stream=problem.name)
         trace = trace_of_session(session)
         assert trace is not None
         assert trace.prompt_tokens == root.n_tokens
@@ -29,4 +28,4 @@ def test_a_run_is_replayed_from_what_it_met() -> None:
         assert [(step.role, step.n_tokens, step.final) for step in replayed.committed] == real
         assert trace_of_session(alone) is None
 
-    asyncio.run(run())
+    bundled_pair.run(run())

@@ -178,23 +178,25 @@ def test_the_configuration_is_the_shape(tmp_path: Path) -> None:
 
 @pytest.mark.vllm
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_vllm_is_measured_over_a_kill(tmp_path: Path) -> None:
     """The real engine: killed in the middle, gone on with, and nothing measured twice."""
     if find_spec("vllm") is None:
         pytest.skip("vLLM is not installed")
-    command = [sys.executable, "-m", "benchmarks.gpu.measure_vllm", *arguments(tmp_path, "--device", "cpu")]
+    options = arguments(tmp_path, "--device", "cpu", "--budget-s", "3600")  # no limit: the machine may be busy
+    command = [sys.executable, "-m", "benchmarks.gpu.measure_vllm", *options]
     path = journal_path(tmp_path, "vllm-qwen3-8b")
     with subprocess.Popen(command, cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL) as process:
         try:
-            until = time.monotonic() + 300
-            while time.monotonic() < until and (not path.exists() or path.read_bytes().count(b"\n") < 5):
+            until = time.monotonic() + 400
+            while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < 5):
+                assert time.monotonic() < until, "it does not get anywhere"
                 time.sleep(0.02)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
     kept = [key for key in read(path).pieces if key.startswith(("decode", "prefill"))]
     assert kept
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert (done.returncode, done.stdout) == (0, "vllm-qwen3-8b.jsonl: complete\n"), done.stderr
     keys = [json.loads(line)["key"] for line in path.read_text().splitlines()[1:]]
     assert len(keys) == len(set(keys))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import count
 
 import pytest
@@ -45,15 +46,21 @@ def answers(target, window, **options):
     return jobs
 
 
+@pytest.fixture(scope="module")
+def plain_answers(target):
+    """Call with options: the plain answers, written once for all windows compared with them."""
+    return cache(lambda **options: answers(target, None, **options))
+
+
 def told(jobs):
     return [(one.tokens, one.text, one.finish, one.n_generated) for one in jobs]
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=0.7, top_p=0.9)])
 @pytest.mark.parametrize("window", [1, 4, 16])
-def test_text_is_that_of_plain_decoding(target, window, sampling):
+def test_text_is_that_of_plain_decoding(target, plain_answers, window, sampling):
     options = {"sampling": sampling, "seed": 4}
-    plain, found = answers(target, None, **options), answers(target, window, **options)
+    plain, found = plain_answers(**options), answers(target, window, **options)
     assert told(found) == told(plain)
     for one in found:
         assert len(one.passes) <= one.n_generated - 1

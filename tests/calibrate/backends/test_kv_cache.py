@@ -152,3 +152,16 @@ def test_growth_keeps_content_and_copies_a_constant_per_token(monkeypatch):
     cache.reserve(1000)
     assert cache.capacity == 1000
     assert cache.max_bytes == cache.kv.numel() * 4
+
+
+def test_forgetting_leaves_what_runs():
+    cache = make()
+    for prompt in ([1, 2, 3, 4], [5, 6, 7]):
+        row = cache.n_active
+        cache.admit(prompt)
+        feed(cache, row, prompt, [])
+    cache.release(0)  # the last running row takes its place
+    cache.forget()
+    check(cache, [[5, 6, 7]])
+    assert cache.admit([1, 2, 3, 4]) == 0
+    assert cache.admit([5, 6, 7, 8]) == 3

@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
 
 import pytest
+from bundled_pair import BundledPair
 
 from calibrate import pair
 from calibrate.backends.base import Request, Sampling
 from calibrate.backends.likelihood import TellsLikelihood
-from calibrate.backends.torch_engine import TorchConfig, TorchEngine
 from calibrate.scorers import LikelihoodScorer
 from calibrate.verifiers import StepText
-from sim.operations import TARGET, Step, prompt
+from sim.operations import DRAFT, TARGET, Step, prompt
 from theory.errors import CalibrationError, ParameterError
 
 PROBLEM = pair.problems(1, 3)[0]
 
 
-def with_engine(use: Callable[[TorchEngine], Awaitable[None]]) -> None:
-    async def main() -> None:
-        engine = await TorchEngine.start(TorchConfig(name="draft", model=pair.draft_path(), cores=(0,)))
-        try:
-            await use(engine)
-        finally:
-            await engine.close()
-
-    asyncio.run(main())
-
-
-def test_a_text_is_as_likely_as_when_it_was_written() -> None:
+def test_a_text_is_as_likely_as_when_it_was_written(bundled_pair: BundledPair) -> None:
     """Logits of one token and of several at once differ by rounding: float32 leaves 1e-4 nats a step."""
+    engine = bundled_pair.roles[DRAFT]
 
-    async def use(engine: TorchEngine) -> None:
+    async def use() -> None:
         assert isinstance(engine, TellsLikelihood)
         ids = engine.encode(PROBLEM.prompt)
         assert ids is not None
@@ -54,11 +43,13 @@ def test_a_text_is_as_likely_as_when_it_was_written() -> None:
         after = await engine.generate(asked)
         assert after.token_ids == written.token_ids  # the cache is as it was
 
-    with_engine(use)
+    bundled_pair.run(use())
 
 
-def test_the_scorer_scores_the_step_alone_and_names_what_it_cannot_do() -> None:
-    async def use(engine: TorchEngine) -> None:
+def test_the_scorer_scores_the_step_alone_and_names_what_it_cannot_do(bundled_pair: BundledPair) -> None:
+    engine = bundled_pair.roles[DRAFT]
+
+    async def use() -> None:
         ids = engine.encode(PROBLEM.prompt)
         own = engine.encode("Start at 5.\n\n")
         assert ids is not None
@@ -82,7 +73,7 @@ def test_the_scorer_scores_the_step_alone_and_names_what_it_cannot_do() -> None:
         with pytest.raises(ParameterError, match="temperature=0"):
             await engine.likelihood(ids, 1, temperature=0.0)
 
-    with_engine(use)
+    bundled_pair.run(use())
 
 
 def test_an_engine_that_tells_no_likelihoods_is_named() -> None:

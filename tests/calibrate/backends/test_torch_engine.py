@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import os
 import shutil
@@ -154,6 +155,36 @@ def test_statistics_tell_batch_and_context(engines):
     assert empty.iterations == empty.prefills == ()
 
 
+def test_an_engine_forgets_what_it_has_read(engines):
+    async def work():
+        request = Request(prompt=PROMPT, **LONG)
+        found = [await engines.target.generate(request) for _ in range(2)]
+        await engines.target.forget()
+        return [*found, await engines.target.generate(request)]
+
+    first, again, later = engines.run(work())
+    assert again.n_cached_tokens == again.n_prompt_tokens - 1
+    assert later.n_cached_tokens == 0
+    assert first.text == again.text == later.text
+
+
+def test_statistics_tell_when_the_engine_worked(engines):
+    async def work():
+        await engines.target.stats(clear=True)
+        begin = time.monotonic()
+        await engines.target.generate(Request(prompt=PROMPT, **LONG))
+        return begin, await engines.target.stats(clear=True), time.monotonic()
+
+    begin, statistics, end = engines.run(work())
+    assert statistics.tells_moments
+    spans = statistics.working()
+    assert begin <= spans[0][0]
+    assert spans[-1][1] <= end
+    assert all(first[1] < second[0] for first, second in itertools.pairwise(spans))
+    done = sum(one[2] for one in (*statistics.iterations, *statistics.prefills))
+    assert sum(to - since for since, to in spans) == pytest.approx(done, rel=1e-6)
+
+
 def speculations(folders, k2=4):
     return [Speculation(method="draft", k2=k2, model=folders["draft"]), Speculation(method="ngram", k2=k2)]
 
@@ -212,7 +243,9 @@ def test_a_drafter_that_was_not_loaded_is_refused(engines, model_folders):
     engines.run(work())
 
 
-def test_a_drafter_with_another_tokenizer_is_told_before_any_process_starts(engines, model_folders, tmp_path):
+def test_a_drafter_with_another_tokenizer_is_told_before_any_process_starts(
+    engines, model_folders, tmp_path, monkeypatch
+):
     other = tmp_path / "other"
     shutil.copytree(model_folders["draft"], other)
     tokenizer = other / "tokenizer.json"
@@ -220,10 +253,9 @@ def test_a_drafter_with_another_tokenizer_is_told_before_any_process_starts(engi
     config = TorchConfig(
         name="x", model=model_folders["target"], speculations=(Speculation(method="draft", model=other),)
     )
-    started = time.monotonic()
+    monkeypatch.setattr("subprocess.Popen", None)
     with pytest.raises(CalibrationError, match="other cannot draft for this target: its tokenizer is another one"):
         engines.run(TorchEngine.start(config))
-    assert time.monotonic() - started < 1.0
 
 
 def test_a_refused_request_names_the_reason_and_the_engine_lives(engines):
@@ -271,7 +303,7 @@ def test_a_killed_engine_is_reported_at_once_and_for_ever(engines):
     results, seconds = engines.run(work())
     assert all(isinstance(result, CalibrationError) for result in results)
     assert all("'doomed'" in str(result) and "killed by SIGKILL" in str(result) for result in results)
-    assert seconds < 1.0
+    assert seconds < 30.0  # by its death, not by somebody's patience
 
 
 def test_closing_twice_ends_the_process_once(model_folders, engines):
@@ -303,11 +335,10 @@ def test_what_breaks_in_the_worker_is_told_in_one_line(tmp_path, engines):
     assert "\n" not in engines.run(work())
 
 
-def test_a_wrong_path_is_told_before_any_process_starts(tmp_path, engines):
-    started = time.monotonic()
+def test_a_wrong_path_is_told_before_any_process_starts(tmp_path, engines, monkeypatch):
+    monkeypatch.setattr("subprocess.Popen", None)
     with pytest.raises(CalibrationError, match="no such folder"):
         engines.run(TorchEngine.start(TorchConfig(name="lost", model=tmp_path / "gone")))
-    assert time.monotonic() - started < 0.5
 
 
 def test_a_worker_that_dies_of_its_own_tells_its_last_words(engines, monkeypatch):

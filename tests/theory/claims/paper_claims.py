@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 
 import pytest
 
-from theory.claims.ledger import Claim, Mutant, Verdict
-from theory.claims.runner import verify_claim
+from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.runner import Verification
 
 __all__ = ["PaperClaims", "check_caught", "check_verdict"]
 
@@ -49,14 +49,14 @@ class PaperClaims:
         assert all(claim_id.startswith(self.prefix) for claim_id in ids)
 
 
-def check_verdict(claim: Claim) -> None:
+def check_verdict(claim: Claim, verified: Callable[[str], Verification]) -> None:
     """The recorded verdict is derived again; what is false or needs a fix comes with a counterexample."""
-    result = verify_claim(claim)
+    result = verified(claim.id)
     assert result.agrees, (result.evidence, result.correction)
     if claim.verdict in {Verdict.FALSE, Verdict.PROVED_WITH_FIX}:
         assert result.evidence.counterexample
 
 
-def check_caught(claim: Claim, mutant: Mutant) -> None:
+def check_caught(claim: Claim, mutant: Mutant, mutated: Callable[[Claim, Mutant], Evidence]) -> None:
     """A claim that was made wrong on purpose gets another verdict."""
-    assert mutant.verify().verdict is not claim.verdict
+    assert mutated(claim, mutant).verdict is not claim.verdict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -15,8 +16,9 @@ from theory.claims import (
     confspec_tables,
     confspec_tree,
 )
-from theory.claims.ledger import Claim, Mutant
+from theory.claims.ledger import Claim, Evidence, Mutant
 from theory.claims.rounding import could_round_to, mean, printed, product, quotient
+from theory.claims.runner import Verification
 
 from .paper_claims import PaperClaims, check_caught, check_verdict
 
@@ -26,13 +28,13 @@ _HALF = Fraction(1, 2)
 
 
 @_PAPER.each
-def test_recorded_verdict_is_derived_again(claim: Claim) -> None:
-    check_verdict(claim)
+def test_recorded_verdict_is_derived_again(claim: Claim, verified: Callable[[str], Verification]) -> None:
+    check_verdict(claim, verified)
 
 
 @_PAPER.each_mutant
-def test_mutant_is_caught(claim: Claim, mutant: Mutant) -> None:
-    check_caught(claim, mutant)
+def test_mutant_is_caught(claim: Claim, mutant: Mutant, mutated: Callable[[Claim, Mutant], Evidence]) -> None:
+    check_caught(claim, mutant, mutated)
 
 
 def test_ids_are_unique_and_from_this_paper() -> None:

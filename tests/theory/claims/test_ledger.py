@@ -30,9 +30,11 @@ def test_verdict_and_correction_derive_again(item: Claim, verified: Callable[[st
 
 
 @pytest.mark.parametrize(("item", "mutant"), MUTANTS)
-def test_mutant_does_not_get_the_verdict(item: Claim, mutant: Mutant) -> None:
+def test_mutant_does_not_get_the_verdict(
+    item: Claim, mutant: Mutant, mutated: Callable[[Claim, Mutant], Evidence]
+) -> None:
     """A proved claim's mutant is refuted or not proved; a refuted claim's mutant is not refuted."""
-    evidence = mutant.verify()
+    evidence = mutated(item, mutant)
     assert evidence.verdict is not item.verdict, evidence.detail
     if item.verdict in {Verdict.PROVED, Verdict.PROVED_WITH_FIX, Verdict.NUMERIC}:
         assert evidence.method != runner.CRASHED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from fractions import Fraction
 
 from theory.claims import (
@@ -13,7 +14,8 @@ from theory.claims import (
     lookahead_decoding_tables,
     lookahead_decoding_window,
 )
-from theory.claims.ledger import Claim, Mutant
+from theory.claims.ledger import Claim, Evidence, Mutant
+from theory.claims.runner import Verification
 
 from .paper_claims import PaperClaims, check_caught, check_verdict
 
@@ -28,13 +30,13 @@ _PAPER = PaperClaims(_MODULES, paper="Lookahead Decoding", prefix="LD-")
 
 
 @_PAPER.each
-def test_recorded_verdict_is_derived_again(claim: Claim) -> None:
-    check_verdict(claim)
+def test_recorded_verdict_is_derived_again(claim: Claim, verified: Callable[[str], Verification]) -> None:
+    check_verdict(claim, verified)
 
 
 @_PAPER.each_mutant
-def test_mutant_is_caught(claim: Claim, mutant: Mutant) -> None:
-    check_caught(claim, mutant)
+def test_mutant_is_caught(claim: Claim, mutant: Mutant, mutated: Callable[[Claim, Mutant], Evidence]) -> None:
+    check_caught(claim, mutant, mutated)
 
 
 def test_ids_are_unique_and_from_this_paper() -> None:

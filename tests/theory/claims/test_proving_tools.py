@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from fractions import Fraction
 
 import pytest
@@ -127,13 +128,18 @@ def test_simplest_between_lies_inside_and_is_simplest(low: Fraction, high: Fract
     assert smaller == []
 
 
+@functools.cache
+def statement(name: str) -> sp.Expr:
+    return statements.STATEMENTS[name]()
+
+
 @settings(max_examples=25)
 @given(alpha=rationals, c=rationals, k=st.integers(1, 9))
 def test_exact_forms_equal_the_statements(alpha: Fraction, c: Fraction, k: int) -> None:
     """The forms that the proofs use are the sympy statements, exactly."""
 
     def stated(name: str, **values: Fraction | int) -> Fraction:
-        expression = statements.STATEMENTS[name]()
+        expression = statement(name)
         value = expression.subs({s: sp.Rational(str(values[s.name])) for s in expression.free_symbols})
         return Fraction(str(value))
 

@@ -1,0 +1,63 @@
+"""Options that the ``specplan calibrate`` commands share: the models, how they are asked, where the profile goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["local_models", "output_file", "sampling"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def local_models(command: F) -> F:
+    """Give a command the options that name models in folders of this machine."""
+    return _with(
+        command,
+        click.option(
+            "--target", default="bundled", show_default=True, help="Folder of the target model, or 'bundled'."
+        ),
+        click.option("--draft", default="bundled", show_default=True, help="Folder of the draft model, or 'bundled'."),
+        click.option(
+            "--judge", default="target", show_default=True, help="Folder of the judge, or 'target' or 'draft'."
+        ),
+        click.option(
+            "--embedding", metavar="PATH", help="Folder of a sentence-transformers model: a further verifier."
+        ),
+    )
+
+
+def sampling(command: F) -> F:
+    """Give a command the options that say how models are asked."""
+    return _with(
+        command,
+        click.option(
+            "--temperature", type=float, default=0.6, show_default=True, help="Sampling temperature; 0 is greedy."
+        ),
+        click.option("--top-p", type=float, default=0.95, show_default=True, help="Nucleus sampling, in (0, 1]."),
+        click.option("--max-step-tokens", type=int, default=100, show_default=True, help="A step is cut there."),
+        click.option(
+            "--judge-threshold", type=float, default=0.5, show_default=True, help="Least P(yes) to accept a draft."
+        ),
+        click.option("--seed", type=int, default=0, show_default=True, help="Of questions and sampling."),
+    )
+
+
+def output_file(command: F) -> F:
+    """Give a command the options of the profile that it writes."""
+    return _with(
+        command,
+        click.option("--name", default="", help="Name of the profile. Default: the file's."),
+        click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The profile to write."),
+        click.option("--force", is_flag=True, help="Overwrite the profile if there is one."),
+    )
+
+
+def _with(command: F, *options: Callable[[F], F]) -> F:
+    """The command with options that help lists in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command

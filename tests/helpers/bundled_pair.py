@@ -1,0 +1,49 @@
+"""The bundled pair with its engines running, for all tests that ask real models: starting them costs seconds each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from calibrate.models import ModelSet
+
+if TYPE_CHECKING:
+    from calibrate.backends.torch_engine import TorchEngine
+    from calibrate.wall_clock import WallClock
+
+__all__ = ["BundledPair"]
+
+T = TypeVar("T")
+
+
+class BundledPair:
+    """Running engines by role, a wall clock on them, and the event loop that they belong to."""
+
+    models = ModelSet(max_steps=12)
+    roles: dict[str, TorchEngine]
+    clock: WallClock
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        try:
+            self.roles, self.clock = self.run(self._stack.enter_async_context(self.models.open()))
+        except BaseException:
+            self._runner.close()
+            raise
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the engines' loop."""
+        return self._runner.run(work)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[tuple[dict[str, TorchEngine], WallClock]]:
+        """Stand in for `ModelSet.open`: these engines, which stay open, and a new clock on them."""
+        yield self.roles, self.models.clock(self.roles)
+
+    def close(self) -> None:
+        """End the engines."""
+        self.run(self._stack.aclose())
+        self._runner.close()
