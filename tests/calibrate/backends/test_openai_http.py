@@ -555,7 +555,9 @@ def test_calibrate_and_validate_a_server(
         code, out, err = run_main(
             "calibrate", "openai", *common, "--prompts", str(prompts), "-n", "3", "-o", str(profile)
         )
-        assert (code, err) == (0, "")
+        assert code == 0, err
+        # A machine that is busy with other things is told of, and of nothing else.
+        assert all("read late" in line or "was left out" in line for line in err.splitlines()), err
         assert out.startswith("p: 3 answers")
         assert not profile.with_name("p.json.part").exists()
         fresh = ("--prompts", str(prompts), "-n", "2", "--k1", "1")
