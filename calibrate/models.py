@@ -37,7 +37,7 @@ from calibrate.wall_clock import StepLimits, WallClock
 from sim.operations import DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, EXACT, GATE, JUDGE, LIKELIHOOD, REWARD, SCORER, TARGET
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["BUNDLED", "ModelSet", "bundled_problems", "bundled_truth", "general_judge_prompt"]
+__all__ = ["BUNDLED", "ModelSet", "bundled_problems", "bundled_truth", "general_judge_prompt", "model_folder"]
 
 BUNDLED: Final = "bundled"
 """Stands for the bundled pair wherever the path of a model is asked for."""
@@ -153,21 +153,21 @@ class ModelSet:
         return Look(verifiers=verifiers)
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[tuple[dict[str, TorchEngine], WallClock]]:
+    async def open(self) -> AsyncIterator[tuple[dict[str, Any], WallClock]]:
         """Start the engines, each in a process of its own; yield them by role, and a wall clock on them; end them."""
         cores = sorted(os.sched_getaffinity(0))
         first = cores[0] if self.target_core is None else self.target_core
         second = cores[min(1, len(cores) - 1)] if self.draft_core is None else self.draft_core
-        engines: list[TorchEngine] = []
+        engines: list[Any] = []
         encoder = None
         try:
             if self.embedding:
                 encoder = await Encoder.start(Path(self.embedding), core=second)
             for role, model, core in ((TARGET, self.target, first), (DRAFT, self.draft, second)):
-                engines.append(await TorchEngine.start(self._config(role, model, core)))
+                engines.append(await self._start(role, model, core))
             roles = {TARGET: engines[0], DRAFT: engines[1]}
             if self.judge not in roles:
-                engines.append(await TorchEngine.start(self._config(JUDGE, self.judge, second)))
+                engines.append(await self._start(JUDGE, self.judge, second))
             roles[JUDGE] = roles.get(self.judge, engines[-1])
             yield roles, self.clock(roles, encoder)
         finally:
@@ -176,11 +176,15 @@ class ModelSet:
             if encoder is not None:
                 await encoder.close()
 
+    async def _start(self, role: str, model: str, core: int) -> Any:
+        """Start the engine of a role; another kind of engine is another set of models."""
+        return await TorchEngine.start(self._config(role, model, core))
+
     def _config(self, role: str, model: str, core: int) -> TorchConfig:
         drafting = self._token_draft() if role == TARGET else None
         return TorchConfig(
             name=role,
-            model=_folder(role, model),
+            model=model_folder(role, model),
             device=self.device,
             dtype=self.dtype,
             cores=(core,) if self.device == "cpu" else None,
@@ -219,7 +223,7 @@ class ModelSet:
             return None
         if self.token_draft is not None:
             return Path(self.token_draft)
-        target, draft = _folder(TARGET, self.target), _folder(DRAFT, self.draft)
+        target, draft = model_folder(TARGET, self.target), model_folder(DRAFT, self.draft)
         same = tokenizer_fingerprint(target) == tokenizer_fingerprint(draft)
         return draft if same and _vocabulary(target) == _vocabulary(draft) else None
 
@@ -300,7 +304,8 @@ def _device(engine: TorchEngine) -> str:
     return f"cpu cores {','.join(map(str, cores))}" if cores else str(about["device"])
 
 
-def _folder(role: str, model: str) -> Path:
+def model_folder(role: str, model: str) -> Path:
+    """Return where the weights of a role are."""
     if model != BUNDLED:
         return Path(model)
     from calibrate import pair

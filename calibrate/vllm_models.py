@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from calibrate.backends.base import Request
-from calibrate.backends.sentence_encoder import Encoder
 from calibrate.backends.speculation import Speculation, TokenMethodName
 from calibrate.backends.vllm_config import VllmConfig, checked_speculative
 from calibrate.backends.vllm_group import VllmGroup
 from calibrate.measure import Look, MeasureOptions, measure_engine
-from calibrate.models import BUNDLED, ModelSet
+from calibrate.models import BUNDLED, ModelSet, model_folder
 from calibrate.profile import DecodeSample, EngineRecord, ModelRecord
 from calibrate.token_measure import TokenSetting
-from calibrate.wall_clock import WallClock
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError, SchemaError
 
 __all__ = ["VLLM", "VllmModels"]
@@ -99,37 +95,14 @@ class VllmModels(ModelSet):
         found = ModelSet.look(self)
         return replace(found, drafts=min(found.drafts, 2), beams=0)
 
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[tuple[dict[str, VllmGroup], WallClock]]:  # type: ignore[override]
-        """Start the engines; yield them by role, and a wall clock on them; end them.
-
-        Engines that speculate are started when a request first asks for it.
-        """
-        cores = sorted(os.sched_getaffinity(0))
-        first = cores[0] if self.target_core is None else self.target_core
-        second = cores[min(1, len(cores) - 1)] if self.draft_core is None else self.draft_core
-        groups: list[VllmGroup] = []
-        encoder = None
-        try:
-            if self.embedding:
-                encoder = await Encoder.start(Path(self.embedding), core=second)
-            for role, model, core in ((TARGET, self.target, first), (DRAFT, self.draft, second)):
-                groups.append(await VllmGroup.start(self._vllm_config(role, model, core)))
-            roles = {TARGET: groups[0], DRAFT: groups[1]}
-            if self.judge not in roles:
-                groups.append(await VllmGroup.start(self._vllm_config(JUDGE, self.judge, second)))
-            roles[JUDGE] = roles.get(self.judge, groups[-1])
-            yield roles, self.clock(roles, encoder)
-        finally:
-            for group in groups:
-                await group.close()
-            if encoder is not None:
-                await encoder.close()
+    async def _start(self, role: str, model: str, core: int) -> VllmGroup:
+        """Start the engine for plain decoding; those that speculate are started when a request first asks for it."""
+        return await VllmGroup.start(self._vllm_config(role, model, core))
 
     def _vllm_config(self, role: str, model: str, core: int) -> VllmConfig:
         return VllmConfig(
             name=role,
-            model=_folder(role, model),
+            model=model_folder(role, model),
             device=self.device,
             dtype=self.dtype,
             cores=(core,) if self.device == "cpu" else None,
@@ -285,14 +258,6 @@ def _setting(config: Mapping[str, Any]) -> TokenSetting:
         if config.get("prompt_lookup_min", 1) != 1:
             knobs |= {"min_ngram": int(config["prompt_lookup_min"])}
     return TokenSetting(method=_CATALOGUE[str(config["method"])], knobs=knobs)
-
-
-def _folder(role: str, model: str) -> Path:
-    if model != BUNDLED:
-        return Path(model)
-    from calibrate import pair
-
-    return pair.draft_path() if role == DRAFT else pair.target_path()
 
 
 def _device(engine: VllmGroup) -> str:
