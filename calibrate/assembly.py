@@ -28,6 +28,7 @@ from calibrate.profile import (
     TokenRecord,
 )
 from calibrate.prompt_lookup import count_acceptance
+from calibrate.streams import left_out_notes
 from calibrate.token_measure import token_records
 
 if TYPE_CHECKING:
@@ -63,8 +64,12 @@ def assemble(
     n_answers, n_rounds : how many answers and rounds of timing to take, from the first on.
     """
     answers = [journal[f"answer:{problem.name}"] for problem in plan.problems[:n_answers]]
-    records = {name: _engine_record(journal, name, answers, n_rounds) for name in engines}
-    notes = [*stamp.get("notes", ()), *(note for name, one in records.items() for note in _notes(name, one))]
+    rounds = {name: _rounds(journal, name, n_rounds) for name in engines}
+    records = {name: _engine_record(name, rounds[name], answers) for name in engines}
+    notes = list(stamp.get("notes", ()))
+    for name, one in records.items():
+        left_out = left_out_notes(plan.engine.batches, [timed.decode for timed in rounds[name]])
+        notes += [*_notes(name, one), *(f"{name}: {note}" for note in left_out)]
     return Profile(
         name=plan.name,
         source="measured",
@@ -80,9 +85,12 @@ def assemble(
     )
 
 
-def _engine_record(journal: Journal, name: str, answers: Sequence[Any], n_rounds: int) -> tuple[EngineRecord, int]:
+def _rounds(journal: Journal, name: str, n: int) -> list[EngineRecord]:
+    return [EngineRecord.model_validate(journal[f"engine:{name}:{i}"]) for i in range(n)]
+
+
+def _engine_record(name: str, rounds: Sequence[EngineRecord], answers: Sequence[Any]) -> tuple[EngineRecord, int]:
     """All rounds of an engine's timing, its work on the answers, and how many samples went to the warm-up."""
-    rounds = [EngineRecord.model_validate(journal[f"engine:{name}:{i}"]) for i in range(n_rounds)]
     decode = [sample for one in rounds for sample in one.decode]
     n_slow = _warm_up(decode, len(rounds[0].decode))
     record = EngineRecord(

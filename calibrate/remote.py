@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, fields, replace
@@ -11,10 +12,15 @@ from typing import Any, Final, Self
 from calibrate.backends.http_wire import EngineTimeoutError, HttpConfig, split_endpoint
 from calibrate.backends.openai_http import OpenAIEngine
 from calibrate.backends.prometheus import SpecDecode
+from calibrate.backends.speculation import Speculation
+from calibrate.backends.vllm_config import checked_speculative
+from calibrate.in_use import in_use_records
 from calibrate.measure import Look, MeasureOptions
 from calibrate.models import BUNDLED, ModelSet
 from calibrate.profile import EngineRecord, InUse, ModelRecord
+from calibrate.speculative import setting_of, speculation_of
 from calibrate.streams import ESTIMATOR, Warmup, measure_streams, timing_notes, warm_streams
+from calibrate.token_measure import TokenSetting
 from calibrate.wall_clock import WallClock
 from sim.operations import DRAFT, GATE, JUDGE, TARGET
 from theory.errors import CalibrationError, ParameterError, SchemaError
@@ -44,6 +50,10 @@ class RemoteModels:
     task: str = "general"
     """``bundled`` if the models are the bundled pair, which is asked in its own words; else ``general``."""
 
+    speculative: str = ""
+    """Servers of the target that speculate: a JSON list of vLLM's speculative configurations, each with its ``server``
+    (``URL[#model]``) besides. Empty: token-level methods are not measured."""
+
     gate: bool = True
     """Whether the draft model is asked for its confidence, which needs log-probabilities of its server."""
 
@@ -57,7 +67,8 @@ class RemoteModels:
     def __post_init__(self) -> None:
         if self.task not in ("general", BUNDLED):
             raise ParameterError("task", self.task, "must be 'general' or 'bundled'")
-        for endpoint in filter(None, (self.target, self.draft, self.judge)):
+        servers = [server for server, _ in self._speculating()]
+        for endpoint in filter(None, (self.target, self.draft, self.judge, *servers)):
             split_endpoint(endpoint)
         self._asked()
         self._config(TARGET, self.target)
@@ -104,6 +115,13 @@ class RemoteModels:
             for role, endpoint in ((TARGET, self.target), (DRAFT, self.draft), (JUDGE, self.judge)):
                 if endpoint:
                     engines.append(await OpenAIEngine.start(self._config(role, endpoint)))
+            for server, config in self._speculating():
+                name = f"{TARGET} with {setting_of(config).key}"
+                other = await OpenAIEngine.start(self._config(name, server))
+                other.speculates = speculation_of(config)
+                engines[0].speculating[other.speculates] = other
+                if not other.tells_tokens:
+                    raise CalibrationError(f"{name}: its streams do not tell their tokens (return_token_ids)")
             roles = dict(zip((TARGET, DRAFT, JUDGE), (*engines, engines[0])[:3], strict=True))
             await roles[JUDGE].check_logprobs()
             if self.gate:
@@ -130,8 +148,30 @@ class RemoteModels:
     async def in_use(
         self, engines: Mapping[str, OpenAIEngine], outside: Mapping[str, Sequence[float]]
     ) -> Mapping[str, InUse]:
-        """Return nothing: a server's iterations cannot be told apart from outside."""
-        return {}
+        """Return what each server did since it was last asked, as its streams show it."""
+        return await in_use_records(engines, outside)
+
+    def token_settings(self) -> tuple[TokenSetting, ...]:
+        """Return the token-level methods for which a server was named."""
+        return tuple(setting_of(config) for _, config in self._speculating())
+
+    def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
+        """Return what a request must carry to go to the server that speculates so.
+
+        Raises
+        ------
+        ParameterError : no server was named that does.
+        """
+        wanted = {name: value for name, value in knobs.items() if value is not None}
+        for _, config in self._speculating():
+            setting = setting_of(config)
+            known = {"min_ngram": 1, **setting.knobs}
+            if setting.method == method and all(known.get(name, value) == value for name, value in wanted.items()):
+                return speculation_of(config)
+        known_names = ", ".join(setting.key for setting in self.token_settings()) or "none"
+        asked = TokenSetting(method=method, knobs=wanted).key
+        rule = f"needs a server that speculates so; named were (calibrate openai --speculative): {known_names}"
+        raise ParameterError("token", asked, rule)
 
     def record(self, role: str, engine: OpenAIEngine) -> ModelRecord:
         """Return what is known about the model of a role."""
@@ -168,6 +208,26 @@ class RemoteModels:
         if not engine.tells_tokens:
             notes.append("chunks of streams do not tell their tokens; the count of an aborted request is a guess")
         return notes + timing_notes(engine)
+
+    def _speculating(self) -> list[tuple[str, dict[str, Any]]]:
+        """Servers of the target that speculate, and how: checked, and no two alike."""
+        if not self.speculative:
+            return []
+        try:
+            found = json.loads(self.speculative)
+        except json.JSONDecodeError as error:
+            raise ParameterError("speculative", self.speculative, f"must be JSON: {error.msg}") from None
+        if not isinstance(found, list) or not all(isinstance(one, dict) and one.get("server") for one in found):
+            raise ParameterError("speculative", self.speculative, "must be a list of objects that name their server")
+        pairs = []
+        for one in found:
+            rest = {name: value for name, value in one.items() if name != "server"}
+            pairs.append((str(one["server"]), checked_speculative(rest)))
+        keys = [setting_of(config).key for _, config in pairs]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise ParameterError("speculative", key, "is there twice: leave one of them out")
+        return pairs
 
     def _config(self, role: str, endpoint: str) -> HttpConfig:
         return HttpConfig.of(role, endpoint, api_key_env=self.api_key_env, timeout_s=self.timeout_s)

@@ -29,7 +29,7 @@ from calibrate.profile import DecodeSample, EngineRecord, PrefillSample
 from calibrate.stalls import StallWatch
 from theory.errors import CalibrationError
 
-__all__ = ["ESTIMATOR", "iterations", "measure_streams", "timing_notes", "warm_streams"]
+__all__ = ["ESTIMATOR", "iterations", "left_out_notes", "measure_streams", "timing_notes", "warm_streams"]
 
 ESTIMATOR: Final = (
     "timings seen from outside: iterations are gaps between the tokens of one of b concurrent streams; prefill is the "
@@ -168,7 +168,7 @@ async def _side_by_side(engine: OpenAIEngine, prompts: Sequence[str], n: int, wa
     if not usable:
         raise CalibrationError(f"{engine.name}: a request of {attempt.asked} tokens cannot be timed: {attempt.came()}")
     engine.outcomes[what, _LATE] += 1
-    return _grouped(min(usable, key=lambda attempt: attempt.stalled).samples, n)
+    return _levelled(min(usable, key=lambda attempt: attempt.stalled).samples, n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +282,13 @@ def _grouped(samples: Sequence[DecodeSample], n: int) -> list[DecodeSample]:
     return found
 
 
+def _levelled(samples: Sequence[DecodeSample], n: int) -> list[DecodeSample]:
+    """At most ``n`` samples that are all the mean: of what was read late, in bursts, nothing else is known."""
+    context = round(statistics.fmean(sample.context for sample in samples))
+    seconds = statistics.fmean(sample.seconds for sample in samples)
+    return [DecodeSample(batch=samples[0].batch, context=context, seconds=seconds)] * min(n, len(samples))
+
+
 async def _first_token(
     engine: OpenAIEngine, prompts: Iterator[Callable[[int], str]], n_words: int, watch: StallWatch
 ) -> tuple[float, Streamed]:
@@ -312,7 +319,7 @@ def iterations(streams: Sequence[Streamed]) -> list[DecodeSample]:
         return []
     latest = max(streams, key=lambda streamed: streamed.arrivals[0][0])
     end = min(streamed.arrivals[-1][0] for streamed in streams)
-    share = _tokens_per_unit(latest)
+    share = latest.tokens_per_unit
     seen = latest.arrivals[0][1] * share
     most = min((seen + _left(other, latest.arrivals[0][0]) for other in streams if other is not latest), default=None)
     samples: list[DecodeSample] = []
@@ -324,7 +331,7 @@ def iterations(streams: Sequence[Streamed]) -> list[DecodeSample]:
         owed += n * share
         whole = max(round(owed), 1)
         owed -= whole
-        context = sum(streamed.n_prompt + _seen(streamed, before) for streamed in streams)
+        context = sum(streamed.n_prompt + streamed.seen(before) for streamed in streams)
         samples += [DecodeSample(batch=len(streams), context=context, seconds=(now - before) / (n * share))] * whole
     return samples
 
@@ -336,36 +343,32 @@ def _left(streamed: Streamed, moment: float) -> float:
     """
     left = sum(n for arrived, n in streamed.arrivals if arrived > moment)
     waiting = next((n - 1 for arrived, n in streamed.arrivals if arrived > moment), 0)
-    return (left - waiting) * _tokens_per_unit(streamed)
+    return (left - waiting) * streamed.tokens_per_unit
 
 
 def timing_notes(engine: OpenAIEngine) -> list[str]:
-    """What a reader must know about the timings of a server that this process made: what is missing, what is late."""
+    """What a reader must know about the timings of a server that this process made: which of them are late."""
+    return [
+        f"warning: {n} timings of {what} were read late, for this machine had too much to do"
+        for (what, outcome), n in engine.outcomes.items()
+        if outcome == _LATE
+    ]
+
+
+def left_out_notes(batches: Sequence[int], rounds: Sequence[Sequence[DecodeSample]]) -> list[str]:
+    """What a reader must know about batch sizes that rounds of timing lack, those of earlier sittings included."""
     notes = []
-    for (what, outcome), n in engine.outcomes.items():
-        timed = engine.outcomes[what, _TIMED]
-        if outcome == _LATE:
-            notes.append(f"warning: {n} timings of {what} were read late, for this machine had too much to do")
-        elif outcome == _LEFT_OUT and timed:
-            notes.append(f"{n} of {n + timed} timings of {what} were left out: {_NOT_TOGETHER}")
-        elif outcome == _LEFT_OUT:
-            notes.append(f"warning: {what} was left out: {_NOT_TOGETHER}; {_REMEDY}; {_INSTEAD}")
+    for batch in batches:
+        n = sum(all(sample.batch != batch for sample in one) for one in rounds)
+        if n == len(rounds):
+            notes.append(f"warning: {_batch(batch)} was left out: {_NOT_TOGETHER}; {_REMEDY}; {_INSTEAD}")
+        elif n:
+            notes.append(f"{_batch(batch)} was left out in {n} of {len(rounds)} rounds: {_NOT_TOGETHER}")
     return notes
 
 
 def _batch(n: int) -> str:
     return f"batch {n}"
-
-
-def _tokens_per_unit(streamed: Streamed) -> float:
-    """Tokens by the server's count for each one counted here, [-]; 1 where chunks tell their tokens."""
-    if streamed.ids:
-        return 1.0
-    return streamed.n_tokens / sum(n for _, n in streamed.arrivals)
-
-
-def _seen(streamed: Streamed, moment: float) -> int:
-    return sum(n for arrived, n in streamed.arrivals if arrived <= moment)
 
 
 def _prefill(streamed: Streamed, trip: float) -> PrefillSample:

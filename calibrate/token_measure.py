@@ -48,7 +48,7 @@ TOKEN_SETTINGS: Final = (
 )
 """What a calibration measures unless it is told otherwise."""
 
-_WARM_UP: Final = Request(prompt=(1, 2, 3), max_tokens=2)
+_WARM_UP: Final = Request(prompt="1 2 3", max_tokens=2)
 """Nobody counts it: an engine that has to start for a method, as vLLM's do, starts now."""
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrate.backends.base import Request
-from calibrate.backends.speculation import Speculation, TokenMethodName
+from calibrate.backends.speculation import Speculation
 from calibrate.backends.vllm_config import VllmConfig, checked_speculative
 from calibrate.backends.vllm_group import VllmGroup
 from calibrate.measure import Look, MeasureOptions, measure_engine
 from calibrate.models import BUNDLED, ModelSet, model_folder
 from calibrate.profile import DecodeSample, EngineRecord, ModelRecord
+from calibrate.speculative import CATALOGUE, KNOBS, REQUESTED, setting_of
 from calibrate.token_measure import TokenSetting
 from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError, SchemaError
@@ -27,16 +28,6 @@ VLLM: Final = "vllm"
 """Names this backend in a profile's settings."""
 
 _METHODS: Final = {"prompt-lookup": "ngram", "draft-model": "draft_model", "eagle": "eagle"}
-_CATALOGUE: Final = {"ngram": "prompt-lookup", "draft_model": "draft-model", "eagle": "eagle", "eagle3": "eagle"}
-_REQUESTED: Final[Mapping[str, TokenMethodName]] = {
-    "ngram": "ngram",
-    "draft_model": "draft",
-    "eagle": "eagle",
-    "eagle3": "eagle3",
-}
-_KNOBS: Final = frozenset({"num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min"})
-"""Settings of vLLM that are knobs in the catalogue; the others hold for all configurations of a method."""
-
 _PASS_BATCHES: Final = (1, 2, 4)
 _DEFAULTS: Final = (
     TokenSetting(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 3}),
@@ -124,12 +115,12 @@ class VllmModels(ModelSet):
         """
         if method not in _METHODS:
             raise ParameterError("method", method, f"must be one of {', '.join(_METHODS)} on vLLM engines")
-        given = next((one for one in self._configurations() if _CATALOGUE[one["method"]] == method), {})
+        given = next((one for one in self._configurations() if CATALOGUE[one["method"]] == method), {})
         model = self._drafting(method, given.get("model"))
         known = {"k2", "max_ngram", "min_ngram"} if method == "prompt-lookup" else {"k2"}
         chosen = {name: int(value) for name, value in knobs.items() if name in known and value is not None}
-        extra = tuple(sorted((n, v) for n, v in given.items() if n not in _KNOBS | {"method", "model"}))
-        kind = _REQUESTED[given.get("method", _METHODS[method])]
+        extra = tuple(sorted((n, v) for n, v in given.items() if n not in KNOBS | {"method", "model"}))
+        kind = REQUESTED[given.get("method", _METHODS[method])]
         return Speculation(method=kind, model=model, extra=extra, **chosen)
 
     def _drafting(self, method: str, given: str | None) -> Path | None:
@@ -151,7 +142,7 @@ class VllmModels(ModelSet):
         ------
         ParameterError : weights that draft are not where they are said to be.
         """
-        found = tuple(map(_setting, self._configurations())) or self._defaults()
+        found = tuple(map(setting_of, self._configurations())) or self._defaults()
         for setting in found:
             model = self.speculation(setting.method, setting.knobs).model
             if model is not None and not model.is_dir():
@@ -175,7 +166,7 @@ class VllmModels(ModelSet):
             raise ParameterError("speculative", self.speculative, "must be a list of objects")
         configurations = [checked_speculative(self._completed(one)) for one in found]
         _check_passable(configurations)
-        heads = {one["model"] for one in configurations if _CATALOGUE[one["method"]] == "eagle"}
+        heads = {one["model"] for one in configurations if CATALOGUE[one["method"]] == "eagle"}
         if configurations and self.eagle and heads != {self.eagle}:
             rule = "must be the head of a speculative configuration (method eagle or eagle3): add one, or leave it out"
             raise ParameterError("eagle", self.eagle, rule)
@@ -238,8 +229,8 @@ def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
                 raise ParameterError(name, value, rule)
             if not isinstance(value, str if name == "model" else int | float | str):
                 raise ParameterError(name, value, "must be one text, number or truth value: change it or leave it out")
-        setting = _setting(config)
-        rest = {name: value for name, value in config.items() if name not in _KNOBS}
+        setting = setting_of(config)
+        rest = {name: value for name, value in config.items() if name not in KNOBS}
         known = first.setdefault(setting.method, rest)
         for name in sorted(rest.keys() | known.keys()):
             if rest.get(name) != known.get(name):
@@ -248,16 +239,6 @@ def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
         if setting.key in keys:
             raise ParameterError("speculative", setting.key, "is there twice: leave one of them out")
         keys.add(setting.key)
-
-
-def _setting(config: Mapping[str, Any]) -> TokenSetting:
-    """The catalogue's name and knobs of a speculative configuration."""
-    knobs: dict[str, int | float | str | bool] = {"k2": int(config["num_speculative_tokens"]) + 1}
-    if config["method"] == "ngram":
-        knobs |= {"max_ngram": int(config["prompt_lookup_max"])}
-        if config.get("prompt_lookup_min", 1) != 1:
-            knobs |= {"min_ngram": int(config["prompt_lookup_min"])}
-    return TokenSetting(method=_CATALOGUE[str(config["method"])], knobs=knobs)
 
 
 def _device(engine: VllmGroup) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from calibrate.backends.speculation import Speculation
@@ -207,6 +207,25 @@ class EngineStatistics:
         """Whether it is known when everything was done."""
         moments = len(self.iteration_ends), len(self.prefill_ends), len(self.pass_ends)
         return moments == (len(self.iterations), len(self.prefills), len(self.passes))
+
+    def beside(self, others: Iterable[EngineStatistics]) -> EngineStatistics:
+        """Return this and what engines did that speculate for it: what they decoded are passes, drafted or not."""
+        passes, prefills, n_aborted = list(self.passes), list(self.prefills), self.n_aborted_tokens
+        pass_ends, prefill_ends = list(self.pass_ends), list(self.prefill_ends)
+        for other in others:
+            passes += [*other.passes, *((b, c, b, b, s, 0.0) for b, c, s in other.iterations)]
+            pass_ends += [*other.pass_ends, *other.iteration_ends]
+            prefills += other.prefills
+            prefill_ends += other.prefill_ends
+            n_aborted += other.n_aborted_tokens
+        return replace(
+            self,
+            passes=tuple(passes),
+            pass_ends=tuple(pass_ends),
+            prefills=tuple(prefills),
+            prefill_ends=tuple(prefill_ends),
+            n_aborted_tokens=n_aborted,
+        )
 
     def working(self) -> list[tuple[float, float]]:
         """Return from when to when the engine worked, s, in order and apart; empty where moments are not known."""

@@ -22,7 +22,7 @@ from theory.errors import CalibrationError, ParameterError
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["BrokenOffError", "EngineTimeoutError", "HttpConfig", "RefusedError", "Wire", "split_endpoint"]
+__all__ = ["BrokenOffError", "EngineTimeoutError", "HttpConfig", "OnEvent", "RefusedError", "Wire", "split_endpoint"]
 
 T = TypeVar("T")
 OnEvent = Callable[[dict[str, Any], float], bool]

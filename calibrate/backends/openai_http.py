@@ -11,15 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import math
+import secrets
+import statistics
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from calibrate.backends.base import Choice, Finish, Generation, Progress, Prompt, Request, Times
-from calibrate.backends.http_wire import BrokenOffError, EngineTimeoutError, HttpConfig, RefusedError, Wire
+from calibrate.backends.base import Choice, EngineStatistics, Finish, Generation, Progress, Prompt, Request, Times
+from calibrate.backends.http_wire import BrokenOffError, EngineTimeoutError, HttpConfig, OnEvent, RefusedError, Wire
+from calibrate.backends.openai_activity import activity
 from calibrate.backends.openai_stream import Streamed, first_stop
 from calibrate.backends.prometheus import Load, Sample, load, parse_metrics
+from calibrate.backends.speculation import Speculation
 from theory.errors import CalibrationError, ParameterError, SchemaError
 
 __all__ = ["OpenAIEngine"]
@@ -29,6 +34,7 @@ _EXTRAS: Final[dict[str, Any]] = {
     "include_stop_str_in_output": True,
     "return_token_ids": True,
     "ignore_eos": True,
+    "cache_salt": "specplan",
 }
 """Parameters that not every server knows; some refuse what they do not know, some ignore it."""
 
@@ -39,6 +45,8 @@ _NEGLIGIBLE: Final = 0.01
 """Share of the choices' probability up to which a choice that is not listed is taken as impossible."""
 
 _KEPT_TEXTS: Final = 256
+_KEPT_STREAMS: Final = 2048
+_KEPT_TRIPS: Final = 31
 
 
 class OpenAIEngine:
@@ -70,6 +78,17 @@ class OpenAIEngine:
 
         self.outcomes: Counter[tuple[str, str]] = Counter()
         """What was timed on this engine and what became of it, in numbers."""
+
+        self.speculating: dict[Speculation, OpenAIEngine] = {}
+        """Servers of the same model that speculate, by how: requests that ask for it go there. They belong to this."""
+
+        self.speculates: Speculation | None = None
+        """How the server itself speculates, for all requests; None: it is not known to."""
+
+        self._salt = secrets.token_hex(8)
+        self._read: deque[str] = deque(maxlen=_KEPT_TEXTS)
+        self._streams: deque[Streamed] = deque(maxlen=_KEPT_STREAMS)
+        self._trips: deque[float] = deque(maxlen=_KEPT_TRIPS)
 
     @classmethod
     async def start(cls, config: HttpConfig) -> OpenAIEngine:
@@ -112,10 +131,11 @@ class OpenAIEngine:
 
         Raises
         ------
-        ParameterError : the request asks for speculation: a server speculates for all requests or for none.
+        ParameterError : the request asks for speculation, and none of ``speculating`` does that: a server speculates
+            for all requests or for none.
         """
         if request.speculation is not None:
-            raise ParameterError("speculation", request.speculation.method, f"is a matter of {self.name!r}'s server")
+            return await self._speculating(request.speculation).generate(replace(request, speculation=None), progress)
         streamed = Streamed()
         try:
             await self.stream(request, streamed)
@@ -167,7 +187,7 @@ class OpenAIEngine:
             mass=min(1.0, sum(map(math.exp, logs.values()))),
             n_prompt_tokens=streamed.n_prompt,
             n_cached_tokens=streamed.n_cached,
-            times=_times(streamed),
+            times=self._times(streamed),
         )
 
     def encode(self, text: str) -> tuple[int, ...] | None:
@@ -222,9 +242,33 @@ class OpenAIEngine:
             "n_retries": self.wire.n_retries,
         }
 
+    async def stats(self, *, clear: bool = False) -> EngineStatistics:
+        """What the server did, as its latest streams show it (`openai_activity`); ``clear`` starts afresh."""
+        k2 = 1 if self.speculates is None else self.speculates.k2
+        found = activity(self._streams, trip_s=self.trip_s, k2=k2)
+        if clear:
+            self._streams.clear()
+        return found.beside([await other.stats(clear=clear) for other in self.speculating.values()])
+
+    @property
+    def trip_s(self) -> float:
+        """Median of the latest round trips of a request that needs no model, s; 0 before there was one."""
+        return statistics.median(self._trips) if self._trips else 0.0
+
+    async def forget(self) -> None:
+        """See that nothing that the server has read is found again, by a new salt of its prefix cache (vLLM, SGLang).
+
+        Servers without it go on to find what they have read.
+        """
+        self._salt = secrets.token_hex(8)
+        self._read.clear()
+        for other in self.speculating.values():
+            await other.forget()
+
     async def close(self) -> None:
         """Close the connections; requests in flight fail. Twice does no harm."""
-        await self.wire.close()
+        for engine in (self, *self.speculating.values()):
+            await engine.wire.close()
 
     async def stream(self, request: Request, streamed: Streamed) -> Streamed:
         """Send a request, and collect its answer in ``streamed`` as it comes; return it when it is complete.
@@ -236,20 +280,24 @@ class OpenAIEngine:
         body = self._body(_text_only(request.prompt), request.max_tokens)
         body |= {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
         body |= {"seed": request.seed & 0x7FFFFFFF, "stream": True}  # some servers take 32 bits
-        body |= {k: v for k, v in self._extras.items() if k != "ignore_eos" or request.ignore_eos}
+        body |= {k: v for k, v in self._extras.items() if k != "ignore_eos" or request.ignore_eos} | self._salted()
         if self._stop_mode == "watched":
             streamed.stops = request.stop
         elif request.stop:
             body["stop"] = list(request.stop)
         if request.n_logprobs:
             body |= {"logprobs": request.n_logprobs}
-        return await self._streamed(body, streamed)
+        try:
+            return await self._streamed(body, streamed, streamed.take)
+        except RefusedError as error:
+            raise self._explained(error) from None
 
     async def round_trip(self) -> float:
         """Seconds of a request that needs no model."""
         started = time.monotonic()
         await self.wire.text(f"{self.wire.api}/models")
-        return time.monotonic() - started
+        self._trips.append(time.monotonic() - started)
+        return self._trips[-1]
 
     async def check_logprobs(self) -> None:
         """See that the server gives log-probabilities, which judges and gates live on.
@@ -273,13 +321,36 @@ class OpenAIEngine:
                     raise
             await asyncio.sleep(self.config.backoff_s)
 
-    async def _streamed(self, body: dict[str, Any], streamed: Streamed) -> Streamed:
+    async def _streamed(self, body: dict[str, Any], streamed: Streamed, take: OnEvent) -> Streamed:
+        streamed.read_before = self._share_read(body["prompt"])
+        streamed.sent = time.monotonic()
         try:
-            streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
-        except RefusedError as error:
-            raise self._explained(error) from None
-        streamed.end = time.monotonic()
+            streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, take)
+        finally:
+            streamed.end = time.monotonic()
+            self._streams.append(streamed)
+            self._read.append(body["prompt"] + streamed.text)
         return self._complete(streamed)
+
+    def _share_read(self, prompt: str) -> float:
+        """The share of a prompt that is the beginning of something that was read or written before, in [0, 1]."""
+        low, high = 0, len(prompt)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if any(text.startswith(prompt[:middle]) for text in self._read):
+                low = middle
+            else:
+                high = middle - 1
+        return low / max(len(prompt), 1)
+
+    def _salted(self) -> dict[str, str]:
+        return {"cache_salt": self._salt} if "cache_salt" in self._extras else {}
+
+    def _speculating(self, speculation: Speculation) -> OpenAIEngine:
+        if speculation not in self.speculating:
+            rule = f"must be how a server speculates that was named beside {self.name!r}'s"
+            raise ParameterError("speculation", speculation.method, rule)
+        return self.speculating[speculation]
 
     def _complete(self, streamed: Streamed) -> Streamed:
         """Refuse an answer that was cut where the connection broke between two events."""
@@ -318,7 +389,7 @@ class OpenAIEngine:
         return "eos" if known else None
 
     def _generation(self, streamed: Streamed, finish: Finish) -> Generation:
-        ids = streamed.ids[: len(streamed.ids) - (finish == "eos")]
+        ids, spec = streamed.ids[: len(streamed.ids) - (finish == "eos")], self.speculates
         return Generation(
             text=streamed.text,
             token_ids=tuple(ids),
@@ -327,8 +398,20 @@ class OpenAIEngine:
             n_prompt_tokens=streamed.n_prompt,
             n_cached_tokens=streamed.n_cached,
             n_iterations=max(len(streamed.arrivals) - 1, 0),
-            times=_times(streamed),
+            times=self._times(streamed),
             logprobs=tuple(streamed.logprobs),
+            passes=() if spec is None else streamed.passes(spec.k2, always=spec.method != "ngram"),
+        )
+
+    def _times(self, streamed: Streamed) -> Times:
+        """When things happened as seen from here: what a request takes besides is a round trip and its stream's end."""
+        moments = [moment for moment, _ in streamed.arrivals] or [streamed.end]
+        return Times(
+            queued=streamed.sent,
+            prefill_start=min(streamed.sent + self.trip_s, moments[0]),
+            prefill_end=moments[0],
+            first_token=moments[0],
+            end=moments[-1],
         )
 
     async def _find_model(self) -> None:
@@ -386,7 +469,7 @@ class OpenAIEngine:
             body = {**self._body(text, 1), "stream": True, "temperature": 1.0, "logprobs": self._n_top}
             streamed = Streamed()
             seen: list[dict[str, Any]] = []
-            body |= {k: v for k, v in self._extras.items() if k == "stream_options"}
+            body |= {k: v for k, v in self._extras.items() if k == "stream_options"} | self._salted()
 
             def take(
                 event: dict[str, Any], now: float, into: Streamed = streamed, kept: list[dict[str, Any]] = seen
@@ -395,14 +478,12 @@ class OpenAIEngine:
                 return into.take(event, now)
 
             try:
-                streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, take)
+                await self._streamed(body, streamed, take)
             except RefusedError as error:
                 if "logprob" in error.detail.lower() and self._n_top != _TOP[-1]:
                     self._n_top = _TOP[_TOP.index(self._n_top) + 1]
                     continue
                 raise self._explained(error) from None
-            streamed.end = time.monotonic()
-            self._complete(streamed)
             tops = next((c.get("top_logprobs") for c in seen if c.get("top_logprobs")), None)
             if not tops or not tops[0]:
                 raise self.wire.error(
@@ -420,7 +501,7 @@ class OpenAIEngine:
         found: dict[str, float] = {}
         for choice in missing:
             body = {**self._body(text, 1), "temperature": 1.0, "logprobs": 1}
-            body["structured_outputs"] = {"choice": [choice]}
+            body |= {"structured_outputs": {"choice": [choice]}, **self._salted()}
             try:
                 answer = await self.wire.post(f"{self.wire.api}/completions", body)
                 reply = answer["choices"][0]
@@ -468,13 +549,6 @@ def _text_only(prompt: Prompt) -> str:
     if isinstance(prompt, str):
         return prompt
     raise ParameterError("prompt", prompt[:8], "must be a text: a server's token ids are its own")
-
-
-def _times(streamed: Streamed) -> Times:
-    first = streamed.arrivals[0][0] if streamed.arrivals else streamed.end
-    return Times(
-        queued=streamed.sent, prefill_start=streamed.sent, prefill_end=first, first_token=first, end=streamed.end
-    )
 
 
 def _matched(listed: Mapping[str, float], choices: Sequence[str]) -> dict[str, float]:

@@ -35,6 +35,9 @@ class Streamed:
 
     usage: dict[str, Any] = field(default_factory=dict)
     n_prompt_ids: int = 0
+    read_before: float = 0.0
+    """Share of the prompt that the server was sent before, in [0, 1]: what a prefix cache can hold of it."""
+
     sent: float = 0.0
     end: float = 0.0
     begun: asyncio.Event = field(default_factory=asyncio.Event, compare=False, repr=False)
@@ -48,9 +51,43 @@ class Streamed:
         return max(seen if told is None else int(told), 1)
 
     @property
+    def complete(self) -> bool:
+        """Whether the answer came to its end."""
+        return bool(self.reason) or self.closed
+
+    @property
+    def tokens_per_unit(self) -> float:
+        """Tokens by the server's count for each one counted here, [-]; 1 where chunks tell their tokens."""
+        return 1.0 if self.ids else self.n_tokens / max(sum(n for _, n in self.arrivals), 1)
+
+    def seen(self, moment: float) -> int:
+        """Tokens that had come at a moment, s on the monotonic clock."""
+        return sum(n for arrived, n in self.arrivals if arrived <= moment)
+
+    @property
     def n_prompt(self) -> int:
         """Tokens of the prompt; 0 if the server does not say."""
         return int(self.usage.get("prompt_tokens") or self.n_prompt_ids)
+
+    def passes(self, k2: int, *, always: bool) -> tuple[tuple[int, int], ...]:
+        """Return drafted and accepted tokens of each pass of a server that commits k2 tokens per pass at most.
+
+        A chunk is a pass, or several where their tokens came together. A draft of which nothing was accepted is not
+        seen: ``always`` says that there was one all the same, as with drafts by a model; else there was none.
+        """
+        found: list[tuple[int, int]] = []
+        for i, (_, n) in enumerate(self.arrivals):
+            left = n - 1 if i == 0 else n  # the first token is the prefill's
+            while left > 0:
+                tokens = min(left, k2)
+                found.append((k2 - 1 if always or tokens > 1 else 0, tokens - 1))
+                left -= tokens
+        return tuple(found)
+
+    @property
+    def tells_cached(self) -> bool:
+        """Whether the server says how much of the prompt it had computed before."""
+        return bool(self.usage.get("prompt_tokens_details"))
 
     @property
     def n_cached(self) -> int:

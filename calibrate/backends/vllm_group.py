@@ -129,24 +129,7 @@ class VllmGroup:
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """What all engines did; passes of an engine that speculates are passes, drafted or not."""
         plain = await self.plain.stats(clear=clear)
-        passes, prefills, aborted = list(plain.passes), list(plain.prefills), plain.n_aborted_tokens
-        pass_ends, prefill_ends = list(plain.pass_ends), list(plain.prefill_ends)
-        for engine in self._others.values():
-            own = await engine.stats(clear=clear)
-            passes += [*own.passes, *((b, c, b, b, s, 0.0) for b, c, s in own.iterations)]
-            pass_ends += [*own.pass_ends, *own.iteration_ends]
-            prefills += own.prefills
-            prefill_ends += own.prefill_ends
-            aborted += own.n_aborted_tokens
-        return EngineStatistics(
-            iterations=plain.iterations,
-            prefills=tuple(prefills),
-            n_aborted_tokens=aborted,
-            passes=tuple(passes),
-            iteration_ends=plain.iteration_ends,
-            prefill_ends=tuple(prefill_ends),
-            pass_ends=tuple(pass_ends),
-        )
+        return plain.beside([await engine.stats(clear=clear) for engine in self._others.values()])
 
     async def forget(self) -> None:
         """Drop what the prefix caches of all engines hold."""

@@ -107,6 +107,14 @@ def measure_local(
 @click.option("--api-key-env", default="", metavar="NAME", help="Environment variable that holds the API key.")
 @click.option("--timeout", "timeout_s", type=float, default=120.0, show_default=True, help="Longest silence, s.")
 @click.option("--patience", type=float, default=60.0, show_default=True, help="Go on trying a server that fails, s.")
+@click.option(
+    "--speculative",
+    "speculative",
+    nargs=2,
+    multiple=True,
+    metavar="URL[#MODEL] JSON",
+    help="A server of the target that speculates, and its speculative configuration as vLLM writes it; repeatable.",
+)
 @click.option("--concurrency", default="1,2,3,4,6,8", show_default=True, help="Requests side by side, to be timed.")
 @click.option("--prompts", required=True, help="JSONL file with one {\"prompt\": ...} a line, or 'bundled'.")
 @effort_options
@@ -115,6 +123,7 @@ def measure_local(
 @sampling
 @output_file
 def openai_command(
+    speculative: tuple[tuple[str, str], ...],
     concurrency: str,
     patience: float,
     prompts: str,
@@ -141,19 +150,36 @@ def openai_command(
 
     n = most_answers(effort, answers, precision)
     bundled = prompts == BUNDLED
-    models = RemoteModels(task=BUNDLED if bundled else "general", **options)
+    models = RemoteModels(
+        task=BUNDLED if bundled else "general", speculative=_speculating_servers(speculative), **options
+    )
     problems = bundled_problems(n, models.seed, "calibration") if bundled else read_prompts(Path(prompts), n)
     plan = Plan(
         models=models,
         problems=tuple(problems),
         truth=bundled_truth() if bundled else None,
         engine=MeasureOptions(batches=_integers("concurrency", concurrency)),
+        token=models.token_settings(),
         stopping=stopping_rule(effort, answers, precision, problems),
         patience_s=patience,
         name=name or output.stem,
         command=" ".join(["specplan", *sys.argv[1:]]),
     )
     conclude(measure(plan, output), output, allow_noise=allow_noise)
+
+
+def _speculating_servers(given: tuple[tuple[str, str], ...]) -> str:
+    """Servers and their configurations as one JSON list, as `RemoteModels.speculative` has it; empty without any."""
+    found = []
+    for server, text in given:
+        try:
+            config = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ParameterError("speculative", text, f"must be JSON: {error.msg}") from None
+        if not isinstance(config, dict):
+            raise ParameterError("speculative", text, "must be a JSON object")
+        found.append({"server": server, **config})
+    return json.dumps(found) if found else ""
 
 
 def _integers(name: str, text: str) -> tuple[int, ...]:

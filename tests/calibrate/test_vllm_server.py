@@ -59,6 +59,7 @@ def test_the_backend_finds_out_what_vllm_can(servers: dict[str, str]) -> None:
             assert about["version"].startswith("0.32")
             assert about["tells_token_ids"]
             assert about["accepts"] == [
+                "cache_salt",
                 "ignore_eos",
                 "include_stop_str_in_output",
                 "return_token_ids",
@@ -116,9 +117,23 @@ def test_one_command_calibrates_running_servers(servers: dict[str, str], tmp_pat
     output = tmp_path / "servers.json"
     words = ["calibrate", "openai", "--target", servers["target"], "--draft", servers["draft"], "--prompts", "bundled"]
     words += ["-n", "4", "--concurrency", "1,2", "--allow-noise", "-o", str(output)]
-    done = specplan(*words)
-    assert done.returncode == 0, done.stderr
+    runs = ("lr-async k1=2", "prompt-lookup k2=4", "lr-async k1=2 + prompt-lookup k2=4")
+    with vllm_server(pair.target_path(), "fast", tmp_path, core=CORES[0], speculative=NGRAM) as fast:
+        done = specplan(*words, "--speculative", fast(), json.dumps(NGRAM))
+        assert done.returncode == 0, done.stderr
+        chosen = [word for run in runs for word in ("--run", run)]
+        validated = specplan("validate", "-p", str(output), *chosen, "-n", "2", "--json")
+    assert validated.returncode == 0, validated.stderr
+    told = json.loads(validated.stdout)
+    assert [row["name"] for row in told["rows"]] == list(runs)
+    assert told["pace"].keys() == {"target", "draft"}
+    assert all(row["at_pace"] > 0.0 for row in told["rows"])
     profile = Profile.read(output)
+    (lookup,) = profile.token
+    assert (lookup.method, lookup.settings, len(lookup.answers)) == ("prompt-lookup", {"k2": 4, "max_ngram": 3}, 4)
+    # A pass with nothing accepted shows no draft; of the others all k2 - 1 tokens were drafted.
+    assert {drafted for a in lookup.answers for r in a.requests for drafted, _ in r.passes} == {0, 3}
+    assert len(profile.engines["target"].in_use) == len(profile.engines["draft"].plain_in_use) == 4
     assert (profile.provenance.engine, profile.provenance.engine_version[:4]) == ("vllm", "0.32")
     assert len(profile.answers) == 4
     assert all(step.verdict.score is not None for answer in profile.answers for step in answer.steps)

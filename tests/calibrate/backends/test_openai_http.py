@@ -18,7 +18,7 @@ import pytest
 from openai_server import OpenAIServer, Planted, serving
 from scipy import stats
 
-from calibrate.backends.base import Progress, Request
+from calibrate.backends.base import EngineStatistics, Generation, Progress, Request
 from calibrate.backends.http_wire import EngineTimeoutError, HttpConfig, Wire, split_endpoint
 from calibrate.backends.openai_http import OpenAIEngine
 from calibrate.backends.openai_stream import Streamed
@@ -121,10 +121,72 @@ def test_parameters_reach_the_server() -> None:
     assert "authorization" not in server.headers[-1]
 
 
-def test_speculation_cannot_be_asked_of_a_server() -> None:
-    request = Request(prompt=QUESTION, max_tokens=3, speculation=Speculation(method="ngram", k2=4))
-    with serving(Planted()) as server, pytest.raises(ParameterError, match="speculation='ngram' is a matter"):
+def test_requests_that_speculate_go_to_the_server_that_does() -> None:
+    speculation = Speculation(method="ngram", k2=4)
+    request = Request(prompt=QUESTION, max_tokens=3, speculation=speculation)
+    with serving(Planted()) as server, pytest.raises(ParameterError, match="speculation='ngram' must be how a server"):
         ask(server, lambda engine: engine.generate(request))
+    config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
+    with serving(Planted()) as plain, serving(Planted(steps=2)) as fast:
+        models = RemoteModels(
+            target=plain.url, draft=plain.url, gate=False, speculative=json.dumps([{"server": fast.url, **config}])
+        )
+
+        async def work() -> tuple[Generation, EngineStatistics]:
+            async with models.open() as (roles, clock):
+                await clock.fresh()
+                await roles["target"].stats(clear=True)
+                n_plain = len(plain.bodies)
+                found = await clock.backend("target").generate(request)
+                assert len(plain.bodies) == n_plain
+                return found, await roles["target"].stats(clear=True)
+
+        found, done = asyncio.run(work())
+    assert found.n_generated == 3
+    assert found.passes == ((0, 0), (0, 0))
+    assert len(done.prefills) == 1
+    assert len(done.passes) == 2
+    assert done.iterations == ()
+
+
+def test_a_server_that_speculates_must_tell_its_tokens() -> None:
+    config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
+    with serving(Planted()) as plain, serving(Planted(tells_ids=False)) as fast:
+        models = RemoteModels(
+            target=plain.url, draft=plain.url, speculative=json.dumps([{"server": fast.url, **config}])
+        )
+
+        async def work() -> None:
+            async with models.open():
+                pass
+
+        with pytest.raises(CalibrationError, match=r"target with prompt-lookup k2=4 .* do not tell their tokens"):
+            asyncio.run(work())
+
+
+def test_what_was_read_is_forgotten_by_a_new_salt() -> None:
+    async def work(engine: OpenAIEngine) -> list[float]:
+        await engine.stats(clear=True)
+        shares = []
+        for prompt in (QUESTION, QUESTION + " And why?"):
+            await engine.generate(Request(prompt=prompt, max_tokens=3))
+            shares.append(engine._streams[-1].read_before)
+        await engine.forget()
+        await engine.generate(Request(prompt=QUESTION, max_tokens=3))
+        return [*shares, engine._streams[-1].read_before]
+
+    with serving(Planted()) as server:
+        first, second, third = ask(server, work)
+        salts = [body["cache_salt"] for body in server.bodies[-3:]]
+    assert first == third == 0.0
+    assert second == pytest.approx(len(QUESTION) / len(QUESTION + " And why?"), abs=0.1)
+    assert salts[0] == salts[1] != salts[2]
+
+
+def test_a_server_that_knows_no_salt_is_not_sent_one() -> None:
+    with serving(Planted(refuses_unknown=True)) as server:
+        ask(server, lambda engine: engine.generate(Request(prompt=QUESTION, max_tokens=3)))
+        assert "cache_salt" not in server.bodies[-1]
 
 
 def test_a_cancelled_request_is_closed_on_the_server() -> None:
@@ -458,8 +520,9 @@ def test_a_fault_loses_nothing_that_was_finished(
 
 
 def _kept(profile: Profile) -> list[EngineRecord]:
-    """Timings, and the sentinel of the first answer: those of the last two were made again."""
-    return [e.model_copy(update={"sentinels": e.sentinels[:1]}) for e in profile.engines.values()]
+    """Timings, and what came with the first answer: that of the last two was made again."""
+    uses = ("sentinels", "in_use", "plain_in_use")
+    return [e.model_copy(update={use: getattr(e, use)[:1] for use in uses}) for e in profile.engines.values()]
 
 
 def _keys(journal: bytes) -> list[str | None]:
