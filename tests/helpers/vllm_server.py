@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from calibrate.backends.vllm_plugin import VARIABLE
 from calibrate.backends.vllm_repair import EXTENSION
 
 __all__ = ["vllm_server"]
@@ -37,6 +38,7 @@ def vllm_server(
         words += ["--speculative-config", json.dumps(speculative), "--per-request-spec-decode-metrics", "detailed"]
     environment = {
         **os.environ,
+        VARIABLE: "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
         "TORCHDYNAMO_DISABLE": "1",

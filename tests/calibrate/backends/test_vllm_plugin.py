@@ -1,0 +1,51 @@
+"""vLLM's processes doze while they wait only where that was asked for; vLLM itself is not needed to see it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from calibrate.backends.vllm_plugin import VARIABLE, register
+
+NAME = "vllm.distributed.device_communicators"
+
+
+@pytest.fixture
+def shm_broadcast(monkeypatch: pytest.MonkeyPatch) -> Any:
+    found = ModuleType(f"{NAME}.shm_broadcast")
+    found.sched_yield = "vLLM's own"  # type: ignore[attr-defined]
+    names = ("vllm", "vllm.distributed", NAME)
+    modules = {name: ModuleType(name) for name in names}
+    modules[NAME].shm_broadcast = found  # type: ignore[attr-defined]
+    for name, module in {**modules, f"{NAME}.shm_broadcast": found}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return found
+
+
+@pytest.mark.parametrize("value", [None, "", "0"])
+def test_nothing_is_changed_unasked(monkeypatch: pytest.MonkeyPatch, shm_broadcast: Any, value: str | None) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if value is not None:
+        monkeypatch.setenv(VARIABLE, value)
+    register()
+    assert shm_broadcast.sched_yield == "vLLM's own"
+
+
+def test_busy_loops_doze_where_asked(monkeypatch: pytest.MonkeyPatch, shm_broadcast: Any) -> None:
+    monkeypatch.setenv(VARIABLE, "1")
+    register()
+    register()
+    before = time.thread_time()
+    for _ in range(50):
+        shm_broadcast.sched_yield()
+    assert time.thread_time() - before < 0.05
+
+
+def test_vllm_finds_it() -> None:
+    (entry,) = entry_points(group="vllm.general_plugins", name="specplan")
+    assert entry.load() is register
