@@ -6,7 +6,7 @@ Means, not medians: an answer's time is the sum of its iterations, slow ones inc
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -18,7 +18,7 @@ from calibrate.profile import DecodeSample, EngineRecord, InUse, PrefillSample, 
 from sim.costs import TableCost
 from theory.errors import CalibrationError
 
-__all__ = ["CostFit", "Use", "fit_cost", "fit_passes"]
+__all__ = ["CostFit", "Use", "fit_cost", "fit_passes", "pace", "resampled_answers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,8 @@ def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None, *, us
     Parameters
     ----------
     record : the raw samples; warm-ups are not used.
-    rng : if given, fit to a bootstrap resample (within cells), for the error of what is predicted with the fit.
+    rng : if given, fit to a bootstrap resample (within cells; of answers, in blocks of neighbours), for the error of
+        what is predicted with the fit.
     use : what for; where the record does not tell, as for steps.
 
     Raises
@@ -133,7 +134,7 @@ def _as_in_use(
     """
     if not in_use:
         return cost, 1.0, 1.0, None
-    picked = in_use if rng is None else [in_use[i] for i in rng.integers(0, len(in_use), len(in_use))]
+    picked = in_use if rng is None else [in_use[i] for i in resampled_answers(len(in_use), rng)]
     alone = [one.alone for one in picked]
     both = [one.beside for one in picked if one.beside is not None]
     if not all(_ratio(part(cost, alone)) for part in (_decodes, _prefills)):
@@ -156,6 +157,33 @@ def _as_in_use(
         request_s=request_s,
     )
     return scaled, decode_factor, prefill_factor, beside if beside is None else max(beside, 1.0)
+
+
+def pace(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
+    """Return what an engine took for its work as a multiple of what fits say, ratio of totals; None without any work.
+
+    Parameters
+    ----------
+    work : what the engine did, each with the fit for that use.
+    """
+    pairs: _Pairs = []
+    for fit, done in work:
+        for part, factor in ((done.alone, 1.0), (done.beside, fit.beside or 1.0)):
+            if part is not None:
+                pairs += _scaled([*_decodes(fit.cost, [part]), *_prefills(fit.cost, [part])], factor)
+    return _ratio(pairs)
+
+
+def resampled_answers(n: int, rng: np.random.Generator) -> list[int]:
+    """Return indices of a resample of ``n`` answers in blocks of sqrt(n) neighbours, around the end to the beginning.
+
+    Machines have slow phases, so that neighbouring answers are alike: one by one, they would promise too much
+    (Politis and Romano 1992, circular block bootstrap).
+    """
+    length = max(round(n**0.5), 1)
+    starts = rng.integers(0, n, -(-n // length))
+    found: list[int] = ((starts[:, None] + np.arange(length)) % n).ravel()[:n].tolist()
+    return found
 
 
 _Pairs = list[tuple[float, float]]

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.fit import CostFit, Use, fit_passes
+from calibrate.fit import CostFit, Use, fit_passes, resampled_answers
 from calibrate.profile import NGramRecord, Profile, TokenAnswer, TokenRecord
 from sim.costs import TableCost
 from sim.operations import DRAFT, TARGET
@@ -147,7 +147,7 @@ def _replayed(timings: _Timings, record: TokenRecord, settings: Settings) -> Tok
     k2, rng = int(settings.get("k2") or record.k2), timings.rng
     answers = record.answers
     if rng is not None:
-        answers = [answers[i] for i in rng.integers(0, len(answers), len(answers))]
+        answers = [answers[i] for i in resampled_answers(len(answers), rng)]
     requests = [(r.tokens - 1, split_passes(r.passes, k2)) for answer in answers for r in answer.requests]
     passes = [one for _, found in requests for one in found]
     source = RecordedPasses(requests=tuple((n, tuple(a + 1 for _, a in found)) for n, found in requests if found))

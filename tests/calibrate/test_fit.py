@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from calibrate.fit import fit_cost
+from calibrate.fit import fit_cost, pace, resampled_answers
 from calibrate.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Work
 from sim.costs import TableCost
 from theory.errors import CalibrationError
@@ -96,6 +98,43 @@ def test_what_a_neighbour_costs_is_told_apart() -> None:
     mixed = fit_cost(record(0.0, 3).model_copy(update={"in_use": everything}))
     assert mixed.beside is None  # it never worked alone
     assert 1.5 < mixed.decode_factor < 1.8
+
+
+def test_the_pace_of_an_engine_is_what_its_work_took_longer() -> None:
+    assert pace([]) is None
+    fit = fit_cost(record(0.0, 3))
+    prefill_s = 3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s
+    done = InUse(decode=[(1, 60, 12_000, 1.25 * 60 * PLANTED.iteration(1, 200))], prefill=(3, 60, 1.25 * prefill_s))
+    assert pace([(fit, done)] * 2) == pytest.approx(1.25)
+    slowed = replace(fit, beside=1.25)
+    shared = done.model_copy(update={"beside": Work(decode=done.decode, prefill=done.prefill)})
+    assert pace([(slowed, shared)]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 100])
+def test_every_answer_is_resampled_equally_often(n: int) -> None:
+    rng, counts = np.random.default_rng(5), np.zeros(n)
+    draws = 20_000 // n
+    for _ in range(draws):
+        indices = resampled_answers(n, rng)
+        assert len(indices) == n
+        counts += np.bincount(indices, minlength=n)
+    # An answer is in a resample once, give or take sqrt(length of a block) at most; 5 standard errors.
+    assert counts / draws == pytest.approx(np.ones(n), abs=5.0 * (n**0.5 / draws) ** 0.5)
+
+
+def test_slow_phases_of_a_machine_are_in_the_error() -> None:
+    """An AR(1) series with correlation 0.8: its mean is sqrt(1.8 / 0.2) = 3 times as uncertain as if independent."""
+    rng, n, phi = np.random.default_rng(3), 400, 0.8
+    found = []
+    for _ in range(40):
+        noise = rng.normal(size=n)
+        series = np.zeros(n)
+        for i in range(1, n):
+            series[i] = phi * series[i - 1] + noise[i]
+        means = [series[resampled_answers(n, rng)].mean() for _ in range(200)]
+        found.append(np.std(means) / (series.std() / n**0.5))
+    assert 2.0 < np.mean(found) < 3.2  # blocks of 20 see most of it; the mean of 40 has a standard error of about 0.05
 
 
 def test_costs_are_never_negative() -> None:
