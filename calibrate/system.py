@@ -23,7 +23,7 @@ from sim.acceptance import Acceptance
 from sim.behaviours import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.catalogue import Level, Method
 from sim.costs import LinearCost
-from sim.engines import BatchEngine, Cost, Device, Engine, FixedEngine
+from sim.engines import BatchEngine, Cost, Device, Engine, FixedEngine, PacedCost
 from sim.lengths import Fixed, Lengths, Lognormal
 from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, TARGET
 from sim.per_candidate import PerCandidate
@@ -88,6 +88,7 @@ class System:
     passes : role to the tokens that each pass of its engine commits; roles left out commit one token per iteration.
     beside : engine name to its time while another engine works / while none does, [-]; engines left out do not care
         about others, but for those of their processor, with which they share it.
+    pace : engine name to what its iterations and prefills take as a multiple of what they cost, [-]; default 1.
     """
 
     behaviour: Behaviour
@@ -101,6 +102,7 @@ class System:
     graded_choice: bool = False
     passes: Mapping[str, PassSource] = field(default_factory=dict)
     beside: Mapping[str, float] = field(default_factory=dict)
+    pace: Mapping[str, float] = field(default_factory=dict)
 
     def answer(self, index: int) -> Answer:
         """Return the ``index``-th answer, as speculation meets it on these engines."""
@@ -137,7 +139,7 @@ class System:
         for one, other in combinations(devices.values(), 2):
             one.join(other)
         engines = {
-            name: BatchEngine(cost, devices[homes[name]], beside=self.beside.get(name, 1.0))
+            name: BatchEngine(self._paced(name, cost), devices[homes[name]], beside=self.beside.get(name, 1.0))
             for name, cost in self.costs.items()
         }
         by_role: dict[str, Engine] = {role: engines[name] for role, name in self.placement.items()}
@@ -148,6 +150,9 @@ class System:
             # One request after the other, as an encoder works, on a processor that is slower while others use it.
             by_role[role] = FixedEngine(seconds) if home is None else BatchEngine(_one_pass(seconds), home)
         return by_role
+
+    def _paced(self, name: str, cost: Cost) -> Cost:
+        return PacedCost(cost, self.pace[name]) if name in self.pace else cost
 
     def _home(self, name: str) -> str:
         """What an engine shares equally with others: its device, or nothing where their influence was measured."""

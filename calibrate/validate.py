@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from calibrate.backends.speculation import Speculation
 from calibrate.measure import Problem, Truth
+from calibrate.profile import InUse
 from calibrate.wall_clock import WallClock, WallSession
 from sim.algorithms import autoregressive
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
@@ -53,6 +54,9 @@ class Runs:
     sessions: dict[str, WallSession] = field(default_factory=dict)
     """The first session of each configuration, for its timeline."""
 
+    work: dict[str, list[Mapping[str, InUse]]] = field(default_factory=dict)
+    """What each engine did in each run, by configuration, where that was asked for."""
+
 
 async def run_interleaved(
     clock: WallClock,
@@ -61,6 +65,7 @@ async def run_interleaved(
     *,
     truth: Truth | None = None,
     seed: int = 0,
+    work: Callable[[], Awaitable[Mapping[str, InUse]]] | None = None,
     progress: Callable[[str], None] = lambda part: None,
 ) -> Runs:
     """Answer every problem with plain decoding and with every method, in an order drawn anew for each problem.
@@ -77,6 +82,7 @@ async def run_interleaved(
         added.
     truth : ground truth of the task, if it has one.
     seed : of the orders.
+    work : what each engine did since it was last asked; asked after every run.
     progress : called once per answer, ``len(problems) * (len(methods) + 1)`` times.
 
     Raises
@@ -91,6 +97,8 @@ async def run_interleaved(
     rng = random.Random(seed)
     for spec in specs.values():
         await _answer(clock, problems[0], spec)
+    if work is not None:
+        await work()
     for problem in problems:
         names = list(specs)
         rng.shuffle(names)
@@ -98,6 +106,8 @@ async def run_interleaved(
             session = await _answer(clock, problem, specs[name])
             runs.sessions.setdefault(name, session)
             runs.by_name[name].append(_run(problem, session, truth))
+            if work is not None:
+                runs.work.setdefault(name, []).append(await work())
             progress(f"{problem.name}: {name}")
     return runs
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ from simpy.events import NORMAL
 from sim.operations import Operation
 from theory.errors import ParameterError
 
-__all__ = ["BatchEngine", "Cost", "Device", "Done", "Engine", "FixedEngine"]
+__all__ = ["BatchEngine", "Cost", "Device", "Done", "Engine", "FixedEngine", "PacedCost"]
 
 Done = Callable[[Operation], None]
 
@@ -40,6 +41,27 @@ class Cost(Protocol):
     def prefill(self, n_tokens: int) -> float:
         """Seconds of a prefill."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class PacedCost:
+    """What a model costs on an engine that takes a multiple of its time, [-]; requests outside of it take the same."""
+
+    inner: Cost
+    pace: float
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        return self.inner.request_s
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration."""
+        return self.pace * self.inner.iteration(batch, context)
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of a prefill."""
+        return self.pace * self.inner.prefill(n_tokens)
 
 
 class Engine(Protocol):

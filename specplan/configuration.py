@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 from sim.catalogue import KnobValue, Method, method, methods
 from sim.replicate import MakeAlgorithm
+from specplan.naming import choice
 from theory.errors import ParameterError
 
 __all__ = [
@@ -127,6 +128,29 @@ class Configuration:
             given["k2"] = k2
         return token, spec.settings(given)
 
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a configuration as `name` writes it: a method, its knobs, ``+``, a token-level method and its knobs.
+
+        Raises
+        ------
+        ParameterError : an unknown method or knob, or a value outside its domain.
+
+        >>> Configuration.parse("lr-async k1=2 + prompt-lookup k2=4").name
+        'lr-async k1=2 + prompt-lookup k2=4'
+        """
+        above, plus, below = text.partition("+")
+        words, under = above.split(), below.split()
+        if not words or (plus and not under):
+            rule = "must be METHOD [KNOB=VALUE ...] [+ TOKEN-METHOD [KNOB=VALUE ...]]"
+            raise ParameterError("configuration", text, rule)
+        name = choice("method", words[0], METHOD_NAMES)
+        fields: dict[str, Any] = {"knobs": parse_knobs(name, words[1:])}
+        if under:
+            token = choice("token", under[0], TOKEN_METHOD_NAMES)
+            fields |= {"token": token, "token_knobs": parse_knobs(token, under[1:])}
+        return cls(method=name, **fields)
+
     @property
     def spec(self) -> Method:
         """The method's record in the catalogue."""
@@ -169,7 +193,7 @@ def _shown(spec: Method, knobs: Mapping[str, KnobValue | None], always: str) -> 
     return shown + [f"{name}={value}" for name, value in knobs.items() if value != defaults[name] and name != always]
 
 
-def parse_knobs(chosen: str, settings: tuple[str, ...]) -> dict[str, KnobValue]:
+def parse_knobs(chosen: str, settings: Sequence[str]) -> dict[str, KnobValue]:
     """Read ``name=value`` settings of a method as typed on the command line.
 
     Raises

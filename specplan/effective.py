@@ -29,9 +29,16 @@ __all__ = ["as_lines", "effective", "of_configuration", "of_models", "of_profile
 _WIDTH: Final = 120
 
 
-def effective(**parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts as JSON would give them back, so that what is printed is what is written."""
-    found: dict[str, Any] = json.loads(json.dumps({**parts, "machine": _machine()}, default=str))
+def effective(*, stolen: float | None = None, **parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts as JSON would give them back, so that what is printed is what is written.
+
+    Parameters
+    ----------
+    stolen : share of the CPU time wanted during the runs that a hypervisor gave to others, in [0, 1], where known.
+    parts : name and value of the parameters of each part.
+    """
+    machine = {**_machine(), **({} if stolen is None else {"cpu_time_stolen": round(stolen, 4)})}
+    found: dict[str, Any] = json.loads(json.dumps({**parts, "machine": machine}, default=str))
     return found
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calibrate.fit import Use, pace
 from calibrate.measure import Problem, Truth
 from calibrate.models import ModelSet
-from calibrate.profile import Profile
+from calibrate.profile import InUse, Profile
 from calibrate.remote import RemoteModels
+from calibrate.stolen import CpuTimes
 from calibrate.validate import BASELINE, Measured, Runs, Spec, measured, run_interleaved
 from calibrate.wall_clock import WallSession
 from sim.behaviours import TraceBehaviour
@@ -19,7 +22,6 @@ from sim.timeline import Timeline
 from sim.traces import AnswerTrace, StepTrace
 from specplan.effective import effective, of_configuration, of_models, of_profile, of_questions
 from specplan.predict import Configuration, Prediction, Predictor
-from theory.errors import ParameterError
 
 __all__ = ["TOLERANCE", "Row", "Validation", "draw_timelines", "predict_all", "trace_of_session", "validate"]
 
@@ -34,6 +36,8 @@ class Row:
     name: str
     prediction: Prediction
     measured: Measured
+    at_pace: float | None = None
+    """The predicted speedup on engines as fast as they were in the runs; None where engines do not tell."""
 
     @property
     def error(self) -> float:
@@ -54,6 +58,9 @@ class Validation:
     rows: tuple[Row, ...]
     baseline: Measured
     runs: Runs
+    pace: Mapping[str, float] = field(default_factory=dict)
+    """By engine, what it took for its work in these runs / what the profile says that it takes, [-]."""
+
     effective: Mapping[str, Any] = field(default_factory=dict)
     """Every parameter of the run by part, as it was in effect; plain data."""
 
@@ -96,21 +103,67 @@ async def validate(
     by_name = {_name(p.configuration): p for p in predictions}
     methods = {name: _spec(p, models) for name, p in by_name.items()}
     async with models.open() as (roles, clock):
-        runs = await run_interleaved(clock, problems, methods, truth=truth, seed=seed, progress=progress)
+        before = CpuTimes.now()
+        engines: dict[str, Any] = {name: roles[role] for role, name in profile.placement.items()}
+        runs = await run_interleaved(
+            clock,
+            problems,
+            methods,
+            truth=truth,
+            seed=seed,
+            work=partial(models.in_use, engines, {}),
+            progress=progress,
+        )
+        after = CpuTimes.now()
         opened = of_models(models, roles, clock)
     baseline = measured(runs, BASELINE)
+    found, at_pace = _at_pace(profile, by_name, runs)
     return Validation(
         profile=profile.name,
-        rows=tuple(Row(name=name, prediction=p, measured=measured(runs, name)) for name, p in by_name.items()),
+        rows=tuple(
+            Row(name=name, prediction=p, measured=measured(runs, name), at_pace=at_pace.get(name))
+            for name, p in by_name.items()
+        ),
         baseline=baseline,
         runs=runs,
+        pace=found,
         effective=effective(
+            stolen=None if before is None or after is None else after.stolen_since(before),
             profile=of_profile(profile),
             **opened,
             questions=of_questions(problems, source, seed, baseline.speedup.confidence),
             methods={name: of_configuration(p.configuration, methods[name]) for name, p in by_name.items()},
         ),
     )
+
+
+def _at_pace(
+    profile: Profile, predictions: Mapping[str, Prediction], runs: Runs
+) -> tuple[dict[str, float], dict[str, float]]:
+    """How fast the engines were in the runs, by engine, and the speedups that are predicted for engines so fast.
+
+    Plain decoding and step-level methods show it: what they did is all in iterations and prefills.
+    """
+    predictor = Predictor(profile, uncertainty=False)
+    fits = predictor.system.fits
+    uses: dict[str, Use] = {BASELINE: "plain"}
+    for name, prediction in predictions.items():
+        if prediction.configuration.spec.level == "step" and prediction.configuration.token is None:
+            uses[name] = "steps"
+    found = {}
+    for engine in fits["plain"] if fits else ():
+        work = [(fits[use][engine], one) for name, use in uses.items() for one in _done(runs, name, engine)]
+        ratio = pace(work)
+        if ratio is not None:
+            found[engine] = ratio
+    if not found:
+        return {}, {}
+    paced = predictor.at_pace(found)
+    return found, {name: paced.predict(p.configuration).speedup.value for name, p in predictions.items()}
+
+
+def _done(runs: Runs, name: str, engine: str) -> list[InUse]:
+    return [one[engine] for one in runs.work.get(name, ()) if engine in one]
 
 
 def _name(configuration: Configuration) -> str:
@@ -123,8 +176,6 @@ def _spec(prediction: Prediction, models: ModelSet | RemoteModels) -> Spec:
     make, token = configuration.algorithm(), configuration.token
     if token is None:
         return Spec(make=make)
-    if not isinstance(models, ModelSet):
-        raise ParameterError("token", token, "must not be given: how a server speculates is said when it is started")
     given = {name: value for name, value in configuration.token_knobs.items() if value is not None}
     speculation = models.speculation(token, {**prediction.token_settings, **given})
     return Spec(make=make, speculation={TARGET: speculation})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from specplan.output import check_output, deliver, json_option, output_options, progress, table, to_json
 from theory.errors import ParameterError
@@ -22,15 +23,31 @@ if TYPE_CHECKING:
 
 __all__ = ["as_text", "command", "plain", "run_validation"]
 
+_INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "k2_list", "rules")
+"""Parameters for which --run stands."""
+
 
 @click.command(name="validate")
 @click.option("-p", "--profile", "profile_path", required=True, help="The profile of the models, from 'calibrate'.")
 @click.option("--method", default="lr-async", show_default=True, help="Comma-separated names, see 'specplan methods'.")
+@click.option(
+    "--run",
+    "runs",
+    multiple=True,
+    metavar="CONFIGURATION",
+    help="A configuration as the table names it, e.g. 'lr-async k1=2 + prompt-lookup k2=4'; repeatable, and instead of "
+    "--method and all its knobs.",
+)
 @click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="A knob of a single method; repeatable.")
 @click.option("--k1", "k1_list", help="Comma-separated windows to run. Default 1,2,4 for LR, else the method's.")
 @click.option("--token", help="Token-level method below a step-level one, see 'specplan methods'.")
 @click.option("--token-set", "token_settings", multiple=True, metavar="KNOB=VALUE", help="A knob of --token.")
-@click.option("--k2", "k2_list", help="Comma-separated numbers of tokens per target pass. Default the method's.")
+@click.option(
+    "--k2",
+    "k2_list",
+    help="Comma-separated numbers of tokens per target pass. Default the method's. Below step-level methods without "
+    "--token they are prompt lookup's.",
+)
 @click.option("--rules", default="paper", show_default=True, help="Schedule: paper or released-code.")
 @click.option("-n", "--answers", type=int, default=40, show_default=True, help="Fresh questions, each run every way.")
 @click.option(
@@ -40,9 +57,12 @@ __all__ = ["as_text", "command", "plain", "run_validation"]
 @click.option("--timeline", type=click.Path(path_type=Path), help="PNG or SVG: a simulated above a measured answer.")
 @json_option
 @output_options
+@click.pass_context
 def command(
+    context: click.Context,
     profile_path: str,
     method: str,
+    runs: tuple[str, ...],
     settings: tuple[str, ...],
     k1_list: str | None,
     token: str | None,
@@ -64,11 +84,16 @@ def command(
     """
     check_output(output, force=force)
     check_output(timeline, force=force)
+    if runs:
+        for name in _INSTEAD:
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise ParameterError("run", runs[0], "names method and knobs itself: leave --method and its knobs out")
     from calibrate.profiles import load
 
     profile = load(profile_path)
     found = run_validation(
         profile,
+        runs=runs,
         method=method,
         settings=settings,
         k1_list=_counts("k1", k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""),
@@ -106,6 +131,7 @@ def _counts(name: str, text: str) -> list[int]:
 def run_validation(
     profile: Profile,
     *,
+    runs: tuple[str, ...] = (),
     method: str = "lr-async",
     settings: tuple[str, ...] = (),
     k1_list: list[int],
@@ -133,7 +159,9 @@ def run_validation(
     models = models_of(dict(profile.settings))
     if prompts is None and not models.is_bundled:
         raise ParameterError("prompts", None, "must name a JSONL file of fresh questions for these models")
-    configurations = _configurations(method, settings, k1_list, rules, _Below(token, token_settings, k2_list or []))
+    configurations = _named(runs) or _configurations(
+        method, settings, k1_list, rules, _Below(token, token_settings, k2_list or [])
+    )
     problems = bundled_problems(answers, seed, "validation") if prompts is None else read_prompts(prompts, answers)
     predictions = predict_all(profile, configurations)
     with (
@@ -179,6 +207,14 @@ class _Below:
         return {"token": token, "token_knobs": parse_knobs(token, self.settings)}
 
 
+def _named(runs: tuple[str, ...]) -> list[Configuration]:
+    """Configurations by their names, each once."""
+    from specplan.configuration import Configuration
+
+    found = [Configuration.parse(text) for text in runs]
+    return list({one.name: one for one in found}.values())
+
+
 def _configurations(
     method: str, settings: tuple[str, ...], k1_list: list[int], rules: str, below: _Below
 ) -> list[Configuration]:
@@ -211,12 +247,14 @@ def plain(found: Validation) -> dict[str, Any]:
         "schema_version": 1,
         "profile": found.profile,
         "effective": found.effective,
+        "pace": dict(found.pace),
         "rows": [
             {
                 "name": row.name,
                 "prediction": dataclasses.asdict(row.prediction),
                 "measured": dataclasses.asdict(row.measured),
                 "error": row.error,
+                "at_pace": row.at_pace,
                 "good": row.good,
                 "seconds": [run.seconds for run in found.runs.by_name[row.name]],
             }
@@ -238,23 +276,38 @@ def as_text(found: Validation) -> str:
         f"Predicted from {found.profile}, then measured on {n} fresh questions, interleaved with plain decoding",
         "",
         table(
-            ["method", "predicted", "measured", "error", "accepted", "false accepts", "accuracy", "verdict"],
+            [
+                *("method", "predicted", "measured", "error", "at this pace"),
+                *("accepted", "false accepts", "accuracy", "verdict"),
+            ],
             [_plain_row(found), *(_cells(row) for row in found.rows)],
         ),
         "",
         "speedup: seconds of plain decoding / seconds of the method, ratio of totals over the same questions, with "
         "95 % intervals. Predicted > measured: share of judged drafts that were accepted, wrong drafts let stand per "
         "answer, and right answers. A prediction is good within 10 % of the measured speedup or inside its interval.",
+        *_pace(found),
     ]
     if found.effective:
         lines += ["", "Run with:", *as_lines(found.effective)]
     return "\n".join(lines)
 
 
+def _pace(found: Validation) -> list[str]:
+    """What became of the machine since it was calibrated."""
+    if not found.pace:
+        return []
+    told = ", ".join(f"{name} {value:.2f}" for name, value in found.pace.items())
+    return [
+        "at this pace: the speedup predicted for engines as fast as they were in these runs. For their work they took, "
+        f"as a multiple of what the profile says: {told}.",
+    ]
+
+
 def _plain_row(found: Validation) -> list[str]:
     base = found.baseline
     time = f"{1e3 * base.seconds_per_answer:.0f} ms/answer"
-    return ["autoregressive", "1", f"1 ({time})", "–", "–", "–", _accuracy(base.accuracy), "baseline"]
+    return ["autoregressive", "1", f"1 ({time})", "–", "–", "–", "–", _accuracy(base.accuracy), "baseline"]
 
 
 def _cells(row: Row) -> list[str]:
@@ -264,6 +317,7 @@ def _cells(row: Row) -> list[str]:
         _interval(prediction.speedup),
         _interval(real.speedup),
         f"{100 * row.error:+.1f} %",
+        "–" if row.at_pace is None else f"{row.at_pace:.3f}",
         f"{prediction.accepted:.2f} > {real.accepted:.2f}",
         _false_accepts(prediction, real),
         f"{_accuracy(prediction.accuracy)} > {_accuracy(real.accuracy)}",

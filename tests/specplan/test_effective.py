@@ -13,6 +13,7 @@ import pytest
 from calibrate.measure import Problem
 from calibrate.models import ModelSet, bundled_problems
 from calibrate.profile import Profile
+from calibrate.stolen import CpuTimes
 from calibrate.validate import BASELINE, RealRun, Runs, Spec
 from calibrate.wall_clock import WallClock
 from sim.operations import DRAFT, JUDGE, TARGET
@@ -72,6 +73,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     """``specplan validate`` on a recorded profile whose engines only tell; returns what it printed."""
     monkeypatch.setattr(ModelSet, "open", opened)
     monkeypatch.setattr("specplan.validation.run_interleaved", ran)
+    monkeypatch.setattr(CpuTimes, "now", classmethod(lambda cls: None))  # it differs from run to run
 
     def validate(*words: str) -> str:
         with pytest.raises(SystemExit) as caught:

@@ -11,19 +11,23 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from measured_profiles import measured, speculated
 
 from calibrate.backends.speculation import Speculation
 from calibrate.measure import Problem
 from calibrate.models import ModelSet
 from calibrate.profile import Profile
+from calibrate.remote import RemoteModels
 from calibrate.validate import BASELINE, Spec, run_interleaved
 from sim.algorithms import autoregressive
+from sim.catalogue import method
 from sim.operations import DRAFT, TARGET, Step, prompt
 from specplan import validation
 from specplan.cli import cli
-from specplan.commands.validate import _Below, _configurations
-from specplan.configuration import Configuration
+from specplan.commands.validate import _Below, _configurations, _named
+from specplan.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration
 from specplan.hybrid import EFFECTS, overshoot
 from specplan.planner import Request, candidates, kind, label, plan
 from specplan.predict import Predictor
@@ -187,8 +191,74 @@ def test_a_prediction_is_run_with_the_settings_it_rests_on(profile: Profile) -> 
     assert spec.speculation == {TARGET: Speculation(method="ngram", k2=4)}
     plain = predictor.predict(Configuration(method="lr-async"))
     assert validation._spec(plain, ModelSet()).speculation == {}
-    with pytest.raises(ParameterError, match="said when it is started"):
-        validation._spec(lookup, object())  # type: ignore[arg-type]  # stands for a server
+
+
+def test_over_http_a_prediction_is_run_on_the_server_that_speculates_so(profile: Profile) -> None:
+    predictor = Predictor(speculated(profile, "prompt-lookup", k2=5), uncertainty=False)
+    lookup = predictor.predict(Configuration(method="lr-async", token="prompt-lookup", k2=4))
+    plain = RemoteModels(target="http://localhost:1", draft="http://localhost:2")
+    with pytest.raises(ParameterError, match=r"prompt-lookup .*k2=4.* needs a server that speculates so; .*: none"):
+        validation._spec(lookup, plain)
+    config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+    models = replace(plain, speculative=json.dumps([{"server": "http://localhost:3#fast", **config}]))
+    assert [setting.key for setting in models.token_settings()] == ["prompt-lookup k2=4 max_ngram=3"]
+    assert validation._spec(lookup, models).speculation == {TARGET: Speculation(method="ngram", k2=4)}
+    with pytest.raises(ParameterError, match=r"named were .*: prompt-lookup k2=4 max_ngram=3"):
+        models.speculation("prompt-lookup", {"k2": 5})
+
+
+@pytest.mark.parametrize(
+    ("speculative", "said"),
+    [
+        ("{", "must be JSON"),
+        ("[1]", "must be a list of objects that name their server"),
+        ('[{"method": "ngram"}]', "must be a list of objects that name their server"),
+        ('[{"server": "x", "method": "ngram", "num_speculative_tokens": 1, "prompt_lookup_max": 2}]', "http"),
+        ('[{"server": "http://x", "method": "nothing", "num_speculative_tokens": 1}]', "must be one of"),
+        (
+            json.dumps([{"server": "http://x", "method": "eagle", "model": "m", "num_speculative_tokens": 1}] * 2),
+            "twice",
+        ),
+    ],
+)
+def test_servers_that_speculate_are_checked(speculative: str, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        RemoteModels(target="http://localhost:1", draft="http://localhost:2", speculative=speculative)
+
+
+@given(data=st.data(), name=st.sampled_from(METHOD_NAMES), below=st.sampled_from([None, *TOKEN_METHOD_NAMES]))
+def test_a_configuration_is_read_back_from_its_name(data: st.DataObject, name: str, below: str | None) -> None:
+    spec, options = method(name), dict[str, Any]()
+    if spec.has("k1"):
+        options["k1"] = data.draw(st.integers(1, 9))
+    if below is not None and spec.level == "step":
+        options["token"] = below
+    one = Configuration(method=name, **options)
+    assert Configuration.parse(one.name) == one
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "must be METHOD"),
+        ("lr-async +", "must be METHOD"),
+        ("nothing k1=2", "must be one of"),
+        ("lr-async k1", "NAME=VALUE"),
+        ("lr-async k1=0", "k1"),
+        ("lr-async + lr-sync", "must be one of"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        Configuration.parse(text)
+
+
+def test_run_stands_for_method_and_knobs() -> None:
+    options = ["validate", "-p", "any.json", "--run", "lr-async k1=2", "--k1", "2"]
+    done = CliRunner().invoke(cli, options, standalone_mode=False)
+    assert isinstance(done.exception, ParameterError)
+    assert "leave --method and its knobs out" in str(done.exception)
+    assert [one.name for one in _named(("lr-async k1=2", "lr-async k1=2", "jacobi"))] == ["lr-async k1=2", "jacobi"]
 
 
 class _Clock:

@@ -1,15 +1,21 @@
-"""The timeline above the measured one is that of the same answer."""
+"""What a validation adds to its runs: the same answer simulated, and predictions for engines as fast as they were."""
 
 from __future__ import annotations
 
+import pytest
 from bundled_pair import BundledPair
+from measured_profiles import measured
 
 from calibrate.models import bundled_problems
+from calibrate.profile import InUse
+from calibrate.validate import BASELINE, Runs
 from sim.algorithms import autoregressive, lookahead_async
 from sim.behaviours import TraceBehaviour
 from sim.engines import FixedEngine
 from sim.replicate import run_answer
-from specplan.validation import trace_of_session
+from specplan.configuration import Configuration
+from specplan.predict import Predictor
+from specplan.validation import _at_pace, trace_of_session
 
 
 def test_a_run_is_replayed_from_what_it_met(bundled_pair: BundledPair) -> None:
@@ -29,3 +35,26 @@ def test_a_run_is_replayed_from_what_it_met(bundled_pair: BundledPair) -> None:
         assert trace_of_session(alone) is None
 
     bundled_pair.run(run())
+
+
+def _did(seconds: float, n: int = 10) -> InUse:
+    """Iterations of one sequence."""
+    return InUse(decode=[(1, n, 100 * n, n * seconds)], prefill=(0, 0, 0.0))
+
+
+def test_predictions_for_engines_as_fast_as_they_were() -> None:
+    """Every draft is rejected; iterations take 10 ms and 1 ms in the profile, 15 ms and 2 ms in the runs."""
+    profile = measured([False] * 8)
+    configuration = Configuration(method="lr-sync", k1=1)
+    predictions = {"lr-sync k1=1": Predictor(profile, uncertainty=False).predict(configuration)}
+    work = {
+        BASELINE: [{"big": _did(0.015), "small": _did(0.0, n=0)}],
+        "lr-sync k1=1": [{"big": _did(0.015), "small": _did(0.002)}],
+        "prompt-lookup k2=4": [{"big": _did(9.0)}],  # what it did is no plain iteration
+    }
+    pace, at_pace = _at_pace(profile, predictions, Runs(work=work))
+    assert pace == {"big": pytest.approx(1.5), "small": pytest.approx(2.0)}
+    before, now = predictions["lr-sync k1=1"].speedup.value, at_pace["lr-sync k1=1"]
+    assert 1 / before - 1 == pytest.approx(0.1, abs=0.01)
+    assert 1 / now - 1 == pytest.approx(0.1 * 2.0 / 1.5, abs=0.01)
+    assert _at_pace(profile, predictions, Runs()) == ({}, {})
