@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, fields, replace
@@ -18,7 +17,7 @@ from calibrate.in_use import in_use_records
 from calibrate.measure import Look, MeasureOptions
 from calibrate.models import BUNDLED, ModelSet
 from calibrate.profile import EngineRecord, InUse, ModelRecord
-from calibrate.speculative import setting_of, speculation_of
+from calibrate.speculative import parsed, setting_of, speculation_of
 from calibrate.streams import ESTIMATOR, Warmup, measure_streams, timing_notes, warm_streams
 from calibrate.token_measure import TokenSetting
 from calibrate.wall_clock import WallClock
@@ -211,16 +210,10 @@ class RemoteModels:
 
     def _speculating(self) -> list[tuple[str, dict[str, Any]]]:
         """Servers of the target that speculate, and how: checked, and no two alike."""
-        if not self.speculative:
-            return []
-        try:
-            found = json.loads(self.speculative)
-        except json.JSONDecodeError as error:
-            raise ParameterError("speculative", self.speculative, f"must be JSON: {error.msg}") from None
-        if not isinstance(found, list) or not all(isinstance(one, dict) and one.get("server") for one in found):
-            raise ParameterError("speculative", self.speculative, "must be a list of objects that name their server")
         pairs = []
-        for one in found:
+        for one in parsed(self.speculative):
+            if not one.get("server"):
+                raise ParameterError("speculative", self.speculative, "must name the server of each configuration")
             rest = {name: value for name, value in one.items() if name != "server"}
             pairs.append((str(one["server"]), checked_speculative(rest)))
         keys = [setting_of(config).key for _, config in pairs]

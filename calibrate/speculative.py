@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from calibrate.backends.speculation import Speculation, TokenMethodName
 from calibrate.token_measure import TokenSetting
+from theory.errors import ParameterError
 
-__all__ = ["CATALOGUE", "KNOBS", "REQUESTED", "setting_of", "speculation_of"]
+__all__ = ["CATALOGUE", "KNOBS", "REQUESTED", "parsed", "setting_of", "speculation_of"]
 
 CATALOGUE: Final[Mapping[str, str]] = {
     "ngram": "prompt-lookup",
@@ -29,6 +31,22 @@ REQUESTED: Final[Mapping[str, TokenMethodName]] = {
 
 KNOBS: Final = frozenset({"num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min"})
 """Settings of vLLM that are knobs in the catalogue; the others hold for all configurations of a method."""
+
+
+def parsed(text: str) -> list[dict[str, Any]]:
+    """Read a JSON list of objects; an empty text is an empty list.
+
+    Raises
+    ------
+    ParameterError : it is something else.
+    """
+    try:
+        found = json.loads(text or "[]")
+    except json.JSONDecodeError as error:
+        raise ParameterError("speculative", text, f"must be JSON: {error.msg}") from None
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ParameterError("speculative", text, "must be a list of objects")
+    return found
 
 
 def setting_of(config: Mapping[str, Any]) -> TokenSetting:

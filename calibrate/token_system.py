@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.fit import CostFit, Use, fit_passes, resampled_answers
+from calibrate.fit import CostFit, Use, fit_passes, pace, resampled_answers
 from calibrate.profile import NGramRecord, Profile, TokenAnswer, TokenRecord
 from sim.costs import TableCost
 from sim.operations import DRAFT, TARGET
@@ -214,7 +214,8 @@ class _Timings:
     """What the target's engine takes with a method.
 
     Methods are recorded on a target that answers alone. By how much their passes differ from plain ones is taken from
-    there, and what a plain one takes from the use that is asked for.
+    there, from the same answers, since a machine has fast and slow phases; and what a plain one takes from the use that
+    is asked for.
     """
 
     def __init__(
@@ -231,22 +232,31 @@ class _Timings:
         self._recorded, self._used = fits["plain"][target], fits[use][target]
         self._drafter = fits[use][draft].cost if self._by_model and draft != target else None
         self._tables = fit_passes(profile.engines[target], rng)
+        plain = profile.engines[target].plain_in_use
+        paired = len(plain) == len(profile.answers)
+        self._plain = {a.problem: one for a, one in zip(profile.answers, plain, strict=True)} if paired else {}
 
     def cost(self, rows: Mapping[int, float], answers: Sequence[TokenAnswer], share: float = 1.0) -> PassCost:
         """The passes by rows, scaled to what the method's own passes took; ``share`` of its drafting is done."""
         sums = np.array([one for answer in answers for one in answer.decode], dtype=np.float64).reshape(-1, 6)
         recorded, used = self._recorded.cost, self._used.cost
-        slower = self._used.decode_factor / self._recorded.decode_factor
+        then = self._pace(answers)
+        slower = self._used.decode_factor / self._recorded.decode_factor / then
         return PassCost(
             inner=used,
             wide=self._wide(self._used),
             rows=rows,
-            factor=_factor(sums, self._wide(self._recorded)),
+            factor=_factor(sums, self._wide(self._recorded)) / then,
             draft_s=_drafting(sums) * slower * (share if self._by_model else 1.0),
             drafter=self._drafter,
-            prefill_factor=_prefill_factor(recorded, answers),
+            prefill_factor=_prefill_factor(recorded, answers) / then,
             request_s=max(used.request_s + _request_s(answers, recorded.request_s) - recorded.request_s, 0.0),
         )
+
+    def _pace(self, answers: Sequence[TokenAnswer]) -> float:
+        """What plain decoding of the same answers took, as a multiple of what it took on average."""
+        done = [self._plain[answer.problem] for answer in answers if answer.problem in self._plain]
+        return (pace((self._recorded, one) for one in done) or 1.0) if answers else 1.0
 
     def _wide(self, fit: CostFit) -> PassSeconds:
         if len(self._tables) < 2:

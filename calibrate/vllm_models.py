@@ -17,7 +17,7 @@ from calibrate.backends.vllm_group import VllmGroup
 from calibrate.measure import Look, MeasureOptions, measure_engine
 from calibrate.models import BUNDLED, ModelSet, model_folder
 from calibrate.profile import DecodeSample, EngineRecord, ModelRecord
-from calibrate.speculative import CATALOGUE, KNOBS, REQUESTED, setting_of
+from calibrate.speculative import CATALOGUE, KNOBS, REQUESTED, parsed, setting_of
 from calibrate.token_measure import TokenSetting
 from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError, SchemaError
@@ -156,15 +156,7 @@ class VllmModels(ModelSet):
 
     def _configurations(self) -> list[dict[str, Any]]:
         """The speculative configurations that were asked for, checked: everything in them reaches an engine."""
-        if not self.speculative:
-            return []
-        try:
-            found = json.loads(self.speculative)
-        except json.JSONDecodeError as error:
-            raise ParameterError("speculative", self.speculative, f"must be JSON: {error.msg}") from None
-        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-            raise ParameterError("speculative", self.speculative, "must be a list of objects")
-        configurations = [checked_speculative(self._completed(one)) for one in found]
+        configurations = [checked_speculative(self._completed(one)) for one in parsed(self.speculative)]
         _check_passable(configurations)
         heads = {one["model"] for one in configurations if CATALOGUE[one["method"]] == "eagle"}
         if configurations and self.eagle and heads != {self.eagle}:

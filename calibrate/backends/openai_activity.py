@@ -95,19 +95,29 @@ def _gaps(begun: Sequence[Streamed], k2: int) -> list[_Gap]:
     found: list[_Gap] = []
     covered = 0.0
     for streamed in begun:
-        share = streamed.tokens_per_unit
         first, last = streamed.arrivals[0][0], streamed.arrivals[-1][0]
         company = [one for one in begun if one.arrivals[0][0] <= last and one.arrivals[-1][0] >= first]
-        for (begin, _), (end, n) in pairwise(streamed.arrivals):
-            if begin < covered - _JITTER * (end - begin) or end <= begin:
+        for (begin, _, _), (end, tokens, n) in pairwise(_deliveries(streamed, k2)):
+            if begin < covered - _JITTER * (end - begin):
                 continue
-            tokens = max(round(n * share), 1)
             decoding = [one for one in company if one.arrivals[0][0] <= 0.5 * (begin + end) <= one.arrivals[-1][0]]
             context = sum(one.n_prompt + one.seen(begin) for one in decoding)
-            n_iterations = -(-tokens // k2) if k2 > 1 else tokens
-            found.append(_Gap(begin, end, tokens, n_iterations, len(decoding), context))
+            found.append(_Gap(begin, end, tokens, n, len(decoding), context))
         covered = max(covered, last)
     return sorted(found, key=lambda gap: gap.end)
+
+
+def _deliveries(streamed: Streamed, k2: int) -> list[tuple[float, int, int]]:
+    """When tokens came, how many, and in how many iterations they were made; chunks that came at once are one."""
+    found: list[tuple[float, int, int]] = []
+    for moment, n in streamed.arrivals:
+        tokens = max(round(n * streamed.tokens_per_unit), 1)
+        made = -(-tokens // k2)
+        if found and moment <= found[-1][0]:
+            tokens, made = tokens + found[-1][1], made + found[-1][2]
+            found.pop()
+        found.append((moment, tokens, made))
+    return found
 
 
 def _shared(streamed: Streamed, gaps: Sequence[_Gap], ends: Sequence[float]) -> _Gap | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from specplan.commands.calibrate_options import json_object
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
@@ -165,10 +166,4 @@ def _speculative(text: str | None) -> dict[str, Any]:
     """The configuration; n-grams of up to 3 tokens and 3 drafted ones if none is given."""
     if text is None:
         return {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ParameterError("speculative-config", text, f"must be JSON: {error.msg}") from None
-    if not isinstance(found, dict):
-        raise ParameterError("speculative-config", text, "must be a JSON object")
-    return found
+    return json_object("speculative-config", text)

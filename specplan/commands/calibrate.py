@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specplan.calibration import conclude, effort_options, measure, most_answers, stopping_rule
-from specplan.commands.calibrate_options import local_models, output_file, sampling
+from specplan.commands.calibrate_options import json_object, local_models, output_file, sampling
 from specplan.commands.calibrate_vllm import vllm_command
 from specplan.output import check_output
 from theory.errors import ParameterError, SchemaError
@@ -170,15 +170,7 @@ def openai_command(
 
 def _speculating_servers(given: tuple[tuple[str, str], ...]) -> str:
     """Servers and their configurations as one JSON list, as `RemoteModels.speculative` has it; empty without any."""
-    found = []
-    for server, text in given:
-        try:
-            config = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ParameterError("speculative", text, f"must be JSON: {error.msg}") from None
-        if not isinstance(config, dict):
-            raise ParameterError("speculative", text, "must be a JSON object")
-        found.append({"server": server, **config})
+    found = [{"server": server, **json_object("speculative", text)} for server, text in given]
     return json.dumps(found) if found else ""
 
 

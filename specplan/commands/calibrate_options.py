@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ["local_models", "output_file", "sampling"]
+from theory.errors import ParameterError
+
+__all__ = ["json_object", "local_models", "output_file", "sampling"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,3 +64,19 @@ def _with(command: F, *options: Callable[[F], F]) -> F:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def json_object(name: str, text: str) -> dict[str, Any]:
+    """Read the JSON object that an option holds.
+
+    Raises
+    ------
+    ParameterError : it holds something else.
+    """
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ParameterError(name, text, f"must be JSON: {error.msg}") from None
+    if not isinstance(found, dict):
+        raise ParameterError(name, text, "must be a JSON object")
+    return found

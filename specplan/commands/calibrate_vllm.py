@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from specplan.calibration import effort_options
-from specplan.commands.calibrate_options import local_models, output_file, sampling
+from specplan.commands.calibrate_options import json_object, local_models, output_file, sampling
 from specplan.output import check_output
-from theory.errors import ParameterError
 
 __all__ = ["vllm_command"]
 
@@ -66,10 +65,5 @@ def vllm_command(
 
 def _configurations(texts: tuple[str, ...]) -> str:
     """The configurations as one JSON list; what is wrong with one of them is said of that one."""
-    found = []
-    for text in texts:
-        try:
-            found.append(json.loads(text))
-        except json.JSONDecodeError as error:
-            raise ParameterError("speculative-config", text, f"must be JSON: {error.msg}") from None
+    found = [json_object("speculative-config", text) for text in texts]
     return json.dumps(found, sort_keys=True) if found else ""

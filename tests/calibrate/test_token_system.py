@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_profiles import STEP_TOKENS, measured, speculated
 
-from calibrate.profile import DecodeSample, Profile, TokenAnswer, TokenRecord, TokenRequest
+from calibrate.profile import DecodeSample, InUse, Profile, TokenAnswer, TokenRecord, TokenRequest
 from calibrate.system import system_of
 from calibrate.token_system import TokenDecoding, known_settings, split_passes, token_decoding
 from sim.operations import TARGET, Generate, prompt
@@ -40,6 +40,23 @@ def test_a_record_gives_its_own_passes_and_seconds() -> None:
     assert decoding.cost.draft_s == pytest.approx(0.002)
     assert dict(decoding.cost.rows) == {3: 1.0}
     assert decoding.settings == {"k2": 3}
+
+
+def test_a_method_is_compared_with_plain_decoding_of_the_same_answers() -> None:
+    """Of three answers, the machine was half as fast in the first, and only that one was recorded with the method.
+
+    A pass took 1.2 times what a plain one took then; of all answers a plain one took 40 / 3 ms.
+    """
+    profile = plain()
+    slow, fast = (InUse(decode=[(1, 100, 6400, 100 * s)], prefill=(1, 8, 1e-9)) for s in (0.020, 0.010))
+    target = profile.placement[TARGET]
+    record = profile.engines[target].model_copy(update={"plain_in_use": [slow, fast, fast]})
+    phased = profile.model_copy(update={"engines": {**profile.engines, target: record}})
+    recorded = speculated(phased, pass_s=0.024, draft_s=0.0)
+    first = recorded.token[0].model_copy(update={"answers": recorded.token[0].answers[:1]})
+    decoding = found(recorded.model_copy(update={"token": [first]}), "draft-model", 3)
+    assert decoding is not None
+    assert decoding.cost.iteration(1, 64.0) == pytest.approx(1.2 * 0.040 / 3, rel=1e-6)
 
 
 def test_a_smaller_k2_is_derived_where_drafts_are_a_line() -> None:

@@ -103,6 +103,12 @@ def test_chunks_of_several_tokens_are_as_many_iterations() -> None:
     assert found.iteration_ends == (1.5, 2.0, 2.5, 3.0)
 
 
+def test_chunks_that_were_read_at_once_are_several_iterations() -> None:
+    streamed = Streamed(sent=0.0, arrivals=[(1.0, 1), (2.0, 1), (2.0, 1), (2.5, 2)], ids=[0] * 5, reason="stop")
+    assert [seconds for _, _, seconds in activity([streamed], trip_s=0.0).iterations] == [0.5, 0.5, 0.25, 0.25]
+    assert [one[4] for one in activity([streamed], trip_s=0.0, k2=2).passes] == [0.5, 0.5, 0.5]
+
+
 def test_passes_of_a_server_that_speculates() -> None:
     server = Server([(1.0, 8)], per_pass=3)
     found = activity(server.streams, trip_s=0.0, k2=3)
