@@ -47,7 +47,7 @@ _REMEDY: Final = (
 )
 _INSTEAD: Final = (
     "simulations take its time from the batches that were timed: between two of them by interpolation, beyond the "
-    "largest by the last slope, and as long as an iteration of one request where only batch 1 was timed"
+    "largest by the slope of the upper half, and as long as an iteration of one request where only batch 1 was timed"
 )
 _LEVELS: Final = 3
 _TRIES: Final = 4

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import linear_regression
 
 from theory.errors import ParameterError
 
@@ -76,8 +77,10 @@ class LinearCost(_Requests):
 class TableCost(_Requests):
     """Iteration times interpolated between measured batch sizes, linear in the context.
 
-    One decode iteration takes ``interp(batch) + context_s * context`` seconds; beyond the largest measured batch the
-    last slope goes on where it rises. Prefill and request as in `LinearCost`.
+    One decode iteration takes ``interp(batch) + context_s * context`` seconds. Beyond the largest measured batch it
+    goes on with the least-squares slope of the sizes from half of it on (of the last two at least), where that rises:
+    of two neighbouring sizes alone, noise could double the time of twice the largest batch. Prefill and request as in
+    `LinearCost`.
     """
 
     batches: tuple[int, ...]
@@ -98,6 +101,8 @@ class TableCost(_Requests):
     request_s: float = 0.0
     """Latency of a request outside the engine, s."""
 
+    _slope: float = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         if not self.batches or self.batches[0] != 1 or list(self.batches) != sorted(set(self.batches)):
             raise ParameterError("batches", self.batches, "must be increasing batch sizes that start at 1")
@@ -107,6 +112,10 @@ class TableCost(_Requests):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0.0):
                 raise ParameterError(name, value, "must be a finite number of seconds >= 0")
+        first = min(bisect_left(self.batches, self.batches[-1] / 2), max(len(self.batches) - 2, 0))
+        sizes, times = self.batches[first:], self.seconds[first:]
+        slope = linear_regression(sizes, times).slope if len(sizes) > 1 else 0.0
+        object.__setattr__(self, "_slope", max(slope, 0.0))
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of one decode iteration of ``batch`` sequences with ``context`` cached tokens in all."""
@@ -118,5 +127,5 @@ class TableCost(_Requests):
             left = right - 1
             base = times[left] + (times[right] - times[left]) * (batch - sizes[left]) / (sizes[right] - sizes[left])
         if batch > sizes[-1]:
-            base = max(base, times[-1])  # noise may let the last slope fall, and time must not run out
+            base = times[-1] + self._slope * (batch - sizes[-1])
         return base + self.context_s * context
