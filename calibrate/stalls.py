@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import deque
 from types import TracebackType
@@ -35,8 +34,7 @@ class StallWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        await asyncio.wait({self._task})  # not its exception: who waits here may be cancelled too, which must be seen
 
     def note(self, begin: float, end: float) -> None:
         """Remember that nothing was looked at between two moments (s, monotonic clock)."""

@@ -175,6 +175,22 @@ def in_pace(number: int, n_tokens: int) -> Arrivals:
     return each(range(n_tokens))
 
 
+def test_a_cancellation_while_a_watch_ends_is_not_lost() -> None:
+    """Ctrl-C cancels the main task, wherever it waits."""
+    reached = []
+
+    async def work() -> None:
+        async with StallWatch():
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+        reached.append("the end")
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(work())
+    assert not reached
+
+
 def test_what_was_read_late_is_asked_for_again() -> None:
     engine = Scripted(in_pace)
     assert [s.seconds for s in timed(engine, 1, watch=Late(7.0, 0.9))] == [1.0] * 8
