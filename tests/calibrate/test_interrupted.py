@@ -57,6 +57,8 @@ def small(target: OpenAIServer, draft: OpenAIServer, output: Path, n: int = 6) -
 
 
 def start(arguments: list[str], **options: Any) -> subprocess.Popen[str]:
+    # Where the tests themselves run in the background of a shell, they and their children would be deaf to Ctrl-C.
+    options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 

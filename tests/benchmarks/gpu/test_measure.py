@@ -245,7 +245,7 @@ def test_two_models_at_once(tmp_path: Path) -> None:
     for role in ("target", "draft"):
         result = pieces[cell.key][role]
         ordered = sorted(result["shared"]), sorted(result["alone"])
-        if len(result["shared"]) < 60:  # raw samples are thinned beyond
+        if max(map(len, ordered)) <= 30:  # more may be what thinning left: of 61 samples it keeps 31
             middle = [(v[(len(v) - 1) // 2] + v[len(v) // 2]) / 2 for v in ordered]
             assert result["slowdown"] == pytest.approx(middle[0] / middle[1], abs=1e-3)
 
