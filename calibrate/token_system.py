@@ -256,7 +256,7 @@ class _Timings:
     def _pace(self, answers: Sequence[TokenAnswer]) -> float:
         """What plain decoding of the same answers took, as a multiple of what it took on average."""
         done = [self._plain[answer.problem] for answer in answers if answer.problem in self._plain]
-        return (pace((self._recorded, one) for one in done) or 1.0) if answers else 1.0
+        return pace((self._recorded, one) for one in done) or 1.0
 
     def _wide(self, fit: CostFit) -> PassSeconds:
         if len(self._tables) < 2:

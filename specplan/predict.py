@@ -145,12 +145,6 @@ class Predictor:
             return replace(system, behaviour=replace(behaviour, seed=own.seed))
         return system
 
-    def at_pace(self, pace: Mapping[str, float]) -> Predictor:
-        """Return a predictor for engines that take a multiple of what the profile says, by name; without intervals."""
-        found = Predictor(self.profile, n_answers=self.n_answers, uncertainty=False, corruption=self.corruption)
-        found.system = replace(found.system, pace=pace)
-        return found
-
     def screen(self, configuration: Configuration, *, n_answers: int = 6) -> float:
         """A rough speedup from few answers; comparable between configurations, because all meet the same answers."""
         return self.outline(configuration, n_answers=n_answers).speedup

@@ -158,8 +158,8 @@ def _at_pace(
             found[engine] = ratio
     if not found:
         return {}, {}
-    paced = predictor.at_pace(found)
-    return found, {name: paced.predict(p.configuration).speedup.value for name, p in predictions.items()}
+    predictor.system = replace(predictor.system, pace=found)
+    return found, {name: predictor.predict(p.configuration).speedup.value for name, p in predictions.items()}
 
 
 def _done(runs: Runs, name: str, engine: str) -> list[InUse]:

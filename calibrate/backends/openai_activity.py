@@ -110,8 +110,9 @@ def _gaps(begun: Sequence[Streamed], k2: int) -> list[_Gap]:
 def _deliveries(streamed: Streamed, k2: int) -> list[tuple[float, int, int]]:
     """When tokens came, how many, and in how many iterations they were made; chunks that came at once are one."""
     found: list[tuple[float, int, int]] = []
+    share = streamed.tokens_per_unit
     for moment, n in streamed.arrivals:
-        tokens = max(round(n * streamed.tokens_per_unit), 1)
+        tokens = max(round(n * share), 1)
         made = -(-tokens // k2)
         if found and moment <= found[-1][0]:
             tokens, made = tokens + found[-1][1], made + found[-1][2]

@@ -7,7 +7,7 @@ engine              methods                                              `Specul
 ==================  ===================================================  ==================================
 torch               ngram, draft, lookahead, jacobi, random              none
 vLLM                ngram, draft, eagle, eagle3                          vLLM's own settings of the method
-servers over HTTP   ngram, draft, eagle, eagle3, if a server that    vLLM's own settings of the method
+servers over HTTP   ngram, draft, eagle, eagle3, where a server that     vLLM's own settings of the method
                     does just that was named beside the plain one
 ==================  ===================================================  ==================================
 """

@@ -84,10 +84,8 @@ def command(
     """
     check_output(output, force=force)
     check_output(timeline, force=force)
-    if runs:
-        for name in _INSTEAD:
-            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                raise ParameterError("run", runs[0], "names method and knobs itself: leave --method and its knobs out")
+    if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
+        raise ParameterError("run", runs[0], "names method and knobs itself: leave --method and its knobs out")
     from calibrate.profiles import load
 
     profile = load(profile_path)

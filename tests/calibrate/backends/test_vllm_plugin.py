@@ -17,11 +17,11 @@ NAME = "vllm.distributed.device_communicators"
 
 @pytest.fixture
 def shm_broadcast(monkeypatch: pytest.MonkeyPatch) -> Any:
-    found = ModuleType(f"{NAME}.shm_broadcast")
-    found.sched_yield = "vLLM's own"  # type: ignore[attr-defined]
+    found: Any = ModuleType(f"{NAME}.shm_broadcast")
+    found.sched_yield = "vLLM's own"
     names = ("vllm", "vllm.distributed", NAME)
-    modules = {name: ModuleType(name) for name in names}
-    modules[NAME].shm_broadcast = found  # type: ignore[attr-defined]
+    modules: dict[str, Any] = {name: ModuleType(name) for name in names}
+    modules[NAME].shm_broadcast = found
     for name, module in {**modules, f"{NAME}.shm_broadcast": found}.items():
         monkeypatch.setitem(sys.modules, name, module)
     return found
