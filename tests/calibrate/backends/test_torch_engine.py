@@ -146,7 +146,10 @@ def test_statistics_tell_batch_and_context(engines):
         await asyncio.gather(*(engines.target.generate(Request(prompt=prompt, **request)) for prompt in ids))
         return await engines.target.stats(clear=True), await engines.target.stats()
 
-    statistics, empty = engines.run(work())
+    for _ in range(5):  # on a busy machine requests may reach the engine one by one, and share no iteration then
+        statistics, empty = engines.run(work())
+        if any(batch == 3 for batch, _, _ in statistics.iterations):
+            break
     assert sorted(n + cached for n, cached, _ in statistics.prefills) == [7, 7, 7]
     assert sum(batch for batch, _, _ in statistics.iterations) == 3 * 11
     assert all(seconds > 0.0 for _, _, seconds in (*statistics.iterations, *statistics.prefills))
