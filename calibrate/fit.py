@@ -99,21 +99,27 @@ def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None, *, us
     )
 
 
-def fit_passes(record: EngineRecord, rng: np.random.Generator | None = None) -> dict[int, TableCost]:
+def fit_passes(
+    record: EngineRecord, rng: np.random.Generator | None = None, *, method: str = ""
+) -> dict[int, TableCost]:
     """Fit the time of a pass over several tokens per sequence, for each number of tokens that was measured alone.
 
     Parameters
     ----------
     record : the raw samples, of `DecodeSample.tokens` >= 1; warm-ups are not used.
     rng : if given, fit to a bootstrap resample (within cells).
+    method : token-level method whose own passes, drafting included, are taken where there are such; else those without
+        drafting are.
 
     Returns
     -------
     Tokens per sequence to iteration times as swept; 1 is plain decoding. Prefill and request times are left at 0.
     """
     found = {}
-    for tokens in sorted({sample.tokens for sample in record.decode}):
-        samples = [sample for sample in record.decode if sample.tokens == tokens]
+    own = method if any(sample.by == method for sample in record.decode) else ""
+    usable = [sample for sample in record.decode if sample.tokens == 1 or sample.by == own]
+    for tokens in sorted({sample.tokens for sample in usable}):
+        samples = [sample for sample in usable if sample.tokens == tokens]
         if any(sample.batch == 1 for sample in samples):
             batches, times, context_s, _ = _fit_decode(samples, rng)
             found[tokens] = TableCost(batches=batches, seconds=times, context_s=context_s)

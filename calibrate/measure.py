@@ -55,6 +55,7 @@ __all__ = [
     "warm_up",
 ]
 
+_PASS_BATCHES = (1, 2, 4)
 _RECENT = 64
 """Operations before a request among which one can be in its engine's hands."""
 
@@ -159,6 +160,11 @@ class MeasureOptions:
         for name, least in (("iterations", 2), ("repeats", 1), ("k2", 1), ("rounds", 1)):
             if getattr(self, name) < least:
                 raise ParameterError(name, getattr(self, name), f"must be an integer >= {least}")
+
+    @property
+    def pass_batches(self) -> tuple[int, ...]:
+        """Batch sizes for the times of a token-level method's own passes, which take an engine more time each."""
+        return tuple(sorted(set(self.batches) & set(_PASS_BATCHES)))
 
     @property
     def n_parts(self) -> int:

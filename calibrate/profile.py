@@ -98,6 +98,8 @@ class DecodeSample(_Record):
     """Cached tokens of all of them together."""
     tokens: Annotated[int, Field(ge=1)] = 1
     """New tokens per sequence (1 is plain decoding; more is the verification of a token draft)."""
+    by: str = ""
+    """Token-level method whose drafting is part of the time; empty: none's is."""
     seconds: Seconds
 
 

@@ -11,7 +11,7 @@ from calibrate.backends.speculation import Speculation, TokenMethodName
 from calibrate.token_measure import TokenSetting
 from theory.errors import ParameterError
 
-__all__ = ["CATALOGUE", "KNOBS", "REQUESTED", "parsed", "setting_of", "speculation_of"]
+__all__ = ["CATALOGUE", "KNOBS", "REQUESTED", "method_of", "parsed", "setting_of", "speculation_of"]
 
 CATALOGUE: Final[Mapping[str, str]] = {
     "ngram": "prompt-lookup",
@@ -65,3 +65,8 @@ def speculation_of(config: Mapping[str, Any]) -> Speculation:
     extra = tuple(sorted((name, value) for name, value in config.items() if name not in KNOBS | {"method", "model"}))
     model = Path(str(config["model"])) if "model" in config else None
     return Speculation(method=REQUESTED[str(config["method"])], model=model, extra=extra, **numbers)
+
+
+def method_of(speculation: Speculation) -> str:
+    """Return the catalogue's name of the method that a request asks for."""
+    return next(CATALOGUE[name] for name, asked in REQUESTED.items() if asked == speculation.method)

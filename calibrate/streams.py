@@ -4,7 +4,8 @@ Iteration at batch b: when b - 1 requests have their first tokens, one more is s
 first token on all b are in every iteration, and the gaps between its tokens are iterations; the other streams see the
 same ones, and none is counted twice. The gaps add up to the time that passed, so deliveries that are late in between
 widen the spread and leave the mean alone. A late first or last token does not: an attempt during which this process
-had to wait for its processor (`calibrate.stalls`) is made again. A batch that cannot be had is left out, and noted.
+had to wait for its processor (`calibrate.stalls`) is made again. A batch that cannot be had is left out, and noted. On
+a server that speculates, iterations are passes over drafts.
 
 Prefill: time to the first token, less the median round trip of a request without a model. Request: such a round trip,
 and the time from the last token to the end of the stream. What the server spends on a request before its engine sees
@@ -14,9 +15,11 @@ it, beyond such a round trip, is therefore part of the prefill.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -26,6 +29,7 @@ from calibrate.backends.openai_http import OpenAIEngine
 from calibrate.backends.openai_stream import Streamed
 from calibrate.measure import MeasureOptions
 from calibrate.profile import DecodeSample, EngineRecord, PrefillSample
+from calibrate.speculative import method_of
 from calibrate.stalls import StallWatch
 from theory.errors import CalibrationError
 
@@ -98,6 +102,8 @@ async def measure_streams(
 ) -> EngineRecord:
     """Measure iteration, prefill and request times of a server that has nothing else to do; see the module.
 
+    Of servers of the same model that speculate (`OpenAIEngine.speculating`) the passes are timed.
+
     Parameters
     ----------
     engine : the server; warm.
@@ -126,6 +132,8 @@ async def measure_streams(
                 trips.append(trip)
                 first.append(streamed)
             progress(f"{engine.name}: prefill {n_words}")
+        for other in engine.speculating.values() if len(options.batches) > 1 else ():
+            decode += await _passes(other, prompts, options, watch)
     trip = statistics.median(trips)  # one late answer must not make all prefills look short
     progress(f"{engine.name}: request latency")
     return EngineRecord(
@@ -141,7 +149,8 @@ async def measure_streams(
 async def _side_by_side(engine: OpenAIEngine, prompts: Sequence[str], n: int, watch: StallWatch) -> list[DecodeSample]:
     """About ``n`` iterations of a batch; none of a batch of several that could not be had.
 
-    What was read late is asked for again; requests that were not side by side are made longer.
+    What was read late is asked for again; requests that were not side by side are made longer. Where iterations are
+    passes over drafts, requests are as long as if half of each draft were right.
     """
     what = _batch(len(prompts))
     behind = engine.outcomes[what, _LEFT_OUT] - engine.outcomes[what, _TIMED] if len(prompts) > 1 else 0
@@ -149,7 +158,8 @@ async def _side_by_side(engine: OpenAIEngine, prompts: Sequence[str], n: int, wa
     enough, tried = max(n // 2, 1), list[_Attempt]()
     for level in () if behind >= _GIVEN_UP else (1,) if hopeless else range(_LEVELS):
         n_prompt = max((attempt.n_prompt for attempt in tried), default=0)
-        lengths = _lengths(n, len(prompts), level, _room(engine, n_prompt))
+        n_tokens = math.ceil(n * (1 + _pass_tokens(engine)) / 2)
+        lengths = _lengths(n_tokens, len(prompts), level, _room(engine, n_prompt))
         for repetition in range(1 if hopeless else _TRIES):
             await asyncio.sleep(_PAUSE_S * repetition)
             attempt = await _attempt(engine, prompts, lengths, watch)
@@ -228,7 +238,7 @@ async def _attempt(
             task.cancel()
     last = streams[-1]
     return _Attempt(
-        samples=iterations(streams),
+        samples=iterations(streams, k2=_pass_tokens(engine)),
         last=last,
         asked=lengths[0],
         stall_s=watch.longest(last.sent, last.end),
@@ -245,6 +255,25 @@ async def _begun(task: asyncio.Task[Streamed], streamed: Streamed) -> None:
         first.cancel()
     if task.done():
         task.result()  # raises what broke it off
+
+
+async def _passes(
+    engine: OpenAIEngine, prompts: Iterator[Callable[[int], str]], options: MeasureOptions, watch: StallWatch
+) -> list[DecodeSample]:
+    """Passes of a server that speculates, at several batch sizes: of texts that repeat, so that n-grams are found."""
+    found: list[DecodeSample] = []
+    method = method_of(engine.speculates) if engine.speculates is not None else ""
+    for _ in range(options.repeats):
+        await engine.round_trip()  # what its requests take besides is told with it
+    for batch in options.pass_batches:
+        texts = [" ".join([next(prompts)(max(options.contexts[0] // 4, 4))] * 4) for _ in range(batch)]
+        found += await _side_by_side(engine, texts, options.iterations, watch)
+    return [sample.model_copy(update={"by": method}) for sample in found]
+
+
+def _pass_tokens(engine: OpenAIEngine) -> int:
+    """Tokens that an iteration of a server gives a sequence at most."""
+    return 1 if engine.speculates is None else engine.speculates.k2
 
 
 def _lengths(n: int, batch: int, level: int, room: int | None) -> tuple[int, int]:
@@ -276,17 +305,20 @@ def _grouped(samples: Sequence[DecodeSample], n: int) -> list[DecodeSample]:
     found = []
     for i in range(groups):
         part = samples[len(samples) * i // groups : len(samples) * (i + 1) // groups]
-        context = round(statistics.fmean(sample.context for sample in part))
-        seconds = statistics.fmean(sample.seconds for sample in part)
-        found.append(DecodeSample(batch=part[0].batch, context=context, seconds=seconds))
+        found.append(_mean(part))
     return found
 
 
 def _levelled(samples: Sequence[DecodeSample], n: int) -> list[DecodeSample]:
     """At most ``n`` samples that are all the mean: of what was read late, in bursts, nothing else is known."""
+    return [_mean(samples)] * min(n, len(samples))
+
+
+def _mean(samples: Sequence[DecodeSample]) -> DecodeSample:
+    """A sample of the same kind with the mean of the others' seconds and contexts."""
     context = round(statistics.fmean(sample.context for sample in samples))
     seconds = statistics.fmean(sample.seconds for sample in samples)
-    return [DecodeSample(batch=samples[0].batch, context=context, seconds=seconds)] * min(n, len(samples))
+    return samples[0].model_copy(update={"context": context, "seconds": seconds})
 
 
 async def _first_token(
@@ -308,31 +340,34 @@ async def _first_token(
     return trip, streamed
 
 
-def iterations(streams: Sequence[Streamed]) -> list[DecodeSample]:
+def iterations(streams: Sequence[Streamed], *, k2: int = 1) -> list[DecodeSample]:
     """The iterations in which all streams took part, as the stream that began last saw them.
 
-    A chunk of n tokens counts as n iterations of equal length. Where chunks do not say how many tokens they hold, they
-    are taken to hold equally many, so that they add up to the server's count. A chunk counts if it came before any
-    other stream ended, and if the others had tokens left for it, by their number.
+    A chunk of n tokens counts as n iterations of equal length; where an iteration gives up to ``k2`` tokens (a pass
+    over a draft), as n / k2 of them, rounded up. Where chunks do not say how many tokens they hold, they are taken to
+    hold equally many, so that they add up to the server's count. A chunk counts if it came before any other stream
+    ended, and if the others had tokens left for it, by their number.
     """
     if any(len(streamed.arrivals) < 2 for streamed in streams):
         return []
     latest = max(streams, key=lambda streamed: streamed.arrivals[0][0])
     end = min(streamed.arrivals[-1][0] for streamed in streams)
     share = latest.tokens_per_unit
-    seen = latest.arrivals[0][1] * share
-    most = min((seen + _left(other, latest.arrivals[0][0]) for other in streams if other is not latest), default=None)
+    left = [_left(other, latest.arrivals[0][0]) for other in streams if other is not latest]
+    most = min((math.ceil(tokens / k2) if k2 > 1 else tokens for tokens in left), default=math.inf)
     samples: list[DecodeSample] = []
-    owed = 0.0
+    made = owed = 0.0
     for (before, _), (now, n) in zip(latest.arrivals, latest.arrivals[1:], strict=False):
-        seen += n * share
-        if now > end or (most is not None and seen > most):
+        part = n * share if k2 == 1 else math.ceil(n * share / k2)
+        made += part
+        if now > end or made > most:
             break
-        owed += n * share
+        owed += part
         whole = max(round(owed), 1)
         owed -= whole
         context = sum(streamed.n_prompt + streamed.seen(before) for streamed in streams)
-        samples += [DecodeSample(batch=len(streams), context=context, seconds=(now - before) / (n * share))] * whole
+        one = DecodeSample(batch=len(streams), context=context, tokens=k2, seconds=(now - before) / part)
+        samples += [one] * whole
     return samples
 
 
@@ -348,9 +383,10 @@ def _left(streamed: Streamed, moment: float) -> float:
 
 def timing_notes(engine: OpenAIEngine) -> list[str]:
     """What a reader must know about the timings of a server that this process made: which of them are late."""
+    outcomes = sum((one.outcomes for one in (engine, *engine.speculating.values())), start=Counter[tuple[str, str]]())
     return [
         f"warning: {n} timings of {what} were read late, for this machine had too much to do"
-        for (what, outcome), n in engine.outcomes.items()
+        for (what, outcome), n in outcomes.items()
         if outcome == _LATE
     ]
 
@@ -359,7 +395,7 @@ def left_out_notes(batches: Sequence[int], rounds: Sequence[Sequence[DecodeSampl
     """What a reader must know about batch sizes that rounds of timing lack, those of earlier sittings included."""
     notes = []
     for batch in batches:
-        n = sum(all(sample.batch != batch for sample in one) for one in rounds)
+        n = sum(all(sample.batch != batch or sample.by for sample in one) for one in rounds)
         if n == len(rounds):
             notes.append(f"warning: {_batch(batch)} was left out: {_NOT_TOGETHER}; {_REMEDY}; {_INSTEAD}")
         elif n:

@@ -231,7 +231,7 @@ class _Timings:
         self._by_model = method in _MODELS
         self._recorded, self._used = fits["plain"][target], fits[use][target]
         self._drafter = fits[use][draft].cost if self._by_model and draft != target else None
-        self._tables = fit_passes(profile.engines[target], rng)
+        self._tables = fit_passes(profile.engines[target], rng, method=method)
         plain = profile.engines[target].plain_in_use
         paired = len(plain) == len(profile.answers)
         self._plain = {a.problem: one for a, one in zip(profile.answers, plain, strict=True)} if paired else {}

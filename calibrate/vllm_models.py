@@ -28,7 +28,6 @@ VLLM: Final = "vllm"
 """Names this backend in a profile's settings."""
 
 _METHODS: Final = {"prompt-lookup": "ngram", "draft-model": "draft_model", "eagle": "eagle"}
-_PASS_BATCHES: Final = (1, 2, 4)
 _DEFAULTS: Final = (
     TokenSetting(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 3}),
     TokenSetting(method="draft-model", knobs={"k2": 4}),
@@ -175,12 +174,13 @@ class VllmModels(ModelSet):
     async def time_engine(  # type: ignore[override]
         self, engine: VllmGroup, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
     ) -> EngineRecord:
-        """Measure an engine by its own records; of one that speculates with n-grams, the passes over k2 tokens too."""
+        """Measure an engine by its own records; of the target, the passes of each token-level method too."""
         record = await measure_engine(engine, _device(engine), options, warmup=warmup, progress=progress)
-        lookups = [self.speculation(s.method, s.knobs) for s in self.token_settings() if s.method == "prompt-lookup"]
-        if engine.name != TARGET or not lookups or len(options.batches) < 2:
+        if engine.name != TARGET or len(options.batches) < 2:
             return record
-        wide = [sample for one in lookups for sample in await _passes(engine, one, options)]
+        wide: list[DecodeSample] = []
+        for setting in self.token_settings():
+            wide += await _passes(engine, setting.method, self.speculation(setting.method, setting.knobs), options)
         return record.model_copy(update={"decode": [*record.decode, *wide]})
 
     def record(self, role: str, engine: VllmGroup) -> ModelRecord:  # type: ignore[override]
@@ -239,7 +239,9 @@ def _device(engine: VllmGroup) -> str:
     return f"cpu cores {','.join(map(str, cores))}" if cores else str(about["device"])
 
 
-async def _passes(group: VllmGroup, speculation: Speculation, options: MeasureOptions) -> list[DecodeSample]:
+async def _passes(
+    group: VllmGroup, method: str, speculation: Speculation, options: MeasureOptions
+) -> list[DecodeSample]:
     """Passes over k2 tokens of every sequence, at several batch sizes: n-grams of a text that repeats are always found.
 
     Only passes in which every sequence had a full draft count.
@@ -248,7 +250,7 @@ async def _passes(group: VllmGroup, speculation: Speculation, options: MeasureOp
     vocabulary = int(group.describe()["vocab_size"])
     engine = await group.engine(speculation)
     found: list[DecodeSample] = []
-    for batch in sorted(set(options.batches) & set(_PASS_BATCHES)):
+    for batch in options.pass_batches:
         requests = []
         for _ in range(batch):
             unit = tuple(rng.randrange(vocabulary) for _ in range(max(options.contexts[0] // 4, 4)))
@@ -258,7 +260,7 @@ async def _passes(group: VllmGroup, speculation: Speculation, options: MeasureOp
         statistics = await engine.stats(clear=True)
         full = [p for p in statistics.passes if p[0] == batch and p[2] == batch * speculation.k2]
         found += [
-            DecodeSample(batch=batch, context=context, tokens=speculation.k2, seconds=seconds)
+            DecodeSample(batch=batch, context=context, tokens=speculation.k2, by=method, seconds=seconds)
             for _, context, _, _, seconds, _ in full
         ]
     return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
+from types import MappingProxyType
 from typing import Any, cast
 
 import pytest
@@ -18,6 +19,7 @@ from calibrate.backends.base import Request
 from calibrate.backends.http_wire import HttpConfig
 from calibrate.backends.openai_http import OpenAIEngine
 from calibrate.backends.openai_stream import Streamed
+from calibrate.backends.speculation import Speculation
 from calibrate.measure import MeasureOptions
 from calibrate.profile import DecodeSample, EngineRecord
 from calibrate.stalls import TICK_S, StallWatch
@@ -83,6 +85,15 @@ def test_a_merged_chunk_alone_is_as_many_iterations() -> None:
     assert [s.seconds for s in iterations([told((0.0, 3), (2.0, 4), (3.0, 1))])] == [0.5] * 4 + [1.0]
 
 
+def test_a_chunk_of_a_pass_is_one_iteration_whatever_was_accepted() -> None:
+    """Chunks of 1 to 4 tokens are passes over k2 = 4, of 5 tokens two; the company is sure to make two more passes."""
+    last = told((0.0, 1), (1.0, 4), (2.0, 1), (6.0, 5), (7.0, 2))
+    assert [(s.tokens, s.seconds) for s in iterations([last], k2=4)] == [(4, s) for s in (1.0, 1.0, 2.0, 2.0, 1.0)]
+    company = told((-1.0, 1), (0.5, 4), (9.0, 5))
+    assert [s.seconds for s in iterations([company, last], k2=4)] == [1.0, 1.0]
+    assert {s.tokens for s in iterations([told(*each(range(4)))])} == {1}
+
+
 def test_more_samples_than_asked_for_are_averaged_and_keep_their_mean() -> None:
     samples = [DecodeSample(batch=1, context=10 + i, seconds=s) for i, s in enumerate((9.0, 1.0, 1.0, 1.0, 2.0))]
     found = streams._grouped(samples, 2)
@@ -140,6 +151,8 @@ class Scripted:
     """An engine whose tokens come at planned moments."""
 
     name = "draft"
+    speculates = None
+    speculating: Mapping[Any, Any] = MappingProxyType({})
 
     def __init__(self, arrivals: Callable[[int, int], Arrivals], wait_s: float = 0.1) -> None:
         self.arrivals = arrivals
@@ -226,7 +239,8 @@ def test_a_batch_that_is_always_read_late_is_left_out() -> None:
 
 def test_batches_that_rounds_lack_are_noted() -> None:
     one, two = (DecodeSample(batch=batch, context=1, seconds=1.0) for batch in (1, 2))
-    assert left_out_notes((1, 2), [[one], [one, two], [one]]) == [
+    drafted = two.model_copy(update={"tokens": 4, "by": "draft-model"})  # another server's
+    assert left_out_notes((1, 2), [[one], [one, two], [one, drafted]]) == [
         "batch 2 was left out in 2 of 3 rounds: its requests were not seen side by side"
     ]
     (note,) = left_out_notes((1, 2), [[one], [one]])
@@ -311,3 +325,27 @@ def test_the_company_outlasts_what_is_timed() -> None:
     mean = sum(s.seconds for s in record.decode if s.batch == 3) / batches(record.decode)[3]
     # A first token up to 5 ms late or early in 190 ms, or as much as is tolerated.
     assert mean == pytest.approx(0.012, rel=0.1)
+
+
+def test_passes_of_a_server_that_speculates_are_timed_as_planted() -> None:
+    """2 ms and 4 ms for each request: 6, 10 and 18 ms a pass, of a request of up to 4 tokens."""
+    spec = Speculation(method="ngram", k2=4)
+
+    async def work(plain: str, speculating: str) -> EngineRecord:
+        engine, other = [await OpenAIEngine.start(HttpConfig(name="target", url=url)) for url in (plain, speculating)]
+        other.speculates, engine.speculating = spec, {spec: other}
+        try:
+            return await measure_streams(engine, "here", replace(OPTIONS, batches=(1, 2, 4), iterations=16))
+        finally:
+            await engine.close()
+
+    with serving() as plain, serving(Planted(iteration_s=0.002, sequence_s=0.004, k2=4)) as speculating:
+        record = asyncio.run(work(plain.url, speculating.url))
+    passes = [sample for sample in record.decode if sample.by]
+    assert {(sample.by, sample.tokens) for sample in passes} == {("prompt-lookup", 4)}
+    assert {sample.tokens for sample in record.decode if not sample.by} == {1}
+    for batch, seconds in ((1, 0.006), (2, 0.010), (4, 0.018)):
+        cell = [sample.seconds for sample in passes if sample.batch == batch]
+        assert len(cell) >= 8
+        # First and last chunk up to 5 ms late or early in 50 ms and more, or as much as is tolerated.
+        assert sum(cell) / len(cell) == pytest.approx(seconds, rel=0.1)

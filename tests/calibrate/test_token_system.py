@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_profiles import STEP_TOKENS, measured, speculated
 
+from calibrate.fit import fit_passes
 from calibrate.profile import DecodeSample, InUse, Profile, TokenAnswer, TokenRecord, TokenRequest
 from calibrate.system import system_of
 from calibrate.token_system import TokenDecoding, known_settings, split_passes, token_decoding
@@ -107,6 +108,27 @@ def test_passes_over_several_tokens_cost_what_was_timed() -> None:
     assert decoding.cost.factor == pytest.approx(10 / 15, rel=1e-6)
     small = 1.0  # the draft model costs the same for a batch of two here
     assert decoding.cost.iteration(2, 0.0) == pytest.approx(0.020 + 0.002 * small, rel=1e-6)
+
+
+def test_a_method_s_own_passes_come_before_those_without_its_drafting() -> None:
+    """At batch 1 its recorded passes set the level; by how much two sequences take longer is its own timing's."""
+    profile = speculated(plain())
+    engine = profile.engines["big"]
+    wide = [
+        DecodeSample(batch=b, context=c, tokens=3, by=by, seconds=0.015 * b**power)
+        for by, power in (("", 1), ("draft-model", 2), ("eagle", 3))
+        for b in (1, 2)
+        for c in (64, 640)
+    ]
+    timed = engine.model_copy(update={"decode": [*engine.decode, *wide]})
+    of = profile.model_copy(update={"engines": {**profile.engines, "big": timed}})
+    decoding = found(of, "draft-model", 3)
+    assert decoding is not None
+    assert decoding.cost.iteration(2, 0.0) == pytest.approx(0.040 + 0.002, rel=1e-6)
+    assert {rows for rows in fit_passes(timed, method="draft-model")} == {1, 3}
+    assert [fit_passes(timed, method=name)[3].seconds[1] for name in ("prompt-lookup", "eagle")] == pytest.approx(
+        [0.030, 0.120], rel=1e-6
+    )
 
 
 def test_a_resample_draws_other_answers() -> None:

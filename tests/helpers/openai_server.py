@@ -1,7 +1,8 @@
 """A small OpenAI-compatible server with planted latencies, step lengths, acceptance and faults, on 127.0.0.1.
 
-It batches as engines do: an iteration gives every running request one token, and takes as long as planted for that
-many. Iterations end at fixed moments, so that a late wake-up does not add up, and their mean is what was planted.
+It batches as engines do: an iteration gives every running request one token (or up to ``k2`` of them, if it
+speculates), and takes as long as planted for that many. Iterations end at fixed moments, so that a late wake-up does
+not add up, and their mean is what was planted.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Planted:
     """An iteration of b requests takes ``iteration_s + b * sequence_s``."""
     prefill_s: float = 0.0
     prefill_token_s: float = 0.0
+    k2: int = 1
+    """Tokens that an iteration gives a request: 1 to ``k2``, equally likely."""
     step_tokens: tuple[int, int] = (4, 12)
     """Least and greatest length of a step, its end included; uniform in between."""
     steps: int = 4
@@ -65,7 +68,9 @@ class Sequence:
     """A request being decoded."""
 
     left: int
-    tokens: asyncio.Queue[float] = field(default_factory=asyncio.Queue)
+    passes: random.Random
+    tokens: asyncio.Queue[int] = field(default_factory=asyncio.Queue)
+    """Tokens of each iteration."""
 
 
 class Died(Exception):  # noqa: N818 (a signal)
@@ -117,8 +122,9 @@ class OpenAIServer:
                 moment += planted.iteration_s + planted.sequence_s * len(batch)
                 await asyncio.sleep(max(moment - time.monotonic(), 0.0))
                 for sequence in batch:
-                    sequence.tokens.put_nowait(moment)
-                    sequence.left -= 1
+                    n = min(sequence.passes.randint(1, planted.k2), sequence.left)
+                    sequence.tokens.put_nowait(n)
+                    sequence.left -= n
                     if sequence.left <= 0 and sequence in self._running:
                         self._running.remove(sequence)
             self._work.clear()
@@ -214,13 +220,14 @@ class OpenAIServer:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer, fault: str, began: float
     ) -> None:
         kind, _, at = fault.partition(":")
-        sequence = Sequence(left=len(answer.tokens) - 1)
-        for position in range(len(answer.tokens)):
+        sequence = Sequence(left=len(answer.tokens) - 1, passes=random.Random("".join(answer.tokens)))
+        position = n = 0
+        while position + n < len(answer.tokens):
+            position += n
             if position == 1:
                 self._running.append(sequence)
                 self._work.set()
-            if position:
-                await sequence.tokens.get()
+            n = await sequence.tokens.get() if position else 1
             if kind in ("die", "truncate", "error", "quiet") and position == int(at):
                 self._drop(sequence)
                 if kind == "die":
@@ -236,7 +243,7 @@ class OpenAIServer:
                 self.aborted += 1
                 self._drop(sequence)
                 raise Died
-            self._chunk(writer, b"data: " + json.dumps(answer.chunk(position)).encode() + b"\n\n")
+            self._chunk(writer, b"data: " + json.dumps(answer.chunk(position, n)).encode() + b"\n\n")
             if position == 0:
                 self.prefills.append(time.monotonic() - began)
             await writer.drain()
@@ -285,18 +292,19 @@ class Answer:
             return None
         return last if last in ("", *(self.body.get("stop") or ())) else None
 
-    def chunk(self, position: int) -> dict[str, Any]:
-        planted, token, last = self.planted, self.tokens[position], position == len(self.tokens) - 1
+    def chunk(self, position: int, n: int) -> dict[str, Any]:
+        planted, last = self.planted, position + n == len(self.tokens)
+        tokens = self.tokens[position : position + n]
         includes = planted.includes_stop and self.body.get("include_stop_str_in_output")
         stopped = last and bool(self._ended)
-        choice: dict[str, Any] = {"index": 0, "text": "" if stopped and not includes else token}
+        choice: dict[str, Any] = {"index": 0, "text": "".join(tokens[:-1] if stopped and not includes else tokens)}
         choice["finish_reason"] = None if not last else "length" if self._ended is None else "stop"
         if planted.tells_stop:
             choice["stop_reason"] = self._ended or None if last else None
         if planted.tells_ids and self.body.get("return_token_ids"):
-            choice["token_ids"] = [VOCABULARY.index(token)]
+            choice["token_ids"] = [VOCABULARY.index(token) for token in tokens]
         if self.body.get("logprobs") and planted.logprobs:
-            choice["logprobs"] = self.logprobs(token)
+            choice["logprobs"] = self.logprobs(tokens[0])  # judges ask for one
         return {"object": "text_completion", "choices": [choice], "usage": None}
 
     def usage(self) -> dict[str, int]:
