@@ -15,7 +15,7 @@ from sim.estimate import Estimate, proportion
 from sim.operations import EMBEDDING, EXACT, GATE, JUDGE, OWN_THRESHOLDS
 from sim.timeline import Counts
 
-__all__ = ["Rates", "Spoiling", "all_rates", "expected_accuracy", "rates", "rates_text", "spoiling"]
+__all__ = ["Rates", "Spoiling", "accepts", "all_rates", "expected_accuracy", "rates", "rates_text", "spoiling"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def rates(answers: Sequence[AnswerRecord], role: str = JUDGE, threshold: float |
     right: list[bool] = []
     wrong: list[bool] = []
     for step in (step for answer in answers for step in answer.steps):
-        accepted = _accepts(step, role, threshold)
+        accepted = accepts(step, role, threshold)
         if step.draft.correct is not None and accepted is not None:
             (right if step.draft.correct else wrong).append(accepted)
     return Rates(role=role, threshold=threshold, true_accept=_share(right), false_accept=_share(wrong))
@@ -77,7 +77,14 @@ def _said(estimate: Estimate | None) -> str:
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
-def _accepts(step: StepRecord, role: str, threshold: float | None) -> bool | None:
+def accepts(step: StepRecord, role: str = JUDGE, threshold: float | None = None) -> bool | None:
+    """Return whether a role lets the first draft of a position stand; None if it was not asked.
+
+    Parameters
+    ----------
+    step : a recorded position.
+    role, threshold : as in `rates`.
+    """
     if role == JUDGE and threshold is None:
         return step.verdict.accepted
     score = step.verdict.score if role == JUDGE else step.draft.scores.get(role)

@@ -12,6 +12,12 @@ and kappa is the maximum of the likelihood in which the :math:`a_i` are integrat
 depends on the verdicts before it; the likelihood need not care, because a stopping rule cancels in it. The interval is
 that of the likelihood ratio. Assumed: given the answer, verdicts are independent, and whether a step is wrong does not
 depend on what makes the answer hard.
+
+A judge compares a draft with what the target says; a score looks at the draft alone, and may like it the better the
+less the text before it makes sense. For such verifiers kappa may be negative: then a share of -kappa of the drafts that
+would have been refused are accepted after a wrong step. Answers that a judge let pass hold few wrong steps, and these
+on questions that are too hard for the target; methods that go by scores keep on writing after many more. So their kappa
+is estimated on the draft's own answers, where such were recorded.
 """
 
 from __future__ import annotations
@@ -24,9 +30,11 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrate.accuracy import accepts
 from calibrate.profile import AnswerRecord
 from calibrate.traces import trace_of
 from sim.estimate import Estimate
+from sim.operations import JUDGE, REWARD, SCORER
 
 __all__ = ["corruption", "corruption_of"]
 
@@ -40,37 +48,54 @@ _SIGMAS: Final = (0.01, 4.0)
 """Standard deviations of the log odds between answers that are considered."""
 
 
-def corruption(answers: Sequence[AnswerRecord]) -> Estimate | None:
-    """Share of the judge's acceptance that is lost once a wrong step stands, in [0, 1].
+def corruption(answers: Sequence[AnswerRecord], role: str = JUDGE, threshold: float | None = None) -> Estimate | None:
+    """Share of a verifier's acceptance that is lost once a wrong step stands.
+
+    Parameters
+    ----------
+    answers : recorded answers.
+    role, threshold : who accepts, and from which score on, as in `calibrate.accuracy.rates`; default the judge.
 
     Returns
     -------
-    Maximum-likelihood estimate with the likelihood-ratio interval; None unless verdicts were seen both before and after
-    a wrong step, and one of those before was an acceptance.
+    Maximum-likelihood estimate with the likelihood-ratio interval, in [0, 1] for the judge and in [-1, 1] for others;
+    None unless verdicts were seen both before and after a wrong step, and one of those before was an acceptance.
     """
-    return corruption_of(tuple(_row(answer) for answer in answers))
+    rows = [_row(answer, role, threshold) for answer in answers]
+    known = tuple(row for row in rows if row is not None)
+    return corruption_of(known, least=0.0 if role == JUDGE else -1.0) if len(known) == len(rows) else None
 
 
-def _row(answer: AnswerRecord) -> Row:
+def _row(answer: AnswerRecord, role: str, threshold: float | None) -> Row | None:
+    """Counts of verdicts on the first drafts, or of scores of the draft's own answer; None if some are missing."""
     before: list[bool] = []
     after: list[bool] = []
-    for corrupted, step in zip(trace_of(answer).corrupted(), answer.steps, strict=True):
-        (after if corrupted else before).append(step.verdict.accepted)
+    if role in (SCORER, REWARD) and answer.alone:
+        verdicts = [None if threshold is None else one.scores[role] >= threshold for one in answer.alone]
+        wrong = [one.correct is False for one in answer.alone]
+        spoilt = [any(wrong[:depth]) for depth in range(len(wrong))]
+    else:
+        verdicts = [accepts(step, role, threshold) for step in answer.steps]
+        spoilt = list(trace_of(answer).corrupted())
+    for corrupted, accepted in zip(spoilt, verdicts, strict=True):
+        if accepted is None:
+            return None
+        (after if corrupted else before).append(accepted)
     return len(before), sum(before), len(after), sum(after)
 
 
 @lru_cache(maxsize=64)
-def corruption_of(rows: tuple[Row, ...]) -> Estimate | None:
-    """`corruption` of counted verdicts; remembered, because a planner asks many times about the same answers."""
+def corruption_of(rows: tuple[Row, ...], least: float = 0.0) -> Estimate | None:
+    """`corruption` of counted verdicts, ``least`` or more; remembered, because a planner asks many times."""
     totals = np.sum(np.array(rows, dtype=np.int64).reshape(-1, 4), axis=0)
     if not totals[1] or not totals[2]:
         return None
     from scipy.optimize import minimize_scalar
 
     likelihood = _profile_likelihood(rows)
-    found = float(minimize_scalar(lambda k: -likelihood(k), bounds=(0.0, 1.0), method="bounded").x)
-    best = max((0.0, 1.0, found), key=likelihood)
-    low, high = _crossing(likelihood, best, 0.0), _crossing(likelihood, best, 1.0)
+    found = float(minimize_scalar(lambda k: -likelihood(k), bounds=(least, 1.0), method="bounded").x)
+    best = max((least, 0.0, 1.0, found), key=likelihood)
+    low, high = _crossing(likelihood, best, least), _crossing(likelihood, best, 1.0)
     return Estimate(
         value=best,
         stderr=(high - low) / (2.0 * _Z_95),
@@ -108,9 +133,11 @@ def _profile_likelihood(rows: Sequence[Row]) -> Callable[[float], float]:
         """Log likelihood with the acceptances integrated out by Gauss-Hermite quadrature."""
         x = parameters[0] + np.exp(parameters[1]) * nodes
         log_a, log_not_a = -np.logaddexp(0.0, -x), -np.logaddexp(0.0, x)
-        log_kept = np.log1p(-kappa) if kappa < 1.0 else -1e3
-        terms = b * log_a + (n - b) * log_not_a + a * (log_a + log_kept)
-        terms = terms + (m - a) * np.log1p(-np.exp(log_a) * (1.0 - kappa)) + logs
+        log_kept = np.log1p(-abs(kappa)) if abs(kappa) < 1.0 else -1e3
+        fewer = (log_a if kappa >= 0.0 else log_not_a) + log_kept  # of what a positive or negative kappa takes from
+        more = np.log(-np.expm1(np.minimum(fewer, -1e-15)))
+        log_b, log_not_b = (fewer, more) if kappa >= 0.0 else (more, fewer)
+        terms = b * log_a + (n - b) * log_not_a + a * log_b + (m - a) * log_not_b + logs
         top = terms.max(axis=1)
         return float(weight @ (top + np.log(np.exp(terms - top[:, None]).sum(axis=1))))
 

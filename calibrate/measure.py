@@ -25,7 +25,7 @@ from calibrate.profile import (
     VerdictRecord,
 )
 from calibrate.wall_clock import WallClock, WallSession
-from sim.algorithms import autoregressive, paired_trajectory
+from sim.algorithms import autoregressive, draft_trajectory, paired_trajectory
 from sim.operations import (
     DRAFT,
     EXACT,
@@ -300,6 +300,8 @@ async def measure_answer(
 ) -> Recorded:
     """Answer one problem twice: the target alone, and both models side by side along the committed trajectory.
 
+    Where somebody scores steps, the draft answers it alone, too.
+
     Parameters
     ----------
     clock : real engines.
@@ -320,6 +322,7 @@ async def measure_answer(
     )
     await clock.fresh()
     paired = await clock.run(procedure, stream=problem.name)
+    alone = await _alone(clock, root, problem, truth, seen.scorers)
     record = AnswerRecord(
         problem=problem.name,
         prompt_tokens=root.n_tokens,
@@ -327,12 +330,29 @@ async def measure_answer(
         baseline=_baseline(baseline, problem, truth),
         answer_correct=None if truth is None else truth.answer_is_correct(problem.prompt, paired.text),
         baseline_correct=None if truth is None else truth.answer_is_correct(problem.prompt, baseline.text),
+        alone=alone,
     )
     return Recorded(
         record=record,
         ids=_token_ids(clock, problem, baseline),
         role_seconds=_role_seconds(paired),
     )
+
+
+async def _alone(
+    clock: WallClock, root: Step, problem: Problem, truth: Truth | None, scorers: Sequence[str]
+) -> list[Generated]:
+    """The draft's own answer with the scores of its steps; nothing where nobody scores."""
+    if not scorers:
+        return []
+    await clock.fresh()
+    session = await clock.run(draft_trajectory(root, scorers=scorers), stream=problem.name)
+    opinions = _opinions(session)
+    steps = [o for o in session.operations if isinstance(o, Generate)]
+    return [
+        _looked_at(o, _generated(o, problem, truth, session.committed[:depth]), opinions)
+        for depth, o in enumerate(steps)
+    ]
 
 
 def _baseline(session: WallSession, problem: Problem, truth: Truth | None) -> list[Generated]:

@@ -241,6 +241,8 @@ class AnswerRecord(_Record):
     baseline_correct: bool | None = None
     beams: list[BeamStepRecord] = []
     """Another answer to the problem, with candidates of both models at each of its positions."""
+    alone: list[Generated] = []
+    """The draft's own answer to the problem, each step scored by the roles that score."""
 
 
 class NGramRecord(_Record):

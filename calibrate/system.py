@@ -25,13 +25,13 @@ from sim.catalogue import Level, Method
 from sim.costs import LinearCost
 from sim.engines import BatchEngine, Cost, Device, Engine, FixedEngine, PacedCost
 from sim.lengths import Fixed, Lengths, Lognormal
-from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, TARGET
+from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, REWARD, SCORER, TARGET
 from sim.per_candidate import PerCandidate
 from sim.token_passes import PassSource, SpeculatedAnswer
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
 
-__all__ = ["ASSUMED", "Assumptions", "System", "system_of"]
+__all__ = ["ASSUMED", "Assumptions", "System", "as_seen_by", "system_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ def system_of(
     if profile.source == "latency":
         rule = "holds timings only: give a profile with acceptance, and this one as its latency"
         raise ParameterError("profile", profile.name, rule)
-    rng = None if resample is None else np.random.default_rng([0x73706563, resample])
+    rng = _generator(resample)
     if profile.published is not None and not profile.answers:
         modelled = _published(profile.published, rng, assumptions)
         return replace(modelled, **_timed(profile, rng)) if profile.engines else modelled
@@ -237,14 +237,47 @@ def _one_pass(seconds: float) -> LinearCost:
     return LinearCost(base_s=0.0, prefill_s=seconds)
 
 
-def _corruption(profile: Profile, rng: np.random.Generator | None, given: float | None) -> float:
+def as_seen_by(
+    system: System, profile: Profile, role: str, threshold: float | None, *, resample: int | None = None
+) -> System:
+    """Return a system of replayed answers for a verifier other than the judge, whose verdicts decided in the recording.
+
+    A wrong step does to verdicts what it did to this verifier's, and one that scores drafts by themselves lets them end
+    an answer.
+
+    Parameters
+    ----------
+    system : of the profile, by `system_of`.
+    profile : its recorded answers tell it.
+    role, threshold : who decides which drafts stand, and from which score on.
+    resample : as for ``system``; one generator decides how much of each uncertain figure a variant takes.
+    """
+    if not isinstance(system.behaviour, TraceBehaviour):
+        return system
+    lost = _corruption(profile, _generator(resample), None, role, threshold)
+    alone = role in (SCORER, REWARD)
+    return replace(system, behaviour=replace(system.behaviour, corruption=lost, ends_alone=alone))
+
+
+def _generator(resample: int | None) -> np.random.Generator | None:
+    return None if resample is None else np.random.default_rng([0x73706563, resample])
+
+
+def _corruption(
+    profile: Profile,
+    rng: np.random.Generator | None,
+    given: float | None,
+    role: str = JUDGE,
+    threshold: float | None = None,
+) -> float:
+    """The share of acceptance lost after a wrong step; as the judge saw it where the role's verdicts do not tell."""
     if given is not None:
         return given
-    found = measured_corruption(profile.answers)
+    found = measured_corruption(profile.answers, role, threshold) or measured_corruption(profile.answers)
     if found is None:
         return 0.0
     shift = 0.0 if rng is None else float(rng.normal()) * found.stderr
-    return min(max(found.value + shift, 0.0), 1.0)
+    return min(max(found.value + shift, 0.0 if role == JUDGE else -1.0), 1.0)
 
 
 def _published(figures: Published, rng: np.random.Generator | None, assumptions: Assumptions) -> System:

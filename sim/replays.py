@@ -29,6 +29,9 @@ __all__ = ["BaselineAnswer", "TraceAnswer", "TraceBehaviour"]
 _REFUSED = -1.0
 """Score of a draft past the recorded end, or refused because of a corrupted context: below every threshold."""
 
+_CERTAIN = 9.0
+"""Score of a draft that is accepted because of a corrupted context: the best there is."""
+
 
 @dataclass(frozen=True, slots=True)
 class TraceBehaviour:
@@ -41,14 +44,19 @@ class TraceBehaviour:
     - sync commits a target step unjudged at the end of a fully accepted cycle, and the released code refuses some
       drafts unjudged: the positions after it are replayed as recorded after the draft's step;
     - past the recorded end a draft is as long as the last recorded one and refused, and the target ends the answer;
-    - after a wrong step that the recording did not commit, drafts are refused as often as ``corruption`` says.
+      where drafts stand on a score alone (``ends_alone``) it ends the answer, and is scored as the last recorded one;
+    - after a wrong step that the recording did not commit, drafts are refused, or accepted, as often as ``corruption``
+      says.
     """
 
     traces: tuple[AnswerTrace, ...]
     """The recorded answers; answer ``index`` is number ``index`` modulo their count."""
 
     corruption: float = 0.0
-    """Share of acceptance that is lost once a wrong step stands in the answer, in [0, 1]."""
+    """Share of acceptance that is lost once a wrong step stands in the answer; if negative, of refusals: in [-1, 1]."""
+
+    ends_alone: bool = False
+    """Whether the draft can end an answer past its recorded end: no target's step says where it ends."""
 
     seed: None = field(default=None, init=False)
 
@@ -56,8 +64,8 @@ class TraceBehaviour:
         object.__setattr__(self, "traces", tuple(self.traces))
         if not self.traces:
             raise ParameterError("traces", self.traces, "must hold at least one recorded answer")
-        if not 0.0 <= self.corruption <= 1.0:
-            raise ParameterError("corruption", self.corruption, "must be in [0, 1]")
+        if not -1.0 <= self.corruption <= 1.0:
+            raise ParameterError("corruption", self.corruption, "must be in [-1, 1]")
 
     @property
     def n_answers(self) -> int:
@@ -66,7 +74,7 @@ class TraceBehaviour:
 
     def answer(self, index: int) -> TraceAnswer:
         """Return recorded answer ``index`` modulo their count."""
-        return TraceAnswer(self.traces[index % len(self.traces)], index, self.corruption)
+        return TraceAnswer(self.traces[index % len(self.traces)], index, self.corruption, ends_alone=self.ends_alone)
 
     def baseline_answer(self, index: int) -> BaselineAnswer:
         """Return the target's own answer recorded with it.
@@ -90,15 +98,18 @@ class TraceBehaviour:
 class TraceAnswer:
     """Replay of one recorded answer."""
 
-    __slots__ = ("_corrupted", "_corruption", "_index", "_n", "_steps", "root", "trace")
+    __slots__ = ("_corrupted", "_corruption", "_ends_alone", "_index", "_n", "_steps", "root", "trace")
 
-    def __init__(self, trace: AnswerTrace, index: int = 0, corruption: float = 0.0) -> None:
+    def __init__(
+        self, trace: AnswerTrace, index: int = 0, corruption: float = 0.0, *, ends_alone: bool = False
+    ) -> None:
         self.trace = trace
         self._steps = trace.steps
         self._n = len(trace.steps)
         self._index = index
         self._corruption = corruption
-        self._corrupted = trace.corrupted() if corruption > 0.0 else ()
+        self._ends_alone = ends_alone
+        self._corrupted = trace.corrupted() if corruption else ()
         self.root = prompt(trace.prompt_tokens)
 
     def _at(self, depth: int) -> StepTrace:
@@ -114,10 +125,10 @@ class TraceAnswer:
             result = Step(prefix, TARGET, step.target_tokens, final=final, truncated=step.target_truncated)
         elif operation.branch and operation.branch <= len(step.others):
             draft = step.others[operation.branch - 1]
-            final, right = draft.final and not past, draft.right
+            final, right = self._ends_alone if past else draft.final, draft.right
             result = Step(prefix, operation.role, draft.tokens, final=final, truncated=draft.truncated)
         else:
-            final, right = step.draft_final and not past, step.draft_right
+            final, right = self._ends_alone if past else step.draft_final, step.draft_right
             result = Step(prefix, operation.role, step.draft_tokens, final=final, truncated=step.draft_truncated)
         if right is not None:
             result.payload = facts_after(prefix, right)
@@ -133,10 +144,10 @@ class TraceAnswer:
         candidate, role, threshold = operation.candidate, operation.role, operation.threshold
         if role == RANDOM and candidate.depth < self._n:  # past the end even chance refuses, or nothing would end it
             score = self._chance(f"chance/{operation.branch}", candidate.depth)
-        elif self._is_lost(candidate, operation.branch):
-            return Verdict(False, 0.0)
+        elif (turned := self._turned(candidate, operation.branch)) is not None:
+            return Verdict(turned, float(turned))
         else:
-            step = self._steps[candidate.depth]
+            step = self._at(candidate.depth)
             if role == JUDGE and threshold is None and not operation.branch:
                 return Verdict(step.accepted, step.judge_score)
             draft = step.draft(operation.branch)
@@ -156,8 +167,9 @@ class TraceAnswer:
         if operation.candidate.role == TARGET:
             rule = "scores no step of the target: a method that chooses among candidates must be replayed on them"
             raise ParameterError("replay", operation.role, rule)
-        if self._is_lost(operation.candidate, operation.branch):
-            return _REFUSED
+        turned = self._turned(operation.candidate, operation.branch)
+        if turned is not None:
+            return _CERTAIN if turned else _REFUSED
         return self._at(operation.candidate.depth).draft(operation.branch).score(operation.role)
 
     def choose(self, operation: Choose) -> Selection:
@@ -169,7 +181,7 @@ class TraceAnswer:
         """
         step = self._at(operation.candidates[0].depth)
         scores = [
-            _REFUSED if self._is_lost(candidate, i) else step.draft(i).score(operation.role)
+            _REFUSED if self._turned(candidate, i) is False else step.draft(i).score(operation.role)
             for i, candidate in enumerate(operation.candidates)
         ]
         best = max(range(len(scores)), key=scores.__getitem__)
@@ -184,15 +196,17 @@ class TraceAnswer:
         steps = operation.candidates if isinstance(operation, Choose) else (operation.candidate,)
         return self.trace.score_overhead + sum(step.n_tokens for step in steps)
 
-    def _is_lost(self, candidate: Step, branch: int) -> bool:
-        """Whether a draft is refused whatever was recorded: it is past the end, or its context is corrupted."""
+    def _turned(self, candidate: Step, branch: int) -> bool | None:
+        """The verdict on a draft past the end, or where a corrupted context decides; None: it is as recorded."""
         depth = candidate.depth
         if depth >= self._n:
-            return True
-        if self._corruption <= 0.0 or self._corrupted[depth]:
-            return False
+            return None if self._ends_alone else False
+        if not self._corruption or self._corrupted[depth]:
+            return None
         assert candidate.parent is not None
-        return is_corrupted(candidate.parent) and self._chance(f"corruption/{branch}", depth) < self._corruption
+        decides = is_corrupted(candidate.parent)
+        decides = decides and self._chance(f"corruption/{branch}", depth) < abs(self._corruption)
+        return self._corruption < 0.0 if decides else None
 
     def _chance(self, name: str, depth: int) -> float:
         return float(stream(0, f"replay/{name}", self._index).random(depth + 1)[depth])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, get_args
 
 from sim.catalogue import KnobValue, Method, method, methods
+from sim.operations import JUDGE, REWARD, SCORER
 from sim.replicate import MakeAlgorithm
 from specplan.naming import choice
 from theory.errors import ParameterError
@@ -175,6 +176,13 @@ class Configuration:
     def speculates(self) -> bool:
         """Whether it is anything but plain decoding."""
         return self.spec.drafts_steps or self.k2 > 1 or bool(self.knobs)
+
+    @property
+    def decider(self) -> tuple[str, float | None]:
+        """Who decides which drafts stand, and from which score on; None: from its own threshold on."""
+        graded = next((role for role in self.spec.roles if role in (SCORER, REWARD)), JUDGE)
+        threshold = self.knobs.get("threshold")
+        return str(self.knobs.get("verifier") or graded), None if threshold is None else float(threshold)
 
     @property
     def most_sequences(self) -> int:

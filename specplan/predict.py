@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from calibrate.accuracy import expected_accuracy, spoiling
 from calibrate.corruption import corruption
 from calibrate.profile import Profile
-from calibrate.system import System, system_of
+from calibrate.system import System, as_seen_by, system_of
 from sim.algorithms.rules import PRESETS, Rules
 from sim.behaviours import SyntheticBehaviour
 from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile
+from sim.operations import JUDGE
 from sim.replicate import false_accepts, run_answer
 from sim.timeline import Counts, Timeline
 from sim.virtual_clock import Session
@@ -241,6 +242,8 @@ class Predictor:
         tokens_per_pass: float | None = None,
     ) -> list[Session]:
         system = system.suited(configuration.spec)
+        if self.corruption is None and configuration.decider != (JUDGE, None):
+            system = as_seen_by(system, self.profile, *configuration.decider, resample=resample)
         model = self.tokens.model(configuration, system, resample)
         if model is not None and tokens_per_pass is not None:
             model = replace(model, tokens_per_pass=tokens_per_pass)
@@ -320,10 +323,16 @@ class Predictor:
         what = "once a wrong step stands, the share of acceptance that is lost (corruption) is"
         if self.corruption is not None:
             return f"{what} {self.corruption:.2f}, as given"
-        found = corruption(self.profile.answers)
+        role, threshold = configuration.decider
+        found = corruption(self.profile.answers, role, threshold)
+        if found is None:
+            role, found = JUDGE, corruption(self.profile.answers)
         if found is None:
             return f"{what} taken to be 0: too few wrong steps are recorded"
-        return f"{what} {found.value:.2f} [{found.low:.2f}, {found.high:.2f}], estimated on {found.n} recorded verdicts"
+        return (
+            f"{what} {found.value:.2f} [{found.low:.2f}, {found.high:.2f}], estimated on {found.n} recorded verdicts "
+            f"of the {role}" + (" (negative: refusals are lost)" if found.value < 0.0 else "")
+        )
 
 
 def _with_siblings(system: System, width: int) -> System:

@@ -3,7 +3,7 @@
 from sim.algorithms.autoregressive import autoregressive
 from sim.algorithms.lookahead_async import lookahead_async
 from sim.algorithms.lookahead_sync import lookahead_sync
-from sim.algorithms.paired import paired_trajectory
+from sim.algorithms.paired import draft_trajectory, paired_trajectory
 from sim.algorithms.rules import PAPER, RELEASED_CODE, Rules
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "RELEASED_CODE",
     "Rules",
     "autoregressive",
+    "draft_trajectory",
     "lookahead_async",
     "lookahead_sync",
     "paired_trajectory",

@@ -4,7 +4,7 @@ This is how the acceptance of Lookahead Reasoning is defined (Fu et al. 2025, se
 accepted draft, or else the target's step, joins the answer. The record of one such run is enough to replay the answer
 under any window k1, because with width 1 the committed text does not depend on the schedule. Asked for more, it also
 looks at more drafts of each position, and has every draft seen by other verifiers and scorers: then other methods can
-be replayed too.
+be replayed too. What scores say of a text that has gone wrong is seen where none stops it: in the draft's own answers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sim.operations import (
     Verify,
 )
 
-__all__ = ["paired_trajectory"]
+__all__ = ["draft_trajectory", "paired_trajectory"]
 
 
 def paired_trajectory(
@@ -63,6 +63,19 @@ def paired_trajectory(
         if chooser:
             yield from _discarded([Choose(tuple(one.result for one in seen))])
         step = draft.result if accepted else target.result
+        yield Commit(step)
+
+
+def draft_trajectory(root: Step, *, scorers: Sequence[str]) -> Algorithm:
+    """Let the draft answer ``root`` alone, and have each of its steps scored by ``scorers``, which decide nothing."""
+    step = root
+    while not step.final:
+        draft = Generate(DRAFT, step)
+        yield draft
+        yield WAIT
+        draft.outcome = Outcome.COMMITTED
+        yield from _discarded([Score(draft.result, role=role) for role in scorers])
+        step = draft.result
         yield Commit(step)
 
 

@@ -16,7 +16,7 @@ from sim.behaviours import SyntheticBehaviour
 from sim.engines import FixedEngine
 from sim.facts import Facts, Quality
 from sim.lengths import Fixed, Lengths
-from sim.operations import DRAFT, TARGET, Generate, Verify
+from sim.operations import DRAFT, SCORER, TARGET, Generate, Verify
 from sim.replicate import run_answer
 
 
@@ -28,7 +28,8 @@ def planted(kappa: float, n: int, seed: int, *, spread: float = 0.25) -> tuple[R
     for alpha in rng.beta(0.7 * weight, 0.3 * weight, n):
         row, spoilt = [0, 0, 0, 0], False
         for _ in range(8):
-            accepted = rng.random() < alpha * (1.0 - kappa * spoilt)
+            lost = spoilt * max(kappa, 0.0) * alpha - spoilt * max(-kappa, 0.0) * (1.0 - alpha)
+            accepted = rng.random() < alpha - lost
             row[2 * spoilt] += 1
             row[2 * spoilt + 1] += accepted
             spoilt = spoilt or rng.random() < (0.15 if accepted else 0.02)
@@ -36,13 +37,16 @@ def planted(kappa: float, n: int, seed: int, *, spread: float = 0.25) -> tuple[R
     return tuple(rows)
 
 
-@pytest.mark.parametrize("kappa", [0.3, 0.7])
+@pytest.mark.parametrize("kappa", [-0.6, 0.3, 0.7])
 def test_the_interval_covers_what_was_planted(kappa: float) -> None:
-    """20 samples of 80 answers: at a coverage of 95 %, 14 or fewer hits have probability 3.3e-4 each."""
+    """20 samples of 80 answers: at a coverage of 95 %, 14 or fewer hits have probability 3.3e-4 each.
+
+    A negative kappa takes its share of the refusals.
+    """
     assert stats.binom.cdf(14, 20, 0.95) < 4e-4
     hits = 0
     for seed in range(20):
-        found = corruption_of(planted(kappa, 80, seed))
+        found = corruption_of(planted(kappa, 80, seed), least=-1.0 if kappa < 0.0 else 0.0)
         assert found is not None
         hits += found.low <= kappa <= found.high
     assert hits > 14
@@ -99,6 +103,27 @@ def recorded(behaviour: SyntheticBehaviour, index: int) -> AnswerRecord:
         steps=[StepRecord(draft=d, target=t, verdict=v) for d, t, v in positions],
         baseline=[],
     )
+
+
+def test_scorers_are_asked_about_the_draft_s_own_answers() -> None:
+    """The judge let no wrong step pass; the draft alone writes right, wrong, right, right, and its grades drop."""
+
+    def draft(correct: bool, grade: float) -> Generated:
+        return Generated(tokens=4, seconds=0.1, correct=correct, scores={SCORER: grade})
+
+    verdict = VerdictRecord(accepted=False, seconds=0.0, prompt_tokens=8)
+    step = StepRecord(draft=draft(False, 9.0), target=Generated(tokens=4, seconds=0.1, correct=True), verdict=verdict)
+    alone = [draft(True, 9.0), draft(False, 8.0), draft(True, 3.0), draft(True, 2.0)]
+    answers = [AnswerRecord(problem=str(i), prompt_tokens=5, steps=[step], baseline=[]) for i in range(30)]
+    assert corruption(answers, SCORER, 7.0) is None  # nothing wrong was let pass, so there is no verdict after it
+    answers = [answer.model_copy(update={"alone": alone}) for answer in answers]
+    found = corruption(answers, SCORER, 7.0)
+    assert found is not None
+    assert (found.value, found.n) == (1.0, 60)
+    raised = corruption([a.model_copy(update={"alone": [*alone[:2], alone[0]]}) for a in answers], SCORER, 8.5)
+    assert raised is not None
+    assert raised.value == -1.0
+    assert corruption(answers) is None
 
 
 def test_nothing_is_said_without_both_sides() -> None:

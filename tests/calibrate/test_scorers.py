@@ -24,6 +24,7 @@ from calibrate.verifiers import ExactMatch, LlmJudge, RandomAcceptance, StepText
 from calibrate.wall_clock import StepLimits, WallClock
 from sim.algorithms.checks import CASCADE, Check
 from sim.algorithms.confspec import confspec
+from sim.algorithms.paired import draft_trajectory
 from sim.behaviours import TraceBehaviour
 from sim.catalogue import method
 from sim.engines import FixedEngine
@@ -300,6 +301,11 @@ def test_the_survey_records_every_opinion(engines: Any) -> None:
                 assert draft.accepted == (draft.scores["judge"] >= 0.5)
         assert all(step.candidates == [] and step.draft.scores == {} for step in plain.record.steps)
         assert found.role_seconds == {}
+        root = await clock.root(QUESTION)
+        own = await clock.run(draft_trajectory(root, scorers=()), stream="p")
+        assert [step.tokens for step in found.record.alone] == [step.n_tokens for step in own.committed]
+        assert all(set(step.scores) == {SCORER, REWARD} for step in found.record.alone)
+        assert plain.record.alone == []
 
     engines.run(work())
 

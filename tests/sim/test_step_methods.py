@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -76,8 +77,8 @@ def other(accepted: bool, final: bool = False, grade: float | None = None) -> Dr
     return DraftTrace(tokens=1, accepted=accepted, final=final, scores=scores)
 
 
-def run(make: Make, *steps: StepTrace, corruption: float = 0.0) -> Session:
-    behaviour = TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=steps),), corruption)
+def run(make: Make, *steps: StepTrace, corruption: float = 0.0, ends_alone: bool = False) -> Session:
+    behaviour = TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=steps),), corruption, ends_alone)
     return run_answer(make, behaviour.answer(0), engines())
 
 
@@ -199,8 +200,6 @@ def test_lookahead_reasoning_with_another_verifier_and_threshold() -> None:
 
 
 def with_scores(trace: StepTrace, **scores: float) -> StepTrace:
-    from dataclasses import replace
-
     return replace(trace, scores=scores)
 
 
@@ -356,8 +355,6 @@ def test_simulate_reports_false_accepts_and_clean_answers() -> None:
 
 
 def plain_answers() -> SyntheticBehaviour:
-    from dataclasses import replace
-
     return replace(long_answers(n_steps=5), quality=None)
 
 
@@ -385,14 +382,38 @@ def test_a_false_accept_corrupts_what_follows_it() -> None:
     right = step(True, draft_right=True, target_right=True)
     last = step(True, draft_right=True, target_right=True, final=True)
     # The recording committed a right step, so nothing in it was corrupted; the replay accepts a wrong one.
-    from dataclasses import replace
-
     recorded = replace(wrong, accepted=False)
     make = method("spec-reason").build()
     assert writers(run(make, recorded, right, last, corruption=1.0)) == "dtt"
     assert writers(run(make, recorded, right, last, corruption=0.0)) == "ddd"
     # Where the recording itself was corrupted, its verdicts hold already.
     assert writers(run(make, wrong, right, last, corruption=1.0)) == "ddd"
+
+
+def test_a_context_that_makes_no_sense_may_please_a_scorer() -> None:
+    """A negative corruption: what would have been refused is accepted after a wrong step, and only there."""
+    wrong = replace(step(True, draft_right=False, target_right=True), accepted=False)
+    refused = step(False, draft_right=True, target_right=True)
+    last = step(True, draft_right=True, target_right=True, final=True)
+    for name in ("spec-reason", "rsd"):
+        make = method(name).build()
+        assert writers(run(make, wrong, refused, last, corruption=-1.0)) == "ddd"
+        assert writers(run(make, wrong, refused, last, corruption=0.0)) == "dtd"
+        assert writers(run(make, refused, wrong, last, corruption=-1.0)) == "tdd"
+    with pytest.raises(ParameterError, match=r"corruption=-1.5 must be in \[-1, 1\]"):
+        run(make, wrong, last, corruption=-1.5)
+
+
+def test_a_draft_that_stands_on_a_score_ends_an_answer_by_itself() -> None:
+    """The target's last step ended the recorded answer, the draft's did not: it writes one more, scored as that one."""
+    scored = step(True)
+    last = replace(scored, accepted=False, target_final=True)
+    grade, reward = method("spec-reason").build(), method("rsd").build()
+    for make in (grade, reward):
+        assert writers(run(make, scored, last)) == "ddt"
+        assert writers(run(make, scored, last, ends_alone=True)) == "ddd"
+    low = replace(last, scores={SCORER: 3.0, REWARD: 0.0})
+    assert writers(run(grade, scored, low, ends_alone=True)) == "dt"
 
 
 def test_counts_know_the_truth_of_what_stands() -> None:
