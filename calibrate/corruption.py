@@ -17,7 +17,9 @@ A judge compares a draft with what the target says; a score looks at the draft a
 less the text before it makes sense. For such verifiers kappa may be negative: then a share of -kappa of the drafts that
 would have been refused are accepted after a wrong step. Answers that a judge let pass hold few wrong steps, and these
 on questions that are too hard for the target; methods that go by scores keep on writing after many more. So their kappa
-is estimated on the draft's own answers, where such were recorded.
+is estimated on the draft's own answers where such were recorded, as far as all steps were accepted: the steps after a
+wrong one against the drafts of the same positions in the recorded answer, whose context is right. (Scores also fall
+from position to position; a comparison with the first steps would take that for corruption.)
 """
 
 from __future__ import annotations
@@ -67,21 +69,34 @@ def corruption(answers: Sequence[AnswerRecord], role: str = JUDGE, threshold: fl
 
 
 def _row(answer: AnswerRecord, role: str, threshold: float | None) -> Row | None:
-    """Counts of verdicts on the first drafts, or of scores of the draft's own answer; None if some are missing."""
-    before: list[bool] = []
-    after: list[bool] = []
-    if role in (SCORER, REWARD) and answer.alone:
-        verdicts = [None if threshold is None else one.scores[role] >= threshold for one in answer.alone]
-        wrong = [one.correct is False for one in answer.alone]
-        spoilt = [any(wrong[:depth]) for depth in range(len(wrong))]
+    """Counts before and after a wrong step; None if the verifier was not asked about every draft."""
+    verdicts = [accepts(step, role, threshold) for step in answer.steps]
+    known = [verdict for verdict in verdicts if verdict is not None]
+    if len(known) < len(verdicts):
+        return None
+    corrupted = trace_of(answer).corrupted()
+    if role in (SCORER, REWARD) and threshold is not None and answer.alone:
+        pairs = _own(answer, role, threshold)
+        before = [known[depth] for depth in pairs if depth < len(known) and not corrupted[depth]]
+        after = [verdict for depth, verdict in pairs.items() if depth < len(known) and not corrupted[depth]]
     else:
-        verdicts = [accepts(step, role, threshold) for step in answer.steps]
-        spoilt = list(trace_of(answer).corrupted())
-    for corrupted, accepted in zip(spoilt, verdicts, strict=True):
-        if accepted is None:
-            return None
-        (after if corrupted else before).append(accepted)
+        before = [verdict for spoilt, verdict in zip(corrupted, known, strict=True) if not spoilt]
+        after = [verdict for spoilt, verdict in zip(corrupted, known, strict=True) if spoilt]
     return len(before), sum(before), len(after), sum(after)
+
+
+def _own(answer: AnswerRecord, role: str, threshold: float) -> dict[int, bool]:
+    """Verdicts on the draft's own steps after a wrong one, by position, as far as the draft would be let write."""
+    found: dict[int, bool] = {}
+    wrong = False
+    for depth, step in enumerate(answer.alone):
+        accepted = step.scores[role] >= threshold
+        if wrong:
+            found[depth] = accepted
+        if not accepted:
+            break
+        wrong = wrong or step.correct is False
+    return found
 
 
 @lru_cache(maxsize=64)

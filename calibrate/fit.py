@@ -148,6 +148,9 @@ def _as_in_use(
     decode_factor, prefill_factor = (_ratio(part(cost, alone)) or 1.0 for part in (_decodes, _prefills))
     slowed = _scaled(_decodes(cost, both), decode_factor) + _scaled(_prefills(cost, both), prefill_factor)
     beside = _ratio(slowed)
+    if beside is not None and beside < 1.0:  # company speeds nothing up: the few seconds alone were slow by chance
+        alone, beside = list(picked), 1.0
+        decode_factor, prefill_factor = (_ratio(part(cost, alone)) or 1.0 for part in (_decodes, _prefills))
     n_requests = sum(one.request[0] for one in picked)
     latency = sum(one.request[1] for one in picked)
     request_s, handling_s = latency / n_requests if n_requests else cost.request_s, 0.0
@@ -162,7 +165,7 @@ def _as_in_use(
         prefill_token_s=prefill_factor * cost.prefill_token_s,
         request_s=request_s,
     )
-    return scaled, decode_factor, prefill_factor, beside if beside is None else max(beside, 1.0)
+    return scaled, decode_factor, prefill_factor, beside
 
 
 def pace(work: Iterable[tuple[CostFit, InUse]]) -> float | None:

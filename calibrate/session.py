@@ -127,7 +127,8 @@ class Plan:
     """Token-level methods to run besides, each with its knobs."""
 
     n_token_answers: int = 40
-    """How many of the problems are answered with them, from the first on: passes are many, so few answers suffice."""
+    """How many of the problems are answered with them: passes are many, so few answers suffice. They are spread evenly,
+    since machines have slow phases; with a stopping rule, which may come early, they are the first ones."""
 
     stopping: Stopping | None = None
     """When to stop; None: when all problems are answered."""
@@ -164,6 +165,11 @@ class Plan:
             "warm_up_s": self.warm_up_s,
             "problems_sha256": sha256(text.encode()).hexdigest()[:16],
         }
+
+    def takes_token_answer(self, index: int) -> bool:
+        """Whether the problem of that index is answered with the token-level methods too."""
+        n, most = len(self.problems), self.n_token_answers
+        return index < most if self.stopping is not None else (index + 1) * most // n > index * most // n
 
     @property
     def n_parts(self) -> int:
@@ -389,7 +395,7 @@ class _Session:
         What runs just before a run leaves its traces in caches, so that a fixed order would favour some.
         """
         settings = {setting.key: setting for setting in self.plan.token}
-        names = [*_USES, *(settings if index < self.plan.n_token_answers else ())]
+        names = [*_USES, *(settings if self.plan.takes_token_answer(index) else ())]
         random.Random(f"order {self.plan.engine.seed} {index}").shuffle(names)
         in_use: dict[str, Any] = {}
         token: dict[str, Any] = {}

@@ -106,24 +106,33 @@ def recorded(behaviour: SyntheticBehaviour, index: int) -> AnswerRecord:
 
 
 def test_scorers_are_asked_about_the_draft_s_own_answers() -> None:
-    """The judge let no wrong step pass; the draft alone writes right, wrong, right, right, and its grades drop."""
+    """Steps after a wrong one against the recorded drafts of the same positions, until the first that is refused."""
 
-    def draft(correct: bool, grade: float) -> Generated:
+    def draft(grade: float, correct: bool = True) -> Generated:
         return Generated(tokens=4, seconds=0.1, correct=correct, scores={SCORER: grade})
 
-    verdict = VerdictRecord(accepted=False, seconds=0.0, prompt_tokens=8)
-    step = StepRecord(draft=draft(False, 9.0), target=Generated(tokens=4, seconds=0.1, correct=True), verdict=verdict)
-    alone = [draft(True, 9.0), draft(False, 8.0), draft(True, 3.0), draft(True, 2.0)]
-    answers = [AnswerRecord(problem=str(i), prompt_tokens=5, steps=[step], baseline=[]) for i in range(30)]
-    assert corruption(answers, SCORER, 7.0) is None  # nothing wrong was let pass, so there is no verdict after it
-    answers = [answer.model_copy(update={"alone": alone}) for answer in answers]
-    found = corruption(answers, SCORER, 7.0)
-    assert found is not None
-    assert (found.value, found.n) == (1.0, 60)
-    raised = corruption([a.model_copy(update={"alone": [*alone[:2], alone[0]]}) for a in answers], SCORER, 8.5)
+    def answers(recorded: str, own: str) -> list[AnswerRecord]:
+        """30 alike; grades as digits, ``x`` a wrong step of grade 8. The judge lets the target write."""
+        verdict = VerdictRecord(accepted=False, seconds=0.0, prompt_tokens=8)
+        target = Generated(tokens=4, seconds=0.1, correct=True)
+        steps = [StepRecord(draft=draft(float(grade)), target=target, verdict=verdict) for grade in recorded]
+        alone = [draft(8.0, correct=False) if grade == "x" else draft(float(grade)) for grade in own]
+        return [AnswerRecord(problem=str(i), prompt_tokens=5, steps=steps, baseline=[], alone=alone) for i in range(30)]
+
+    assert corruption(answers("9999", ""), SCORER, 7.0) is None  # nothing wrong was let pass: no verdict is after it
+    assert corruption(answers("9999", "999"), SCORER, 7.0) is None
+    lost = corruption(answers("9999", "9x19"), SCORER, 7.0)
+    assert lost is not None
+    assert (lost.value, lost.n) == (1.0, 30)  # the last one comes after a refusal, and does not count
+    same = corruption(answers("1929", "9x2999"), SCORER, 7.0)
+    assert same is None or same.n == 30
+    equal = corruption([*answers("9991", "9x91"), *answers("9999", "9x99")], SCORER, 7.0)
+    assert equal is not None
+    assert abs(equal.value) < 0.05
+    raised = corruption([*answers("9911", "9x99"), *answers("9919", "9x99")], SCORER, 7.0)
     assert raised is not None
-    assert raised.value == -1.0
-    assert corruption(answers) is None
+    assert raised.value < -0.9
+    assert corruption(answers("9999", "9x19")) is None
 
 
 def test_nothing_is_said_without_both_sides() -> None:

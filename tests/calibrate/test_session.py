@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from calibrate.measure import MeasureOptions
 from calibrate.models import ModelSet, bundled_problems, bundled_truth
 from calibrate.profile import Profile
 from calibrate.session import Plan, calibrate_models
+from calibrate.stopping import Stopping
 from calibrate.summary import acceptance, cost_ratio, replay_error, summarise
 from calibrate.system import system_of
 from calibrate.token_measure import TokenSetting
@@ -94,15 +96,28 @@ def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -
     assert [record.tokens for record in profile.ngram] == [tokens - len(profile.answers)] * 3
 
 
-def test_token_level_methods_answer_the_first_problems(measurement: tuple[Profile, list[str], Path]) -> None:
+def test_answers_with_token_level_methods_are_spread_evenly() -> None:
+    """With a stopping rule, which may come early, they are the first ones."""
+
+    def taken(one: Plan) -> list[int]:
+        return [index for index in range(len(one.problems)) if one.takes_token_answer(index)]
+
+    assert taken(replace(plan(10), n_token_answers=4)) == [2, 4, 7, 9]
+    assert taken(replace(plan(3), n_token_answers=40)) == [0, 1, 2]
+    rule = Stopping(precision=0.05, min_answers=2, max_answers=10)
+    assert taken(replace(plan(10), n_token_answers=4, stopping=rule)) == [0, 1, 2, 3]
+
+
+def test_token_level_methods_answer_some_problems(measurement: tuple[Profile, list[str], Path]) -> None:
     """With prompt lookup the answers are those of plain decoding, so the recorded steps have the same tokens."""
     profile, _, _ = measurement
     assert [(record.method, record.settings) for record in profile.token] == [(t.method, t.knobs) for t in TOKENS]
     for record in profile.token:
-        assert [answer.problem for answer in record.answers] == [answer.problem for answer in profile.answers[:2]]
+        assert [answer.problem for answer in record.answers] == [answer.problem for answer in profile.answers[1:]]
         assert record.accepted_at[0] > 0
-    for answer, spoken in zip(profile.answers, profile.token[0].answers, strict=False):
-        assert [request.tokens for request in spoken.requests] == [step.tokens for step in answer.baseline]
+    baseline = {answer.problem: answer.baseline for answer in profile.answers}
+    for spoken in profile.token[0].answers:
+        assert [request.tokens for request in spoken.requests] == [step.tokens for step in baseline[spoken.problem]]
     assert {sample.tokens for sample in profile.engines["target"].decode} >= {1, 16}
 
 
