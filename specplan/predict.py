@@ -20,7 +20,7 @@ from calibrate.corruption import corruption
 from calibrate.profile import Profile
 from calibrate.system import System, as_seen_by, system_of
 from sim.algorithms.rules import PRESETS, Rules
-from sim.behaviours import SyntheticBehaviour
+from sim.behaviours import Behaviour, SyntheticBehaviour
 from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile
 from sim.operations import JUDGE
 from sim.replicate import false_accepts, run_answer
@@ -134,6 +134,7 @@ class Predictor:
         self.system = system_of(profile, corruption=corruption)
         self.tokens = TokenLevel(profile)
         self.n_answers = n_answers or self.system.behaviour.n_answers or _SYNTHETIC_ANSWERS
+        self._behaviours: dict[tuple[str, float | None, int | None], Behaviour] = {}
         self._baseline: NDArray[np.float64] = np.empty(0)
         self._resampled = [self._variant(seed) for seed in range(_RESAMPLES)] if uncertainty else []
         self._resampled_baseline: list[NDArray[np.float64]] = []
@@ -241,9 +242,7 @@ class Predictor:
         resample: int | None = None,
         tokens_per_pass: float | None = None,
     ) -> list[Session]:
-        system = system.suited(configuration.spec)
-        if self.corruption is None and configuration.decider != (JUDGE, None):
-            system = as_seen_by(system, self.profile, *configuration.decider, resample=resample)
+        system = self._decided(system.suited(configuration.spec), configuration, resample)
         model = self.tokens.model(configuration, system, resample)
         if model is not None and tokens_per_pass is not None:
             model = replace(model, tokens_per_pass=tokens_per_pass)
@@ -252,6 +251,16 @@ class Predictor:
         answer = system.answers(configuration.spec)
         engines = system.engines()
         return [run_answer(algorithm, answer(i), engines) for i in indices]
+
+    def _decided(self, system: System, configuration: Configuration, resample: int | None) -> System:
+        """The system with answers as the configuration's verifier decides on them; worked out once for each."""
+        if self.corruption is not None or configuration.decider == (JUDGE, None):
+            return system
+        key = *configuration.decider, resample
+        if key not in self._behaviours:
+            seen = as_seen_by(system, self.profile, *configuration.decider, resample=resample)
+            self._behaviours[key] = seen.behaviour
+        return replace(system, behaviour=self._behaviours[key])
 
     def _baseline_seconds(self, n: int) -> NDArray[np.float64]:
         if self._baseline.size < n:
