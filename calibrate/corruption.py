@@ -76,9 +76,9 @@ def _row(answer: AnswerRecord, role: str, threshold: float | None) -> Row | None
         return None
     corrupted = trace_of(answer).corrupted()
     if role in (SCORER, REWARD) and threshold is not None and answer.alone:
-        pairs = _own(answer, role, threshold)
-        before = [known[depth] for depth in pairs if depth < len(known) and not corrupted[depth]]
-        after = [verdict for depth, verdict in pairs.items() if depth < len(known) and not corrupted[depth]]
+        own = _own(answer, role, threshold)
+        depths = [depth for depth in own if depth < len(known) and not corrupted[depth]]
+        before, after = [known[depth] for depth in depths], [own[depth] for depth in depths]
     else:
         before = [verdict for spoilt, verdict in zip(corrupted, known, strict=True) if not spoilt]
         after = [verdict for spoilt, verdict in zip(corrupted, known, strict=True) if spoilt]

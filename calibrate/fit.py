@@ -145,12 +145,12 @@ def _as_in_use(
     both = [one.beside for one in picked if one.beside is not None]
     if not all(_ratio(part(cost, alone)) for part in (_decodes, _prefills)):
         alone, both = list(picked), []  # it hardly ever worked alone: one size for both cases
-    decode_factor, prefill_factor = (_ratio(part(cost, alone)) or 1.0 for part in (_decodes, _prefills))
+    decode_factor, prefill_factor = _factors(cost, alone)
     slowed = _scaled(_decodes(cost, both), decode_factor) + _scaled(_prefills(cost, both), prefill_factor)
     beside = _ratio(slowed)
     if beside is not None and beside < 1.0:  # company speeds nothing up: the few seconds alone were slow by chance
-        alone, beside = list(picked), 1.0
-        decode_factor, prefill_factor = (_ratio(part(cost, alone)) or 1.0 for part in (_decodes, _prefills))
+        beside = 1.0
+        decode_factor, prefill_factor = _factors(cost, picked)
     n_requests = sum(one.request[0] for one in picked)
     latency = sum(one.request[1] for one in picked)
     request_s, handling_s = latency / n_requests if n_requests else cost.request_s, 0.0
@@ -166,6 +166,11 @@ def _as_in_use(
         request_s=request_s,
     )
     return scaled, decode_factor, prefill_factor, beside
+
+
+def _factors(cost: TableCost, done: Sequence[Work]) -> tuple[float, float]:
+    """Measured over modelled seconds of iterations and of prefills, [-]; 1 without any."""
+    return _ratio(_decodes(cost, done)) or 1.0, _ratio(_prefills(cost, done)) or 1.0
 
 
 def pace(work: Iterable[tuple[CostFit, InUse]]) -> float | None:

@@ -132,8 +132,9 @@ async def measure_streams(
                 trips.append(trip)
                 first.append(streamed)
             progress(f"{engine.name}: prefill {n_words}")
-        for other in engine.speculating.values() if len(options.batches) > 1 else ():
-            decode += await _passes(other, prompts, options, watch)
+        for speculation, other in engine.speculating.items() if len(options.batches) > 1 else ():
+            passes = await _passes(other, prompts, options, watch)
+            decode += [sample.model_copy(update={"by": method_of(speculation)}) for sample in passes]
     trip = statistics.median(trips)  # one late answer must not make all prefills look short
     progress(f"{engine.name}: request latency")
     return EngineRecord(
@@ -262,13 +263,12 @@ async def _passes(
 ) -> list[DecodeSample]:
     """Passes of a server that speculates, at several batch sizes: of texts that repeat, so that n-grams are found."""
     found: list[DecodeSample] = []
-    method = method_of(engine.speculates) if engine.speculates is not None else ""
     for _ in range(options.repeats):
         await engine.round_trip()  # what its requests take besides is told with it
     for batch in options.pass_batches:
         texts = [" ".join([next(prompts)(max(options.contexts[0] // 4, 4))] * 4) for _ in range(batch)]
         found += await _side_by_side(engine, texts, options.iterations, watch)
-    return [sample.model_copy(update={"by": method}) for sample in found]
+    return found
 
 
 def _pass_tokens(engine: OpenAIEngine) -> int:

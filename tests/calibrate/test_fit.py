@@ -100,6 +100,21 @@ def test_what_a_neighbour_costs_is_told_apart() -> None:
     assert 1.5 < mixed.decode_factor < 1.8
 
 
+def test_company_that_makes_nothing_slower_counts_as_none() -> None:
+    """What it did alone was slow by chance: both count, as one."""
+    alone, both = 10 * PLANTED.iteration(1, 200), 90 * PLANTED.iteration(1, 200)
+    prefill_s = 3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s
+    one = InUse(
+        decode=[(1, 100, 20_000, 2.0 * alone + 1.2 * both)],
+        prefill=(6, 120, 2.0 * prefill_s),
+        beside=Work(decode=[(1, 90, 18_000, 1.2 * both)], prefill=(3, 60, prefill_s)),
+    )
+    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
+    assert fit.beside == 1.0
+    assert fit.decode_factor == pytest.approx(1.28, rel=1e-9)
+    assert fit.prefill_factor == pytest.approx(1.0, rel=1e-9)
+
+
 def test_the_pace_of_an_engine_is_what_its_work_took_longer() -> None:
     assert pace([]) is None
     fit = fit_cost(record(0.0, 3))
