@@ -38,7 +38,7 @@ from calibrate.traces import trace_of
 from sim.estimate import Estimate
 from sim.operations import JUDGE, REWARD, SCORER
 
-__all__ = ["corruption", "corruption_of"]
+__all__ = ["corruption", "corruption_of", "known_corruption", "least_corruption"]
 
 Row: TypeAlias = tuple[int, int, int, int]
 """Of an answer: verdicts before its first wrong step stands, accepted among them; verdicts after, accepted."""
@@ -65,7 +65,23 @@ def corruption(answers: Sequence[AnswerRecord], role: str = JUDGE, threshold: fl
     """
     rows = [_row(answer, role, threshold) for answer in answers]
     known = tuple(row for row in rows if row is not None)
-    return corruption_of(known, least=0.0 if role == JUDGE else -1.0) if len(known) == len(rows) else None
+    return corruption_of(known, least=least_corruption(role)) if len(known) == len(rows) else None
+
+
+def least_corruption(role: str) -> float:
+    """Return the least share that a wrong step may take from the acceptance of a role's verdicts."""
+    return 0.0 if role == JUDGE else -1.0
+
+
+def known_corruption(
+    answers: Sequence[AnswerRecord], role: str = JUDGE, threshold: float | None = None
+) -> tuple[str, Estimate] | None:
+    """As `corruption`, and whose verdicts told it: those of the judge where the role's own do not tell."""
+    for who, at in ((role, threshold), (JUDGE, None)):
+        found = corruption(answers, who, at)
+        if found is not None:
+            return who, found
+    return None
 
 
 def _row(answer: AnswerRecord, role: str, threshold: float | None) -> Row | None:

@@ -15,7 +15,7 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
-from calibrate.corruption import corruption as measured_corruption
+from calibrate.corruption import known_corruption, least_corruption
 from calibrate.fit import CostFit, Use, fit_cost
 from calibrate.profile import Profile, Published
 from calibrate.traces import traces_of
@@ -238,7 +238,13 @@ def _one_pass(seconds: float) -> LinearCost:
 
 
 def as_seen_by(
-    system: System, profile: Profile, role: str, threshold: float | None, *, resample: int | None = None
+    system: System,
+    profile: Profile,
+    role: str,
+    threshold: float | None,
+    *,
+    resample: int | None = None,
+    corruption: float | None = None,
 ) -> System:
     """Return a system of replayed answers for a verifier other than the judge, whose verdicts decided in the recording.
 
@@ -251,10 +257,11 @@ def as_seen_by(
     profile : its recorded answers tell it.
     role, threshold : who decides which drafts stand, and from which score on.
     resample : as for ``system``; one generator decides how much of each uncertain figure a variant takes.
+    corruption : as for ``system``.
     """
     if not isinstance(system.behaviour, TraceBehaviour):
         return system
-    lost = _corruption(profile, _generator(resample), None, role, threshold)
+    lost = _corruption(profile, _generator(resample), corruption, role, threshold)
     alone = role in (SCORER, REWARD)
     return replace(system, behaviour=replace(system.behaviour, corruption=lost, ends_alone=alone))
 
@@ -273,11 +280,12 @@ def _corruption(
     """The share of acceptance lost after a wrong step; as the judge saw it where the role's verdicts do not tell."""
     if given is not None:
         return given
-    found = measured_corruption(profile.answers, role, threshold) or measured_corruption(profile.answers)
-    if found is None:
+    known = known_corruption(profile.answers, role, threshold)
+    if known is None:
         return 0.0
+    who, found = known
     shift = 0.0 if rng is None else float(rng.normal()) * found.stderr
-    return min(max(found.value + shift, 0.0 if role == JUDGE else -1.0), 1.0)
+    return min(max(found.value + shift, least_corruption(who)), 1.0)
 
 
 def _published(figures: Published, rng: np.random.Generator | None, assumptions: Assumptions) -> System:

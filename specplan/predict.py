@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.accuracy import expected_accuracy, spoiling
-from calibrate.corruption import corruption
+from calibrate.corruption import known_corruption
 from calibrate.profile import Profile
 from calibrate.system import System, as_seen_by, system_of
 from sim.algorithms.rules import PRESETS, Rules
@@ -254,11 +254,13 @@ class Predictor:
 
     def _decided(self, system: System, configuration: Configuration, resample: int | None) -> System:
         """The system with answers as the configuration's verifier decides on them; worked out once for each."""
-        if self.corruption is not None or configuration.decider == (JUDGE, None):
+        if configuration.decider == (JUDGE, None):
             return system
         key = *configuration.decider, resample
         if key not in self._behaviours:
-            seen = as_seen_by(system, self.profile, *configuration.decider, resample=resample)
+            seen = as_seen_by(
+                system, self.profile, *configuration.decider, resample=resample, corruption=self.corruption
+            )
             self._behaviours[key] = seen.behaviour
         return replace(system, behaviour=self._behaviours[key])
 
@@ -332,12 +334,10 @@ class Predictor:
         what = "once a wrong step stands, the share of acceptance that is lost (corruption) is"
         if self.corruption is not None:
             return f"{what} {self.corruption:.2f}, as given"
-        role, threshold = configuration.decider
-        found = corruption(self.profile.answers, role, threshold)
-        if found is None:
-            role, found = JUDGE, corruption(self.profile.answers)
-        if found is None:
+        known = known_corruption(self.profile.answers, *configuration.decider)
+        if known is None:
             return f"{what} taken to be 0: too few wrong steps are recorded"
+        role, found = known
         return (
             f"{what} {found.value:.2f} [{found.low:.2f}, {found.high:.2f}], estimated on {found.n} recorded verdicts "
             f"of the {role}" + (" (negative: refusals are lost)" if found.value < 0.0 else "")

@@ -6,17 +6,19 @@ import math
 
 import numpy as np
 import pytest
+from measured_profiles import measured
 from scipy import stats
 
-from calibrate.corruption import Row, corruption, corruption_of
+from calibrate.corruption import Row, corruption, corruption_of, known_corruption, least_corruption
 from calibrate.profile import AnswerRecord, Generated, StepRecord, VerdictRecord
+from calibrate.system import as_seen_by, system_of
 from sim.acceptance import Acceptance
 from sim.algorithms.paired import paired_trajectory
-from sim.behaviours import SyntheticBehaviour
+from sim.behaviours import SyntheticBehaviour, TraceBehaviour
 from sim.engines import FixedEngine
 from sim.facts import Facts, Quality
 from sim.lengths import Fixed, Lengths
-from sim.operations import DRAFT, SCORER, TARGET, Generate, Verify
+from sim.operations import DRAFT, EMBEDDING, SCORER, TARGET, Generate, Verify
 from sim.replicate import run_answer
 
 
@@ -132,6 +134,36 @@ def test_scorers_are_asked_about_the_draft_s_own_answers() -> None:
     assert raised is not None
     assert raised.value < -0.9
     assert corruption(answers("9999", "9x19")) is None
+
+
+def test_where_a_role_does_not_tell_the_judge_does() -> None:
+    """And what is taken off its figure by chance does not go below what a judge can lose."""
+
+    def answer(index: int, verdicts: str) -> AnswerRecord:
+        """Accepted or not, ``x`` an accepted wrong step."""
+        target = Generated(tokens=4, seconds=0.1, correct=True)
+        steps = [
+            StepRecord(
+                draft=Generated(tokens=4, seconds=0.1, correct=one != "x"),
+                target=target,
+                verdict=VerdictRecord(accepted=one != "-", seconds=0.0, prompt_tokens=8),
+            )
+            for one in verdicts
+        ]
+        return AnswerRecord(problem=str(index), prompt_tokens=5, steps=steps, baseline=[])
+
+    answers = [answer(i, "++x+-+") for i in range(4)]
+    found = known_corruption(answers, EMBEDDING, 0.8)
+    assert found is not None
+    assert found == known_corruption(answers) == ("judge", corruption(answers))
+    assert (least_corruption("judge"), least_corruption(EMBEDDING)) == (0.0, -1.0)
+    assert known_corruption([answer(0, "+++")], EMBEDDING, 0.8) is None
+    profile = measured([True]).model_copy(update={"answers": answers})
+    system = system_of(profile)
+    assert isinstance(system.behaviour, TraceBehaviour)
+    drawn = [as_seen_by(system, profile, EMBEDDING, 0.8, resample=seed).behaviour for seed in range(40)]
+    values = [one.corruption for one in drawn if isinstance(one, TraceBehaviour)]
+    assert min(values) == 0.0 < max(values)
 
 
 def test_nothing_is_said_without_both_sides() -> None:

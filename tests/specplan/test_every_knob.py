@@ -13,6 +13,7 @@ import pytest
 from calibrate.models import bundled_problems, bundled_truth
 from calibrate.profile import Profile
 from calibrate.remote import models_of
+from sim.behaviours import TraceBehaviour
 from sim.catalogue import Knob, KnobValue, Method, methods
 from specplan.configuration import Configuration
 from specplan.predict import Predictor
@@ -92,6 +93,14 @@ def test_thresholds_act_on_what_was_recorded(predictor: Predictor) -> None:
     assert shares[0] == accepted("random", 0.0) > 0.9
     assert shares[2] < shares[1]
     assert accepted("random", 1.0) == 0.0
+
+
+def test_a_given_corruption_lets_a_scorer_end_an_answer_all_the_same() -> None:
+    predictor = Predictor(Profile.read(RECORDED), uncertainty=False, corruption=0.25)
+    for method, alone in (("spec-reason", True), ("lr-async", False)):
+        behaviour = predictor._decided(predictor.system, Configuration(method=method), None).behaviour
+        assert isinstance(behaviour, TraceBehaviour)
+        assert (behaviour.corruption, behaviour.ends_alone) == (0.25, alone)
 
 
 @pytest.mark.slow
