@@ -5,8 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from calibrate.backends.speculation import Speculation
+from calibrate.checkpoint import Journal
 from calibrate.measure import Problem, Truth
 from calibrate.profile import InUse
 from calibrate.wall_clock import WallClock, WallSession
@@ -46,13 +50,16 @@ class RealRun:
     """Wrong draft steps that stand in the answer; None without ground truth."""
 
 
+_RUN: Final = TypeAdapter(RealRun)
+
+
 @dataclass(slots=True)
 class Runs:
     """All runs so far, by configuration, in the order of the problems."""
 
     by_name: dict[str, list[RealRun]] = field(default_factory=dict)
     sessions: dict[str, WallSession] = field(default_factory=dict)
-    """The first session of each configuration, for its timeline."""
+    """The first session of each configuration, for its timeline; none where all its runs are from a journal."""
 
     work: dict[str, list[Mapping[str, InUse]]] = field(default_factory=dict)
     """What each engine did in each run, by configuration, where that was asked for."""
@@ -66,6 +73,7 @@ async def run_interleaved(
     truth: Truth | None = None,
     seed: int = 0,
     work: Callable[[], Awaitable[Mapping[str, InUse]]] | None = None,
+    journal: Journal | None = None,
     progress: Callable[[str], None] = lambda part: None,
 ) -> Runs:
     """Answer every problem with plain decoding and with every method, in an order drawn anew for each problem.
@@ -83,11 +91,12 @@ async def run_interleaved(
     truth : ground truth of the task, if it has one.
     seed : of the orders.
     work : what each engine did since it was last asked; asked after every run.
+    journal : keeps every run as it is finished; those that it holds are not done again, and have no session.
     progress : called once per answer, ``len(problems) * (len(methods) + 1)`` times.
 
     Raises
     ------
-    CalibrationError : an engine failed.
+    CalibrationError : an engine failed, or the journal cannot be written.
     """
     if len(problems) < 2:
         raise ParameterError("problems", len(problems), "must be at least 2, for an interval")
@@ -95,21 +104,43 @@ async def run_interleaved(
     specs = {BASELINE: Spec(make=autoregressive), **specs}
     runs = Runs(by_name={name: [] for name in specs})
     rng = random.Random(seed)
-    for spec in specs.values():
-        await _answer(clock, problems[0], spec)
+    for name, spec in specs.items():
+        if journal is None or any(_key(name, number) not in journal for number in range(len(problems))):
+            await _answer(clock, problems[0], spec)
     if work is not None:
         await work()
-    for problem in problems:
+    for number, problem in enumerate(problems):
         names = list(specs)
         rng.shuffle(names)
         for name in names:
-            session = await _answer(clock, problem, specs[name])
-            runs.sessions.setdefault(name, session)
-            runs.by_name[name].append(_run(problem, session, truth))
+            if journal is not None and _key(name, number) in journal:
+                run, did = _kept(journal[_key(name, number)])
+            else:
+                session = await _answer(clock, problem, specs[name])
+                runs.sessions.setdefault(name, session)
+                run, did = _run(problem, session, truth), dict(await work()) if work is not None else {}
+                if journal is not None:
+                    journal.add(_key(name, number), _entry(run, did))
+            runs.by_name[name].append(run)
             if work is not None:
-                runs.work.setdefault(name, []).append(await work())
+                runs.work.setdefault(name, []).append(did)
             progress(f"{problem.name}: {name}")
     return runs
+
+
+def _key(name: str, number: int) -> str:
+    return f"{number} {name}"
+
+
+def _entry(run: RealRun, did: Mapping[str, InUse]) -> dict[str, Any]:
+    """A finished run as the journal keeps it."""
+    work = {engine: one.model_dump(mode="json") for engine, one in did.items()}
+    return {"run": _RUN.dump_python(run, mode="json"), "work": work}
+
+
+def _kept(entry: Mapping[str, Any]) -> tuple[RealRun, dict[str, InUse]]:
+    work = {engine: InUse.model_validate(one) for engine, one in entry["work"].items()}
+    return _RUN.validate_python(entry["run"]), work
 
 
 async def _answer(clock: WallClock, problem: Problem, spec: Spec) -> WallSession:

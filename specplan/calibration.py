@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from specplan.output import deliver
+from specplan.output import deliver, journal_of
 from theory.errors import CalibrationError, ParameterError, UnstableMeasurementError
 
 if TYPE_CHECKING:
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from specplan.configuration import Configuration
     from specplan.predict import Predictor
 
-__all__ = ["PlannedSpeedup", "conclude", "effort_options", "measure", "most_answers", "planned", "stopping_rule"]
+__all__ = [
+    "PlannedSpeedup",
+    "conclude",
+    "effort_options",
+    "measure",
+    "most_answers",
+    "planned",
+    "resumable",
+    "stopping_rule",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -161,14 +170,10 @@ def measure(plan: Plan, output: Path) -> Profile:
     from calibrate.remote import timeouts_as_such
     from calibrate.session import calibrate_models
 
-    journal = output.with_name(output.name + ".part")
+    journal = journal_of(output)
     precision = None if plan.stopping is None else PlannedSpeedup()
-    try:
-        with _live(plan) as watch, timeouts_as_such():
-            profile = asyncio.run(calibrate_models(plan, journal, precision=precision, watch=watch))
-    except KeyboardInterrupt:
-        click.echo(_how_to_go_on(journal), err=True)
-        raise click.exceptions.Exit(130) from None
+    with resumable(journal), _live(plan) as watch, timeouts_as_such():
+        profile = asyncio.run(calibrate_models(plan, journal, precision=precision, watch=watch))
     try:
         profile.write(output)
     except OSError as error:
@@ -178,6 +183,18 @@ def measure(plan: Plan, output: Path) -> Profile:
         ) from None
     journal.unlink()
     return profile
+
+
+@contextmanager
+def resumable(journal: Path | None) -> Iterator[None]:
+    """End with code 130 on Ctrl-C, and a line that says how to go on, where something is kept in a journal."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if journal is None:
+            raise
+        click.echo(_how_to_go_on(journal), err=True)
+        raise click.exceptions.Exit(130) from None
 
 
 def _how_to_go_on(journal: Path) -> str:

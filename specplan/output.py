@@ -15,7 +15,7 @@ import click
 
 from theory.errors import ParameterError
 
-__all__ = ["check_output", "deliver", "json_option", "output_options", "progress", "table", "to_json"]
+__all__ = ["check_output", "deliver", "journal_of", "json_option", "output_options", "progress", "table", "to_json"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,6 +48,11 @@ def check_output(path: Path | None, *, force: bool) -> None:
         raise ParameterError("output", str(path), f"cannot be written: there is no folder {str(folder)!r}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ParameterError("output", str(path), f"cannot be written: the folder {str(folder)!r} is not writable")
+
+
+def journal_of(output: Path) -> Path:
+    """The file beside an output in which a long measurement keeps what is finished, until the output is written."""
+    return output.with_name(output.name + ".part")
 
 
 def deliver(text: str, path: Path | None) -> None:

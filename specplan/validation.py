@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calibrate.checkpoint import Journal
 from calibrate.fit import Use, pace
 from calibrate.measure import Problem, Truth
 from calibrate.models import ModelSet
@@ -80,6 +83,7 @@ async def validate(
     truth: Truth | None = None,
     source: str = "",
     seed: int = 0,
+    journal: Path | None = None,
     progress: Callable[[str], None] = lambda part: None,
 ) -> Validation:
     """Run what was predicted, interleaved with plain decoding, on fresh problems.
@@ -93,16 +97,27 @@ async def validate(
     truth : ground truth of the task, if it has one.
     source : where the problems come from, for the record.
     seed : of the order of the runs.
+    journal : where every run is kept as it is finished; the same validation goes on from there. The caller removes it.
     progress : called once per answer.
 
     Raises
     ------
-    CalibrationError : an engine failed.
+    CalibrationError : an engine failed, or the journal cannot be written.
+    SchemaError : the journal is of another validation.
     ParameterError : a token-level method that these engines cannot run.
     """
     by_name = {_name(p.configuration): p for p in predictions}
     methods = {name: _spec(p, models) for name, p in by_name.items()}
-    async with models.open() as (roles, clock):
+    asked = {
+        "profile": _digest(profile.model_dump_json()),
+        "models": models.identity(),
+        "runs": list(by_name),
+        "questions": _digest(*(problem.prompt for problem in problems)),
+        "seed": seed,
+    }
+    async with AsyncExitStack() as stack:
+        kept = None if journal is None else stack.enter_context(Journal(journal, asked))
+        roles, clock = await stack.enter_async_context(models.open())
         before = CpuTimes.now()
         engines: dict[str, Any] = {name: roles[role] for role, name in profile.placement.items()}
         runs = await run_interleaved(
@@ -112,6 +127,7 @@ async def validate(
             truth=truth,
             seed=seed,
             work=partial(models.in_use, engines, {}),
+            journal=kept,
             progress=progress,
         )
         after = CpuTimes.now()
@@ -135,6 +151,10 @@ async def validate(
             methods={name: of_configuration(p.configuration, methods[name]) for name, p in by_name.items()},
         ),
     )
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def _at_pace(

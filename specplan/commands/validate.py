@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from specplan.output import check_output, deliver, json_option, output_options, progress, table, to_json
+from specplan.output import (
+    check_output,
+    deliver,
+    journal_of,
+    json_option,
+    output_options,
+    progress,
+    table,
+    to_json,
+)
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -80,7 +89,8 @@ def command(
     """Predict, then run for real, and compare.
 
     Opens the models that the profile was measured on, predicts each configuration from the profile, then answers fresh
-    questions with plain decoding and with each configuration, interleaved.
+    questions with plain decoding and with each configuration, interleaved. With -o OUTPUT, what is finished is kept in
+    OUTPUT.part: the same command goes on where an interrupted one stopped.
     """
     check_output(output, force=force)
     check_output(timeline, force=force)
@@ -103,12 +113,15 @@ def command(
         prompts=prompts,
         seed=seed,
         timeline=timeline,
+        journal=None if output is None else journal_of(output),
     )
     advice = _advice(profile, found)
     if as_json:
         deliver(to_json({**plain(found), "advice": advice.plain()}), output)
     else:
         deliver(f"{advice.text()}\n\n{as_text(found)}", output)
+    if output is not None:
+        journal_of(output).unlink(missing_ok=True)
 
 
 def _advice(profile: Profile, found: Validation) -> Advice:
@@ -141,12 +154,14 @@ def run_validation(
     prompts: Path | None = None,
     seed: int = 1,
     timeline: Path | None = None,
+    journal: Path | None = None,
 ) -> Validation:
     """Predict and run; see `command` for the parameters."""
     import asyncio
 
     from calibrate.models import bundled_problems, bundled_truth
     from calibrate.remote import models_of, timeouts_as_such
+    from specplan.calibration import resumable
     from specplan.commands.calibrate import read_prompts
     from specplan.validation import draw_timelines, predict_all, validate
 
@@ -165,6 +180,7 @@ def run_validation(
     with (
         progress(f"validating {profile.name}", len(problems) * (len(predictions) + 1)) as step_done,
         timeouts_as_such(),
+        resumable(journal),
     ):
         found = asyncio.run(
             validate(
@@ -175,12 +191,16 @@ def run_validation(
                 truth=bundled_truth() if prompts is None else None,
                 source=f"bundled task, fresh questions of seed {seed}" if prompts is None else str(prompts),
                 seed=seed,
+                journal=journal,
                 progress=lambda part: step_done(),
             )
         )
     if timeline is not None:
-        best = max(found.rows, key=lambda row: row.measured.speedup.value)
-        draw_timelines(profile, found, best, timeline)
+        drawable = [row for row in found.rows if row.name in found.runs.sessions]
+        if drawable:
+            draw_timelines(profile, found, max(drawable, key=lambda row: row.measured.speedup.value), timeline)
+        else:
+            click.echo(f"specplan: {timeline} is not drawn: all runs were done before the interruption", err=True)
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from calibrate.checkpoint import Journal
 from calibrate.measure import Problem
 from calibrate.models import ModelSet, bundled_problems
 from calibrate.profile import Profile
@@ -135,3 +136,35 @@ def test_what_is_unset_is_left_out_and_text_is_quoted() -> None:
     run = {"one": part, "many": {"x": {"k": 1}, "y": {"k": 2}}}
     assert as_lines(run) == ['one: b=0 c=false d="two words" e.f=1.5 h="x=1"', "many x: k=1", "many y: k=2"]
     assert effective(one={"path": Path("p")})["one"] == {"path": "p"}
+
+
+def test_what_is_broken_off_can_go_on_and_only_that(
+    run: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Ctrl-C after a first run; then other settings, which are refused, and the same, which take up the journal."""
+    output, seen = tmp_path / "result.txt", []
+
+    async def interrupted(clock: Any, problems: Any, methods: Any, *, journal: Journal, **options: Any) -> Runs:
+        seen.append(len(journal))
+        journal.add(f"{len(journal)} run", {})
+        if len(journal) == 1:
+            raise KeyboardInterrupt
+        return await ran(clock, problems, methods)
+
+    def validate(*words: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as caught:
+            main(["validate", "-p", str(RECORDED), "-n", "3", "-o", str(output), *words])
+        return int(caught.value.code or 0), capsys.readouterr().err
+
+    monkeypatch.setattr("specplan.validation.run_interleaved", interrupted)
+    code, said = validate("--k1", "2")
+    assert code == 130
+    assert f"interrupted; what is finished is kept in {output}.part: the same command goes on from there" in said
+    code, said = validate("--k1", "3")
+    assert code == 2
+    assert "with other settings (runs) is in progress there" in said
+    assert not output.exists()
+    assert validate("--k1", "2") == (0, "")
+    assert seen == [0, 1]
+    assert "lr-async k1=2" in output.read_text()
+    assert not output.with_name("result.txt.part").exists()
