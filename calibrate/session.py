@@ -41,6 +41,9 @@ _USES: Final[Mapping[str, Callable[[Step], Algorithm]]] = {
 }
 """Runs that show what engines take in use, by the field of `EngineRecord` for which they stand."""
 
+_TOKEN_ANSWERS: Final = 40
+_TOKEN_RUNS: Final = 480
+
 FIRST_WAIT_S: Final = 0.5
 """Before a part is tried again, s; doubled for each trial after it, up to:"""
 
@@ -126,9 +129,10 @@ class Plan:
     token: tuple[TokenSetting, ...] = ()
     """Token-level methods to run besides, each with its knobs."""
 
-    n_token_answers: int = 40
-    """How many of the problems are answered with them: passes are many, so few answers suffice. They are spread evenly,
-    since machines have slow phases; with a stopping rule, which may come early, they are the first ones."""
+    n_token_answers: int | None = None
+    """How many of the problems are answered with them; None: so many that all methods together make 480 runs, 40 at
+    least. They are spread evenly, since machines have slow phases; with a stopping rule, which may come early, they are
+    the first ones."""
 
     stopping: Stopping | None = None
     """When to stop; None: when all problems are answered."""
@@ -169,6 +173,9 @@ class Plan:
     def takes_token_answer(self, index: int) -> bool:
         """Whether the problem of that index is answered with the token-level methods too."""
         n, most = len(self.problems), self.n_token_answers
+        if most is None:
+            most = max(_TOKEN_ANSWERS, _TOKEN_RUNS // max(len(self.token), 1))
+        most = min(most, n)
         return index < most if self.stopping is not None else (index + 1) * most // n > index * most // n
 
     @property

@@ -104,6 +104,9 @@ def test_answers_with_token_level_methods_are_spread_evenly() -> None:
 
     assert taken(replace(plan(10), n_token_answers=4)) == [2, 4, 7, 9]
     assert taken(replace(plan(3), n_token_answers=40)) == [0, 1, 2]
+    settings = [TokenSetting(method="draft-model", knobs={"k2": k2}) for k2 in range(2, 14)]
+    for n_settings, n_taken in ((2, 100), (6, 80), (12, 40)):
+        assert len(taken(replace(plan(100), n_token_answers=None, token=tuple(settings[:n_settings])))) == n_taken
     rule = Stopping(precision=0.05, min_answers=2, max_answers=10)
     assert taken(replace(plan(10), n_token_answers=4, stopping=rule)) == [0, 1, 2, 3]
 
