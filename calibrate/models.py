@@ -37,7 +37,7 @@ from calibrate.wall_clock import StepLimits, WallClock
 from sim.operations import DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, EXACT, GATE, JUDGE, LIKELIHOOD, REWARD, SCORER, TARGET
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["BUNDLED", "ModelSet", "bundled_problems", "bundled_truth", "general_judge_prompt", "model_folder"]
+__all__ = ["BUNDLED", "NEEDS", "ModelSet", "bundled_problems", "bundled_truth", "general_judge_prompt", "model_folder"]
 
 BUNDLED: Final = "bundled"
 """Stands for the bundled pair wherever the path of a model is asked for."""
@@ -45,10 +45,17 @@ BUNDLED: Final = "bundled"
 _TOKEN_METHODS: Final[Mapping[str, TokenMethodName]] = {
     "prompt-lookup": "ngram",
     "draft-model": "draft",
+    "eagle": "eagle",
     "lookahead-decoding": "lookahead",
     "jacobi": "jacobi",
 }
 """What an engine calls the token-level methods of the catalogue."""
+
+NEEDS: Final[Mapping[str, str]] = {
+    "draft-model": "a draft with the target's tokenizer",
+    "eagle": "the folder of an EAGLE head of the target",
+}
+"""What weights token-level methods need besides the target's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +73,9 @@ class ModelSet:
     token_draft: str | None = None
     """Folder of the model that drafts tokens inside the target's engine; None: the draft, if it has the target's
     tokenizer; ``none``: there is none."""
+
+    eagle: str | None = None
+    """Folder of an EAGLE head of the target; None: the bundled target's own, else none; ``none``: there is none."""
 
     device: str = "cpu"
     dtype: str = "float32"
@@ -181,14 +191,17 @@ class ModelSet:
         return await TorchEngine.start(self._config(role, model, core))
 
     def _config(self, role: str, model: str, core: int) -> TorchConfig:
-        drafting = self._token_draft() if role == TARGET else None
+        loaded: list[Speculation] = []
+        if role == TARGET:
+            weights = {method: self._drafting(method) for method in NEEDS}
+            loaded = [Speculation(method=_TOKEN_METHODS[m], model=folder) for m, folder in weights.items() if folder]
         return TorchConfig(
             name=role,
             model=model_folder(role, model),
             device=self.device,
             dtype=self.dtype,
             cores=(core,) if self.device == "cpu" else None,
-            speculations=() if drafting is None else (Speculation(method="draft", model=drafting),),
+            speculations=tuple(loaded),
         )
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
@@ -205,17 +218,31 @@ class ModelSet:
         """
         if method not in _TOKEN_METHODS:
             raise ParameterError("method", method, f"must be one of {', '.join(_TOKEN_METHODS)} on torch engines")
-        folder = self._token_draft() if method == "draft-model" else None
-        if method == "draft-model" and folder is None:
-            raise ParameterError("method", method, "needs a draft with the target's tokenizer")
+        folder = self._drafting(method)
+        if method in NEEDS and folder is None:
+            raise ParameterError("method", method, f"needs {NEEDS[method]}")
         known = {field.name for field in fields(Speculation)} - {"method", "model", "extra"}
         chosen = {name: value for name, value in knobs.items() if name in known and value is not None}
         return Speculation(method=_TOKEN_METHODS[method], model=folder, **chosen)
 
     def token_settings(self) -> tuple[TokenSetting, ...]:
         """Return the token-level methods that a calibration runs on these models."""
-        drafts = self._token_draft() is not None
-        return tuple(setting for setting in TOKEN_SETTINGS if drafts or setting.method != "draft-model")
+        return tuple(one for one in TOKEN_SETTINGS if one.method not in NEEDS or self._drafting(one.method))
+
+    def _drafting(self, method: str) -> Path | None:
+        """The weights that draft for a token-level method inside the target's engine; None: there are none."""
+        if method == "eagle":
+            return self._head()
+        return self._token_draft() if method == "draft-model" else None
+
+    def _head(self) -> Path | None:
+        if self.eagle is not None:
+            return None if self.eagle == "none" else Path(self.eagle)
+        if not self.is_bundled:
+            return None
+        from calibrate import pair
+
+        return pair.head_path()
 
     def _token_draft(self) -> Path | None:
         """The model that drafts tokens inside the target's engine."""

@@ -43,6 +43,7 @@ class TokenSetting:
 TOKEN_SETTINGS: Final = (
     *(TokenSetting(method="prompt-lookup", knobs={"k2": k2, "max_ngram": 3}) for k2 in (2, 4, 8)),
     *(TokenSetting(method="draft-model", knobs={"k2": k2}) for k2 in (2, 3, 4, 6)),
+    *(TokenSetting(method="eagle", knobs={"k2": k2}) for k2 in (4, 8)),
     TokenSetting(method="lookahead-decoding", knobs={"k2": 3, "window": 5, "ngram": 3, "guesses": 5}),
     TokenSetting(method="jacobi", knobs={"k2": 5, "window": 4}),
 )

@@ -15,7 +15,7 @@ from calibrate.backends.speculation import Speculation
 from calibrate.backends.vllm_config import VllmConfig, checked_speculative
 from calibrate.backends.vllm_group import VllmGroup
 from calibrate.measure import Look, MeasureOptions, measure_engine
-from calibrate.models import BUNDLED, ModelSet, model_folder
+from calibrate.models import BUNDLED, NEEDS, ModelSet, model_folder
 from calibrate.profile import DecodeSample, EngineRecord, ModelRecord
 from calibrate.speculative import CATALOGUE, KNOBS, REQUESTED, parsed, setting_of
 from calibrate.token_measure import TokenSetting
@@ -43,9 +43,6 @@ class VllmModels(ModelSet):
     """vLLM's speculative configurations of the target to measure, a JSON list; those of one method differ in the number
     of tokens and the lengths of n-grams only. Empty: prompt lookup, the draft as draft model and the EAGLE head, where
     there are such, k2 = 4 each."""
-
-    eagle: str | None = None
-    """Folder of an EAGLE head of the target."""
 
     eager: bool = True
     """Whether models run as they are; else vLLM compiles and captures them."""
@@ -115,24 +112,14 @@ class VllmModels(ModelSet):
         if method not in _METHODS:
             raise ParameterError("method", method, f"must be one of {', '.join(_METHODS)} on vLLM engines")
         given = next((one for one in self._configurations() if CATALOGUE[one["method"]] == method), {})
-        model = self._drafting(method, given.get("model"))
+        model = Path(given["model"]) if "model" in given else self._drafting(method)
+        if method in NEEDS and model is None:
+            raise ParameterError("method", method, f"needs {NEEDS[method]}")
         known = {"k2", "max_ngram", "min_ngram"} if method == "prompt-lookup" else {"k2"}
         chosen = {name: int(value) for name, value in knobs.items() if name in known and value is not None}
         extra = tuple(sorted((n, v) for n, v in given.items() if n not in KNOBS | {"method", "model"}))
         kind = REQUESTED[given.get("method", _METHODS[method])]
         return Speculation(method=kind, model=model, extra=extra, **chosen)
-
-    def _drafting(self, method: str, given: str | None) -> Path | None:
-        """The weights that draft: those of the method's configurations, or what the set knows."""
-        if method == "prompt-lookup":
-            return None
-        if given is not None:
-            return Path(given)
-        model = self._token_draft() if method == "draft-model" else self.eagle and Path(self.eagle)
-        if not model:
-            what = "a draft with the target's tokenizer" if method == "draft-model" else "the folder of a head"
-            raise ParameterError("method", method, f"needs {what}")
-        return model
 
     def token_settings(self) -> tuple[TokenSetting, ...]:
         """Return the token-level methods that a calibration runs on these models.
@@ -150,15 +137,14 @@ class VllmModels(ModelSet):
 
     def _defaults(self) -> tuple[TokenSetting, ...]:
         """What is measured if no configuration is given: each method whose weights there are."""
-        known = {"prompt-lookup": True, "draft-model": self._token_draft() is not None, "eagle": bool(self.eagle)}
-        return tuple(setting for setting in _DEFAULTS if known[setting.method])
+        return tuple(one for one in _DEFAULTS if one.method not in NEEDS or self._drafting(one.method))
 
     def _configurations(self) -> list[dict[str, Any]]:
         """The speculative configurations that were asked for, checked: everything in them reaches an engine."""
         configurations = [checked_speculative(self._completed(one)) for one in parsed(self.speculative)]
         _check_passable(configurations)
         heads = {one["model"] for one in configurations if CATALOGUE[one["method"]] == "eagle"}
-        if configurations and self.eagle and heads != {self.eagle}:
+        if configurations and self.eagle not in (None, "none") and heads != {self.eagle}:
             rule = "must be the head of a speculative configuration (method eagle or eagle3): add one, or leave it out"
             raise ParameterError("eagle", self.eagle, rule)
         return configurations
@@ -168,7 +154,7 @@ class VllmModels(ModelSet):
         if config.get("method") == "draft_model" and config.get("model") in (None, BUNDLED, DRAFT):
             return {**config, "model": str(self._token_draft() or "")}
         if config.get("method") in ("eagle", "eagle3") and config.get("model") is None:
-            return {**config, "model": self.eagle or ""}
+            return {**config, "model": str(self._head() or "")}
         return config
 
     async def time_engine(  # type: ignore[override]

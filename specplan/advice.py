@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from calibrate.formats.measured import best_ngram, dynamic_stats_of
+from calibrate.speculative import CATALOGUE, parsed
 from sim.operations import DRAFT, JUDGE, TARGET
 from theory.errors import ParameterError
 
@@ -33,7 +34,7 @@ _VLLM_METHOD: Final[dict[Drafter, str]] = {
     "eagle": "eagle",
     "eagle3": "eagle3",
 }
-_DRAFTER_OF: Final[dict[str, Drafter]] = {"prompt-lookup": "ngram", "draft-model": "draft-model"}
+_DRAFTER_OF: Final[dict[str, Drafter]] = {"prompt-lookup": "ngram", "draft-model": "draft-model", "eagle": "eagle"}
 _NOT_SERVED: Final = ("lookahead-decoding", "jacobi")
 _PORTS: Final = {"target": 8000, "draft": 8001, "judge": 8002}
 _STOP: Final = "\n\n"
@@ -217,7 +218,8 @@ def _token_level(profile: Profile, configuration: Configuration) -> tuple[dict[s
         return None, [f"vLLM does not offer {configuration.token}: the command decodes plainly"]
     notes = [f"k2 = {k2} tokens per target pass, so num_speculative_tokens = k2 - 1 = {k2 - 1}"]
     if drafter != "ngram":
-        return speculative_config(drafter, k2, model=_model(profile, "draft")), notes
+        drafter, weights = _head(profile) if drafter == "eagle" else (drafter, _model(profile, "draft"))
+        return speculative_config(drafter, k2, model=weights), notes
     schedule, note = batch_schedule(profile, k2)
     record = best_ngram(profile, k2 - 1)
     longest = int(configuration.token_knobs.get("max_ngram") or (record.max_ngram if record else 0))
@@ -244,6 +246,20 @@ def _model(profile: Profile, role: str) -> str:
         folder = pair.draft_path() if role == "draft" else pair.target_path()
         return folder.relative_to(_installation()).as_posix()
     return record.location or record.name
+
+
+def _head(profile: Profile) -> tuple[Drafter, str]:
+    """The EAGLE head that was measured: of which kind, and its folder; the bundled one's in the installation."""
+    for config in parsed(str(profile.settings.get("speculative", ""))):
+        if CATALOGUE.get(str(config.get("method"))) == "eagle" and config.get("model"):
+            return ("eagle3" if config["method"] == "eagle3" else "eagle"), str(config["model"])
+    if "eagle" in profile.settings:
+        return "eagle", str(profile.settings["eagle"])
+    if profile.models["target"].location != "bundled":
+        return "eagle", "<EAGLE head>"
+    from calibrate import pair
+
+    return "eagle", pair.head_path().relative_to(_installation()).as_posix()
 
 
 def _server(profile: Profile, role: str, config: dict[str, Any] | None, sequences: int) -> Server:

@@ -9,14 +9,14 @@ from typing import Any, Final, Literal
 
 from sim.catalogue import KnobValue
 from sim.operations import DRAFT
-from specplan.gap_tokens import draft_cost, lookup_lengths
+from specplan.gap_tokens import draft_cost, head_acceptance, lookup_lengths
 from specplan.gap_worlds import World
 from theory import f_async, f_sync
 from theory.beams import beam_speedup, rsd_beams_speedup, specs_speedup
 from theory.lookahead import expected_tokens_single, lookahead_compression
 from theory.speedup import g
 from theory.step_methods import any_of, best_of_speedup, confspec_speedup, graded_speedup
-from theory.token_methods import lookup_tokens, token_speedup
+from theory.token_methods import lookup_tokens, token_speedup, vector_tokens
 
 __all__ = ["CLOSED_FORMS", "Form", "Knobs"]
 
@@ -64,6 +64,11 @@ def _drafted(world: World, knobs: Mapping[str, Any]) -> float:
     return float(g(world.alpha2, world.c2, knobs["k2"]))
 
 
+def _headed(world: World, knobs: Mapping[str, Any]) -> float:
+    tokens = vector_tokens(head_acceptance(world, knobs["k2"]))
+    return float(token_speedup(tokens, draft_cost=draft_cost("eagle", world, knobs)))
+
+
 def _ngrams(world: World, knobs: Mapping[str, Any]) -> float:
     shape = {"window": knobs["guesses"], "ngram": knobs["ngram"]}  # as many guesses as columns, in the paper
     return float(lookahead_compression(world.ngram, world.steps_per_hit, **shape))
@@ -97,6 +102,7 @@ CLOSED_FORMS: Final[Mapping[str, Form]] = MappingProxyType(
         "theory.step_methods.confspec_speedup": _confspec,
         "theory.token_methods.lookup_tokens": _lookup,
         "theory.speedup.g": _drafted,
+        "theory.token_methods.vector_tokens": _headed,
         "theory.lookahead.lookahead_compression": _ngrams,
         "theory.lookahead.expected_tokens_single": _block,
         "theory.beams.beam_speedup": _beams,

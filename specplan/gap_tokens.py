@@ -24,7 +24,15 @@ from sim.token_passes import PassSource, SpeculatedAnswer, cut
 from sim.virtual_clock import Answer
 from specplan.gap_worlds import World, behaviour_of, engines_of
 
-__all__ = ["PlayedPasses", "SpeculatedBehaviour", "draft_cost", "lookup_lengths", "token_behaviour", "token_engines"]
+__all__ = [
+    "PlayedPasses",
+    "SpeculatedBehaviour",
+    "draft_cost",
+    "head_acceptance",
+    "lookup_lengths",
+    "token_behaviour",
+    "token_engines",
+]
 
 Uniform: TypeAlias = NDArray[np.float64]
 _BRANCH: Final = "played"
@@ -36,8 +44,13 @@ def lookup_lengths(k2: int) -> tuple[float, ...]:
 
 
 def draft_cost(method: str, world: World, knobs: Mapping[str, Any]) -> float:
-    """Time of drafting for a pass, in plain passes: tokens of a draft model; the others' is neglected."""
-    return world.c2 * (knobs["k2"] - 1) if method == "draft-model" else 0.0
+    """Time of drafting for a pass, in plain passes: tokens of a draft model or head; the others' is neglected."""
+    return world.c2 * (knobs["k2"] - 1) if method in ("draft-model", "eagle") else 0.0
+
+
+def head_acceptance(world: World, k2: int) -> Uniform:
+    """Acceptance of an EAGLE head at each position of its draft, those before it being right."""
+    return np.asarray(world.alpha2 * world.fading ** np.arange(k2 - 1.0))
 
 
 def _right(lots: Uniform, probability: float | Uniform) -> NDArray[np.int64]:
@@ -77,6 +90,8 @@ class PlayedPasses:
             length = 1 + np.searchsorted(np.cumsum(lookup_lengths(knobs["k2"]))[:-1], lots[:, 1], side="right")
             odds = np.where(np.arange(knobs["k2"] - 1) == 0, world.first, world.continuation)
             return np.asarray(1 + (lots[:, 0] < world.hit) * np.minimum(_right(lots[:, 2:], odds), length))
+        if self.method == "eagle":
+            return 1 + _right(rng.random((n, knobs["k2"] - 1)), head_acceptance(world, knobs["k2"]))
         drafted = knobs["window"] if self.method == "jacobi" else knobs["k2"] - 1
         return 1 + _right(rng.random((n, drafted)), world.alpha2)
 

@@ -71,6 +71,9 @@ class World:
     alpha2: float = 0.7
     """Acceptance of a drafted token, or of a guess of Jacobi decoding, at every position, [-]: a round figure."""
 
+    fading: float = 0.95
+    """Acceptance at a position of an EAGLE head's draft / at the position before it, [-]: a round figure."""
+
     c2: float = 0.05
     """Draft token / target pass, [-]: a round figure."""
 

@@ -7,6 +7,7 @@ was committed since, after the verification it forgets what was rejected.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from calibrate.backends.kv_cache import KvCache
@@ -125,15 +126,14 @@ class DraftModel(OneHot):
         n_steps = max(wanted, default=0)
         drafts: list[list[int]] = [[] for _ in wanted]
         weights: list[torch.Tensor] = []
+        ends = None
         for step in range(n_steps):
-            rows = [Rows(ids=self._unread(job, row) if step == 0 else drafts[row][-1:]) for row, job in self._owners()]
+            rows = [self._unread(row, job) for row, job in self._owners()] if step == 0 else self._drafted(drafts, ends)
             hidden = forward_rows(self.decoder, self.cache, 0, rows)
-            last, end = [], 0
             for row, one in enumerate(rows):
                 self.cache.append(row, one.ids)
-                end += len(one.ids)
-                last.append(end - 1)
-            tokens, drawn_from = self._draw(self.decoder.logits(hidden[last]), step)
+            ends = hidden[[end - 1 for end in accumulate(len(one.ids) for one in rows)]]
+            tokens, drawn_from = self._draw(self.decoder.logits(ends), step)
             for draft, token in zip(drafts, tokens, strict=True):
                 draft.append(token)
             if drawn_from is not None:
@@ -143,10 +143,13 @@ class DraftModel(OneHot):
     def _owners(self) -> list[tuple[int, Job]]:
         return list(enumerate(self._jobs))
 
-    def _unread(self, job: Job, row: int) -> list[int]:
+    def _unread(self, row: int, job: Job) -> Rows:
         """The tokens of a job's text that its row does not hold yet."""
-        n = int(self.cache.length[row])
-        return [*job.prompt[n:], *job.tokens[max(n - len(job.prompt), 0) :]]
+        return Rows(ids=text_from(job, int(self.cache.length[row])))
+
+    def _drafted(self, drafts: Sequence[list[int]], ends: torch.Tensor) -> list[Rows]:
+        """What each row reads next: its latest drafted token; ``ends`` are the hidden states (rows, size) it is of."""
+        return [Rows(ids=draft[-1:]) for draft in drafts]
 
     def _draw(self, logits: torch.Tensor, step: int) -> tuple[list[int], torch.Tensor | None]:
         """The next token of each row, and what it was drawn from where any row samples."""
@@ -201,3 +204,8 @@ class DraftModel(OneHot):
             else:
                 found += super().verify([job], [one], logits[own], hidden[own])
         return found
+
+
+def text_from(job: Job, n: int) -> list[int]:
+    """The prompt and what is drawn so far, without the first ``n`` tokens."""
+    return [*job.prompt[n:], *job.tokens[max(n - len(job.prompt), 0) :]]

@@ -5,7 +5,7 @@ Not every engine has every method, and an engine refuses at once what it has not
 ==================  ===================================================  ==================================
 engine              methods                                              `Speculation.extra`
 ==================  ===================================================  ==================================
-torch               ngram, draft, lookahead, jacobi, random              none
+torch               ngram, draft, eagle, lookahead, jacobi, random       none
 vLLM                ngram, draft, eagle, eagle3                          vLLM's own settings of the method
 servers over HTTP   ngram, draft, eagle, eagle3, where a server that     vLLM's own settings of the method
                     does just that was named beside the plain one
@@ -28,7 +28,7 @@ TokenMethodName: TypeAlias = Literal["ngram", "draft", "eagle", "eagle3", "looka
 LOADED: Final = ("draft", "eagle", "eagle3")
 """Methods with weights of their own: an engine loads them at its start (`TorchConfig.speculations`)."""
 
-TORCH_METHODS: Final = ("ngram", "draft", "lookahead", "jacobi", "random")
+TORCH_METHODS: Final = ("ngram", "draft", "eagle", "lookahead", "jacobi", "random")
 """Methods of the torch engine."""
 
 

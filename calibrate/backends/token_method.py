@@ -41,6 +41,9 @@ class Rows:
     visible: Tensor | None = None
     """Which rows each row attends to, besides all cached tokens, (rows, rows) bool; None: itself and those before."""
 
+    features: Tensor | None = None
+    """What comes with each token, (rows, size), for a model that reads it; of all sequences of a pass or of none."""
+
     memo: Any = None
     """For the method's own use in `TokenMethod.verify`."""
 
@@ -62,10 +65,17 @@ class Verdict:
 class TokenMethod:
     """A method, for all sequences of an engine that use it. The order of sequences is the caller's in all calls."""
 
+    def join(self, job: Job, n_cached: int) -> int:
+        """Begin a job, ``n_cached`` of whose prompt tokens need not be computed; return how many the method can spare.
+
+        Those beyond are computed although they are cached, and seen in `read`.
+        """
+        return n_cached
+
     def read(self, job: Job, first: int, hidden: Tensor) -> None:
         """See the target's final hidden states (n, size) of prompt tokens from ``first`` on, as they are prefilled.
 
-        Tokens that were found in the cache are not computed, and not seen here; the prompt's last one always is.
+        Tokens that were found in the cache and could be spared are not seen; the prompt's last one always is.
         """
 
     def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:

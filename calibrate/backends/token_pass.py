@@ -40,7 +40,11 @@ def forward_rows(decoder: Decoder, cache: KvCache, first_row: int, rows: Sequenc
     mask = None
     if most > 1 or min(lengths) + 1 < columns:
         mask = _mask(slots, lengths, rows, columns, decoder.dtype)
-    hidden = decoder.forward(ids, positions, cache, first_row, columns, mask, slots)
+    features = None
+    if rows[0].features is not None:
+        brought = [one.features for one in rows if one.features is not None]
+        features = torch.stack([torch.cat((f, f[-1:].expand(most - len(f), -1))) for f in brought])
+    hidden = decoder.forward(ids, positions, cache, first_row, columns, mask, slots, features)
     if min(counts) == most:
         return hidden.flatten(0, 1)
     return hidden[[i for i, n in enumerate(counts) for _ in range(n)], [r for n in counts for r in range(n)]]

@@ -218,6 +218,8 @@ class ContinuousBatch:
             job.n_cached = forget_scored(self.cache, row, n - job.n_scored)
         self._running.append(job)
         method, hidden = self._method(job), None
+        job.n_cached = method.join(job, job.n_cached)
+        self.cache.truncate(row, job.n_cached)
         for first in range(job.n_cached, n, _PREFILL_CHUNK):
             hidden = self._read(row, job.prompt[first : min(first + _PREFILL_CHUNK, n)])
             method.read(job, first, hidden)

@@ -80,10 +80,10 @@ def check_torch_has(speculation: Speculation) -> None:
 
     Raises
     ------
-    ParameterError : a method that it has not (EAGLE heads are vLLM's), or settings of another engine.
+    ParameterError : a method that it has not (heads of EAGLE-3 are vLLM's), or settings of another engine.
     """
     if speculation.method not in TORCH_METHODS:
-        rule = f"must be one of {', '.join(TORCH_METHODS)} on torch engines; EAGLE heads run on vLLM engines"
+        rule = f"must be one of {', '.join(TORCH_METHODS)} on torch engines; heads of EAGLE-3 run on vLLM engines"
         raise ParameterError("method", speculation.method, rule)
     if speculation.extra:
         raise ParameterError("extra", dict(speculation.extra), "must be empty: these are settings of vLLM")

@@ -28,7 +28,8 @@ __all__ = ["Decoder"]
 class _Layer:
     """One layer's weights, fused; norm weights carry the factor sqrt(size) of `_rms_norm`."""
 
-    norm: Tensor
+    norm: Tensor | None
+    """None: the layer takes its input as it is."""
     qkv: Tensor
     qkv_bias: Tensor | None
     out: Tensor
@@ -54,19 +55,29 @@ class Decoder:
     """
 
     def __init__(self, model: PreTrainedModel, max_context: int) -> None:
+        body: Any = model.model
+        self.n_parameters = sum(p.numel() for p in model.parameters())
+        self._take_body(body, max_context)
+        self._norm: Tensor | None = _scaled(body.norm.weight.detach())
+        self._head = _placed(model.lm_head.weight)
+        tied = body.embed_tokens.weight is model.lm_head.weight
+        self._embedding = self._head if tied else body.embed_tokens.weight.detach()
+
+    def _take_body(self, body: Any, max_context: int) -> None:
+        """Take the layers of a transformers model without output matrix, and the sizes that a forward pass needs."""
         import torch
 
-        config = model.config
+        config = body.config
         _check_config(config, max_context)
-        body: Any = model.model
-        self.device = next(model.parameters()).device
-        self.dtype = next(model.parameters()).dtype
+        parameter = body.layers[0].mlp.down_proj.weight
+        self.device: torch.device = parameter.device
+        self.dtype: torch.dtype = parameter.dtype
+        self.hidden_size = int(config.hidden_size)
         self.n_layers = int(config.num_hidden_layers)
         self.n_heads = int(config.num_attention_heads)
         self.n_kv_heads = int(config.num_key_value_heads)
         self.head_dim = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
         self.vocab_size = int(config.vocab_size)
-        self.n_parameters = sum(p.numel() for p in model.parameters())
         with torch.no_grad():
             positions = torch.arange(max_context, device=self.device)[None]
             cos, sin = body.rotary_emb(torch.empty(0, dtype=torch.float32, device=self.device), positions)
@@ -74,12 +85,8 @@ class Decoder:
             self._gain = self._head_gains(body)
             self._scaled_eps = {
                 n: torch.tensor(n * float(config.rms_norm_eps), device=self.device)
-                for n in (config.hidden_size, self.head_dim)
+                for n in (self.hidden_size, self.head_dim)
             }
-            self._norm = _scaled(body.norm.weight)
-            self._head = _placed(model.lm_head.weight)
-            tied = body.embed_tokens.weight is model.lm_head.weight
-            self._embedding = self._head if tied else body.embed_tokens.weight
             self._layers = [_take_layer(layer) for layer in body.layers]
 
     def _head_gains(self, body: Any) -> Tensor | None:
@@ -104,6 +111,7 @@ class Decoder:
         columns: int,
         mask: Tensor | None,
         slots: Tensor | None = None,
+        features: Tensor | None = None,
     ) -> Tensor:
         """Final hidden states (B, m, hidden) of ``m`` new tokens for each of ``B`` rows of the cache.
 
@@ -114,6 +122,7 @@ class Decoder:
         columns : cached tokens that attention reads, new ones included; at least every slot + 1.
         mask : added to the attention scores, (B, 1, m, columns), or None where every column is visible to every token.
         slots : where in its row of the cache each token is written, (B, m); by default its position.
+        features : what comes with each token, (B, m, size); for decoders that read such (`eagle_head.HeadDecoder`).
         """
         import torch
 
@@ -127,7 +136,7 @@ class Decoder:
         rows = torch.arange(first_row, first_row + batch, device=self.device)
         index = ((positions if slots is None else slots) + rows[:, None] * cache.capacity).flatten()
         grouped = _grouped_mask(mask, heads // kv_heads)
-        hidden = torch.nn.functional.embedding(ids, self._embedding)
+        hidden = self._enter(ids, features)
         for i, layer in enumerate(self._layers):
             qkv = linear(self._rms_norm(hidden, layer.norm), layer.qkv, layer.qkv_bias)
             qk = self._rotate(qkv[..., :n_qk].unflatten(-1, (-1, dim)), *rotation[i if self._gain is not None else 0])
@@ -139,6 +148,12 @@ class Decoder:
             gate, up = linear(normed, layer.gate_up, layer.gate_up_bias).chunk(2, -1)
             hidden = hidden + linear(torch.nn.functional.silu(gate).mul_(up), layer.down, layer.down_bias)
         return self._rms_norm(hidden, self._norm)
+
+    def _enter(self, ids: Tensor, features: Tensor | None) -> Tensor:
+        """What the first layer reads, (B, m, hidden)."""
+        import torch
+
+        return torch.nn.functional.embedding(ids, self._embedding)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of the next token, float32, (..., vocabulary)."""
@@ -192,7 +207,9 @@ class Decoder:
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
         return torch.addcmul(self._scaled_eps[x.shape[-1]], norm, norm).rsqrt_()
 
-    def _rms_norm(self, x: Tensor, scaled_weight: Tensor) -> Tensor:
+    def _rms_norm(self, x: Tensor, scaled_weight: Tensor | None) -> Tensor:
+        if scaled_weight is None:
+            return x
         return (x * self._inverse_norm(x)).mul_(scaled_weight).to(self.dtype)
 
 
@@ -257,8 +274,9 @@ def _take_layer(layer: Any) -> _Layer:
     gate_up, gate_up_bias = _joined(mlp.gate_proj, mlp.up_proj)
     out, out_bias = _joined(attention.o_proj)
     down, down_bias = _joined(mlp.down_proj)
+    norm = getattr(layer.input_layernorm, "weight", None)  # heads begin with a layer whose norm is the identity
     return _Layer(
-        norm=_scaled(layer.input_layernorm.weight),
+        norm=None if norm is None else _scaled(norm),
         qkv=qkv,
         qkv_bias=qkv_bias,
         out=out,

@@ -31,6 +31,7 @@ from calibrate.backends.base import (
     TokenLogprobs,
 )
 from calibrate.backends.choosing import choice_ids, shares
+from calibrate.backends.eagle_head import check_head_folder
 from calibrate.backends.framing import Frames, encode
 from calibrate.backends.likelihood import Likelihood
 from calibrate.backends.speculation import Speculation
@@ -394,7 +395,9 @@ _QUESTION: Final[dict[str, Any]] = {
 
 
 def _check_drafts(speculation: Speculation, tokenizer_id: str | None) -> None:
-    """A draft model's ids must mean what the target's mean."""
+    """A draft model's ids must mean what the target's mean; a head must be one."""
+    if speculation.method == "eagle" and speculation.model is not None:
+        check_head_folder(speculation.model)
     if speculation.method == "draft" and speculation.model is not None:
         check_model_folder(speculation.model)
         if tokenizer_id is not None and tokenizer_fingerprint(speculation.model) != tokenizer_id:

@@ -222,6 +222,8 @@ def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> T
     """A method of token-level speculation, beside its target: the place for one more."""
     if speculation.method == "draft":
         return _load_draft(speculation, target, limits)
+    if speculation.method == "eagle":
+        return _load_eagle(speculation, target, limits)
     raise CalibrationError(f"speculation by {speculation.method!r} is not known to the torch engine")
 
 
@@ -239,6 +241,15 @@ def _load_draft(speculation: Speculation, target: Decoder, limits: Limits) -> To
         raise CalibrationError(f"{folder} cannot draft for this target: its vocabulary has {sizes}")
     decoder = Decoder(model, limits.max_context + SPARE)
     return DraftModel(decoder, limits, int(model.config.max_position_embeddings), SPARE)
+
+
+def _load_eagle(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
+    from calibrate.backends.eagle_head import load_head
+    from calibrate.backends.eagle_method import EagleHead
+    from calibrate.backends.torch_batch import SPARE
+
+    head = load_head(Path(speculation.source), target, limits.max_context + SPARE)
+    return EagleHead(head, limits, limits.max_context, SPARE)
 
 
 def _device(name: str) -> Any:

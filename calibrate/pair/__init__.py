@@ -37,6 +37,7 @@ __all__ = [
     "answer_is_correct",
     "card_path",
     "draft_path",
+    "head_path",
     "judge_prompt",
     "problems",
     "same_meaning",
@@ -57,6 +58,11 @@ def target_path() -> Path:
 def draft_path() -> Path:
     """The folder of the draft model; same tokenizer as the target."""
     return _WEIGHTS / "draft"
+
+
+def head_path() -> Path:
+    """The folder of an EAGLE head for the target, as vLLM and this project's torch engine load it."""
+    return _WEIGHTS / "eagle"
 
 
 def card_path() -> Path:

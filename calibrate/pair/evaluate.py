@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calibrate.pair import card_path, draft_path, target_path
+from calibrate.backends.eagle_head import read_head
+from calibrate.pair import card_path, draft_path, head_path, target_path
+from calibrate.pair.head import acceptance, read_texts, written_texts
 from calibrate.pair.inference import LanguageModel, load
 from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES, SCORE_TOKENS, judge_prompt, score_prompt
 from calibrate.pair.task import (
@@ -33,6 +35,7 @@ __all__ = ["area_under_curve", "evaluate", "main", "weights_hash", "wilson"]
 TEMPERATURE: Final = 0.6
 _MAX_ANSWER_TOKENS: Final = 480
 _SEED: Final = 7_919
+_HEAD_DEPTH: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +232,8 @@ def evaluate(n_problems: int, say: Callable[[str], object]) -> dict[str, Any]:
         say(f"{name}: judge and score")
         card[name]["judge"] = _judge_card(model, decisions)
         card[name]["score"] = _score_card(model, decisions)
+    say("eagle: acceptance")
+    card["eagle"] = _head_card(models["target"], asked)
     return card
 
 
@@ -241,6 +246,19 @@ def _pair_card(decisions: Sequence[Decision]) -> dict[str, Any]:
         "same_text": _share(d.target == d.draft for d in decisions),
         "target_step_tokens": _length_card([d.target_tokens for d in decisions]),
         "draft_step_tokens": _length_card([d.draft_tokens for d in decisions]),
+    }
+
+
+def _head_card(target: LanguageModel, asked: Sequence[Problem]) -> dict[str, Any]:
+    """What the EAGLE head is, and how often its drafted tokens would be accepted, by their place in the draft."""
+    head = read_head(head_path())
+    texts = read_texts(target, written_texts(target, asked, _SEED))
+    found = acceptance(head, target.network, texts, _HEAD_DEPTH, TEMPERATURE)
+    return {
+        "sha256": weights_hash(head_path()),
+        "bytes": (head_path() / "model.safetensors").stat().st_size,
+        "parameters": sum(p.numel() for p in head.parameters()),
+        "accepted_at": [{"n": one.n, "value": one.value, "low": one.low, "high": one.high} for one in found],
     }
 
 

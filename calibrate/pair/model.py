@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +17,7 @@ from calibrate.pair.wording import LAST_NUMBER
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["HEAD_SIZE", "MAX_POSITIONS", "Shape", "build_network", "deepen", "save_network"]
+__all__ = ["HEAD_SIZE", "MAX_POSITIONS", "Shape", "build_network", "deepen", "replacing", "save_network"]
 
 HEAD_SIZE: Final = 64
 """Attention head size: one that vLLM's CPU kernels serve."""
@@ -100,17 +102,24 @@ def deepen(network: Any, shape: Shape, layers: int, seed: int) -> Any:
     return grown
 
 
-def save_network(network: Any, folder: Path) -> None:
-    """Write weights, configuration and tokenizer into `folder`, replacing what is there in one rename."""
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of `folder`, in one rename, when all is written into it."""
     part, old = (folder.with_name(f"{folder.name}.{suffix}") for suffix in ("part", "old"))
     for leftover in (part, old):
         shutil.rmtree(leftover, ignore_errors=True)
     part.mkdir(parents=True)
-    network.save_pretrained(part)
-    save_tokenizer(part)
+    yield part
     for file in part.iterdir():
         file.chmod(0o644)
     if folder.exists():
         os.replace(folder, old)
     os.replace(part, folder)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def save_network(network: Any, folder: Path) -> None:
+    """Write weights, configuration and tokenizer into `folder`, replacing what is there."""
+    with replacing(folder) as part:
+        network.save_pretrained(part)
+        save_tokenizer(part)

@@ -26,7 +26,7 @@ from calibrate.pair.model import Shape, build_network, deepen, save_network
 from calibrate.pair.task import problem_stream
 from calibrate.pair.tokenizer import EOS, build_tokenizer
 
-__all__ = ["DRAFT", "TARGET", "Progress", "Recipe", "main", "train"]
+__all__ = ["DRAFT", "TARGET", "Progress", "Recipe", "main", "note_training", "train"]
 
 N_WORKERS: Final = 2
 
@@ -316,15 +316,17 @@ def _launch(recipe: Recipe, folder: Path) -> None:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         torch.multiprocessing.spawn(_work, args=(f"{scratch}/meet", recipe, folder), nprocs=N_WORKERS)
+    note_training(folder, seconds=time.monotonic() - start, steps=recipe.n_steps, workers=N_WORKERS, seed=recipe.seed)
+
+
+def note_training(folder: Path, *, seconds: float, steps: int, workers: int, seed: int) -> None:
+    """Write beside a folder of weights how they were made, for the card."""
+    import torch
+
     note = folder.parent / "training.json"
     known = json.loads(note.read_text()) if note.exists() else {}
-    known[recipe.name] = {
-        "seconds": round(time.monotonic() - start, 1),
-        "steps": recipe.n_steps,
-        "workers": N_WORKERS,
-        "seed": recipe.seed,
-        "torch": torch.__version__,
-    }
+    made = {"seconds": round(seconds, 1), "steps": steps, "workers": workers, "seed": seed}
+    known[folder.name] = {**made, "torch": torch.__version__}
     note.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
 
 

@@ -52,4 +52,16 @@ METHODS = (
         closed_form="theory.speedup.g",
         drafts_steps=False,
     ),
+    Method(
+        name="eagle",
+        title="EAGLE head",
+        paper="Li et al. 2024 (EAGLE)",
+        level="token",
+        algorithm=decoded,
+        exact=f"{_TEXT} (rejection sampling); tokens per pass given the acceptance at each position of a draft",
+        measured="tokens of each pass; seconds of a pass by rows and batch, and of drafting",
+        knobs=(_K2(default=4),),
+        closed_form="theory.token_methods.vector_tokens",
+        drafts_steps=False,
+    ),
 )

@@ -30,6 +30,11 @@ def local_models(command: F) -> F:
         click.option(
             "--embedding", metavar="PATH", help="Folder of a sentence-transformers model: a further verifier."
         ),
+        click.option(
+            "--eagle",
+            metavar="PATH",
+            help="Folder of an EAGLE head of the target, or 'none'. Default: the bundled target's own.",
+        ),
     )
 
 

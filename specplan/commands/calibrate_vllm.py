@@ -25,7 +25,6 @@ __all__ = ["vllm_command"]
     help="As for vLLM (prompt_lookup_min is 1 unless given); repeatable, with one model for each method. Default: "
     "n-grams, the draft as draft model, and the EAGLE head if there is one, 3 tokens each.",
 )
-@click.option("--eagle", metavar="PATH", help="Folder of an EAGLE head of the target.")
 @click.option("--prompts", type=click.Path(path_type=Path), help='JSONL file with one {"prompt": ...} a line.')
 @effort_options
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda, as vLLM was built.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from calibrate.backends.base import Sampling
@@ -74,9 +77,13 @@ def test_a_speculated_run_says_what_a_plain_one_does_and_roles_choose(engines, m
 def test_what_a_set_of_models_can_do(models, model_folders):
     drafting = models.speculation("draft-model", {"k2": 3, "max_ngram": None, "k1": 7})
     assert drafting == Speculation(method="draft", k2=3, model=model_folders["draft"])
-    assert models.token_settings() == TOKEN_SETTINGS
-    without = ModelSet(target=models.target, draft=models.draft, token_draft="none")
-    assert {s.method for s in TOKEN_SETTINGS} - {s.method for s in without.token_settings()} == {"draft-model"}
+    headed = replace(models, eagle="head")
+    assert headed.speculation("eagle", {"k2": 4}) == Speculation(method="eagle", k2=4, model=Path("head"))
+    assert headed.token_settings() == TOKEN_SETTINGS
+    without = replace(models, token_draft="none")
+    assert {s.method for s in TOKEN_SETTINGS} - {s.method for s in without.token_settings()} == {"draft-model", "eagle"}
+    with pytest.raises(ParameterError, match="method='eagle' needs the folder of an EAGLE head of the target"):
+        models.speculation("eagle", {"k2": 2})
     with pytest.raises(ParameterError, match="method='draft-model' needs a draft with the target's tokenizer"):
         without.speculation("draft-model", {"k2": 2})
     with pytest.raises(ParameterError, match="method='lr-async' must be one of"):

@@ -31,10 +31,9 @@ def test_the_set_is_rebuilt_from_a_profiles_settings() -> None:
     assert (draft.method, dict(draft.knobs)) == ("draft-model", {"k2": 3})
     found = models.speculation("draft-model", {"k2": 3, "window": 5})
     assert (found.method, found.k2, found.model is not None) == ("draft", 3, True)
-    assert [setting.key for setting in VllmModels().token_settings()] == [
-        "prompt-lookup k2=4 max_ngram=3",
-        "draft-model k2=4",
-    ]
+    keys = ["prompt-lookup k2=4 max_ngram=3", "draft-model k2=4", "eagle k2=4"]
+    assert [setting.key for setting in VllmModels().token_settings()] == keys
+    assert [setting.key for setting in VllmModels(eagle="none").token_settings()] == keys[:2]
 
 
 def test_what_vllm_cannot_do_is_refused() -> None:
@@ -44,7 +43,7 @@ def test_what_vllm_cannot_do_is_refused() -> None:
     with pytest.raises(ParameterError, match="method"):
         VllmModels().speculation("jacobi", {"window": 4})
     with pytest.raises(ParameterError, match="folder of a head"):
-        VllmModels().speculation("eagle", {"k2": 4})
+        VllmModels(eagle="none").speculation("eagle", {"k2": 4})
     with pytest.raises(ParameterError, match="device"):
         VllmModels(device="tpu")
     with pytest.raises(SchemaError, match="lack draft"):
@@ -115,6 +114,9 @@ def test_an_eagle_head_is_measured_or_refused(tmp_path: Path) -> None:
     for others in ([NGRAM], [{**wanted, "model": "other"}]):
         with pytest.raises(ParameterError, match=r"eagle=.* must be the head of a speculative configuration"):
             VllmModels(eagle=head, speculative=json.dumps(others))
+    assert [one.method for one in VllmModels(eagle="none", speculative=json.dumps([NGRAM])).token_settings()] == [
+        "prompt-lookup"
+    ]
     with pytest.raises(ParameterError, match="model='no-such-head' must be a local folder"):
         VllmModels(eagle="no-such-head").token_settings()
 

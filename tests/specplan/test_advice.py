@@ -100,6 +100,31 @@ def test_lookahead_reasoning_with_lookup_as_published() -> None:
     assert any("not computed" in note for note in advice.notes)
 
 
+@pytest.mark.parametrize(
+    ("settings", "location", "expected"),
+    [
+        ({}, "bundled", {"method": "eagle", "model": "calibrate/pair/weights/eagle"}),
+        ({"eagle": "/heads/e"}, "/models/t", {"method": "eagle", "model": "/heads/e"}),
+        (
+            {"speculative": '[{"method": "ngram"}, {"method": "eagle3", "model": "/heads/three"}]', "eagle": "/e"},
+            "/models/t",
+            {"method": "eagle3", "model": "/heads/three"},
+        ),
+        ({}, "/models/t", {"method": "eagle", "model": "<EAGLE head>"}),
+    ],
+    ids=["bundled", "given", "of a server", "unknown"],
+)
+def test_the_head_is_the_one_that_was_measured(
+    settings: dict[str, Any], location: str, expected: dict[str, Any]
+) -> None:
+    profile = measured([True, False])
+    models = {role: model.model_copy(update={"location": location}) for role, model in profile.models.items()}
+    profile = profile.model_copy(update={"models": models, "settings": {**profile.settings, **settings}})
+    advice = advise(profile, Configuration(method="eagle", k2=5))
+    (target,) = (flags(server.command) for server in advice.servers)
+    assert json.loads(target["--speculative-config"]) == {**expected, "num_speculative_tokens": 4}
+
+
 def test_bundled_models_are_named_in_a_way_that_holds_anywhere() -> None:
     """Relative to the installation, and the note's command finds that."""
     profile = measured([True, False])

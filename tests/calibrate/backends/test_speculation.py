@@ -62,17 +62,13 @@ def test_bad_settings_are_named(arguments, name):
 @pytest.mark.parametrize(
     ("speculation", "said"),
     [
-        (
-            Speculation(method="eagle", k2=3, model=Path("head")),
-            "method='eagle' must be one of ngram, draft, lookahead",
-        ),
         (Speculation(method="eagle3", k2=3, model=Path("head")), "method='eagle3' must be one of ngram"),
         (
             Speculation(method="draft", k2=3, model=Path("small"), extra=(("quantization", "fp8"),)),
             "extra={'quantization': 'fp8'} must be empty: these are settings of vLLM",
         ),
     ],
-    ids=["eagle", "eagle3", "extra"],
+    ids=["eagle3", "extra"],
 )
 def test_torch_refuses_at_once_what_only_vllm_has(speculation, said):
     """When it is configured, and when a request comes, before the engine is asked: this one was never started."""

@@ -15,6 +15,8 @@ from scipy import stats
 from calibrate.backends import token_method, torch_batch
 from calibrate.backends.base import Sampling
 from calibrate.backends.draft_model import DraftModel
+from calibrate.backends.eagle_head import HeadDecoder, build_head, load_head
+from calibrate.backends.eagle_method import EagleHead
 from calibrate.backends.sampling import distribution
 from calibrate.backends.speculation import Speculation
 from calibrate.backends.token_method import Rows, TokenMethod, Verdict, prefix_match
@@ -22,11 +24,12 @@ from calibrate.backends.token_pass import forward_rows
 from calibrate.backends.torch_batch import SPARE, ContinuousBatch, Job, Limits
 from calibrate.backends.torch_decoder import Decoder
 from calibrate.backends.torch_model import load_model, load_tokenizer
-from calibrate.pair import draft_path, problems, target_path
+from calibrate.pair import draft_path, head_path, problems, target_path
 
 VOCABULARY = 40
 LIMITS = Limits(max_batch=6, n_idle=6, max_context=200)
 DRAFT = Speculation(method="draft", k2=4, model=draft_path())
+EAGLE = Speculation(method="eagle", k2=4, model=head_path())
 NGRAM = Speculation(method="ngram", k2=4)
 IDS = count(1)
 HOT = Sampling(temperature=0.8, top_p=0.9)
@@ -67,12 +70,16 @@ def tiny(seed, n_layers, base=None):
 def decoders():
     target = tiny(3, 2)
     draft = tiny(4, 1, base=target)
-    return [Decoder(copy.deepcopy(model), LIMITS.max_context + SPARE) for model in (target, draft)]
+    models = [Decoder(copy.deepcopy(model), LIMITS.max_context + SPARE) for model in (target, draft)]
+    return [*models, HeadDecoder(build_head(target.config.to_dict()), models[0], LIMITS.max_context + SPARE)]
 
 
 def make(decoders, *, eos=(), draft_context=1000):
-    method = DraftModel(decoders[1], LIMITS, draft_context, SPARE)
-    return ContinuousBatch(decoders[0], None, frozenset(eos), LIMITS, {("draft", DRAFT.source): method})
+    methods = {
+        ("draft", DRAFT.source): DraftModel(decoders[1], LIMITS, draft_context, SPARE),
+        ("eagle", EAGLE.source): EagleHead(decoders[2], LIMITS, draft_context, SPARE),
+    }
+    return ContinuousBatch(decoders[0], None, frozenset(eos), LIMITS, methods)
 
 
 def job(prompt, max_tokens=30, **options):
@@ -112,8 +119,9 @@ def test_greedy_texts_are_those_of_plain_decoding(decoders, k2):
     given = prompts(9, seed=1)
     lengths = np.random.default_rng(2).integers(1, 50, 9).tolist()
     plain = finish(make(decoders), *(job(p, n) for p, n in zip(given, lengths, strict=True)))
-    methods = [at(DRAFT, k2), at(NGRAM, k2), None, Speculation(method="random", k2=k2), at(DRAFT, k2 + 2)]
-    jobs = [job(p, n, speculation=methods[i % 5]) for i, (p, n) in enumerate(zip(given, lengths, strict=True))]
+    noise = Speculation(method="random", k2=k2)
+    methods = [at(DRAFT, k2), at(NGRAM, k2), at(EAGLE, k2), None, noise, at(DRAFT, k2 + 2), at(EAGLE, k2 + 2)]
+    jobs = [job(p, n, speculation=methods[i % 7]) for i, (p, n) in enumerate(zip(given, lengths, strict=True))]
     engine = make(decoders)
     for one in jobs:
         engine.submit(one)
@@ -133,14 +141,15 @@ def test_drafts_come_true_and_save_passes(decoders):
         assert sum(accepted for _, accepted in one.passes) > 20
 
 
-@pytest.mark.parametrize("speculation", [DRAFT, NGRAM], ids=["draft", "ngram"])
+@pytest.mark.parametrize("speculation", [DRAFT, EAGLE, NGRAM], ids=["draft", "eagle", "ngram"])
 def test_a_seed_gives_its_text_whatever_else_runs(decoders, speculation):
     prompt, *others = prompts(6, seed=3)
     options = {"sampling": HOT, "seed": 11, "speculation": speculation}
     alone = finish(make(decoders), job(prompt, 60, **options))[0]
     busy = job(prompt, 60, **options)
+    methods = [None, at(DRAFT, 7), NGRAM, at(EAGLE, 6)]
     mixed = [
-        job(p, 40, sampling=Sampling(temperature=i % 2), seed=i, speculation=[None, at(DRAFT, 7), NGRAM][i % 3])
+        job(p, 40, sampling=Sampling(temperature=i % 2), seed=i, speculation=methods[i % 4])
         for i, p in enumerate(others)
     ]
     finish(make(decoders), *mixed[:2], busy, *mixed[2:])
@@ -191,7 +200,7 @@ def test_a_cut_draft_by_hand(decoders, monkeypatch, eos, kept, why):
     assert one.n_generated == len(kept) + (why == "eos")
 
 
-@pytest.mark.parametrize("speculation", [at(DRAFT, 7), at(NGRAM, 7)], ids=["draft", "ngram"])
+@pytest.mark.parametrize("speculation", [at(DRAFT, 7), at(EAGLE, 7), at(NGRAM, 7)], ids=["draft", "eagle", "ngram"])
 @pytest.mark.parametrize("limit", [1, 2, 5, 23])
 def test_limits_hold_to_the_token(decoders, speculation, limit):
     one = job([3, 1, 4], limit, speculation=speculation)
@@ -353,11 +362,15 @@ def pair():
     device, limits = torch.device("cpu"), Limits(max_batch=16, n_idle=16, max_context=512)
     models = [load_model(folder, dtype=torch.float32, device=device) for folder in (target_path(), draft_path())]
     decoders = [Decoder(model, limits.max_context + SPARE) for model in models]
+    head = load_head(head_path(), decoders[0], limits.max_context + SPARE)
     tokenizer = load_tokenizer(target_path())
     eos = frozenset([models[0].generation_config.eos_token_id])
 
     def engine():
-        methods = {("draft", DRAFT.source): DraftModel(decoders[1], limits, 512, SPARE)}
+        methods = {
+            ("draft", DRAFT.source): DraftModel(decoders[1], limits, 512, SPARE),
+            ("eagle", EAGLE.source): EagleHead(head, limits, 512, SPARE),
+        }
         return ContinuousBatch(decoders[0], tokenizer, eos, limits, methods)
 
     return engine, tokenizer, decoders[0]
@@ -366,7 +379,7 @@ def pair():
 def test_greedy_answers_of_the_bundled_pair_are_lossless(pair):
     make_engine, tokenizer, _ = pair
     asked = [tokenizer.encode(problem.prompt).ids for problem in problems(3, 7, "validation")]
-    methods = [None, *(at(s, k2) for s in (DRAFT, NGRAM) for k2 in (2, 4, 8))]
+    methods = [None, *(at(s, k2) for s in (DRAFT, EAGLE, NGRAM) for k2 in (2, 4, 8))]
     jobs = [
         job(prompt, 70, ignore_eos=False, speculation=speculation, stop=stop)
         for prompt, speculation, stop in product(asked[:2], methods, [()])
@@ -402,7 +415,8 @@ def exact_triples(decoder, engine, prompt, sampling):
     return law
 
 
-def test_sampled_tokens_of_the_bundled_pair_follow_the_targets_law(pair):
+@pytest.mark.parametrize("speculation", [DRAFT, EAGLE], ids=["draft", "eagle"])
+def test_sampled_tokens_of_the_bundled_pair_follow_the_targets_law(pair, speculation):
     """Chi-square on the first three tokens of 320 texts, sampled hot; a false alarm once in a million."""
     make_engine, tokenizer, decoder = pair
     prompt = tokenizer.encode(problems(1, 3, "validation")[0].prompt).ids
@@ -411,7 +425,7 @@ def test_sampled_tokens_of_the_bundled_pair_follow_the_targets_law(pair):
         law = exact_triples(decoder, make_engine(), prompt, sampling)
     assert sum(law.values()) == pytest.approx(1.0, abs=0.01)
     n = 320
-    jobs = [job(prompt, 4, sampling=sampling, seed=seed, speculation=at(DRAFT, 4)) for seed in range(n)]
+    jobs = [job(prompt, 4, sampling=sampling, seed=seed, speculation=speculation) for seed in range(n)]
     seen = [tuple(tokens[:3]) for tokens in finish(make_engine(), *jobs)]
     assert sum(accepted for one in jobs for _, accepted in one.passes) > n // 4
     often = [text for text, p in law.items() if n * p >= 5.0]

@@ -14,6 +14,7 @@ from calibrate.pair.inference import LanguageModel, load
 from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES
 
 PATHS = {"target": pair.target_path, "draft": pair.draft_path}
+FOLDERS = {**PATHS, "eagle": pair.head_path}
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +33,9 @@ def test_all_weights_together_are_small() -> None:
     assert sum(path.stat().st_size for path in files) < 15e6
 
 
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("name", FOLDERS)
 def test_the_card_is_about_these_files(name: str, card: Any) -> None:
-    assert card[name]["sha256"] == weights_hash(PATHS[name]())
+    assert card[name]["sha256"] == weights_hash(FOLDERS[name]())
 
 
 @pytest.mark.parametrize("name", PATHS)
