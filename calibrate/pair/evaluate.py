@@ -272,13 +272,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Command line: measure, add what the training script noted, write the card and print it."""
     parser = argparse.ArgumentParser(prog="python -m calibrate.pair.evaluate", description=__doc__)
     parser.add_argument("--problems", type=int, default=400, help="held-out problems (default 400)")
+    parser.add_argument("--only", choices=("eagle",), help="measure the EAGLE head alone, and leave the rest of the card")
     options = parser.parse_args(arguments)
     if options.problems < 1:
         parser.error(f"--problems={options.problems} must be >= 1")
     path = card_path()
     note = path.with_name("training.json")
     training = json.loads(note.read_text()) if note.exists() else None
-    card = evaluate(options.problems, lambda line: sys.stderr.write(line + "\n"))
+    if options.only:
+        known = json.loads(path.read_text())
+        card = {**known, "eagle": _head_card(load(target_path()), problems(options.problems, _SEED))}
+    else:
+        card = evaluate(options.problems, lambda line: sys.stderr.write(line + "\n"))
     _write_card({**card, "training": training}, path)
     sys.stdout.write(path.read_text())
     return 0

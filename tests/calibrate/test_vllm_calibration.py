@@ -42,7 +42,7 @@ def test_what_vllm_cannot_do_is_refused() -> None:
             VllmModels(speculative=wrong)
     with pytest.raises(ParameterError, match="method"):
         VllmModels().speculation("jacobi", {"window": 4})
-    with pytest.raises(ParameterError, match="folder of a head"):
+    with pytest.raises(ParameterError, match="folder of an EAGLE head"):
         VllmModels(eagle="none").speculation("eagle", {"k2": 4})
     with pytest.raises(ParameterError, match="device"):
         VllmModels(device="tpu")
