@@ -103,19 +103,32 @@ def known_settings(profile: Profile, method: str) -> list[dict[str, int | float 
     return sorted(found.values(), key=lambda one: (one["k2"], str(sorted(one.items()))))
 
 
-def split_passes(passes: Sequence[tuple[int, int]], k2: int) -> list[tuple[int, int]]:
-    """Return what passes (drafted, right) would have been at a smaller k2.
+def split_passes(passes: Sequence[tuple[int, int]], k2: int, recorded: int) -> list[tuple[int, int]]:
+    """Return what the passes of a request (drafted, right) would have been at a smaller k2 than the recorded one.
 
-    A pass that found more right than fit ends early with a full pass; the next one drafts the rest of the same line.
+    A pass that found more right than fit ends early with a full pass; the next one drafts the rest of the same line. Of
+    a full draft that was right to its end nobody knows how it would have gone on: it goes on as the next pass did, the
+    target's own token between them taken to be drafted.
 
-    >>> split_passes([(7, 5), (7, 1), (0, 0)], 4)
+    >>> split_passes([(7, 5), (7, 1), (0, 0)], 4, 8)
     [(3, 3), (3, 1), (3, 1), (0, 0)]
+    >>> split_passes([(7, 7), (7, 2)], 6, 8)
+    [(5, 5), (5, 4)]
     """
-    found = []
-    for drafted, right in passes:
-        n_full = right // k2
+    if k2 >= recorded:
+        return list(passes)
+    found: list[tuple[int, int]] = []
+    before = 0  # tokens of the line that a smaller pass has not committed yet
+    for i, (drafted, right) in enumerate(passes, 1):
+        goes_on = right == drafted == recorded - 1 and i < len(passes)
+        line, known = before + right, before + drafted
+        n_full = (line + goes_on) // k2
         found += [(k2 - 1, k2 - 1)] * n_full
-        found.append((min(drafted - n_full * k2, k2 - 1), right - n_full * k2))
+        if goes_on:
+            before = line + 1 - n_full * k2
+        else:
+            found.append((min(known - n_full * k2, k2 - 1), line - n_full * k2))
+            before = 0
     return found
 
 
@@ -148,7 +161,7 @@ def _replayed(timings: _Timings, record: TokenRecord, settings: Settings) -> Tok
     answers = record.answers
     if rng is not None:
         answers = [answers[i] for i in resampled_answers(len(answers), rng)]
-    requests = [(r.tokens - 1, split_passes(r.passes, k2)) for answer in answers for r in answer.requests]
+    requests = [(r.tokens - 1, split_passes(r.passes, k2, record.k2)) for answer in answers for r in answer.requests]
     passes = [one for _, found in requests for one in found]
     source = RecordedPasses(requests=tuple((n, tuple(a + 1 for _, a in found)) for n, found in requests if found))
     tokens = sum(a + 1 for _, a in passes) / len(passes)

@@ -272,7 +272,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Command line: measure, add what the training script noted, write the card and print it."""
     parser = argparse.ArgumentParser(prog="python -m calibrate.pair.evaluate", description=__doc__)
     parser.add_argument("--problems", type=int, default=400, help="held-out problems (default 400)")
-    parser.add_argument("--only", choices=("eagle",), help="measure the EAGLE head alone, and leave the rest of the card")
+    parser.add_argument(
+        "--only", choices=("eagle",), help="measure the EAGLE head alone, and leave the rest of the card"
+    )
     options = parser.parse_args(arguments)
     if options.problems < 1:
         parser.error(f"--problems={options.problems} must be >= 1")
