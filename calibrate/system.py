@@ -31,7 +31,7 @@ from sim.token_passes import PassSource, SpeculatedAnswer
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
 
-__all__ = ["ASSUMED", "Assumptions", "System", "as_seen_by", "system_of"]
+__all__ = ["ASSUMED", "Assumptions", "System", "as_seen_by", "system_of", "use_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +116,9 @@ class System:
         """Return the ``index``-th answer, as methods that choose among candidates meet it on these engines."""
         return self._decoded(self.behaviour.beam_answer(index), index)
 
-    def suited(self, method: Method) -> System:
-        """Return the system as it is while it runs a method."""
-        use = _USES[method.level]
+    def suited(self, method: Method, knobs: Mapping[str, Any] | None = None) -> System:
+        """Return the system as it is while it runs a method; ``knobs``: of those that differ from their defaults."""
+        use = use_of(method, knobs or {})
         if use == self.use or not self.fits:
             return self
         return replace(self, use=use, **_in(self.fits[use]))
@@ -216,6 +216,12 @@ def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
 
 
 _USES: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
+
+
+def use_of(method: Method, knobs: Mapping[str, Any]) -> Use:
+    """Return what engines are used for while a method runs: several drafts of a position at once are like beams."""
+    width = method.settings(knobs).get("width") or 1
+    return "beams" if method.level == "step" and int(width) > 1 else _USES[method.level]
 
 
 def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:

@@ -242,7 +242,7 @@ class Predictor:
         resample: int | None = None,
         tokens_per_pass: float | None = None,
     ) -> list[Session]:
-        system = self._decided(system.suited(configuration.spec), configuration, resample)
+        system = self._decided(system.suited(configuration.spec, configuration.knobs), configuration, resample)
         model = self.tokens.model(configuration, system, resample)
         if model is not None and tokens_per_pass is not None:
             model = replace(model, tokens_per_pass=tokens_per_pass)

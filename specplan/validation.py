@@ -17,6 +17,7 @@ from calibrate.models import ModelSet
 from calibrate.profile import InUse, Profile
 from calibrate.remote import RemoteModels
 from calibrate.stolen import CpuTimes
+from calibrate.system import use_of
 from calibrate.validate import BASELINE, Measured, Runs, Spec, measured, run_interleaved
 from calibrate.wall_clock import WallSession
 from sim.behaviours import TraceBehaviour
@@ -168,8 +169,9 @@ def _at_pace(
     fits = predictor.system.fits
     uses: dict[str, Use] = {BASELINE: "plain"}
     for name, prediction in predictions.items():
-        if prediction.configuration.spec.level == "step" and prediction.configuration.token is None:
-            uses[name] = "steps"
+        configuration = prediction.configuration
+        if configuration.spec.level == "step" and configuration.token is None:
+            uses[name] = use_of(configuration.spec, configuration.knobs)
     found = {}
     for engine in fits["plain"] if fits else ():
         work = [(fits[use][engine], one) for name, use in uses.items() for one in _done(runs, name, engine)]

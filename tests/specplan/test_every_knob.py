@@ -13,6 +13,7 @@ import pytest
 from calibrate.models import bundled_problems, bundled_truth
 from calibrate.profile import Profile
 from calibrate.remote import models_of
+from calibrate.system import use_of
 from sim.behaviours import TraceBehaviour
 from sim.catalogue import Knob, KnobValue, Method, methods
 from specplan.configuration import Configuration
@@ -93,6 +94,17 @@ def test_thresholds_act_on_what_was_recorded(predictor: Predictor) -> None:
     assert shares[0] == accepted("random", 0.0) > 0.9
     assert shares[2] < shares[1]
     assert accepted("random", 1.0) == 0.0
+
+
+def test_several_drafts_at_once_are_costed_like_beams(predictor: Predictor) -> None:
+    """By default only SpecCoT draws several."""
+    wide = {name for name, one in methods("step").items() if use_of(one, {}) == "beams"}
+    assert wide == {"spec-cot"}
+    assert use_of(methods()["lr-async"], {"width": 2}) == "beams"
+    assert use_of(methods()["specs"], {}) == "beams"
+    system = predictor.system
+    assert system.suited(methods()["spec-cot"]).use == system.suited(methods()["lr-async"], {"width": 2}).use == "beams"
+    assert system.suited(methods()["lr-async"]).use == "steps"
 
 
 def test_a_given_corruption_lets_a_scorer_end_an_answer_all_the_same() -> None:
