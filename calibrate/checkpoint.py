@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Final, Self
 
 from theory.errors import CalibrationError, SchemaError
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "digest"]
 
 _HEADER: Final = b'{"settings": '
 
@@ -144,6 +145,11 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._file)
+
+
+def digest(*texts: str) -> str:
+    """What stands for long texts in the settings of a journal."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def _whole(line: bytes) -> dict[str, Any] | None:

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from calibrate.assembly import assemble
 from calibrate.beam_records import measure_beams
-from calibrate.checkpoint import Journal
+from calibrate.checkpoint import Journal, digest
 from calibrate.measure import Look, MeasureOptions, Problem, Truth, measure_answer, outside_seconds
 from calibrate.profile import EngineRecord, InUse, ModelRecord, Profile
 from calibrate.stopping import Looked, Precision, Stopping
@@ -157,9 +157,6 @@ class Plan:
 
     def settings(self) -> dict[str, Any]:
         """Return everything that the pieces depend on: a journal made with other settings cannot be resumed."""
-        from hashlib import sha256
-
-        text = "\x00".join(problem.prompt for problem in self.problems)
         stopping = {} if self.stopping is None else {f"stop_{k}": v for k, v in asdict(self.stopping).items()}
         return {
             **self.models.identity(),
@@ -167,7 +164,7 @@ class Plan:
             **stopping,
             **({"token": [setting.key for setting in self.token]} if self.token else {}),
             "warm_up_s": self.warm_up_s,
-            "problems_sha256": sha256(text.encode()).hexdigest()[:16],
+            "problems_sha256": digest(*(problem.prompt for problem in self.problems)),
         }
 
     def takes_token_answer(self, index: int) -> bool:
@@ -175,7 +172,6 @@ class Plan:
         n, most = len(self.problems), self.n_token_answers
         if most is None:
             most = max(_TOKEN_ANSWERS, _TOKEN_RUNS // max(len(self.token), 1))
-        most = min(most, n)
         return index < most if self.stopping is not None else (index + 1) * most // n > index * most // n
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calibrate.checkpoint import Journal
+from calibrate.checkpoint import Journal, digest
 from calibrate.fit import Use, pace
 from calibrate.measure import Problem, Truth
 from calibrate.models import ModelSet
@@ -110,10 +109,10 @@ async def validate(
     by_name = {_name(p.configuration): p for p in predictions}
     methods = {name: _spec(p, models) for name, p in by_name.items()}
     asked = {
-        "profile": _digest(profile.model_dump_json()),
+        "profile": digest(profile.model_dump_json()),
         "models": models.identity(),
         "runs": list(by_name),
-        "questions": _digest(*(problem.prompt for problem in problems)),
+        "questions": digest(*(problem.prompt for problem in problems)),
         "seed": seed,
     }
     async with AsyncExitStack() as stack:
@@ -152,10 +151,6 @@ async def validate(
             methods={name: of_configuration(p.configuration, methods[name]) for name, p in by_name.items()},
         ),
     )
-
-
-def _digest(*texts: str) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def _at_pace(

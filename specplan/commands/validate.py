@@ -163,7 +163,7 @@ def run_validation(
     from calibrate.remote import models_of, timeouts_as_such
     from specplan.calibration import resumable
     from specplan.commands.calibrate import read_prompts
-    from specplan.validation import draw_timelines, predict_all, validate
+    from specplan.validation import predict_all, validate
 
     if profile.source != "measured":
         raise ParameterError("profile", profile.name, "must be a measured one: a published one names no models to run")
@@ -196,12 +196,19 @@ def run_validation(
             )
         )
     if timeline is not None:
-        drawable = [row for row in found.rows if row.name in found.runs.sessions]
-        if drawable:
-            draw_timelines(profile, found, max(drawable, key=lambda row: row.measured.speedup.value), timeline)
-        else:
-            click.echo(f"specplan: {timeline} is not drawn: all runs were done before the interruption", err=True)
+        _draw(profile, found, timeline)
     return found
+
+
+def _draw(profile: Profile, found: Validation, path: Path) -> None:
+    """Draw the fastest configuration of which a run was done in this sitting."""
+    from specplan.validation import draw_timelines
+
+    rows = [row for row in found.rows if row.name in found.runs.sessions]
+    if rows:
+        draw_timelines(profile, found, max(rows, key=lambda row: row.measured.speedup.value), path)
+    else:
+        click.echo(f"specplan: {path} is not drawn: all runs were done before the interruption", err=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -42,8 +42,11 @@ def carry_out(pair: BundledPair, journal: Journal, progress: Callable[[str], Non
         return {"target": InUse(decode=[(1, asked, 10, 0.5)], prefill=(0, 0, 0.0))}
 
     problems = bundled_problems(2, 3, "validation")
-    settings = {"truth": bundled_truth(), "work": work, "journal": journal, "progress": progress}
-    return pair.run(run_interleaved(pair.clock, problems, METHODS, **settings))  # type: ignore[arg-type]
+    return pair.run(
+        run_interleaved(
+            pair.clock, problems, METHODS, truth=bundled_truth(), work=work, journal=journal, progress=progress
+        )
+    )
 
 
 def test_a_validation_that_is_broken_off_goes_on(bundled_pair: BundledPair, tmp_path: Path) -> None:
@@ -53,7 +56,8 @@ def test_a_validation_that_is_broken_off_goes_on(bundled_pair: BundledPair, tmp_
         carry_out(bundled_pair, journal, breaking_after(3, first))
     again: list[str] = []
     with Journal(path, SETTINGS) as journal:
-        kept = {key: journal[key] for key in journal.keys()}  # noqa: SIM118 - a journal is no mapping
+        keys = journal.keys()
+        kept = {key: journal[key] for key in keys}
         assert len(kept) == 3
         runs = carry_out(bundled_pair, journal, breaking_after(99, again))
         assert {key: journal[key] for key in kept} == kept
