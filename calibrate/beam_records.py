@@ -36,8 +36,7 @@ class Surveyed:
     def as_groups(self, engine: str, used: InUse) -> InUse:
         """Return what an engine did, its requests' latency being that of a group: its seconds less those of passes."""
         n, seconds = self.spans.get(engine, (0, 0.0))
-        busy = used.prefill[2] + sum(one[3] for one in used.decode)
-        return used.model_copy(update={"request": (n, max(seconds - busy, 0.0))})
+        return used.model_copy(update={"request": (n, max(seconds - used.seconds, 0.0))})
 
 
 async def measure_beams(clock: WallClock, problem: Problem, truth: Truth | None = None, *, width: int) -> Surveyed:

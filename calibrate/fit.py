@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,13 @@ from sim.costs import TableCost
 from theory.errors import CalibrationError
 
 __all__ = ["CostFit", "Use", "fit_cost", "fit_passes", "pace", "resampled_answers"]
+
+
+_HARDLY: Final = 0.01
+"""Share of its iterations up to which an engine hardly ever worked alone, [-]: it is taken to always have company."""
+
+_SLOWEST: Final = 8.0
+"""By how much company slows an engine at most, [-]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,16 +148,7 @@ def _as_in_use(
     if not in_use:
         return cost, 1.0, 1.0, None
     picked = in_use if rng is None else [in_use[i] for i in resampled_answers(len(in_use), rng)]
-    alone = [one.alone for one in picked]
-    both = [one.beside for one in picked if one.beside is not None]
-    if not all(_ratio(part(cost, alone)) for part in (_decodes, _prefills)):
-        alone, both = list(picked), []  # it hardly ever worked alone: one size for both cases
-    decode_factor, prefill_factor = _factors(cost, alone)
-    slowed = _scaled(_decodes(cost, both), decode_factor) + _scaled(_prefills(cost, both), prefill_factor)
-    beside = _ratio(slowed)
-    if beside is not None and beside < 1.0:  # company speeds nothing up: the few seconds alone were slow by chance
-        beside = 1.0
-        decode_factor, prefill_factor = _factors(cost, picked)
+    decode_factor, prefill_factor, beside = _factors(cost, picked)
     n_requests = sum(one.request[0] for one in picked)
     latency = sum(one.request[1] for one in picked)
     request_s, handling_s = latency / n_requests if n_requests else cost.request_s, 0.0
@@ -168,9 +166,46 @@ def _as_in_use(
     return scaled, decode_factor, prefill_factor, beside
 
 
-def _factors(cost: TableCost, done: Sequence[Work]) -> tuple[float, float]:
-    """Measured over modelled seconds of iterations and of prefills, [-]; 1 without any."""
-    return _ratio(_decodes(cost, done)) or 1.0, _ratio(_prefills(cost, done)) or 1.0
+def _factors(cost: TableCost, done: Sequence[InUse]) -> tuple[float, float, float | None]:
+    """Measured over modelled seconds of iterations and of prefills, and by how much company slows both, [-].
+
+    What another engine worked beside for a part of its time was alone for the rest. Prefills count together, since some
+    engines hardly ever do one alone.
+    """
+    alone, both = [one.alone for one in done], [one.beside for one in done if one.beside is not None]
+    decode_factor, beside = _ratio(_decodes(cost, done)) or 1.0, None
+    if sum(work.seconds for work in both) > 0.0:
+        decode_factor, beside = _alone_and_beside(cost, alone, both, _share(done)) or (decode_factor, 1.0)
+    slowing = _slowing(_share(done), beside)
+    prefill_factor = _ratio(_prefills(cost, alone) + _scaled(_prefills(cost, both), slowing)) or 1.0
+    return decode_factor, prefill_factor, beside
+
+
+def _alone_and_beside(
+    cost: TableCost, alone: Sequence[Work], both: Sequence[Work], share: float
+) -> tuple[float, float] | None:
+    """The factor of iterations alone, and by how much company slows them; None where one will do for both cases."""
+    modelled, measured = _totals(_decodes(cost, alone))
+    shared, shared_s = _totals(_decodes(cost, both))
+    if modelled <= _HARDLY * (modelled + shared):
+        return None
+    factor = measured / modelled
+    in_company_s = share * shared_s
+    work_s = factor * shared - (shared_s - in_company_s)  # what was done in company would have taken so long alone
+    beside = in_company_s / max(work_s, in_company_s / _SLOWEST) if in_company_s > 0.0 else 1.0
+    # Company speeds nothing up: the few seconds alone were slow by chance.
+    return (factor, beside) if beside >= 1.0 else None
+
+
+def _share(done: Iterable[InUse]) -> float:
+    """The share of the time of what was done beside another engine in which that worked, in [0, 1]."""
+    pairs = [(one.beside.seconds, one.company_s) for one in done if one.beside is not None]
+    return min(_ratio(pairs) or 0.0, 1.0)
+
+
+def _slowing(share: float, beside: float | None) -> float:
+    """By how much that takes longer which has company for a share of its time, [-]."""
+    return 1.0 / (1.0 - share + share / (beside or 1.0))
 
 
 def pace(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
@@ -182,7 +217,7 @@ def pace(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
     """
     pairs: _Pairs = []
     for fit, done in work:
-        for part, factor in ((done.alone, 1.0), (done.beside, fit.beside or 1.0)):
+        for part, factor in ((done.alone, 1.0), (done.beside, _slowing(_share([done]), fit.beside))):
             if part is not None:
                 pairs += _scaled([*_decodes(fit.cost, [part]), *_prefills(fit.cost, [part])], factor)
     return _ratio(pairs)
@@ -216,10 +251,14 @@ def _scaled(pairs: _Pairs, factor: float) -> _Pairs:
     return [(factor * modelled, measured) for modelled, measured in pairs]
 
 
+def _totals(pairs: _Pairs) -> tuple[float, float]:
+    return sum(modelled for modelled, _ in pairs), sum(seconds for _, seconds in pairs)
+
+
 def _ratio(pairs: _Pairs) -> float | None:
     """Measured over modelled seconds, ratio of totals; None without samples."""
-    modelled = sum(model for model, _ in pairs)
-    return sum(seconds for _, seconds in pairs) / modelled if modelled > 0.0 else None
+    modelled, seconds = _totals(pairs)
+    return seconds / modelled if modelled > 0.0 else None
 
 
 def _fit_decode(

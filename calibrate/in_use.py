@@ -47,14 +47,17 @@ def _in_use(
     statistics: EngineStatistics, others: Sequence[tuple[float, float]] | None, outside: Sequence[float]
 ) -> InUse:
     everything = _work(statistics.iterations, statistics.prefills)
-    beside = None
+    beside, shared_s = None, None
     if others is not None:
-        beside = _work(
-            _shared(statistics.iterations, statistics.iteration_ends, others),
-            _shared(statistics.prefills, statistics.prefill_ends, others),
-        )
+        iterations, iterations_s = _shared(statistics.iterations, statistics.iteration_ends, others)
+        prefills, prefills_s = _shared(statistics.prefills, statistics.prefill_ends, others)
+        beside, shared_s = _work(iterations, prefills), iterations_s + prefills_s
     return InUse(
-        decode=everything.decode, prefill=everything.prefill, request=(len(outside), sum(outside)), beside=beside
+        decode=everything.decode,
+        prefill=everything.prefill,
+        request=(len(outside), sum(outside)),
+        beside=beside,
+        shared_s=shared_s,
     )
 
 
@@ -75,18 +78,22 @@ def _by_batch(cells: Iterable[tuple[int, int, int, float]]) -> list[tuple[int, i
 
 def _shared(
     done: Sequence[tuple[int, int, float]], ends: Sequence[float], others: Sequence[tuple[float, float]]
-) -> list[tuple[int, int, float]]:
-    """What was done while others worked: for at least half of its time, which is short beside theirs."""
+) -> tuple[list[tuple[int, int, float]], float]:
+    """What others worked beside, be it for a moment, and the seconds for which they did.
+
+    What begins or ends in between is as slow as what has company throughout: it tells nothing of work alone.
+    """
     begins = [begin for begin, _ in others]
-    found = []
+    found, seconds = [], 0.0
     for one, end in zip(done, ends, strict=True):
         begin, overlap, i = end - one[2], 0.0, bisect_right(begins, end) - 1
         while i >= 0 and others[i][1] > begin:
-            overlap += min(end, others[i][1]) - max(begin, others[i][0])
+            overlap += max(min(end, others[i][1]) - max(begin, others[i][0]), 0.0)
             i -= 1
-        if overlap >= 0.5 * one[2]:
+        if overlap > 0.0:
             found.append(one)
-    return found
+            seconds += overlap
+    return found, seconds
 
 
 def summed(entries: Sequence[InUse]) -> list[InUse]:
@@ -94,11 +101,13 @@ def summed(entries: Sequence[InUse]) -> list[InUse]:
     if not entries:
         return []
     parts = [one.beside for one in entries if one.beside is not None]
+    told = len(parts) == len(entries)
     return [
         InUse(
             **_total(entries),
             request=(sum(one.request[0] for one in entries), sum(one.request[1] for one in entries)),
-            beside=Work(**_total(parts)) if len(parts) == len(entries) else None,
+            beside=Work(**_total(parts)) if told else None,
+            shared_s=sum(one.company_s for one in entries) if told else None,
         )
     ]
 

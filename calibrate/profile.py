@@ -120,6 +120,11 @@ class Work(_Record):
     prefill: tuple[Count, Count, Seconds] = (0, 0, 0.0)
     """Prefills, their uncached tokens, seconds."""
 
+    @property
+    def seconds(self) -> float:
+        """Seconds of everything."""
+        return sum(seconds for *_, seconds in self.decode) + self.prefill[2]
+
 
 class InUse(Work):
     """What an engine did while one answer was made: the work as it comes, caches cold and neighbours busy."""
@@ -128,15 +133,25 @@ class InUse(Work):
     """Requests that met no other of theirs, and the seconds that they spent outside the engine."""
 
     beside: Work | None = None
-    """Of ``decode`` and ``prefill``, what was done while another engine worked too; None where that is not known."""
+    """Of ``decode`` and ``prefill``, all in whose time another engine worked too; None where that is not known."""
+
+    shared_s: Seconds | None = None
+    """Of the seconds of ``beside``, those in which another engine worked; None where that is not known: all."""
 
     @property
     def alone(self) -> Work:
-        """What was done while no other engine worked; everything where that is not known."""
+        """What was done while no other engine worked at all; everything where that is not known."""
         less = {batch: sums for batch, *sums in self.beside.decode} if self.beside else {}
         cells = [(batch, *_difference(sums, less.get(batch, (0, 0, 0.0)))) for batch, *sums in self.decode]
         busy = self.beside.prefill if self.beside else (0, 0, 0.0)
         return Work(decode=[cell for cell in cells if cell[1]], prefill=_difference(self.prefill, busy))
+
+    @property
+    def company_s(self) -> float:
+        """Seconds of ``beside`` in which another engine worked; all of them where that is not known."""
+        if self.beside is None:
+            return 0.0
+        return self.beside.seconds if self.shared_s is None else self.shared_s
 
 
 def _difference(all_of: Sequence[float], part: Sequence[float]) -> tuple[int, int, float]:
@@ -154,7 +169,8 @@ class EngineRecord(_Record):
     request_s: list[Seconds]
     """Latency of a request outside the engine's own work: round trip less prefill and iterations."""
     in_use: list[InUse] = []
-    """One entry per answer, while asynchronous lookahead reasoning (k1 = 2) made it; the fit is scaled to it."""
+    """One entry per answer, while asynchronous lookahead reasoning made it, with k1 = 1, 2, 4 in turns; the fit is
+    scaled to it."""
     plain_in_use: list[InUse] = []
     """The same while the target answered alone; empty where that was not measured."""
     beam_in_use: list[InUse] = []

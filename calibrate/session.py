@@ -35,11 +35,11 @@ __all__ = ["Models", "Plan", "Status", "calibrate_models"]
 
 T = TypeVar("T")
 
-_USES: Final[Mapping[str, Callable[[Step], Algorithm]]] = {
-    "plain_in_use": autoregressive,
-    "in_use": partial(lookahead_async, k1=2),
+_USES: Final[Mapping[str, Sequence[Callable[[Step], Algorithm]]]] = {
+    "plain_in_use": (autoregressive,),
+    "in_use": tuple(partial(lookahead_async, k1=k1) for k1 in (1, 2, 4)),
 }
-"""Runs that show what engines take in use, by the field of `EngineRecord` for which they stand."""
+"""Runs that show what engines take in use, by the field of `EngineRecord` for which they stand; in turns."""
 
 _TOKEN_ANSWERS: Final = 40
 _TOKEN_RUNS: Final = 480
@@ -408,7 +408,7 @@ class _Session:
                 answer = await measure_token_answer(self.plan.models, self._clock, problem, settings[name])  # type: ignore[arg-type]
                 token[name] = answer.model_dump(mode="json")
             else:
-                in_use[name] = _dumped(await self._in_use(problem, _USES[name]))
+                in_use[name] = _dumped(await self._in_use(problem, _USES[name][index % len(_USES[name])]))
         return in_use, token
 
     async def _in_use(self, problem: Problem, make: Callable[[Step], Algorithm]) -> Mapping[str, InUse]:

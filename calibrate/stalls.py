@@ -8,14 +8,24 @@ from collections import deque
 from types import TracebackType
 from typing import Final, Self
 
-__all__ = ["TICK_S", "StallWatch"]
+__all__ = ["TICK_S", "StallWatch", "tolerated"]
 
 TICK_S: Final = 0.002
 _KEPT: Final = 4096
+_LATE_SHARE: Final = 0.1
+"""Share of a measurement's time for which this process may have waited for its processor at once, [-]."""
+
+_LATE_S: Final = 0.005
+"""What it may have waited however short the measurement, s: schedulers give another process so long at a time."""
+
+
+def tolerated(seconds: float) -> float:
+    """Return the longest stall that a measurement of so many seconds bears, s."""
+    return max(_LATE_S, _LATE_SHARE * seconds)
 
 
 class StallWatch:
-    """Ticks in the event loop and remembers where they were late; use it as an async context manager.
+    """Ticks in the event loop and remembers where they were late; an async context manager, or `start` and `stop` it.
 
     A machine with too much to do may leave a process waiting for a second. Whatever comes over its streams meanwhile
     is then read at once, and looks as if it had come at once.
@@ -24,15 +34,26 @@ class StallWatch:
     def __init__(self) -> None:
         self._stalls: deque[tuple[float, float]] = deque(maxlen=_KEPT)
         self._ticked = time.monotonic()
+        self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._ticked = time.monotonic()
-        self._task = asyncio.ensure_future(self._tick())
+        self.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.stop()
+
+    def start(self) -> None:
+        """Begin to watch the running event loop."""
+        self._ticked = time.monotonic()
+        self._task = asyncio.ensure_future(self._tick())
+
+    async def stop(self) -> None:
+        """Stop watching; what was seen is kept. Nothing happens if it never began."""
+        if self._task is None:
+            return
         self._task.cancel()
         await asyncio.wait({self._task})  # not its exception: who waits here may be cancelled too, which must be seen
 

@@ -30,7 +30,7 @@ from calibrate.backends.openai_stream import Streamed
 from calibrate.measure import MeasureOptions
 from calibrate.profile import DecodeSample, EngineRecord, PrefillSample
 from calibrate.speculative import method_of
-from calibrate.stalls import StallWatch
+from calibrate.stalls import StallWatch, tolerated
 from theory.errors import CalibrationError
 
 __all__ = ["ESTIMATOR", "iterations", "left_out_notes", "measure_streams", "timing_notes", "warm_streams"]
@@ -64,11 +64,8 @@ _GIVEN_UP: Final = 3
 _LONG_S: Final = 2.0
 """Wait for a first token after which longer company would not help: the server runs one request after the other, s."""
 
-_LATE_SHARE: Final = 0.1
-"""Share of a measurement's time for which this process may have waited for its processor at once, [-]."""
-
-_LATE_S: Final = 0.005
-"""What it may have waited however short the measurement, s: schedulers give another process so long at a time."""
+_NOTED_SHARE: Final = 0.01
+"""Share of the requests of answers that may have been read late without a word, [-]."""
 
 _WORDS: Final = (
     *("the", "of", "and", "to", "in", "is", "that", "it", "was", "for", "on", "are", "as", "with", "his", "they", "at"),
@@ -202,7 +199,7 @@ class _Attempt:
 
     @property
     def late(self) -> bool:
-        return self.stall_s > _tolerated(self.seconds)
+        return self.stall_s > tolerated(self.seconds)
 
     @property
     def waited(self) -> float:
@@ -294,11 +291,6 @@ def _room(engine: OpenAIEngine, n_prompt: int) -> int | None:
     return int(most) - n_prompt if most and n_prompt else None
 
 
-def _tolerated(seconds: float) -> float:
-    """Longest stall of this process that a measurement of so many seconds bears, s."""
-    return max(_LATE_S, _LATE_SHARE * seconds)
-
-
 def _grouped(samples: Sequence[DecodeSample], n: int) -> list[DecodeSample]:
     """At most ``n`` samples with the same mean: of the first ones alone, one late delivery could decide."""
     groups = min(n, len(samples))
@@ -332,7 +324,7 @@ async def _first_token(
         trip = await engine.round_trip()
         streamed = await engine.stream(_fixed(next(prompts)(n_words), 1), Streamed())
         tried.append((watch.longest(began, streamed.end), trip, streamed))
-        if tried[-1][0] <= _tolerated(streamed.end - began):
+        if tried[-1][0] <= tolerated(streamed.end - began):
             break
     else:
         engine.outcomes[_PREFILLS, _LATE] += 1
@@ -382,13 +374,14 @@ def _left(streamed: Streamed, moment: float) -> float:
 
 
 def timing_notes(engine: OpenAIEngine) -> list[str]:
-    """What a reader must know about the timings of a server that this process made: which of them are late."""
-    outcomes = sum((one.outcomes for one in (engine, *engine.speculating.values())), start=Counter[tuple[str, str]]())
-    return [
-        f"warning: {n} timings of {what} were read late, for this machine had too much to do"
-        for (what, outcome), n in outcomes.items()
-        if outcome == _LATE
-    ]
+    """What a reader must know about what this process timed on a server: what of it was read late, and too slow so."""
+    engines = (engine, *engine.speculating.values())
+    outcomes = sum((one.outcomes for one in engines), start=Counter[tuple[str, str]]())
+    late = [f"{n} timings of {what}" for (what, outcome), n in outcomes.items() if outcome == _LATE]
+    n_late, n_answered = sum(one.n_late for one in engines), sum(one.n_answered for one in engines)
+    if n_late > _NOTED_SHARE * n_answered:
+        late.append(f"{n_late} of {n_answered} requests of answers")
+    return [f"warning: {what} were read late, for this machine had too much to do" for what in late]
 
 
 def left_out_notes(batches: Sequence[int], rounds: Sequence[Sequence[DecodeSample]]) -> list[str]:

@@ -25,6 +25,7 @@ from calibrate.backends.openai_activity import activity
 from calibrate.backends.openai_stream import Streamed, first_stop
 from calibrate.backends.prometheus import Load, Sample, load, parse_metrics
 from calibrate.backends.speculation import Speculation
+from calibrate.stalls import StallWatch, tolerated
 from theory.errors import CalibrationError, ParameterError, SchemaError
 
 __all__ = ["OpenAIEngine"]
@@ -79,6 +80,9 @@ class OpenAIEngine:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         """What was timed on this engine and what became of it, in numbers."""
 
+        self.n_answered = self.n_late = 0
+        """Requests that were answered, those that are timed by their streams left out, and how many were read late."""
+
         self.speculating: dict[Speculation, OpenAIEngine] = {}
         """Servers of the same model that speculate, by how: requests that ask for it go there. They belong to this."""
 
@@ -89,6 +93,7 @@ class OpenAIEngine:
         self._read: deque[str] = deque(maxlen=_KEPT_TEXTS)
         self._streams: deque[Streamed] = deque(maxlen=_KEPT_STREAMS)
         self._trips: deque[float] = deque(maxlen=_KEPT_TRIPS)
+        self._watch = StallWatch()
 
     @classmethod
     async def start(cls, config: HttpConfig) -> OpenAIEngine:
@@ -99,6 +104,7 @@ class OpenAIEngine:
         CalibrationError : unreachable, key refused, or the model is not among those that the server offers.
         """
         engine = cls(config)
+        engine._watch.start()
         try:
             await engine._find_model()
             engine.load_at_start = load(await engine.metrics() or ())
@@ -150,6 +156,7 @@ class OpenAIEngine:
                 progress.n_generated = sum(n for _, n in streamed.arrivals)
         if progress is not None:
             progress.n_generated = streamed.n_tokens
+        self._count(streamed)
         return self._generation(streamed, finish)
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
@@ -179,6 +186,7 @@ class OpenAIEngine:
                 f"none of the replies {', '.join(map(repr, choices))} is among the {len(listed)} likeliest tokens: "
                 "the model does not answer the question (is it instruction-tuned?)"
             )
+        self._count(streamed)
         top = max(logs.values())
         weights = [math.exp(logs[c] - top) if c in logs else 0.0 for c in choices]
         return Choice(
@@ -268,6 +276,7 @@ class OpenAIEngine:
     async def close(self) -> None:
         """Close the connections; requests in flight fail. Twice does no harm."""
         for engine in (self, *self.speculating.values()):
+            await engine._watch.stop()
             await engine.wire.close()
 
     async def stream(self, request: Request, streamed: Streamed) -> Streamed:
@@ -402,6 +411,10 @@ class OpenAIEngine:
             logprobs=tuple(streamed.logprobs),
             passes=() if spec is None else streamed.passes(spec.k2, always=spec.method != "ngram"),
         )
+
+    def _count(self, streamed: Streamed) -> None:
+        self.n_answered += 1
+        self.n_late += self._watch.longest(streamed.sent, streamed.end) > tolerated(streamed.end - streamed.sent)
 
     def _times(self, streamed: Streamed) -> Times:
         """When things happened as seen from here: what a request takes besides is a round trip and its stream's end."""

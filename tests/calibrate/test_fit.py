@@ -96,8 +96,38 @@ def test_what_a_neighbour_costs_is_told_apart() -> None:
     assert fit.beside == pytest.approx(1.2, rel=1e-9)
     everything = [one.model_copy(update={"beside": Work(decode=one.decode, prefill=one.prefill)}) for one in in_use]
     mixed = fit_cost(record(0.0, 3).model_copy(update={"in_use": everything}))
-    assert mixed.beside is None  # it never worked alone
+    assert mixed.beside == 1.0  # it never worked alone: what it took in company is what it takes
     assert 1.5 < mixed.decode_factor < 1.8
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.25])
+def test_company_for_a_part_of_the_time_slows_that_part(share: float) -> None:
+    """Totals are kept, whatever the share: alone 1.5 times the sweep's iterations, 1.3 times that in company."""
+    prefill_s = 3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s
+    alone, both = 60 * PLANTED.iteration(1, 200), 1.5 * 40 * PLANTED.iteration(1, 500)
+    slowing = 1.0 / (1.0 - share + share / 1.3)
+    beside = Work(decode=[(1, 40, 20_000, slowing * both)], prefill=(3, 60, slowing * 2.0 * prefill_s))
+    one = InUse(
+        decode=[(1, 100, 32_000, 1.5 * alone + slowing * both)],
+        prefill=(6, 120, (1.0 + slowing) * 2.0 * prefill_s),
+        beside=beside,
+        shared_s=share * beside.seconds,
+    )
+    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
+    assert fit.decode_factor == pytest.approx(1.5, rel=1e-9)
+    assert fit.prefill_factor == pytest.approx(2.0, rel=1e-9)
+    assert fit.beside == pytest.approx(1.3, rel=1e-9)
+    assert pace([(fit, one)]) == pytest.approx(1.0, rel=1e-9)
+
+
+def test_a_slowing_that_company_cannot_explain_has_a_limit() -> None:
+    """Twice as slow, with company for a twentieth of the time: whatever slowed it, it was not that."""
+    alone, both = 60 * PLANTED.iteration(1, 200), 40 * PLANTED.iteration(1, 500)
+    beside = Work(decode=[(1, 40, 20_000, 2.0 * both)])
+    one = InUse(decode=[(1, 100, 32_000, alone + 2.0 * both)], beside=beside, shared_s=0.05 * beside.seconds)
+    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
+    assert fit.decode_factor == pytest.approx(1.0, rel=1e-9)
+    assert fit.beside == 8.0
 
 
 def test_company_that_makes_nothing_slower_counts_as_none() -> None:

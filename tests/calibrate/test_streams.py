@@ -158,6 +158,7 @@ class Scripted:
         self.arrivals = arrivals
         self.wait_s = wait_s
         self.outcomes: Counter[tuple[str, str]] = Counter()
+        self.n_answered = self.n_late = 0
         self.asked: list[int] = []
 
     def describe(self) -> dict[str, Any]:
@@ -234,7 +235,10 @@ def test_a_batch_that_is_always_read_late_is_left_out() -> None:
     assert timed(engine, 2, watch=Late(900.0)) == []  # looked at once more only, in vain
     assert len(engine.asked) == 2 * 12 + 2
     assert len(timed(engine, 2)) == 8  # and once more
+    engine.n_answered, engine.n_late = 100, 1
     assert timing_notes(cast(OpenAIEngine, engine)) == []
+    engine.n_late = 2
+    assert "2 of 100 requests of answers" in timing_notes(cast(OpenAIEngine, engine))[0]
 
 
 def test_batches_that_rounds_lack_are_noted() -> None:

@@ -28,7 +28,7 @@ from calibrate.measure import MeasureOptions, Problem
 from calibrate.profile import EngineRecord, Profile
 from calibrate.remote import RemoteModels, models_of
 from calibrate.session import Plan, calibrate_models
-from calibrate.streams import iterations, measure_streams
+from calibrate.streams import iterations, measure_streams, timing_notes
 from calibrate.summary import acceptance
 from theory.errors import CalibrationError, ParameterError, SchemaError
 
@@ -101,6 +101,20 @@ def test_ids_stand_for_the_text_and_lack_the_end_token() -> None:
 
     with serving() as server:
         ask(server, work)
+
+
+def test_answers_that_this_process_reads_late_are_told() -> None:
+    async def work(engine: OpenAIEngine) -> list[str]:
+        step = asyncio.ensure_future(engine.generate(Request(prompt=QUESTION, max_tokens=20, stop=(), ignore_eos=True)))
+        await asyncio.sleep(0.05)
+        time.sleep(0.2)  # this is the fault
+        await step
+        assert (engine.n_answered, engine.n_late) == (1, 1)
+        return timing_notes(engine)
+
+    with serving(Planted(iteration_s=0.01)) as server:
+        notes = ask(server, work)
+    assert notes == ["warning: 1 of 1 requests of answers were read late, for this machine had too much to do"]
 
 
 def test_a_stop_string_in_pieces_across_chunks_is_found() -> None:
@@ -391,7 +405,7 @@ def test_planted_latencies_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     The gaps of a stream add up to the time that passed, so a late one is followed by a short one: their standard error
     as if they were independent is too large, and the rate is an upper bound.
     """
-    monkeypatch.setattr("calibrate.streams._LATE_S", 10.0)  # a request that is made again has two times at the server
+    monkeypatch.setattr("calibrate.stalls._LATE_S", 10.0)  # a request that is made again has two times at the server
     planted = Planted(iteration_s=0.004, sequence_s=0.003, prefill_s=0.004, prefill_token_s=2e-4)
     options = MeasureOptions(batches=(1, 2, 4), contexts=(8,), iterations=24, prefills=(4, 104), repeats=5, rounds=1)
     with serving(planted) as server:
