@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from calibrate.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Work
+from calibrate.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Profile, Work
 from sim.costs import TableCost
+from sim.operations import TARGET
 from theory.errors import CalibrationError
 
-__all__ = ["CostFit", "Use", "fit_cost", "fit_passes", "pace", "resampled_answers"]
+__all__ = ["CostFit", "Use", "fit_cost", "fit_passes", "pace", "reread_tokens", "resampled_answers"]
 
 
 _HARDLY: Final = 0.01
@@ -34,10 +35,11 @@ class CostFit:
 
     Attributes
     ----------
-    cost : the model.
+    cost : the model; its prefills are of new tokens, what is read again besides them included.
     decode_error, prefill_error : root-mean-square relative error of the fit on the cell means, [-].
     decode_factor, prefill_factor : by how much the times in use exceed those of the sweep, [-]; 1 if not measured.
     beside : time while another engine works / time while none does, [-]; None if not measured.
+    reread : tokens that each prefill reads again besides the new ones.
     n_decode, n_prefill, n_request, n_in_use : samples used.
     """
 
@@ -47,6 +49,7 @@ class CostFit:
     decode_factor: float
     prefill_factor: float
     beside: float | None
+    reread: float
     n_decode: int
     n_prefill: int
     n_request: int
@@ -57,7 +60,9 @@ Use: TypeAlias = Literal["plain", "steps", "beams"]
 """What an engine is used for: it decodes without end, or step by step in turns with another one, or many candidates."""
 
 
-def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None, *, use: Use = "steps") -> CostFit:
+def fit_cost(
+    record: EngineRecord, rng: np.random.Generator | None = None, *, use: Use = "steps", reread: float = 0.0
+) -> CostFit:
     """Fit a `TableCost` to an engine's timings.
 
     Parameters
@@ -66,6 +71,7 @@ def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None, *, us
     rng : if given, fit to a bootstrap resample (within cells; of answers, in blocks of neighbours), for the error of
         what is predicted with the fit.
     use : what for; where the record does not tell, as for steps.
+    reread : tokens that a prefill reads again besides the new ones, `reread_tokens`.
 
     Raises
     ------
@@ -93,17 +99,33 @@ def fit_cost(record: EngineRecord, rng: np.random.Generator | None = None, *, us
     )
     cost, decode_factor, prefill_factor, beside = _as_in_use(swept, in_use, rng, grouped=grouped)
     return CostFit(
-        cost=cost,
+        cost=replace(cost, prefill_s=cost.prefill_s + reread * cost.prefill_token_s),
         decode_error=decode_error,
         prefill_error=prefill_error,
         decode_factor=decode_factor,
         prefill_factor=prefill_factor,
         beside=beside,
+        reread=reread,
         n_decode=len(decode),
         n_prefill=len(record.prefill),
         n_request=len(record.request_s),
         n_in_use=len(in_use),
     )
+
+
+def reread_tokens(profile: Profile) -> float:
+    """Return how many tokens a prefill of the target reads again on average, though they were read or written before.
+
+    The token that ended a step is in no cache yet when the next one is asked for, and a prefix cache that keeps whole
+    blocks (vLLM's) has lost some before it. Counted while the target answered alone, where only the prompt is new; 0
+    where that was not recorded.
+    """
+    done = profile.engines[profile.placement[TARGET]].plain_in_use
+    n = sum(one.prefill[0] for one in done)
+    if not n or len(done) != len(profile.answers):
+        return 0.0
+    new = sum(answer.prompt_tokens for answer in profile.answers)
+    return max(sum(one.prefill[1] for one in done) - new, 0) / n
 
 
 def fit_passes(
@@ -219,7 +241,7 @@ def pace(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
     for fit, done in work:
         for part, factor in ((done.alone, 1.0), (done.beside, _slowing(_share([done]), fit.beside))):
             if part is not None:
-                pairs += _scaled([*_decodes(fit.cost, [part]), *_prefills(fit.cost, [part])], factor)
+                pairs += _scaled([*_decodes(fit.cost, [part]), *_prefills(fit.cost, [part], fit.reread)], factor)
     return _ratio(pairs)
 
 
@@ -243,8 +265,10 @@ def _decodes(cost: TableCost, done: Sequence[Work]) -> _Pairs:
     return [(n * cost.iteration(batch, context / n), s) for one in done for batch, n, context, s in one.decode if n]
 
 
-def _prefills(cost: TableCost, done: Sequence[Work]) -> _Pairs:
-    return [(n * cost.prefill_s + tokens * cost.prefill_token_s, s) for n, tokens, s in (one.prefill for one in done)]
+def _prefills(cost: TableCost, done: Sequence[Work], reread: float = 0.0) -> _Pairs:
+    """Of a cost with so many tokens read again in each prefill; what was done counts them as others."""
+    each_s = cost.prefill_s - reread * cost.prefill_token_s
+    return [(n * each_s + tokens * cost.prefill_token_s, s) for n, tokens, s in (one.prefill for one in done)]
 
 
 def _scaled(pairs: _Pairs, factor: float) -> _Pairs:

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrate.accuracy import rates_text
 from calibrate.corruption import corruption
-from calibrate.fit import fit_cost
+from calibrate.fit import fit_cost, reread_tokens
 from calibrate.profile import AnswerRecord, NGramRecord, Profile, StepRecord
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.operations import DRAFT, TARGET
@@ -81,9 +81,10 @@ def replay_error(profile: Profile) -> dict[str, Estimate]:
     ``baseline`` are the target's steps when it runs alone, ``target`` and ``draft`` those made side by side. 1 is
     perfect; the two times come from different samples, so this is a test of the model, not of the fit.
     """
-    fits = {name: fit_cost(record) for name, record in profile.engines.items()}
+    reread = reread_tokens(profile)
+    fits = {name: fit_cost(record, reread=reread) for name, record in profile.engines.items()}
     target, draft = fits[profile.placement[TARGET]], fits[profile.placement[DRAFT]]
-    plain = fit_cost(profile.engines[profile.placement[TARGET]], use="plain").cost
+    plain = fit_cost(profile.engines[profile.placement[TARGET]], use="plain", reread=reread).cost
     predicted: dict[str, list[float]] = {"baseline": [], "target": [], "draft": []}
     seconds: dict[str, list[float]] = {"baseline": [], "target": [], "draft": []}
     for answer in profile.answers:
@@ -91,11 +92,11 @@ def replay_error(profile: Profile) -> dict[str, Estimate]:
         rows = {name: (0.0, 0.0) for name in predicted}
         for step in answer.baseline:
             rows["baseline"] = _add(rows["baseline"], plain.alone(step.tokens, new, context), step.seconds)
-            context, new = context + step.tokens, 1
+            context, new = context + step.tokens, 0
         context, by_draft = answer.prompt_tokens, True
         last = answer.prompt_tokens
         for position in answer.steps:
-            unseen = (last if by_draft else 1, 1 if by_draft and context > answer.prompt_tokens else last)
+            unseen = (last if by_draft else 0, 0 if by_draft and context > answer.prompt_tokens else last)
             times = _side_by_side(
                 (target.cost.alone(position.target.tokens, unseen[0], context), target.beside or 1.0),
                 (draft.cost.alone(position.draft.tokens, unseen[1], context), draft.beside or 1.0),

@@ -16,7 +16,7 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from calibrate.corruption import known_corruption, least_corruption
-from calibrate.fit import CostFit, Use, fit_cost
+from calibrate.fit import CostFit, Use, fit_cost, reread_tokens
 from calibrate.profile import Profile, Published
 from calibrate.traces import traces_of
 from sim.acceptance import Acceptance
@@ -201,9 +201,10 @@ def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
     """The fields of a `System` that its engines' timings decide."""
     engines = sorted(profile.engines.items())  # each draws from the same generator: their order must not matter
     fits: dict[Use, dict[str, CostFit]] = {}
+    reread = reread_tokens(profile)
     for use in get_args(Use):
         same = deepcopy(rng)  # the same resample for all fits, so that what they have in common cancels
-        fits[use] = {name: fit_cost(record, same, use=use) for name, record in engines}
+        fits[use] = {name: fit_cost(record, same, use=use, reread=reread) for name, record in engines}
     return {
         **_in(fits["steps"]),
         "placement": {role: profile.placement[role] for role in (TARGET, DRAFT, JUDGE)},

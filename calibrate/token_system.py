@@ -246,6 +246,7 @@ class _Timings:
         self._drafter = fits[use][draft].cost if self._by_model and draft != target else None
         self._tables = fit_passes(profile.engines[target], rng, method=method)
         plain = profile.engines[target].plain_in_use
+        self._prompt_tokens = {a.problem: a.prompt_tokens for a in profile.answers}
         paired = len(plain) == len(profile.answers)
         self._plain = {a.problem: one for a, one in zip(profile.answers, plain, strict=True)} if paired else {}
 
@@ -262,7 +263,7 @@ class _Timings:
             factor=_factor(sums, self._wide(self._recorded)) / then,
             draft_s=_drafting(sums) * slower * (share if self._by_model else 1.0),
             drafter=self._drafter,
-            prefill_factor=_prefill_factor(recorded, answers) / then,
+            prefill_factor=self._prefill_factor(answers) / then,
             request_s=max(used.request_s + _request_s(answers, recorded.request_s) - recorded.request_s, 0.0),
         )
 
@@ -270,6 +271,17 @@ class _Timings:
         """What plain decoding of the same answers took, as a multiple of what it took on average."""
         done = [self._plain[answer.problem] for answer in answers if answer.problem in self._plain]
         return pace((self._recorded, one) for one in done) or 1.0
+
+    def _prefill_factor(self, answers: Sequence[TokenAnswer]) -> float:
+        """Measured over modelled seconds of prefills, ratio of totals; 1 without any.
+
+        Of the tokens that are new: a drafter may have to read others again, more of them than the target does.
+        """
+        n = sum(answer.prefill[0] for answer in answers)
+        tokens = sum(self._prompt_tokens.get(answer.problem, answer.prefill[1]) for answer in answers)
+        cost = self._recorded.cost
+        modelled = n * cost.prefill_s + tokens * cost.prefill_token_s
+        return sum(answer.prefill[2] for answer in answers) / modelled if modelled > 0.0 else 1.0
 
     def _wide(self, fit: CostFit) -> PassSeconds:
         if len(self._tables) < 2:
@@ -292,13 +304,6 @@ def _drafting(sums: NDArray[np.float64]) -> float:
     alone = sums[sums[:, 0] == 1]
     n = float(alone[:, 2].sum())
     return float(alone[:, 5].sum()) / n if n else 0.0
-
-
-def _prefill_factor(cost: TableCost, answers: Sequence[TokenAnswer]) -> float:
-    n = sum(answer.prefill[0] for answer in answers)
-    tokens = sum(answer.prefill[1] for answer in answers)
-    modelled = n * cost.prefill_s + tokens * cost.prefill_token_s
-    return sum(answer.prefill[2] for answer in answers) / modelled if modelled > 0.0 else 1.0
 
 
 def _request_s(answers: Sequence[TokenAnswer], default: float) -> float:

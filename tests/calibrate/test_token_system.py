@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_profiles import STEP_TOKENS, measured, speculated
 
-from calibrate.fit import fit_passes
-from calibrate.profile import DecodeSample, InUse, Profile, TokenAnswer, TokenRecord, TokenRequest
+from calibrate.fit import fit_passes, pace
+from calibrate.profile import DecodeSample, InUse, PrefillSample, Profile, TokenAnswer, TokenRecord, TokenRequest
 from calibrate.system import system_of
 from calibrate.token_system import TokenDecoding, known_settings, split_passes, token_decoding
+from sim.algorithms import autoregressive
+from sim.catalogue import methods
 from sim.operations import TARGET, Generate, prompt
 from sim.pass_costs import PassTable, RowsAsBatch
+from sim.replicate import run_answer
 from sim.token_passes import DrawnPasses, RecordedPasses
 from theory.errors import SchemaError
 from theory.token_methods import conditional_of, tokens_pmf, vector_tokens
@@ -58,6 +61,29 @@ def test_a_method_is_compared_with_plain_decoding_of_the_same_answers() -> None:
     decoding = found(recorded.model_copy(update={"token": [first]}), "draft-model", 3)
     assert decoding is not None
     assert decoding.cost.iteration(1, 64.0) == pytest.approx(1.2 * 0.040 / 3, rel=1e-6)
+
+
+def test_what_is_read_again_in_every_prefill_counts() -> None:
+    """A cache keeps whole blocks: 20 tokens of each prefill were read before, with the method 50, at 0.1 ms each.
+
+    An answer has 4 requests, and 8 new tokens in the first one; a prefill takes 1 ms besides its tokens.
+    """
+    profile = speculated(plain(4))
+    target = profile.placement[TARGET]
+    sweep = [PrefillSample(tokens=n, seconds=0.001 + 1e-4 * n) for n in (8, 64)]
+    alone = InUse(decode=[(1, 80, 80 * 64, 0.8)], prefill=(4, 8 + 80, 0.0128))
+    record = profile.engines[target].model_copy(update={"prefill": sweep, "plain_in_use": [alone] * 3})
+    answers = [one.model_copy(update={"prefill": (4, 8 + 200, 0.0248)}) for one in profile.token[0].answers]
+    token = [profile.token[0].model_copy(update={"answers": answers})]
+    blocks = profile.model_copy(update={"engines": {**profile.engines, target: record}, "token": token})
+    system = system_of(blocks).suited(methods()["autoregressive"])
+    assert system.fits["plain"][target].reread == pytest.approx(20.0)
+    session = run_answer(autoregressive, system.baseline_answer(0), system.engines())
+    assert session.finished == pytest.approx(0.8128, rel=1e-6)
+    assert pace([(system.fits["plain"][target], alone)]) == pytest.approx(1.0, rel=1e-9)
+    decoding = found(blocks, "draft-model", 3)
+    assert decoding is not None
+    assert decoding.cost.prefill(8) + 3 * decoding.cost.prefill(0) == pytest.approx(0.0248, rel=1e-9)
 
 
 def test_a_smaller_k2_is_derived_where_drafts_are_a_line() -> None:
