@@ -5,7 +5,7 @@ Means, not medians: an answer's time is the sum of its iterations, slow ones inc
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
@@ -23,7 +23,11 @@ __all__ = ["CostFit", "Use", "fit_cost", "fit_passes", "pace", "reread_tokens", 
 
 
 _HARDLY: Final = 0.01
-"""Share of its iterations up to which an engine hardly ever worked alone, [-]: it is taken to always have company."""
+"""Share of its work up to which an engine hardly ever did it alone, [-]: then it is taken to always have company."""
+
+_ENOUGH: Final = 0.25
+"""Timings of a batch size, as a share of those of batch 1, from which on it counts, [-]: n-grams of all sequences of a
+batch are seldom found at once."""
 
 _SLOWEST: Final = 8.0
 """By how much company slows an engine at most, [-]."""
@@ -143,16 +147,31 @@ def fit_passes(
     Returns
     -------
     Tokens per sequence to iteration times as swept; 1 is plain decoding. Prefill and request times are left at 0.
+    Beyond the batch sizes that were timed often enough, passes grow as plain iterations do.
     """
-    found = {}
+    found: dict[int, TableCost] = {}
     own = method if any(sample.by == method for sample in record.decode) else ""
     usable = [sample for sample in record.decode if sample.tokens == 1 or sample.by == own]
     for tokens in sorted({sample.tokens for sample in usable}):
-        samples = [sample for sample in usable if sample.tokens == tokens]
-        if any(sample.batch == 1 for sample in samples):
+        n = Counter(sample.batch for sample in usable if sample.tokens == tokens)
+        samples = [sample for sample in usable if sample.tokens == tokens and n[sample.batch] >= _ENOUGH * n[1]]
+        if n[1]:
             batches, times, context_s, _ = _fit_decode(samples, rng)
-            found[tokens] = TableCost(batches=batches, seconds=times, context_s=context_s)
+            table = TableCost(batches=batches, seconds=times, context_s=context_s)
+            found[tokens] = _grown(table, found[1]) if tokens > 1 else table
     return found
+
+
+def _grown(table: TableCost, plain: TableCost) -> TableCost:
+    """Add the batch sizes beyond the table's largest, growing as in another one."""
+    last = table.batches[-1]
+    growth = table.seconds[-1] / plain.iteration(last, 0.0) if plain.iteration(last, 0.0) > 0.0 else 0.0
+    beyond = [(batch, growth * s) for batch, s in zip(plain.batches, plain.seconds, strict=True) if batch > last]
+    return replace(
+        table,
+        batches=(*table.batches, *(batch for batch, _ in beyond)),
+        seconds=(*table.seconds, *(s for _, s in beyond)),
+    )
 
 
 def _as_in_use(
@@ -189,34 +208,35 @@ def _as_in_use(
 
 
 def _factors(cost: TableCost, done: Sequence[InUse]) -> tuple[float, float, float | None]:
-    """Measured over modelled seconds of iterations and of prefills, and by how much company slows both, [-].
-
-    What another engine worked beside for a part of its time was alone for the rest. Prefills count together, since some
-    engines hardly ever do one alone.
-    """
-    alone, both = [one.alone for one in done], [one.beside for one in done if one.beside is not None]
-    decode_factor, beside = _ratio(_decodes(cost, done)) or 1.0, None
-    if sum(work.seconds for work in both) > 0.0:
-        decode_factor, beside = _alone_and_beside(cost, alone, both, _share(done)) or (decode_factor, 1.0)
-    slowing = _slowing(_share(done), beside)
-    prefill_factor = _ratio(_prefills(cost, alone) + _scaled(_prefills(cost, both), slowing)) or 1.0
-    return decode_factor, prefill_factor, beside
+    """Measured over modelled seconds of iterations and of prefills alone, and by how much company slows both, [-]."""
+    both = [one.beside for one in done if one.beside is not None]
+    told = sum(work.seconds for work in both) > 0.0
+    found = _alone_and_beside(cost, [one.alone for one in done], both, _share(done)) if told else None
+    decode_factor, prefill_factor = _ratio(_decodes(cost, done)) or 1.0, _ratio(_prefills(cost, done)) or 1.0
+    return found or (decode_factor, prefill_factor, 1.0 if told else None)
 
 
 def _alone_and_beside(
     cost: TableCost, alone: Sequence[Work], both: Sequence[Work], share: float
-) -> tuple[float, float] | None:
-    """The factor of iterations alone, and by how much company slows them; None where one will do for both cases."""
-    modelled, measured = _totals(_decodes(cost, alone))
-    shared, shared_s = _totals(_decodes(cost, both))
-    if modelled <= _HARDLY * (modelled + shared):
+) -> tuple[float, float, float] | None:
+    """The factors alone, and by how much company slows that has it for a share of the time; None if one will do."""
+    decode_factor = _usual(_decodes(cost, alone), _decodes(cost, both))
+    if decode_factor is None:
         return None
-    factor = measured / modelled
-    in_company_s = share * shared_s
-    work_s = factor * shared - (shared_s - in_company_s)  # what was done in company would have taken so long alone
+    # Prefills that begin as the other engine begins tell nothing of those alone: then as much slower as iterations.
+    prefill_factor = _usual(_prefills(cost, alone), _prefills(cost, both)) or decode_factor
+    pairs = _scaled(_decodes(cost, both), decode_factor) + _scaled(_prefills(cost, both), prefill_factor)
+    work_s, measured_s = _totals(pairs)
+    in_company_s = share * measured_s
+    work_s -= measured_s - in_company_s  # what was done in company would have taken so long alone
     beside = in_company_s / max(work_s, in_company_s / _SLOWEST) if in_company_s > 0.0 else 1.0
     # Company speeds nothing up: the few seconds alone were slow by chance.
-    return (factor, beside) if beside >= 1.0 else None
+    return (decode_factor, prefill_factor, beside) if beside >= 1.0 else None
+
+
+def _usual(alone: _Pairs, both: _Pairs) -> float | None:
+    """Measured over modelled seconds of what was done alone; None where that is hardly anything."""
+    return _ratio(alone) if _totals(alone)[0] > _HARDLY * _totals(alone + both)[0] else None
 
 
 def _share(done: Iterable[InUse]) -> float:

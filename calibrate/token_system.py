@@ -32,6 +32,9 @@ NESTED: Final = frozenset({"prompt-lookup", "draft-model", "eagle"})
 _MODELS: Final = frozenset({"draft-model", "eagle"})
 """Methods whose drafting takes a step of a model for each token."""
 
+_PADDING: Final = frozenset({"", "torch"})
+"""Engines that pad the rows of a batch, and those that do not say what they are."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenDecoding:
@@ -241,6 +244,7 @@ class _Timings:
     ) -> None:
         target, draft = profile.placement[TARGET], profile.placement.get(DRAFT, profile.placement[TARGET])
         self.rng = rng
+        self._padded = profile.provenance.engine in _PADDING
         self._by_model = method in _MODELS
         self._recorded, self._used = fits["plain"][target], fits[use][target]
         self._drafter = fits[use][draft].cost if self._by_model and draft != target else None
@@ -261,6 +265,7 @@ class _Timings:
             wide=self._wide(self._used),
             rows=rows,
             factor=_factor(sums, self._wide(self._recorded)) / then,
+            padded=self._padded,
             draft_s=_drafting(sums) * slower * (share if self._by_model else 1.0),
             drafter=self._drafter,
             prefill_factor=self._prefill_factor(answers) / then,

@@ -1,8 +1,8 @@
 """What a pass of an engine with token-level speculation costs: rows, drafting, and whatever a plain pass costs too.
 
 A pass computes several rows per sequence (the last token and its drafted ones, or the branches of a lookahead). How
-many differs from pass to pass, and a batch computes as many for each sequence as its neediest asks for; so the mean
-cost of a pass is taken over the distribution of the rows of one sequence, and of the largest of a batch.
+many differs from pass to pass, so that the mean cost of a pass is taken over the distribution of a sequence's rows.
+Engines that pad compute as many rows for each sequence of a batch as its neediest asks for: the largest decides.
 """
 
 from __future__ import annotations
@@ -100,6 +100,9 @@ class PassCost:
     request_s: float = 0.0
     """Latency of a request outside the engine, s."""
 
+    padded: bool = True
+    """Whether a batch computes as many rows for each sequence as its neediest asks for; else each its own."""
+
     per: float = 1.0
     """Tokens that an iteration stands for: 1 where passes are played one by one, their mean where they are not."""
 
@@ -126,7 +129,8 @@ class PassCost:
         below, wide = 0.0, 0.0
         for rows, share in sorted(self.rows.items()):
             here = min(below + share, 1.0)
-            wide += (here**batch - below**batch) * self.wide.seconds(rows, batch, context)
+            weight = here**batch - below**batch if self.padded else share
+            wide += weight * self.wide.seconds(rows, batch, context)
             below = here
         return (self.factor * wide + self.draft_s * self._growth(batch)) / self.per
 

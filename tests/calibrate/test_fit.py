@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibrate.fit import fit_cost, pace, resampled_answers
+from calibrate.fit import fit_cost, fit_passes, pace, resampled_answers
 from calibrate.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Work
 from sim.costs import TableCost
 from theory.errors import CalibrationError
@@ -143,6 +143,32 @@ def test_company_that_makes_nothing_slower_counts_as_none() -> None:
     assert fit.beside == 1.0
     assert fit.decode_factor == pytest.approx(1.28, rel=1e-9)
     assert fit.prefill_factor == pytest.approx(1.0, rel=1e-9)
+
+
+def test_prefills_that_are_hardly_ever_done_alone_are_as_slow_as_iterations() -> None:
+    """One of 200 prefills was alone, and ten times as slow: it tells nothing. In company all take 1.2 times as long."""
+    prefill_s = 200 * PLANTED.prefill_s
+    alone, both = 60 * PLANTED.iteration(1, 200), 40 * PLANTED.iteration(1, 500)
+    beside = Work(decode=[(1, 40, 20_000, 1.8 * both)], prefill=(199, 0, 1.8 * prefill_s * 199 / 200))
+    lonely = (200, 0, beside.prefill[2] + 10.0 * prefill_s / 200)
+    one = InUse(decode=[(1, 100, 32_000, 1.5 * alone + 1.8 * both)], prefill=lonely, beside=beside)
+    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
+    assert (fit.decode_factor, fit.prefill_factor) == pytest.approx((1.5, 1.5), rel=1e-9)
+    assert fit.beside == pytest.approx(1.2, rel=1e-9)
+
+
+def test_passes_grow_as_plain_iterations_beyond_the_batches_that_were_timed_often() -> None:
+    """Passes of 3 rows take 1.4 times as long; twice three sequences got full drafts at once, and slow ones so."""
+    wide = [
+        DecodeSample(batch=b, context=0, tokens=3, by="prompt-lookup", seconds=factor * PLANTED.iteration(b, 0))
+        for b, n, factor in ((1, 12, 1.4), (2, 6, 1.4), (4, 2, 3.0))
+        for _ in range(n)
+    ]
+    swept = record(0.0, 3)
+    timed = swept.model_copy(update={"decode": [*swept.decode, *wide]})
+    table = fit_passes(timed, method="prompt-lookup")[3]
+    assert table.batches == (1, 2, 4, 8)
+    assert table.seconds == pytest.approx([1.4 * s for s in PLANTED.seconds], rel=1e-9)
 
 
 def test_the_pace_of_an_engine_is_what_its_work_took_longer() -> None:

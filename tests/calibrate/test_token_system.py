@@ -46,6 +46,15 @@ def test_a_record_gives_its_own_passes_and_seconds() -> None:
     assert decoding.settings == {"k2": 3}
 
 
+@pytest.mark.parametrize(("engine", "padded"), [("torch", True), ("", True), ("vllm", False), ("sglang", False)])
+def test_only_the_torch_engine_pads_the_rows_of_a_batch(engine: str, *, padded: bool) -> None:
+    profile = speculated(plain())
+    made = profile.model_copy(update={"provenance": profile.provenance.model_copy(update={"engine": engine})})
+    decoding = found(made, "draft-model", 3)
+    assert decoding is not None
+    assert decoding.cost.padded == padded
+
+
 def test_a_method_is_compared_with_plain_decoding_of_the_same_answers() -> None:
     """Of three answers, the machine was half as fast in the first, and only that one was recorded with the method.
 

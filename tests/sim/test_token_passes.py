@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -174,13 +176,19 @@ def test_a_cancelled_request_has_generated_what_its_passes_gave(checked_runs: di
 
 
 def test_a_pass_costs_the_mean_over_the_rows_of_the_neediest() -> None:
-    """Half the passes draft 3 tokens: alone 0.5 (1 + 4), in twos 0.25 x 1 + 0.75 x 4; drafting takes 0.1 each."""
+    """Half the passes draft 3 tokens: alone 0.5 (1 + 4), in twos 0.25 x 1 + 0.75 x 4; drafting takes 0.1 each.
+
+    Where each sequence gets its own rows, two cost 2.5 on average as well: 1, 2.5 (twice) or 4.
+    """
     plain = LinearCost(base_s=1.0)
     cost = PassCost(
         inner=plain, wide=PassTable({1: plain, 4: LinearCost(base_s=4.0)}), rows={1: 0.5, 4: 0.5}, draft_s=0.1
     )
     assert cost.iteration(1, 0.0) == pytest.approx(2.5 + 0.1)
     assert cost.iteration(2, 0.0) == pytest.approx(0.25 + 3.0 + 0.2)
+    ragged = replace(cost, padded=False)
+    assert ragged.iteration(1, 0.0) == pytest.approx(2.5 + 0.1)
+    assert ragged.iteration(2, 0.0) == pytest.approx(2.5 + 0.2)
 
 
 def test_a_draft_model_drafts_for_a_batch_at_once() -> None:
