@@ -18,6 +18,7 @@ from calibrate.measure import Look, MeasureOptions
 from calibrate.models import BUNDLED, ModelSet
 from calibrate.profile import EngineRecord, InUse, ModelRecord
 from calibrate.speculative import parsed, setting_of, speculation_of
+from calibrate.stalls import StallWatch
 from calibrate.streams import ESTIMATOR, Warmup, measure_streams, timing_notes, warm_streams
 from calibrate.token_measure import TokenSetting
 from calibrate.wall_clock import WallClock
@@ -27,6 +28,9 @@ from theory.errors import CalibrationError, ParameterError, SchemaError
 __all__ = ["RemoteModels", "models_of", "timeouts_as_such"]
 
 _BACKEND: Final = "openai"
+_TICK_S: Final = 0.005
+"""Between two looks at whether this process reads answers in time, s: rarely enough to cost nothing beside them."""
+
 _NOT_MEASURED: Final = ("api_key_env", "timeout_s")
 """Settings that change no result: a measurement may go on with others."""
 
@@ -125,7 +129,10 @@ class RemoteModels:
             await roles[JUDGE].check_logprobs()
             if self.gate:
                 await roles[DRAFT].check_logprobs()
-            yield roles, self._asked().clock(roles)
+            async with StallWatch(tick_s=_TICK_S) as watch:
+                for engine in (*engines, *engines[0].speculating.values()):
+                    engine.watch = watch
+                yield roles, self._asked().clock(roles)
         finally:
             await asyncio.gather(*(engine.close() for engine in engines))
 

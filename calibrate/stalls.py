@@ -25,35 +25,29 @@ def tolerated(seconds: float) -> float:
 
 
 class StallWatch:
-    """Ticks in the event loop and remembers where they were late; an async context manager, or `start` and `stop` it.
+    """Ticks in the event loop and remembers where they were late; use it as an async context manager.
 
     A machine with too much to do may leave a process waiting for a second. Whatever comes over its streams meanwhile
     is then read at once, and looks as if it had come at once.
+
+    Parameters
+    ----------
+    tick_s : time between two looks, s; twice as long is the shortest stall that is seen.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, tick_s: float = TICK_S) -> None:
+        self._tick_s = tick_s
         self._stalls: deque[tuple[float, float]] = deque(maxlen=_KEPT)
         self._ticked = time.monotonic()
-        self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self.start()
+        self._ticked = time.monotonic()
+        self._task = asyncio.ensure_future(self._tick())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.stop()
-
-    def start(self) -> None:
-        """Begin to watch the running event loop."""
-        self._ticked = time.monotonic()
-        self._task = asyncio.ensure_future(self._tick())
-
-    async def stop(self) -> None:
-        """Stop watching; what was seen is kept. Nothing happens if it never began."""
-        if self._task is None:
-            return
         self._task.cancel()
         await asyncio.wait({self._task})  # not its exception: who waits here may be cancelled too, which must be seen
 
@@ -68,13 +62,13 @@ class StallWatch:
         One that goes on while this is asked counts too.
         """
         stalls = [*self._stalls, (self._ticked, time.monotonic())]
-        touching = [till - since - TICK_S for since, till in stalls if till > begin and since < end]
+        touching = [till - since - self._tick_s for since, till in stalls if till > begin and since < end]
         return max([0.0, *touching])
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(self._tick_s)
             now = time.monotonic()
-            if now - self._ticked > 2 * TICK_S:
+            if now - self._ticked > 2 * self._tick_s:
                 self._stalls.append((self._ticked, now))
             self._ticked = now

@@ -80,8 +80,11 @@ class OpenAIEngine:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         """What was timed on this engine and what became of it, in numbers."""
 
+        self.watch: StallWatch | None = None
+        """Sees whether this process reads answers late; None: nobody looks."""
+
         self.n_answered = self.n_late = 0
-        """Requests that were answered, those that are timed by their streams left out, and how many were read late."""
+        """Requests of answers, and how many of them were read late."""
 
         self.speculating: dict[Speculation, OpenAIEngine] = {}
         """Servers of the same model that speculate, by how: requests that ask for it go there. They belong to this."""
@@ -93,7 +96,6 @@ class OpenAIEngine:
         self._read: deque[str] = deque(maxlen=_KEPT_TEXTS)
         self._streams: deque[Streamed] = deque(maxlen=_KEPT_STREAMS)
         self._trips: deque[float] = deque(maxlen=_KEPT_TRIPS)
-        self._watch = StallWatch()
 
     @classmethod
     async def start(cls, config: HttpConfig) -> OpenAIEngine:
@@ -104,7 +106,6 @@ class OpenAIEngine:
         CalibrationError : unreachable, key refused, or the model is not among those that the server offers.
         """
         engine = cls(config)
-        engine._watch.start()
         try:
             await engine._find_model()
             engine.load_at_start = load(await engine.metrics() or ())
@@ -276,7 +277,6 @@ class OpenAIEngine:
     async def close(self) -> None:
         """Close the connections; requests in flight fail. Twice does no harm."""
         for engine in (self, *self.speculating.values()):
-            await engine._watch.stop()
             await engine.wire.close()
 
     async def stream(self, request: Request, streamed: Streamed) -> Streamed:
@@ -413,8 +413,9 @@ class OpenAIEngine:
         )
 
     def _count(self, streamed: Streamed) -> None:
-        self.n_answered += 1
-        self.n_late += self._watch.longest(streamed.sent, streamed.end) > tolerated(streamed.end - streamed.sent)
+        if self.watch is not None:
+            self.n_answered += 1
+            self.n_late += self.watch.longest(streamed.sent, streamed.end) > tolerated(streamed.end - streamed.sent)
 
     def _times(self, streamed: Streamed) -> Times:
         """When things happened as seen from here: what a request takes besides is a round trip and its stream's end."""

@@ -104,16 +104,19 @@ def test_ids_stand_for_the_text_and_lack_the_end_token() -> None:
 
 
 def test_answers_that_this_process_reads_late_are_told() -> None:
-    async def work(engine: OpenAIEngine) -> list[str]:
-        step = asyncio.ensure_future(engine.generate(Request(prompt=QUESTION, max_tokens=20, stop=(), ignore_eos=True)))
-        await asyncio.sleep(0.05)
-        time.sleep(0.2)  # this is the fault
-        await step
-        assert (engine.n_answered, engine.n_late) == (1, 1)
-        return timing_notes(engine)
+    async def work(url: str) -> list[str]:
+        async with RemoteModels(target=url, draft=url).open() as (roles, _):
+            target = roles["target"]
+            asked = Request(prompt=QUESTION, max_tokens=20, stop=(), ignore_eos=True)
+            step = asyncio.ensure_future(target.generate(asked))
+            await asyncio.sleep(0.05)
+            time.sleep(0.2)  # this is the fault
+            await step
+            assert (target.n_answered, target.n_late) == (1, 1)
+            return timing_notes(target)
 
     with serving(Planted(iteration_s=0.01)) as server:
-        notes = ask(server, work)
+        notes = asyncio.run(work(server.url))
     assert notes == ["warning: 1 of 1 requests of answers were read late, for this machine had too much to do"]
 
 
