@@ -47,7 +47,7 @@ _TOKEN_RUNS: Final = 480
 FIRST_WAIT_S: Final = 0.5
 """Before a part is tried again, s; doubled for each trial after it, up to:"""
 
-_LONGEST_WAIT_S: Final = 8.0
+LONGEST_WAIT_S: Final = 8.0
 _SENTINEL: Final[dict[str, Any]] = {
     "batches": (1,),
     "contexts": (32,),
@@ -445,7 +445,7 @@ class _Session:
                     raise
             self._n_repeated += 1
             await asyncio.sleep(wait)
-            wait = min(2.0 * wait, _LONGEST_WAIT_S)
+            wait = min(2.0 * wait, LONGEST_WAIT_S)
 
     def profile(self, stamp: dict[str, Any]) -> Profile:
         """Everything measured so far as a profile."""

@@ -42,6 +42,7 @@ def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries as always, with shorter waits."""
     monkeypatch.setattr("calibrate.remote.HttpConfig.of", partial(HttpConfig.of, backoff_s=0.02))
     monkeypatch.setattr("calibrate.session.FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr("calibrate.session.LONGEST_WAIT_S", 0.1)
 
 
 def plan(target: str, draft: str, *, n: int = 5, patience_s: float = 300.0) -> Plan:
