@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,10 @@ def test_the_head_of_the_repository_drafts_well(target: LanguageModel, head: Any
 
 def test_the_command_trains_saves_and_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "weights" / "eagle"
-    for _ in range(2):  # the second run takes the place of the first
-        assert main(["--texts", "16", "--steps", "16", "--out", str(folder)]) == 0
+    shutil.copytree(head_path(), folder)  # another head, whose place it takes
+    assert main(["--texts", "16", "--steps", "16", "--out", str(folder)]) == 0
+    weights = "model.safetensors"
+    assert (folder / weights).read_bytes() != (head_path() / weights).read_bytes()
     assert {path.name for path in folder.iterdir()} == {"config.json", "model.safetensors"}
     assert json.loads((folder.parent / "training.json").read_text())["eagle"]["steps"] == 16
     assert read_head(folder).config.num_hidden_layers == 1
