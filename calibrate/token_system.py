@@ -85,7 +85,7 @@ def token_decoding(
         return _replayed(timings, record, settings)
     k2 = int(settings.get("k2") or 1)
     counts = record if record is not None else _ngram(profile.ngram, method, settings)
-    return None if counts is None or not counts.passes else _counted(timings, counts, k2)
+    return None if counts is None or not counts.passes else _counted(timings, counts, k2, _answered(profile, method))
 
 
 def known_settings(profile: Profile, method: str) -> list[dict[str, int | float | str | bool]]:
@@ -181,8 +181,19 @@ def _replayed(timings: _Timings, record: TokenRecord, settings: Settings) -> Tok
     )
 
 
-def _counted(timings: _Timings, record: NGramRecord | TokenRecord, k2: int) -> TokenDecoding:
-    """Independent passes with the counted probabilities: what hangs together from pass to pass is not known."""
+def _answered(profile: Profile, method: str) -> Sequence[TokenAnswer]:
+    """The answers of a method at other settings, for what its passes take beyond their rows; of the smallest k2."""
+    own = [record for record in profile.token if record.method == method and record.answers]
+    return min(own, key=lambda record: record.k2).answers if own else ()
+
+
+def _counted(
+    timings: _Timings, record: NGramRecord | TokenRecord, k2: int, answers: Sequence[TokenAnswer]
+) -> TokenDecoding:
+    """Independent passes with the counted probabilities: what hangs together from pass to pass is not known.
+
+    They take as long as those of the method's answers at other settings, where there are such.
+    """
     reached = np.array([record.passes, *record.accepted_at[: k2 - 1], 0], dtype=np.float64)
     pmf = (reached[:-1] - reached[1:]) / record.passes
     if timings.rng is not None:
@@ -192,7 +203,7 @@ def _counted(timings: _Timings, record: NGramRecord | TokenRecord, k2: int) -> T
     tokens = float(pmf @ np.arange(1, pmf.size + 1))
     known = {"max_ngram": record.max_ngram} if isinstance(record, NGramRecord) else record.settings
     longest = f" (n-grams up to {known['max_ngram']})" if "max_ngram" in known else ""
-    cost = timings.cost(rows, ())
+    cost = timings.cost(rows, answers)
     return TokenDecoding(
         k2=k2,
         tokens_per_pass=tokens,

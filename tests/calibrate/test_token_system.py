@@ -26,8 +26,8 @@ from theory.token_methods import conditional_of, tokens_pmf, vector_tokens
 passes = st.lists(st.integers(0, 12).flatmap(lambda d: st.tuples(st.just(d), st.integers(0, d))), max_size=12)
 
 
-def plain(n_answers_steps: int = 6) -> Profile:
-    return measured([True] * n_answers_steps)
+def plain(n_answers_steps: int = 6, *, ngram: bool = False) -> Profile:
+    return measured([True] * n_answers_steps, ngram=ngram)
 
 
 def found(profile: Profile, method: str, k2: int, **settings: int) -> TokenDecoding | None:
@@ -164,6 +164,23 @@ def test_a_method_s_own_passes_come_before_those_without_its_drafting() -> None:
     assert [fit_passes(timed, method=name)[3].seconds[1] for name in ("prompt-lookup", "eagle")] == pytest.approx(
         [0.030, 0.120], rel=1e-6
     )
+
+
+def test_counted_passes_take_as_long_as_the_method_s_own_at_other_settings() -> None:
+    """Rows cost what as many sequences do, 10 ms here; looking n-grams up makes a recorded pass of 3 rows 12 ms.
+
+    n-grams of up to 2 tokens were counted only.
+    """
+    counted = plain(ngram=True)
+    decoding = found(counted, "prompt-lookup", 4, max_ngram=2)
+    assert decoding is not None
+    assert decoding.cost.iteration(1, 64.0) == pytest.approx(0.010, rel=1e-6)
+    recorded = speculated(counted, "prompt-lookup", draft_s=0.0)
+    other = recorded.token[0].model_copy(update={"settings": {"k2": 3, "max_ngram": 3}})
+    decoding = found(recorded.model_copy(update={"token": [other]}), "prompt-lookup", 4, max_ngram=2)
+    assert decoding is not None
+    assert "counted" in decoding.note
+    assert decoding.cost.iteration(1, 64.0) == pytest.approx(0.012, rel=1e-6)
 
 
 def test_a_resample_draws_other_answers() -> None:
