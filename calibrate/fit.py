@@ -165,7 +165,8 @@ def fit_passes(
 def _grown(table: TableCost, plain: TableCost) -> TableCost:
     """Add the batch sizes beyond the table's largest, growing as in another one."""
     last = table.batches[-1]
-    growth = table.seconds[-1] / plain.iteration(last, 0.0) if plain.iteration(last, 0.0) > 0.0 else 0.0
+    plain_s = plain.iteration(last, 0.0)
+    growth = table.seconds[-1] / plain_s if plain_s > 0.0 else 0.0
     beyond = [(batch, growth * s) for batch, s in zip(plain.batches, plain.seconds, strict=True) if batch > last]
     return replace(
         table,
@@ -209,17 +210,17 @@ def _as_in_use(
 
 def _factors(cost: TableCost, done: Sequence[InUse]) -> tuple[float, float, float | None]:
     """Measured over modelled seconds of iterations and of prefills alone, and by how much company slows both, [-]."""
+    told = any(one.beside is not None and one.beside.seconds > 0.0 for one in done)
+    found = _alone_and_beside(cost, done) if told else None
+    if found is not None:
+        return found
+    return _ratio(_decodes(cost, done)) or 1.0, _ratio(_prefills(cost, done)) or 1.0, 1.0 if told else None
+
+
+def _alone_and_beside(cost: TableCost, done: Sequence[InUse]) -> tuple[float, float, float] | None:
+    """The factors alone, and by how much company slows; None if one factor will do for both cases."""
+    alone = [one.alone for one in done]
     both = [one.beside for one in done if one.beside is not None]
-    told = sum(work.seconds for work in both) > 0.0
-    found = _alone_and_beside(cost, [one.alone for one in done], both, _share(done)) if told else None
-    decode_factor, prefill_factor = _ratio(_decodes(cost, done)) or 1.0, _ratio(_prefills(cost, done)) or 1.0
-    return found or (decode_factor, prefill_factor, 1.0 if told else None)
-
-
-def _alone_and_beside(
-    cost: TableCost, alone: Sequence[Work], both: Sequence[Work], share: float
-) -> tuple[float, float, float] | None:
-    """The factors alone, and by how much company slows that has it for a share of the time; None if one will do."""
     decode_factor = _usual(_decodes(cost, alone), _decodes(cost, both))
     if decode_factor is None:
         return None
@@ -227,7 +228,7 @@ def _alone_and_beside(
     prefill_factor = _usual(_prefills(cost, alone), _prefills(cost, both)) or decode_factor
     pairs = _scaled(_decodes(cost, both), decode_factor) + _scaled(_prefills(cost, both), prefill_factor)
     work_s, measured_s = _totals(pairs)
-    in_company_s = share * measured_s
+    in_company_s = _share(done) * measured_s
     work_s -= measured_s - in_company_s  # what was done in company would have taken so long alone
     beside = in_company_s / max(work_s, in_company_s / _SLOWEST) if in_company_s > 0.0 else 1.0
     # Company speeds nothing up: the few seconds alone were slow by chance.

@@ -94,7 +94,8 @@ def test_the_head_of_the_repository_drafts_well(target: LanguageModel, head: Any
 
 def test_the_command_trains_saves_and_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "weights" / "eagle"
-    shutil.copytree(head_path(), folder)  # another head, whose place it takes
+    shutil.copytree(head_path(), folder)  # another head and its note, whose place it takes
+    shutil.copy(head_path().parent / "training.json", folder.parent)
     assert main(["--texts", "16", "--steps", "16", "--out", str(folder)]) == 0
     weights = "model.safetensors"
     assert (folder / weights).read_bytes() != (head_path() / weights).read_bytes()
