@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory import lookahead
-from theory.claims import statements_ld as ld
+from theory.claims.lookahead_decoding import statements as ld
 from theory.errors import ParameterError
 
 EPS = np.finfo(np.float64).eps

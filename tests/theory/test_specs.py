@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from theory import specs
-from theory.claims import statements_specs as stmt
-from theory.claims.specs_exact import INSTANCES, Law, selection_law
-from theory.claims.specs_tree import TREES, Tree
+from theory.claims.specs import statements as stmt
+from theory.claims.specs.block_tree import TREES, Tree
+from theory.claims.specs.exact import INSTANCES, Law, selection_law
 from theory.errors import ParameterError
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrate.backends.gram_verification import by_draw, by_rejection
-from theory.claims import lookahead_decoding_exact as exact
+from theory.claims.lookahead_decoding import exact
 from theory.lookahead import lookahead_pmf
 
 

@@ -16,7 +16,7 @@ from calibrate.backends.torch_batch import SPARE, ContinuousBatch, Job, Limits
 from calibrate.backends.torch_decoder import Decoder
 from calibrate.backends.torch_model import load_model, load_tokenizer
 from calibrate.models import bundled_problems
-from theory.claims import lookahead_decoding_exact as exact
+from theory.claims.lookahead_decoding import exact
 from theory.errors import ParameterError
 
 LIMITS = Limits(max_batch=4, n_idle=4, max_context=512)

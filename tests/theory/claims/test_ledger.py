@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from specplan.commands.theorems import theorems
 from theory.claims import readme, runner
-from theory.claims.combine import all_of, screened, with_fix
-from theory.claims.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claim, claims
+from theory.claims.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claim, claim_modules, claims
+from theory.claims.proving.combine import all_of, screened, with_fix
 from theory.claims.runner import Verification, verify_all, verify_claim
 from theory.errors import ParameterError
 
@@ -56,6 +56,12 @@ def test_records_are_complete() -> None:
 
 def test_every_paper_has_claims() -> None:
     assert {item.paper for item in claims()} == set(PAPERS.values())
+
+
+def test_no_module_with_claims_is_left_out() -> None:
+    listed = {str(module.__file__) for paper in PAPERS for module in claim_modules(paper)}
+    files = readme.PATH.parent.rglob("*.py")
+    assert listed == {str(path) for path in files if "\nCLAIMS: tuple" in path.read_text(encoding="utf-8")}
 
 
 def test_expressions_build() -> None:
