@@ -5,14 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from theory.claims.confspec.published import CONFIDENT
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["CLAIMS"]
 
@@ -38,8 +35,6 @@ def _accuracy_change(rates: tuple[Fraction, ...]) -> Fraction:
 
 def _verify_bound(bound: Callable[[Fraction, int], Fraction] | None = None) -> Evidence:
     """Coupling: the traces are equal until a decision differs, so accuracies differ by at most P(some differs)."""
-    import sympy as sp
-
     from theory.claims.confspec.statements import accuracy_loss_bound, delta, n
 
     limit = bound or (lambda d, m: 1 - (1 - d) ** m)

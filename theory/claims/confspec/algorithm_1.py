@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from theory.claims.confspec.exact import Fallback, Steps, World, distance, iteration, target_trace, trace, worlds
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute, with_fix
-
-if TYPE_CHECKING:
-    import sympy as sp
 
 __all__ = ["CLAIMS"]
 
@@ -60,8 +58,6 @@ def _verify_reuse(fallback: Fallback = "reuse") -> Evidence:
 
 def _verify_bias(formula: Callable[[Any, Any, Any], Any] | None = None, largest: Fraction = Fraction(1, 4)) -> Evidence:
     """``p (1 + q - A)`` = p q (accepted) + (1 - A) p (rejected); distance <= 1/4, as q has deviation <= 1/2."""
-    import sympy as sp
-
     from theory.claims.confspec.statements import committed_law
 
     p, q, agreement, mean = sp.symbols("p q A m", positive=True)
@@ -119,8 +115,6 @@ def _verify_commits(extra: int = 0) -> Evidence:
         return miss + _committed(depth, depth, rule) * a**depth
 
     def agrees(depth: int) -> bool:
-        import sympy as sp
-
         forms: dict[Fallback, Any] = {"printed": committed_as_printed(), "reuse": committed_after_text()}
         return all(sp.expand(mean(rule, depth) - f.subs(k, depth).doit() - extra) == 0 for rule, f in forms.items())
 
@@ -219,8 +213,6 @@ def _verify_per_committed(rule: Fallback = "printed") -> Evidence:
 
 def _verify_verifications() -> Evidence:
     """Verified = sum_{j<k} a^j; committed is the same sum after the text, and smaller by a - a^k as printed."""
-    import sympy as sp
-
     from theory.claims.confspec import statements as cs
 
     def holds(k: int) -> bool:
@@ -237,7 +229,6 @@ def _verify_verifications() -> Evidence:
 
 
 def _law_statement() -> sp.Basic:
-    import sympy as sp
 
     from theory.claims.confspec.statements import committed_law
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from theory.claims.confspec.published import CONFIDENT, LATENCY_MS
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.proving.rounding import printed
 from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["CLAIMS"]
 
@@ -40,8 +37,7 @@ def _verify_break_even(threshold: Callable[[Any, Any], Any] | None = None) -> Ev
     limit = 1 - c_d / c_t if threshold is None else threshold(c_d, c_t)
     saving = c_t - expected_verification_cost()
     return all_of(
-        prove_identity(saving - c_t * (limit - e), what="c_t - (c_d + e c_t) = c_t (threshold - e)"),
-        _published_savings,
+        prove_identity(saving - c_t * (limit - e), what="c_t - (c_d + e c_t) = c_t (threshold - e)"), _published_savings
     )
 
 

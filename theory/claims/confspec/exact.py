@@ -11,16 +11,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Literal
 
-__all__ = [
-    "Fallback",
-    "Steps",
-    "World",
-    "distance",
-    "iteration",
-    "target_trace",
-    "trace",
-    "worlds",
-]
+__all__ = ["Fallback", "Steps", "World", "distance", "iteration", "target_trace", "trace", "worlds"]
 
 Steps = tuple[int, ...]
 World = Callable[[Steps], tuple[Fraction, ...]]

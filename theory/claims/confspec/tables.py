@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
@@ -21,6 +21,10 @@ __all__ = ["CLAIMS"]
 _FAMILIES = ("2 DeepSeek", "2 Qwen3")
 _ROWS = tuple((table, method) for table, methods in TABLES.items() for method in methods)
 _WRONG_MEANS = frozenset({("2 DeepSeek", "Target Model"), ("3", "Target Model")})
+_WRONG_COUNTS = frozenset({"68.46", "35.89"})
+_SETTINGS = tuple((table, i) for table in _FAMILIES for i in range(len(BENCHMARKS)))
+"""(table, column) of every benchmark of Table 2."""
+
 _COMBINED = (
     ("2 DeepSeek", "SD", "ConfSpec + SD"),
     ("2 Qwen3", "SD", "ConfSpec + SD"),
@@ -33,16 +37,16 @@ Failure = tuple[str, dict[str, str]] | None
 """What went wrong and the printed cells that show it; None when the check passes."""
 
 
-def _over(items: list[_T], failure: Callable[[_T], Failure], what: str) -> Evidence:
+def _over(items: Sequence[_T], failure: Callable[[_T], Failure], what: str) -> Evidence:
     """``false`` with the first failing item, else ``proved`` for the finite list."""
     for item in items:
-        found = failure(item)
-        if found is not None:
+        failing = failure(item)
+        if failing is not None:
             return Evidence(
                 verdict=Verdict.FALSE,
                 method="exact counterexample",
-                detail=f"{what}: fails for {found[0]}",
-                counterexample=found[1],
+                detail=f"{what}: fails for {failing[0]}",
+                counterexample=failing[1],
                 effort={"items": len(items)},
             )
     detail = f"{what}: all {len(items)} of them, for every value that rounds to the printed one"
@@ -85,9 +89,8 @@ def _verify_one_baseline(value: str | None = None) -> Evidence:
 
     def failure(pair: tuple[tuple[str, str], tuple[str, str]]) -> Failure:
         (left, x), (right, y) = pair
-        return (
-            None if x == y else (f"Tables {left} and {right}: {x} and {y}", {f"Table {left}": x, f"Table {right}": y})
-        )
+        shown = {f"Table {left}": x, f"Table {right}": y}
+        return None if x == y else (f"Tables {left} and {right}: {x} and {y}", shown)
 
     return _over(list(itertools.pairwise(cells)), failure, "the target has one accuracy on AIME24 in all tables")
 
@@ -118,9 +121,8 @@ def _verify_product(factor: Fraction = Fraction(1)) -> Evidence:
         if printed(combined)[1] >= factor * possible[0] and printed(combined)[0] <= possible[1]:
             return None
         where = (*BENCHMARKS, "Mean")[i]
-        text = (
-            f"{both}, {where}: {combined} against {float(Fraction(steps) * Fraction(tokens)):.2f} = {steps} x {tokens}"
-        )
+        whole = float(Fraction(steps) * Fraction(tokens))
+        text = f"{both}, {where}: {combined} against {whole:.2f} = {steps} x {tokens}"
         return text, {"ConfSpec": steps, alone: tokens, both: combined}
 
     cells = [(*names, i) for names in _COMBINED for i in (5, 0, 1, 2, 3, 4)]
@@ -149,14 +151,13 @@ def _method_names() -> list[str]:
 def _verify_ranking(methods: list[str] | None = None) -> Evidence:
     """Order by speedup on every benchmark and family; equal or overlapping cells do not count as a change."""
     names = methods or _method_names()
-    settings = [(table, i) for table in _FAMILIES for i in range(5)]
 
     def order(pair: tuple[str, str], setting: tuple[str, int]) -> int:
         x, y = (printed(speedups(setting[0], method)[setting[1]]) for method in pair)
         return (x[0] > y[1]) - (x[1] < y[0])
 
     def failure(pair: tuple[str, str]) -> Failure:
-        signs = {order(pair, s): s for s in settings}
+        signs = {order(pair, s): s for s in _SETTINGS}
         if not {1, -1} <= signs.keys():
             return None
         shown = {
@@ -183,9 +184,7 @@ def _verify_undominated(ours: str = "ConfSpec") -> Evidence:
                 return f"{other} on {BENCHMARKS[i]} ({table})", {ours: str(mine), other: str(theirs)}
         return None
 
-    return _over(
-        [(t, i) for t in _FAMILIES for i in range(5)], failure, f"no method is as accurate and as fast as {ours}"
-    )
+    return _over(_SETTINGS, failure, f"no method is as accurate and as fast as {ours}")
 
 
 def _verify_upper_bound(slack: Fraction = Fraction(0)) -> Evidence:
@@ -198,11 +197,7 @@ def _verify_upper_bound(slack: Fraction = Fraction(0)) -> Evidence:
             return None
         return f"{BENCHMARKS[i]} in Table {table}: {ours} against {target}", {"ConfSpec": ours, "Target Model": target}
 
-    return _over(
-        [(t, i) for t in _FAMILIES for i in range(5)],
-        failure,
-        f"accuracy at most the target's plus {float(slack)} points",
-    )
+    return _over(_SETTINGS, failure, f"accuracy at most the target's plus {float(slack)} points")
 
 
 def _verify_ranges(best: str = "2.24") -> Evidence:
@@ -214,13 +209,10 @@ def _verify_ranges(best: str = "2.24") -> Evidence:
         top = max((x for t in _FAMILIES for x in speedups(t, "ConfSpec + SD")[:5]), key=Fraction)
         if (cells[0], cells[-1]) == quoted[table] and top == best:
             return None
-        return f"Table {table}: {cells[0]} to {cells[-1]}, {top} at most", {
-            "lowest": cells[0],
-            "highest": cells[-1],
-            "top": top,
-        }
+        shown = {"lowest": cells[0], "highest": cells[-1], "top": top}
+        return f"Table {table}: {cells[0]} to {cells[-1]}, {top} at most", shown
 
-    return _over(list(_FAMILIES), failure, f"quoted ranges of speedups, at most {best} with token-level speculation")
+    return _over(_FAMILIES, failure, f"quoted ranges of speedups, at most {best} with token-level speculation")
 
 
 def _matches_target(method: str = "ConfSpec", threshold: float = 2.81) -> Evidence:
@@ -268,7 +260,7 @@ CLAIMS: tuple[Claim, ...] = (
         verify=_verify_one_baseline,
         correction="68.54 (Tables 2 and 4) is possible with 16 samples of 30 problems; 68.46 (Table 3, section 5.2) is "
         "not, see CS-N3.",
-        correction_verify=lambda: _verify_counts(frozenset({"68.46", "35.89"})),
+        correction_verify=lambda: _verify_counts(_WRONG_COUNTS),
         mutants=(Mutant(name="68.54", what_changed="68.54 everywhere", verify=lambda: _verify_one_baseline("68.54")),),
     ),
     Claim(
@@ -280,12 +272,12 @@ CLAIMS: tuple[Claim, ...] = (
         verify=_verify_counts,
         correction="True of all AIME24 cells but 68.46 (target, and gamma = 0.95) and 35.89 (draft verification), all "
         "in Table 3.",
-        correction_verify=lambda: _verify_counts(frozenset({"68.46", "35.89"})),
+        correction_verify=lambda: _verify_counts(_WRONG_COUNTS),
         mutants=(
             Mutant(
                 name="cells excepted",
                 what_changed="without 68.46 and 35.89",
-                verify=lambda: _verify_counts(frozenset({"68.46", "35.89"})),
+                verify=lambda: _verify_counts(_WRONG_COUNTS),
             ),
         ),
         notes="On HumanEval and GPQA many cells fail the same test, so another number of samples or problems may have "

@@ -5,15 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from theory.claims.confspec.published import LATENCY_MS, TABLES, speedups
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.proving.rounding import printed
 from theory.claims.proving.tools import exhaustive, prove_identity, refute
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["CLAIMS"]
 

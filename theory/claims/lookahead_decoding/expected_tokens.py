@@ -8,13 +8,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
-
-if TYPE_CHECKING:
-    import sympy as sp
 
 __all__ = ["CLAIMS"]
 
@@ -109,8 +107,6 @@ def _verify_jensen(coefficient: int = 1) -> Evidence:
 
     T_{i+1} = x T_i + i alpha**(i-1) (x - alpha)**2, and T_1 = 0, so T_i is a sum of products of non-negative terms.
     """
-    import sympy as sp
-
     x, alpha = sp.symbols("x alpha", positive=True)
     i = sp.Symbol("i", integer=True, positive=True)
 
@@ -153,8 +149,6 @@ def _verify_ceiling(numerator: int = 1) -> Evidence:
 
 def _verify_multi(closed: ClosedMulti = _multi) -> Evidence:
     """Enumeration, and Abel summation by induction on gamma with p_gamma, p_(gamma+1) as free symbols."""
-    import sympy as sp
-
     from theory.claims.lookahead_decoding import statements as ld
 
     def is_statement(gamma: int, b: int) -> bool:
@@ -217,8 +211,6 @@ def _verify_any_dependence(slack: int = 0) -> Evidence:
 
 def _verify_compression(form: Callable[[Any, Any], Any] | None = None) -> Evidence:
     """Cycle view: f - 1 steps with 1 token and one with E. Random view: each step is useful with probability 1/f."""
-    import sympy as sp
-
     f, tokens = sp.symbols("f E", positive=True)
     printed = (f - 1 + tokens) / f if form is None else form(f, tokens)
     useful = 1 / f
@@ -230,7 +222,6 @@ def _verify_compression(form: Callable[[Any, Any], Any] | None = None) -> Eviden
 
 
 def _e7() -> sp.Basic:
-    import sympy as sp
 
     from theory.claims.lookahead_decoding.statements import compression
 

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.proving.balls import point, precision
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import Part, all_of, exhaustive, numeric, prove_identity, refute
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["CLAIMS"]
 
@@ -59,8 +56,6 @@ def _exact(alpha: Fraction, gamma: int, b: int) -> Fraction:
 
 def _band_parts() -> tuple[Part, ...]:
     """The steps of the band, each a symbolic identity (built on demand: sympy takes a second to import)."""
-    import sympy as sp
-
     x, u, y = sp.symbols("x u y", positive=True)
     rate = sp.Symbol("lambda", positive=True)
     b = sp.Symbol("b", integer=True, positive=True)
@@ -143,8 +138,6 @@ def _saturation(gamma: int) -> Evidence:
 
 def _verify_truncation() -> Evidence:
     """``0 <= E(b) - E_gamma(b) <= b alpha^(gamma+1) / (1 - alpha)`` by Bernoulli's inequality and a geometric tail."""
-    import sympy as sp
-
     from theory.claims.lookahead_decoding.statements import alpha, gamma
 
     x, b = sp.symbols("x b", positive=True)
@@ -172,8 +165,6 @@ def _verify_growth(
     guesses: Callable[[Fraction, int], int] | None = None, depth: Callable[[int], int] = lambda k: k
 ) -> Evidence:
     """``E_K(b) >= 1 + 0.63 K`` once ``b >= alpha^(-K)``: every term i <= K is at least ``1 - 1/e``."""
-    import sympy as sp
-
     x = sp.Symbol("x", positive=True)
 
     def holds(tenths: int, k: int) -> bool:

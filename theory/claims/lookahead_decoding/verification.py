@@ -22,6 +22,7 @@ from theory.claims.lookahead_decoding.exact import (
     sample_verification,
     target_law,
 )
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute, with_fix
 
 __all__ = ["CLAIMS"]
@@ -73,8 +74,6 @@ def _one_position() -> Evidence:
     Invariant after rejecting a set of tokens of mass m: this point is reached with probability 1 - m, and a remaining
     token of mass p has P_j = p / (1 - m). A guess of mass q keeps it; an already rejected guess changes nothing.
     """
-    import sympy as sp
-
     m, q, p = sp.symbols("m q p", positive=True)
     accept = q / (1 - m)
     return all_of(

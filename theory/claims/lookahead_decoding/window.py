@@ -5,14 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.lookahead_decoding.exact import greedy_models, greedy_run, jacobi_iterations
 from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["CLAIMS"]
 

@@ -11,6 +11,7 @@ READING_ORDER = (
     "hybrid.theorem_3",
     "hybrid.theorem_3_steps",
     "hybrid.theorem_4",
+    "hybrid.theorem_4_steps",
     "hybrid.lemma_1",
     "hybrid.lemma_2",
     "hybrid.lemma_3",

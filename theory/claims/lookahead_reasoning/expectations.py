@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity
-
-if TYPE_CHECKING:
-    import sympy
 
 __all__ = ["CLAIMS", "expected_intervals_proof", "expected_remainder_proof"]
 
 
 def expected_remainder_proof(what: str, *, scale: int = 1) -> Evidence:
     """E[X mod k] for every k: induction on k of the finite sum, with a symbol for alpha**k."""
-    import sympy as sp
-
     from theory.claims.lookahead_reasoning.statements import ALPHA1, K1, expected_partial_batch
 
-    def total(k: sympy.Expr) -> sympy.Expr:
+    def total(k: sp.Expr) -> sp.Expr:
         """sum_{r < k} r alpha**r, from the printed expectation times (1 - alpha**k) / (1 - alpha)."""
         printed = expected_partial_batch() * (1 - ALPHA1**K1) / (1 - ALPHA1)
         return scale * printed.subs(K1, k, simultaneous=True)
@@ -36,12 +31,10 @@ def expected_remainder_proof(what: str, *, scale: int = 1) -> Evidence:
 
 def expected_intervals_proof(power: int) -> Evidence:
     """E[ceil((X+1)/k)] = 1/(1 - alpha**(power k)) for every k: sum_m (m+1) q**m (1-q), by telescoping in m."""
-    import sympy as sp
-
     q = sp.Symbol("q", positive=True)
     m = sp.Symbol("m", positive=True, integer=True)
 
-    def partial(n: sympy.Expr) -> sympy.Expr:
+    def partial(n: sp.Expr) -> sp.Expr:
         """The first n terms, summed by hand: 1/(1 - q**power) minus a remainder that tends to 0."""
         return (1 - q**n) / (1 - q**power) - n * q**n
 
@@ -57,8 +50,6 @@ def expected_intervals_proof(power: int) -> Evidence:
 
 def _interval_probability(exponent_shift: int) -> Evidence:
     """P(m k <= X < (m+1) k) = alpha**(m k) (1 - alpha**k)."""
-    import sympy as sp
-
     a = sp.Symbol("alpha", positive=True)
     m, k, i = sp.symbols("m k i", positive=True, integer=True)
     tail = a ** (m * k) - a ** ((m + 1) * k + exponent_shift)  # P(X >= n) = alpha**n
@@ -75,8 +66,6 @@ def _interval_probability(exponent_shift: int) -> Evidence:
 
 def _remainder_pmf(period: int) -> Evidence:
     """The printed p solves p = (1 - alpha) alpha**r + alpha**(k + period) p, which is a shift of X by k."""
-    import sympy as sp
-
     a = sp.Symbol("alpha", positive=True)
     k, r = sp.symbols("k r", positive=True, integer=True)
     p = (1 - a) * a**r / (1 - a**k)

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.lookahead_reasoning import exact
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import prove_identity, refute, with_fix
 
 __all__ = ["CLAIMS"]
@@ -104,8 +105,6 @@ def _combined(target_factor: str, draft_factor: str) -> Evidence:
 
 def _same_factor() -> Evidence:
     """One factor for both models divides every time of a cycle or stage, so c1 stays and the speedups multiply."""
-    import sympy as sp
-
     steps, c, k, g = sp.symbols("steps c1 k1 g", positive=True)
     sped_up = steps / ((k - 1) * c / g + 1 / g)
     return prove_identity(sped_up - g * steps / ((k - 1) * c + 1), what="one factor g for draft and target: h = f g")
@@ -166,8 +165,6 @@ def _tree_targets(*, one_per_depth: bool) -> Evidence:
 
 def _tree_proof() -> Evidence:
     """W**j prefixes before position j: each prefix of length j - 1 has W children."""
-    import sympy as sp
-
     w = sp.Symbol("W", positive=True)
     j = sp.Symbol("j", positive=True, integer=True)
     step = prove_identity(w * w**j - w ** (j + 1), what="each of the W**j prefixes has W children")

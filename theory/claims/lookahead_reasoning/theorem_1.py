@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
-
-if TYPE_CHECKING:
-    import sympy
 
 __all__ = ["CLAIMS"]
 
@@ -41,7 +38,6 @@ def _cycle_speedup(alpha: Fraction, c: Fraction, drafts: int) -> Fraction:
 
 def _cycle_model(closed: Closed, extra: int, what: str) -> Evidence:
     """The closed form in k equals the cycle model with ``k - 1 + extra`` drafts: exact grid, then induction on k."""
-    import sympy as sp
 
     def holds(alpha: Fraction, c: Fraction, k: Fraction) -> bool:
         return closed(alpha, c, int(k)) == _cycle_speedup(alpha, c, int(k) - 1 + extra)
@@ -50,7 +46,7 @@ def _cycle_model(closed: Closed, extra: int, what: str) -> Evidence:
     a = sp.Symbol("alpha", positive=True)
     k = sp.Symbol("k", positive=True, integer=True)
 
-    def emitted(n: sympy.Expr) -> sympy.Expr:
+    def emitted(n: sp.Expr) -> sp.Expr:
         return (1 - a**n) / (1 - a)
 
     # one more draft turns the outcome "all k - 1 accepted" (k steps) into rejected (k steps) or accepted (k + 1 steps)
@@ -92,7 +88,6 @@ def _k1_is_gamma1(offset: int) -> Evidence:
 
 def _bound(ceiling: Callable[[Fraction], Fraction], *, c_low: str = "0") -> Evidence:
     """g(gamma) < ceiling(alpha) for c >= 0 and gamma >= 0."""
-    import sympy as sp
 
     def holds(alpha: Fraction, c: Fraction, gamma: Fraction) -> bool:
         return bool(exact.g_background(alpha, c, int(gamma)) < ceiling(alpha))
@@ -116,8 +111,6 @@ def _bound(ceiling: Callable[[Fraction], Fraction], *, c_low: str = "0") -> Evid
 
 def _only_without_draft_cost(c: str) -> Evidence:
     """At a cost c > 0 the speedup stays a fixed distance below 1/(1-alpha): split gamma at 1."""
-    import sympy as sp
-
     cost = Fraction(c)
 
     def holds(alpha: Fraction, gamma: Fraction) -> bool:
@@ -139,8 +132,6 @@ def _only_without_draft_cost(c: str) -> Evidence:
 
 def _limit_without_cost() -> Evidence:
     """1/(1-alpha) minus g at c = 0 is alpha**(gamma+1)/(1-alpha), which tends to 0 and never is 0."""
-    import sympy as sp
-
     a = sp.Symbol("alpha", positive=True)
     n = sp.Symbol("gamma", positive=True)
     gap = 1 / (1 - a) - (1 - a ** (n + 1)) / (1 - a) - a ** (n + 1) / (1 - a)
@@ -167,8 +158,6 @@ def _additional_tokens(offset: int) -> Evidence:
 
 def _additional_tokens_identity() -> Evidence:
     """Token-level g of section 3.3 at gamma + 1 is g of section 2 at gamma, for all real gamma."""
-    import sympy as sp
-
     from theory.claims.lookahead_reasoning.statements import ALPHA, GAMMA, C, _shape, walltime_leviathan_2023
 
     return prove_identity(
@@ -194,7 +183,6 @@ def _neutral_at_one(switch: str) -> Evidence:
 
 
 def _neutral_identity() -> Evidence:
-    import sympy as sp
 
     from theory.claims.lookahead_reasoning import statements as st
 
@@ -210,7 +198,6 @@ def _neutral_identity() -> Evidence:
 
 def _whole_sequence(ratio_power: int) -> Evidence:
     """P(all gamma drafts accepted) falls by the factor alpha**ratio_power per draft, from the enumerated cycle."""
-    import sympy as sp
 
     def holds(alpha: Fraction, gamma: Fraction) -> bool:
         # the chance that a cycle emits gamma + 1 tokens, from the law of the first rejection
@@ -240,7 +227,7 @@ def _returns(sign: int) -> Evidence:
     return screened(refute(holds, points, what="g falls past its peak"), _additional_tokens_identity, unimodal_proof)
 
 
-_BACKGROUND = (
+CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="LR-B1",
         source="Lookahead Reasoning, Section 2, speedup of speculative decoding",
@@ -364,8 +351,7 @@ _BACKGROUND = (
         verdict=Verdict.PROVED_WITH_FIX,
         verify=lambda: with_fix(lambda: _additional_tokens(0), _additional_tokens_identity),
         correction="k2 counts the tokens that one target pass scores, the bonus token included: k2 = gamma + 1 for "
-        "gamma drafted tokens (as Appendix B.1.2 and ParallelDim_g = k2 have it). The c in the printed formula is "
-        "c2.",
+        "gamma drafted tokens (as Appendix B.1.2 and ParallelDim_g = k2 have it). The c in the printed formula is c2.",
         correction_verify=_additional_tokens_identity,
         mutants=(
             Mutant(
@@ -395,5 +381,3 @@ _BACKGROUND = (
         ),
     ),
 )
-
-CLAIMS: tuple[Claim, ...] = _BACKGROUND

@@ -3,91 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.expectations import expected_intervals_proof, expected_remainder_proof
+from theory.claims.lookahead_reasoning.stages import (
+    COSTS,
+    StageTime,
+    check_stage_times,
+    free_induction,
+    free_time,
+    limited_induction,
+    limited_time,
+    switching_point,
+)
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
-
-if TYPE_CHECKING:
-    import sympy
 
 __all__ = ["CLAIMS"]
 
-_COSTS = ("2/5", "1/2", "1/4", "3/10", "2/7", "5/7", "1/10")
 
-StageTime = Callable[[Fraction, int, int], Fraction]
-"""(c1, gamma, accepted drafts X) -> stage time in units of T."""
-
-
-def _stages(*, saturated: bool | None, rule: str = "ceil") -> Iterator[dict[str, str]]:
-    """Stages (c1, gamma, X); only those with gamma below (True) or from (False) the switching point on."""
-    for c in _COSTS:
-        cost = Fraction(c)
-        limit = exact.ceil_inverse(cost) if rule == "ceil" else exact.floor_inverse(cost)
-        for gamma in range(1, limit + 3):
-            if saturated is None or (gamma < limit) is saturated:
-                for accepted in range(3 * gamma + 2):
-                    yield {"c1": c, "gamma": str(gamma), "accepted": str(accepted)}
-
-
-def _timeline(formula: StageTime, what: str, *, saturated: bool | None, rule: str = "ceil") -> Evidence:
-    """The formula gives the stage time of the timeline at every stage of the list."""
-
-    def holds(c1: Fraction, gamma: Fraction, accepted: Fraction) -> bool:
-        return formula(c1, int(gamma), int(accepted)) == exact.stage_time(c1, int(gamma), int(accepted))
-
-    def explain(c1: Fraction, gamma: Fraction, accepted: Fraction) -> str:
-        true = exact.stage_time(c1, int(gamma), int(accepted))
-        return f"the timeline takes {true} T, the formula {formula(c1, int(gamma), int(accepted))} T"
-
-    return refute(holds, _stages(saturated=saturated, rule=rule), what=what, explain=explain)
-
-
-def _free_time(c: Fraction, _gamma: int, accepted: int) -> Fraction:
-    return 1 + c * accepted
-
-
-def _limited_time(c: Fraction, gamma: int, accepted: int) -> Fraction:
-    return -(-(accepted + 1) // gamma) + c * (accepted % gamma)
-
-
-def _free_induction() -> Evidence:
-    """Start times s_j = j c solve the recursion s_j = max(s_(j-1) + c, s_(j-gamma) + 1) when gamma c >= 1."""
-    import sympy as sp
-
-    j, c, g, slack = sp.symbols("j c gamma slack", positive=True)
-    # gamma >= 1/c, written as gamma = 1/c + slack; at slack = 0 the two candidates are equal
-    wait = (j * c) - ((j - g) * c + 1)
-    return all_of(
-        lambda: prove_identity((j - 1) * c + c - j * c, what="the draft of step j ends at j c"),
-        lambda: prove_sign(sp.expand(wait.subs(g, 1 / c + slack)), what="the slot frees before j c when gamma > 1/c"),
-        lambda: prove_identity(wait.subs(g, 1 / c), what="and exactly at j c when gamma = 1/c"),
-        detail="Induction on j; the first rejection X ends at s_X + 1",
-    )
-
-
-def _limited_induction() -> Evidence:
-    """Start times m + r c (j = m gamma + r) solve the same recursion when gamma c < 1."""
-    import sympy as sp
-
-    m, r, c, g, s = sp.symbols("m r c gamma s", positive=True)
-    # gamma < ceil(1/c) means gamma c < 1 for an integer gamma; write c = s / gamma with 0 < s < 1
-    ready = (m - 1) + (g - 1) * c + c
-    return all_of(
-        lambda: prove_identity(m + (r - 1) * c + c - (m + r * c), what="r >= 1: the draft of step j ends at m + r c"),
-        lambda: prove_identity((m - 1) + r * c + 1 - (m + r * c), what="r >= 1: the slot frees at m + r c"),
-        lambda: prove_sign(
-            (m - ready).subs(c, s / g), unit=("s",), what="r = 0: the draft has ended before the slot frees"
-        ),
-        detail="Induction on j = m gamma + r; ceil((X+1)/gamma) = m + 1 at X = m gamma + r",
-    )
-
-
-def _ratio(name: str, time: Callable[[], sympy.Expr], what: str) -> Evidence:
+def _ratio(name: str, time: Callable[[], sp.Expr], what: str) -> Evidence:
     """The closed form is (1 + E[X]) / E[time] by the law of large numbers."""
     from theory.claims.lookahead_reasoning.statements import STATEMENTS, expected_accepted_steps
 
@@ -95,13 +33,13 @@ def _ratio(name: str, time: Callable[[], sympy.Expr], what: str) -> Evidence:
     return prove_identity(difference, what=what, samples=[{"alpha1": "1/2", "c1": "1/4", "k1": "3"}])
 
 
-def _time_free() -> sympy.Expr:
+def _time_free() -> sp.Expr:
     from theory.claims.lookahead_reasoning.statements import C1, expected_accepted_steps
 
     return 1 + C1 * expected_accepted_steps()
 
 
-def _time_limited() -> sympy.Expr:
+def _time_limited() -> sp.Expr:
     from theory.claims.lookahead_reasoning.statements import C1, expected_intervals, expected_partial_batch
 
     return expected_intervals() + C1 * expected_partial_batch()
@@ -110,17 +48,19 @@ def _time_limited() -> sympy.Expr:
 def _case_1(rule: str) -> Evidence:
     """From the switching point on, a stage lasts T + c1 T X and the speedup is S1."""
     return screened(
-        _timeline(_free_time, f"a stage with gamma >= {rule}(1/c1) lasts T + c1 T X", saturated=False, rule=rule),
-        _free_induction,
+        check_stage_times(
+            free_time, f"a stage with gamma >= {rule}(1/c1) lasts T + c1 T X", saturated=False, rule=rule
+        ),
+        free_induction,
         lambda: _ratio("f_async_unsaturated", _time_free, "S1 = (1 + E[X]) / (1 + c1 E[X])"),
     )
 
 
-def _case_2(rule: str, formula: StageTime = _limited_time) -> Evidence:
+def _case_2(rule: str, formula: StageTime = limited_time) -> Evidence:
     """Below the switching point the stage time is the printed one and the speedup is S2."""
     return screened(
-        _timeline(formula, f"a stage with gamma < {rule}(1/c1) lasts as printed", saturated=True, rule=rule),
-        _limited_induction,
+        check_stage_times(formula, f"a stage with gamma < {rule}(1/c1) lasts as printed", saturated=True, rule=rule),
+        limited_induction,
         lambda: expected_intervals_proof(1),
         lambda: expected_remainder_proof("E[X mod k1]"),
         lambda: _ratio("f_async_saturated", _time_limited, "S2 = (1 + E[X]) / (E[ceil((X+1)/k1)] + c1 E[X mod k1])"),
@@ -129,8 +69,6 @@ def _case_2(rule: str, formula: StageTime = _limited_time) -> Evidence:
 
 def _typo(exponent: str) -> Evidence:
     """S2 with the exponent k + 1 of the main text, whose k is not defined, against S2 of Theorem 2."""
-    import sympy as sp
-
     from theory.claims.lookahead_reasoning.statements import ALPHA1, C1, K1, f_async_saturated
 
     k = K1 if exponent == "k1" else sp.Symbol("k", positive=True, integer=True)
@@ -144,10 +82,9 @@ def _longer_than_target(rule: str) -> Evidence:
     """With k1 at least the switching point, drafting k1 steps takes at least one target step."""
 
     def holds(c1: Fraction, k1: Fraction) -> bool:
-        limit = exact.ceil_inverse(c1) if rule == "ceil" else exact.floor_inverse(c1)
-        return k1 < limit or k1 * c1 >= 1
+        return k1 < switching_point(c1, rule) or k1 * c1 >= 1
 
-    points = ({"c1": c, "k1": str(k)} for c in _COSTS for k in range(1, 12))
+    points = ({"c1": c, "k1": str(k)} for c in COSTS for k in range(1, 12))
     return refute(
         holds,
         points,
@@ -165,13 +102,10 @@ def _in_flight(c: Fraction, gamma: int) -> int:
 def _dimension(rule: str) -> Evidence:
     """The most targets in flight: the switching point without saturation, gamma with it (min of the two)."""
 
-    def limit(c1: Fraction) -> int:
-        return exact.ceil_inverse(c1) if rule == "ceil" else exact.floor_inverse(c1)
-
     def holds(c1: Fraction, gamma: Fraction) -> bool:
-        return _in_flight(c1, int(gamma)) == min(limit(c1), int(gamma))
+        return _in_flight(c1, int(gamma)) == min(switching_point(c1, rule), int(gamma))
 
-    points = ({"c1": c, "gamma": str(n)} for c in _COSTS for n in range(1, 12))
+    points = ({"c1": c, "gamma": str(n)} for c in COSTS for n in range(1, 12))
     return refute(
         holds,
         points,
@@ -182,8 +116,6 @@ def _dimension(rule: str) -> Evidence:
 
 def _dimension_proof() -> Evidence:
     """With 1/c = N - s, 0 <= s < 1, N = ceil(1/c): starts j and j - n overlap iff n c < 1, true for n <= N - 1 only."""
-    import sympy as sp
-
     n, s = sp.symbols("N s", positive=True)
     c = 1 / (n - s)
     return screened(
@@ -193,20 +125,19 @@ def _dimension_proof() -> Evidence:
         lambda: prove_identity(
             (n * c - 1) * (n - s) - s, what="N c - 1 has the sign of s >= 0, so the one N back has ended"
         ),
-        _limited_induction,
+        limited_induction,
     )
 
 
 def _exclusive(first: str, second: str) -> Evidence:
     """Where both cases of the theorem apply (gamma >= first, gamma < second) they agree."""
-    rules = {"ceil": exact.ceil_inverse, "floor": exact.floor_inverse}
 
     def holds(alpha1: Fraction, c1: Fraction, gamma: Fraction) -> bool:
-        if not rules[first](c1) <= gamma < rules[second](c1):
+        if not switching_point(c1, first) <= gamma < switching_point(c1, second):
             return True
         return bool(exact.f_unsaturated(alpha1, c1) == exact.f_saturated(alpha1, c1, int(gamma)))
 
-    points = ({"alpha1": "1/2", "c1": c, "gamma": str(n)} for c in _COSTS for n in range(1, 12))
+    points = ({"alpha1": "1/2", "c1": c, "gamma": str(n)} for c in COSTS for n in range(1, 12))
     return refute(
         holds,
         points,
@@ -224,14 +155,12 @@ def _figure_1(drafts: int, accepted: int) -> Evidence:
         return exact.stage_time(c1, drafts, accepted) == 1 + accepted * c1 and accepted + 1 == 3
 
     points = ({"c1": c} for c in ("1/10", "1/4", "1/3"))
-    found = refute(holds, points, what=f"{drafts} drafts, {accepted} accepted: three steps after 2 t + T")
-    return found if found.verdict is Verdict.FALSE else all_of(_limited_induction, detail=found.detail)
+    search = refute(holds, points, what=f"{drafts} drafts, {accepted} accepted: three steps after 2 t + T")
+    return search if search.verdict is Verdict.FALSE else all_of(limited_induction, detail=search.detail)
 
 
 def _async_beats_sync(margin: str) -> Evidence:
     """f_async(k) > f_sync(k) + margin |f_sync(k) - 1| for integers k >= 2."""
-    import sympy as sp
-
     extra = Fraction(margin)
 
     def holds(alpha: Fraction, c: Fraction, k: Fraction) -> bool:
@@ -240,16 +169,16 @@ def _async_beats_sync(margin: str) -> Evidence:
 
     a, c = sp.symbols("alpha c", positive=True)
     k = sp.Symbol("k", positive=True, integer=True)
-    grid = itertools.product(("1/2", "1/10", "9/10"), _COSTS, (2, 3, 4, 8, 20))
+    grid = itertools.product(("1/2", "1/10", "9/10"), COSTS, (2, 3, 4, 8, 20))
     points = ({"alpha": alpha, "c": cost, "k": str(n)} for alpha, cost, n in grid)
 
-    def total(n: sympy.Expr) -> sympy.Expr:
+    def total(n: sp.Expr) -> sp.Expr:
         return (1 - a**n) / (1 - a)
 
-    def limited(n: sympy.Expr) -> sympy.Expr:
+    def limited(n: sp.Expr) -> sp.Expr:
         return (n - 1) - a * total(n) + n * a**n
 
-    def free(n: sympy.Expr) -> sympy.Expr:
+    def free(n: sp.Expr) -> sp.Expr:
         return (n - 1) - a * total(n) + a**n
 
     one = sp.Integer(1)
@@ -269,12 +198,10 @@ def _async_beats_sync(margin: str) -> Evidence:
 
 def _am_gm() -> Evidence:
     """Bound ``k (1 - alpha) alpha**k < 1``: the powers 1..k are each at least alpha**k, their sum is < 1/(1-alpha)."""
-    import sympy as sp
-
     a = sp.Symbol("alpha", positive=True)
     k = sp.Symbol("k", positive=True, integer=True)
 
-    def u(n: sympy.Expr) -> sympy.Expr:
+    def u(n: sp.Expr) -> sp.Expr:
         return a * (1 - a**n) / (1 - a) - n * a**n
 
     q = sp.Symbol("q", positive=True)
@@ -289,8 +216,6 @@ def _am_gm() -> Evidence:
 
 def _not_refuted(evidence: Evidence) -> Evidence:
     """The integer form of a definition: n >= ceil(x) iff n >= x for integers n; the listed cases agree with it."""
-    import sympy as sp
-
     if evidence.verdict is Verdict.FALSE:
         return evidence
     n, s, d = sp.symbols("N s d", positive=True)
@@ -344,7 +269,7 @@ CLAIMS: tuple[Claim, ...] = (
         verdict=Verdict.FALSE,
         verify=lambda: _longer_than_target("floor"),
         correction="k1 c1 >= 1 exactly when k1 >= ceil(1/c1).",
-        correction_verify=lambda: all_of(lambda: _not_refuted(_longer_than_target("ceil")), _free_induction),
+        correction_verify=lambda: all_of(lambda: _not_refuted(_longer_than_target("ceil")), free_induction),
         mutants=(Mutant(name="corrected", what_changed="ceil(1/c1)", verify=lambda: _longer_than_target("ceil")),),
     ),
     Claim(

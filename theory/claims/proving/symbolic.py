@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from theory.claims.ledger import Evidence, Verdict
 from theory.claims.proving.balls import Rational
 from theory.claims.proving.combine import refutation
-
-if TYPE_CHECKING:
-    import sympy
+from theory.claims.proving.deferred import sp
 
 __all__ = ["prove_descent", "prove_identity", "prove_sign"]
 
 
-def prove_identity(
-    difference: sympy.Expr, *, what: str, samples: Iterable[Mapping[str, Rational | str]] = ()
-) -> Evidence:
+def prove_identity(difference: sp.Expr, *, what: str, samples: Iterable[Mapping[str, Rational | str]] = ()) -> Evidence:
     """Prove that a sympy expression is identically zero, or find a rational point where it is not.
 
     Parameters
@@ -33,8 +28,6 @@ def prove_identity(
     -------
     ``proved``, ``false`` with the point, or ``open`` when sympy reaches no zero and no sample refutes it.
     """
-    import sympy as sp
-
     for sample in [*samples, _default_sample(difference)]:
         symbols = sorted(difference.free_symbols, key=lambda s: str(s.name))
         values = {s: sp.Rational(str(sample[s.name])) for s in symbols if s.name in sample}
@@ -48,16 +41,14 @@ def prove_identity(
     )
 
 
-def _default_sample(expression: sympy.Expr) -> dict[str, str]:
+def _default_sample(expression: sp.Expr) -> dict[str, str]:
     """Distinct rationals in (0, 1) for real symbols, small integers for integer ones."""
     names = sorted(expression.free_symbols, key=lambda s: str(s.name))
     return {s.name: str(3 + i) if s.is_integer else f"{2 * i + 2}/{2 * i + 5}" for i, s in enumerate(names)}
 
 
-def _certainly_nonzero(value: sympy.Expr) -> bool:
+def _certainly_nonzero(value: sp.Expr) -> bool:
     """Exact for rationals; otherwise sympy's guarded 50 digits must be away from 0 by far more than their error."""
-    import sympy as sp
-
     if value.is_Rational:
         return bool(value != 0)
     number = sp.N(value, 50)
@@ -65,7 +56,7 @@ def _certainly_nonzero(value: sympy.Expr) -> bool:
 
 
 def prove_sign(
-    expression: sympy.Expr, *, what: str, unit: Iterable[str] = (), samples: Iterable[Mapping[str, Rational | str]] = ()
+    expression: sp.Expr, *, what: str, unit: Iterable[str] = (), samples: Iterable[Mapping[str, Rational | str]] = ()
 ) -> Evidence:
     """Prove that a rational expression is positive for all positive values of its symbols (those in `unit`: in (0, 1)).
 
@@ -83,8 +74,6 @@ def prove_sign(
     -------
     ``proved``, ``false`` with an exact point, or ``open`` when coefficients of both signs remain.
     """
-    import sympy as sp
-
     symbols = sorted(expression.free_symbols, key=lambda s: str(s.name))
     unit_names = set(unit)
     for point in [*samples, *_sign_samples(symbols, unit_names)]:
@@ -101,7 +90,7 @@ def prove_sign(
     return Evidence(verdict=Verdict.OPEN, method="symbolic", detail=f"{what}: coefficients of both signs remain")
 
 
-def _sign_samples(symbols: list[sympy.Symbol], unit: set[str]) -> Iterable[dict[str, str]]:
+def _sign_samples(symbols: list[sp.Symbol], unit: set[str]) -> Iterable[dict[str, str]]:
     """A few corners and a middle of the range."""
     for inner, outer in (("1/2", "1"), ("1/10", "1/10"), ("9/10", "10"), ("1/10", "10"), ("9/10", "1/10")):
         yield {s.name: inner if s.name in unit else outer for s in symbols}
@@ -110,7 +99,7 @@ def _sign_samples(symbols: list[sympy.Symbol], unit: set[str]) -> Iterable[dict[
         yield {s.name: ("1/10" if s is chosen else "9/10") for s in symbols}
 
 
-def _one_sign(poly: sympy.Poly) -> int:
+def _one_sign(poly: sp.Poly) -> int:
     """1 or -1 when every coefficient has that sign, 0 otherwise."""
     coefficients = poly.coeffs()
     if all(c > 0 for c in coefficients):
@@ -118,7 +107,7 @@ def _one_sign(poly: sympy.Poly) -> int:
     return -1 if all(c < 0 for c in coefficients) else 0
 
 
-def prove_descent(expression: sympy.Expr, variable: sympy.Symbol, *, what: str, order: int) -> Evidence:
+def prove_descent(expression: sp.Expr, variable: sp.Symbol, *, what: str, order: int) -> Evidence:
     """Prove ``expression > 0`` for every ``variable > 0`` by derivatives.
 
     The expression and its first ``order - 1`` derivatives vanish at 0, the derivative of this order is positive (sympy
@@ -128,8 +117,6 @@ def prove_descent(expression: sympy.Expr, variable: sympy.Symbol, *, what: str, 
     -------
     ``proved``; ``false`` with a rational point when the value at one is certainly negative; else ``open``.
     """
-    import sympy as sp
-
     for sample in ("1/10", "1", "5"):
         number = sp.N(expression.subs(variable, sp.Rational(sample)), 50)
         if number.is_number and number < -sp.Rational(1, 10**30):

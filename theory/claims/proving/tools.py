@@ -190,11 +190,7 @@ def refute(
 
 
 def exhaustive(
-    holds: Callable[..., bool],
-    ranges: Mapping[str, Iterable[int]],
-    *,
-    what: str,
-    tail: Part | None = None,
+    holds: Callable[..., bool], ranges: Mapping[str, Iterable[int]], *, what: str, tail: Part | None = None
 ) -> Evidence:
     """Check an exact predicate at every integer point of a grid, then close the unbounded rest by `tail`.
 

@@ -6,9 +6,12 @@ __all__ = ["READING_ORDER"]
 
 READING_ORDER = (
     "theorems_1_and_2",
+    "divergences",
     "definitions",
-    "convergence.integrals",
-    "limits",
+    "convergence.lemmas_4_and_5",
+    "convergence.equations_17_to_20",
+    "knobs",
+    "tables",
     "convergence.theorem_5",
     "objective",
     "convergence.corollaries",

@@ -1,4 +1,4 @@
-"""Claims of SPECS about its definitions and divergences: Definitions 1 to 4, Lemma 2, Equation 11, Remarks 1 and 2."""
+"""Claims of SPECS about its definitions: Definitions 1 to 4, Lemma 2, Equation 11, coverage coefficients."""
 
 from __future__ import annotations
 
@@ -6,22 +6,11 @@ from fractions import Fraction
 from functools import partial
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity, refute
 from theory.claims.specs.block_tree import TREES, Tree, on_trees
-from theory.claims.specs.exact import (
-    Instance,
-    Law,
-    Logs,
-    agree,
-    chi_square,
-    decided,
-    kl,
-    log,
-    nonnegative,
-    selection_law,
-    tilted,
-)
-from theory.claims.specs.objective import prove_gibbs, prove_regret
+from theory.claims.specs.common_proofs import prove_gibbs, prove_regret
+from theory.claims.specs.exact import Law, decided, log, nonnegative, selection_law
 
 __all__ = ["CLAIMS", "prove_block_range", "prove_telescoping"]
 
@@ -32,8 +21,6 @@ _TREE = "H blocks over a finite alphabet; target and draft positive; beta > 0; n
 
 def prove_telescoping(combine: str = "mean") -> Evidence:
     """``product of target * exp(beta A) = target(y) exp(beta (r - V(empty)))``, and each factor is normalised."""
-    import sympy as sp
-
     v0, vt, nxt = sp.symbols("V0 Vt Vn", positive=True)
     largest = None if combine == "mean" else _largest
 
@@ -68,8 +55,6 @@ def _largest(_law: Law, below: Law) -> Fraction:
 
 def _verify_terminal(power: int = 1) -> Evidence:
     """At a full response the mean is over one point: ``log(exp(beta r)) / beta = r``."""
-    import sympy as sp
-
     beta = sp.Symbol("beta", positive=True)
     r = sp.Symbol("r", real=True)
     return prove_identity(
@@ -96,8 +81,6 @@ def _verify_range(width: bool = False) -> Evidence:
 
 def prove_block_range() -> Evidence:
     """exp(beta V) is a mean of tilts in [1, theta], so exp(beta A) after a prefix varies by a factor theta at most."""
-    import sympy as sp
-
     a, b = sp.symbols("a b", nonnegative=True)
     low = sp.Integer(1)
 
@@ -131,8 +114,6 @@ def _verify_collapse(shifted: bool = False) -> Evidence:
 
 
 def _fix_collapse() -> Evidence:
-    import sympy as sp
-
     g, h, w, v, c = sp.symbols("g h w v c", positive=True)
     shifted = g * c * w / (g * c * w + h * c * v) - g * w / (g * w + h * v)
 
@@ -167,8 +148,6 @@ def _verify_duplicates(by_value: bool = True) -> Evidence:
 
 
 def _fix_duplicates() -> Evidence:
-    import sympy as sp
-
     n1, w1, rest = sp.symbols("N_y w rest", positive=True)
     return all_of(
         lambda: prove_identity(
@@ -200,8 +179,6 @@ def _fix_minimum() -> Evidence:
 
 def _verify_last_line(both: bool = True) -> Evidence:
     """``t exp(b (A - V)) / sum t exp(b (A - V))`` does not see V."""
-    import sympy as sp
-
     t, u, a, b, v = sp.symbols("t u a b v", positive=True)
     below = (t * a + u * b) / v if both else t * a + u * b
     return prove_identity((t * a / v) / below - t * a / (t * a + u * b), what="the extra V cancels")
@@ -209,8 +186,6 @@ def _verify_last_line(both: bool = True) -> Evidence:
 
 def _verify_coverages(reverse: bool = False) -> Evidence:
     """``C_block <= C_seq``, and independent blocks reach ``C_seq = C_block**H``."""
-    import sympy as sp
-
     x, a, b, c, d = sp.symbols("x a b c d", nonnegative=True)
     ratio_here = 1 + x
 
@@ -232,95 +207,7 @@ def _verify_coverages(reverse: bool = False) -> Evidence:
     )
 
 
-def _verify_direction(swapped: bool = False) -> Evidence:
-    """A policy that puts too little mass on a letter: which divergence is larger, reverse (printed) or forward."""
-
-    def holds(star1: Fraction, pi1: Fraction) -> bool:
-        star, policy = (star1, 1 - star1), (pi1, 1 - pi1)
-        reverse, forward = kl(policy, star), kl(star, policy)
-        return (forward - reverse if swapped else reverse - forward).positive()
-
-    return refute(
-        holds,
-        [{"star1": _HALF, "pi1": Fraction(1, 100)}],
-        what="reverse divergence punishes too little mass on a letter more than forward divergence does",
-        explain=lambda star1, pi1: "reverse is 0.64, forward is 1.61",
-    )
-
-
-def _fix_direction() -> Evidence:
-    """As the policy's mass on a letter goes to zero, forward divergence has no bound, reverse divergence has one."""
-    import sympy as sp
-
-    x, q = sp.symbols("x q", positive=True)
-    forward = q * sp.log(q / x)
-    return all_of(
-        decided(sp.limit(forward, x, 0, "+") == sp.oo, what="the letter's share of forward grows without bound"),
-        decided(sp.limit(x * sp.log(x / q), x, 0, "+") == 0, what="the letter's share of reverse vanishes"),
-        prove_gibbs,
-        detail="reverse divergence is at most log(1 / min pi*), however little mass a letter gets",
-    )
-
-
-def _verify_jensen(strict: bool = True) -> Evidence:
-    """``D <= log(1 + chi2)``: strict as printed, or with equality allowed."""
-
-    def holds(tilt2: Fraction, pi1: Fraction) -> bool:
-        star, policy = tilted((_HALF, _HALF), (Fraction(1), tilt2)), (pi1, 1 - pi1)
-        gap = log(1 + chi_square(policy, star)) - kl(policy, star)
-        return gap.positive() or (not strict and gap == Logs({}))
-
-    return refute(
-        holds,
-        [{"tilt2": 3, "pi1": _HALF}, {"tilt2": 1, "pi1": _HALF}],
-        what="log(1 + chi2) is strictly larger than the divergence",
-        explain=lambda tilt2, pi1: "both are 0 when the rewards are constant",
-    )
-
-
-def _fix_jensen() -> Evidence:
-    """Tangent of the logarithm at the mean: ``log x <= log m + x / m - 1``; average it with m = E[x] = 1 + chi2."""
-
-    def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
-        return not (kl(law, instance.optimum) - log(1 + chi_square(law, instance.optimum))).positive()
-
-    return all_of(
-        agree(holds, what="D <= log(1 + chi2)", sizes=(1, 2)),
-        prove_gibbs,
-        detail="x = pi / pi* has mean 1 + chi2 under pi, and log x <= log m + x / m - 1",
-    )
-
-
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        id="SPECS-L1b",
-        source="SPECS, remark after Lemma 1, Appendix B",
-        statement="Forward divergence punishes too much mass more strongly, reverse divergence too little mass.",
-        assumptions="two laws on a finite alphabet",
-        verdict=Verdict.FALSE,
-        verify=_verify_direction,
-        correction="The other way round: D(pi | pi*) stays bounded when a letter gets no mass, D(pi* | pi) does not.",
-        correction_verify=_fix_direction,
-        mutants=(
-            Mutant(
-                name="swapped", what_changed="the two divergences trade places", verify=partial(_verify_direction, True)
-            ),
-        ),
-        notes="The guarantees bound the reverse divergence, so they say little about letters that SPECS misses.",
-    ),
-    Claim(
-        id="SPECS-R2",
-        source="SPECS, Remarks 1 and 2, Appendix B",
-        statement="log(1 + chi2(pi | pi*)) is strictly larger than D(pi | pi*).",
-        assumptions="pi absolutely continuous with respect to pi*",
-        verdict=Verdict.FALSE,
-        verify=_verify_jensen,
-        correction="It is at least as large, with equality when pi / pi* is constant where pi is positive.",
-        correction_verify=_fix_jensen,
-        mutants=(Mutant(name="weak", what_changed="at least as large", verify=partial(_verify_jensen, strict=False)),),
-        notes="The guarantees only use the weak inequality.",
-    ),
     Claim(
         id="SPECS-D1",
         source="SPECS, Definitions 1 and 6",

@@ -11,16 +11,13 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import comb, prod
-from typing import TYPE_CHECKING
+from math import factorial, prod
 
 from flint import arb, fmpz
 
 from theory.claims.ledger import Evidence, Verdict
 from theory.claims.proving.balls import point, precision
-
-if TYPE_CHECKING:
-    import sympy
+from theory.claims.proving.deferred import sp
 
 __all__ = [
     "INSTANCES",
@@ -29,6 +26,7 @@ __all__ = [
     "Logs",
     "agree",
     "at_least",
+    "chance",
     "chi_square",
     "counts",
     "coverage",
@@ -38,6 +36,8 @@ __all__ = [
     "laplace_product",
     "log",
     "nonnegative",
+    "objective",
+    "policies",
     "ratio",
     "selection_law",
     "selection_law_by_sequences",
@@ -162,22 +162,25 @@ def counts(letters: int, n: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-def _multinomial(c: Sequence[int]) -> int:
-    total, result = 0, 1
-    for k in c:
-        total += k
-        result *= comb(total, k)
-    return result
+def policies(letters: int, grain: int = 6) -> Iterator[Law]:
+    """All laws whose probabilities are multiples of 1/grain."""
+    for c in counts(letters, grain):
+        yield tuple(Fraction(k, grain) for k in c)
+
+
+def chance(gen: Sequence[Fraction], c: Sequence[int]) -> Fraction:
+    """Probability of the vector of counts `c` among as many i.i.d. draws."""
+    ways = factorial(sum(c)) // prod(map(factorial, c))
+    return ways * prod((p**k for p, k in zip(gen, c, strict=True)), start=Fraction(1))
 
 
 def selection_law(gen: Sequence[Fraction], weights: Sequence[Fraction], n: int) -> Law:
     """The law of the candidate that soft selection returns out of n i.i.d. draws, by summing over count vectors."""
     out = [Fraction(0)] * len(gen)
     for c in counts(len(gen), n):
-        chance = _multinomial(c) * prod((p**k for p, k in zip(gen, c, strict=True)), start=Fraction(1))
-        total = sum((k * w for k, w in zip(c, weights, strict=True)), Fraction(0))
+        share = chance(gen, c) / sum((k * w for k, w in zip(c, weights, strict=True)), Fraction(0))
         for y, k in enumerate(c):
-            out[y] += chance * k * weights[y] / total
+            out[y] += share * k * weights[y]
     return tuple(out)
 
 
@@ -185,10 +188,9 @@ def selection_law_by_sequences(gen: Sequence[Fraction], weights: Sequence[Fracti
     """The same law read off Definition 4: every ordered draw, every index. Slow, and shares no step with the above."""
     out = [Fraction(0)] * len(gen)
     for draw in itertools.product(range(len(gen)), repeat=n):
-        chance = prod((gen[y] for y in draw), start=Fraction(1))
-        total = sum((weights[y] for y in draw), Fraction(0))
+        share = prod((gen[y] for y in draw), start=Fraction(1)) / sum((weights[y] for y in draw), Fraction(0))
         for y in draw:
-            out[y] += chance * weights[y] / total
+            out[y] += share * weights[y]
     return tuple(out)
 
 
@@ -212,6 +214,12 @@ def chi_square(law: Sequence[Fraction], base: Sequence[Fraction]) -> Fraction:
 def kl(law: Sequence[Fraction], base: Sequence[Fraction]) -> Logs:
     """Kullback-Leibler divergence of `law` from `base`, which is positive where `law` is."""
     return sum((log(p / q) * p for p, q in zip(law, base, strict=True) if p), Logs({}))
+
+
+def objective(instance: Instance, law: Law) -> Logs:
+    """``beta`` times the objective of Equation 2: mean of log tilt minus divergence from the target."""
+    reward = sum((log(e) * p for p, e in zip(law, instance.tilt, strict=True)), Logs({}))
+    return reward - kl(law, instance.target)
 
 
 def ratio(weights: Sequence[Fraction]) -> Fraction:
@@ -279,13 +287,11 @@ def at_least(value: Callable[[], arb], what: str) -> Evidence:
         return decided(bool(value() > 0), what=what, method="ball arithmetic")
 
 
-def nonnegative(expression: sympy.Expr, *, what: str) -> Evidence:
+def nonnegative(expression: sp.Expr, *, what: str) -> Evidence:
     """Prove that a rational function of nonnegative variables is nonnegative: no coefficient has a minus sign.
 
     ``false`` where an integer point of a small grid shows a negative value, ``open`` when neither happens.
     """
-    import sympy as sp
-
     symbols = sorted(expression.free_symbols, key=lambda s: str(s.name))
     top, bottom = sp.fraction(sp.cancel(sp.together(expression)))
     signs = [c for part in (top, bottom) for c in (sp.Poly(part, *symbols).coeffs() if symbols else [part])]

@@ -2,79 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
-from theory.claims.proving.tools import all_of, prove_descent, prove_identity, refute, with_fix
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import all_of, prove_identity, refute, with_fix
+from theory.claims.specs.common_proofs import prove_density_ratio, prove_gibbs, prove_log_identity, prove_regret
 from theory.claims.specs.exact import (
     Instance,
     Law,
-    Logs,
     agree,
+    chance,
     counts,
     exhibited,
     kl,
     log,
+    objective,
+    policies,
     selection_law,
     tilted,
 )
 
-if TYPE_CHECKING:
-    import sympy
-
-__all__ = ["CLAIMS", "prove_gibbs", "prove_regret"]
+__all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
 _FINITE = "finite alphabet; target, generator and exponentiated rewards positive; beta > 0"
 
 
-def _optimum() -> sympy.Basic:
+def _optimum() -> sp.Basic:
     from theory.claims.specs import statements as st
 
     return st.optimum(0, *st.letters(2))
-
-
-def _expanded(expression: sympy.Expr, what: str) -> Evidence:
-    """An identity between logarithms of positive symbols."""
-    import sympy as sp
-
-    return prove_identity(sp.expand_log(expression, force=True), what=what)
-
-
-def _objective(instance: Instance, law: Law) -> Logs:
-    """``beta`` times the objective of Equation 2: mean of log tilt minus divergence from the target."""
-    reward = sum((log(e) * p for p, e in zip(law, instance.tilt, strict=True)), Logs({}))
-    return reward - kl(law, instance.target)
-
-
-def _policies(letters: int, grain: int = 6) -> Iterator[Law]:
-    """All laws whose probabilities are multiples of 1/grain."""
-    for c in counts(letters, grain):
-        yield tuple(Fraction(k, grain) for k in c)
-
-
-def prove_gibbs() -> Evidence:
-    """``log x <= x - 1`` on both sides of 1, which makes every divergence nonnegative and zero only at equality."""
-    import sympy as sp
-
-    u = sp.Symbol("u", positive=True)
-    return all_of(
-        lambda: prove_descent(u - sp.log(1 + u), u, what="x - 1 - log x > 0 for x = 1 + u", order=1),
-        lambda: prove_descent(1 / (1 + u) - 1 + sp.log(1 + u), u, what="the same for x = 1 / (1 + u)", order=1),
-        detail="D(p | q) = - sum p log(q / p) >= - sum p (q / p - 1) = 0",
-    )
-
-
-def prove_regret(scale: int = 1) -> Evidence:
-    """``beta r - log(pi / t) = log Z - log(pi / pi*)`` per letter; average under pi. ``scale`` is for mutants."""
-    import sympy as sp
-
-    pi, t, e, z = sp.symbols("pi t e Z", positive=True)
-    term = sp.log(e) - sp.log(pi / t) - (sp.log(z) - scale * sp.log(pi * z / (t * e)))
-    return all_of(lambda: _expanded(term, "beta r - log(pi/t) = log Z - log(pi/pi*), per letter"))
 
 
 def _verify_collapse(factor: bool = False) -> Evidence:
@@ -90,7 +49,7 @@ def _verify_collapse(factor: bool = False) -> Evidence:
 def _fix_collapse() -> Evidence:
     from theory.claims.specs import statements as st
 
-    return _expanded(st.score().subs(st.gen, st.target) - st.beta * st.r, "score = beta r for equal models")
+    return prove_log_identity(st.score().subs(st.gen, st.target) - st.beta * st.r, "score = beta r for equal models")
 
 
 def _subsample(instance: Instance, draw: tuple[int, ...], threshold: Fraction, *, filtered: bool) -> Law:
@@ -102,8 +61,6 @@ def _subsample(instance: Instance, draw: tuple[int, ...], threshold: Fraction, *
 
 def _verify_subsample(filtered: bool = False) -> Evidence:
     """Algorithm 2 gives letter y the chance ``N_y phi_y / sum``, whatever the threshold, as L is never changed."""
-    import sympy as sp
-
     from theory.claims.specs import statements as st
 
     def holds(instance: Instance, n: int) -> bool:
@@ -126,7 +83,7 @@ def _verify_objective(sign: int = 1) -> Evidence:
 
     def holds(instance: Instance, _n: int) -> bool:
         partition = sum((t * e for t, e in zip(instance.target, instance.tilt, strict=True)), Fraction(0))
-        return _objective(instance, instance.optimum) == log(partition) * sign
+        return objective(instance, instance.optimum) == log(partition) * sign
 
     return all_of(agree(holds, what="beta L(pi*) = log Z", sizes=(1,)), prove_regret, prove_gibbs)
 
@@ -136,8 +93,8 @@ def _verify_optimum(power: int = 1) -> Evidence:
 
     def holds(instance: Instance, _n: int) -> bool:
         candidate = tilted(instance.target, tuple(e**power for e in instance.tilt))
-        best = _objective(instance, candidate)
-        return not any((_objective(instance, law) - best).positive() for law in _policies(len(instance.gen)))
+        best = objective(instance, candidate)
+        return not any((objective(instance, law) - best).positive() for law in policies(len(instance.gen)))
 
     return all_of(
         agree(holds, what="no policy on a grid beats the tilted target", sizes=(1,)), prove_regret, prove_gibbs
@@ -158,7 +115,9 @@ def _reweighted(inverse: bool = False) -> Evidence:
     phi = st.exponentiated_score()
     product = st.gen / phi if inverse else st.gen * phi
     return all_of(
-        lambda: prove_identity(product / (st.target * _tilt()) - 1, what="gen exp(S) = target exp(beta r), per letter"),
+        lambda: prove_identity(
+            product / (st.target * st.tilt()) - 1, what="gen exp(S) = target exp(beta r), per letter"
+        ),
         lambda: agree(
             lambda i, _n: tilted(i.gen, i.weights) == i.optimum,
             what="gen exp(S), normalised, is the optimum",
@@ -180,14 +139,6 @@ def _verify_reweighting(inverse: bool = False) -> Evidence:
     )
 
 
-def _tilt() -> sympy.Expr:
-    import sympy as sp
-
-    from theory.claims.specs import statements as st
-
-    return sp.exp(st.beta * st.r)
-
-
 def _verify_score_objective(unit: bool = False) -> Evidence:
     """Maximising E[S] - lambda D(. | gen) gives gen exp(S / lambda); printed lambda = 1 / beta, needed lambda = 1."""
 
@@ -207,11 +158,9 @@ def _verify_score_objective(unit: bool = False) -> Evidence:
 
 
 def _fix_score_objective() -> Evidence:
-    import sympy as sp
-
     pi, t, g, e = sp.symbols("pi t g e", positive=True)
     return all_of(
-        lambda: _expanded(
+        lambda: prove_log_identity(
             sp.log(e) - sp.log(pi / t) - (sp.log(t * e / g) - sp.log(pi / g)),
             "beta r - log(pi/t) = S - log(pi/g), per letter",
         ),
@@ -243,8 +192,6 @@ def _verify_correspondence(same: bool = False) -> Evidence:
 
 
 def _limit_of_both() -> Evidence:
-    from theory.claims.specs.convergence.corollaries import prove_density_ratio
-
     return all_of(
         _reweighted, prove_density_ratio, detail="both tilt to the same law, which each approaches at rate 1/n"
     )
@@ -259,23 +206,15 @@ def _verify_partition(with_ratio: bool = True) -> Evidence:
         total = sum((t * e for t, e in zip(instance.target, instance.tilt, strict=True)), Fraction(0))
         mean = Fraction(0)
         for c in counts(len(phi), n):
-            chance = _chance(instance.gen, c)
-            mean += chance * sum((k * w for k, w in zip(c, phi, strict=True)), Fraction(0)) / n
+            mean += chance(instance.gen, c) * sum((k * w for k, w in zip(c, phi, strict=True)), Fraction(0)) / n
         return mean == total
 
     return all_of(
         agree(holds, what="E[Z-hat] = Z, by enumerating the draws"),
         lambda: prove_identity(
-            st.gen * st.exponentiated_score() - st.target * _tilt(), what="gen phi = target exp(beta r), per letter"
+            st.gen * st.exponentiated_score() - st.target * st.tilt(), what="gen phi = target exp(beta r), per letter"
         ),
     )
-
-
-def _chance(gen: Law, c: tuple[int, ...]) -> Fraction:
-    from math import factorial, prod
-
-    ways = factorial(sum(c)) // prod(factorial(k) for k in c)
-    return ways * prod((p**k for p, k in zip(gen, c, strict=True)), start=Fraction(1))
 
 
 def _verify_lemma1(divided: bool = False) -> Evidence:
@@ -285,7 +224,7 @@ def _verify_lemma1(divided: bool = False) -> Evidence:
         target = (target1, 1 - target1)
         instance = Instance(gen=target, target=target, tilt=(Fraction(1), tilt2))
         policy = (pi1, 1 - pi1)
-        gap = (_objective(instance, instance.optimum) - _objective(instance, policy)) * (1 / beta)
+        gap = (objective(instance, instance.optimum) - objective(instance, policy)) * (1 / beta)
         return gap == kl(policy, instance.optimum) * (1 / beta if divided else 1)
 
     return refute(
@@ -302,9 +241,9 @@ def _fix_lemma1() -> Evidence:
 
 def _verify_lemma1_everywhere() -> Evidence:
     def holds(instance: Instance, _n: int) -> bool:
-        best = _objective(instance, instance.optimum)
+        best = objective(instance, instance.optimum)
         return all(
-            best - _objective(instance, law) == kl(law, instance.optimum) for law in _policies(len(instance.gen), 4)
+            best - objective(instance, law) == kl(law, instance.optimum) for law in policies(len(instance.gen), 4)
         )
 
     return agree(holds, what="beta (L(pi*) - L(pi)) = D(pi | pi*)", sizes=(1,))
@@ -339,8 +278,7 @@ CLAIMS: tuple[Claim, ...] = (
             ),
         ),
         notes="L is all of [n] and never changes, and the threshold tau that Algorithm 2 lists is not used in it. A "
-        "filter "
-        "by tau would change the limit: the output would tend to the tilted target given the passing letters.",
+        "filter by tau would change the limit: the output would tend to the tilted target given the passing letters.",
     ),
     Claim(
         id="SPECS-E2",
@@ -399,10 +337,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="SPECS-S31b",
         source="SPECS, Section 3.1 after Equation 4",
-        statement="Generating from the target and choosing by r corresponds to generating from the draft and "
-        "choosing by S: "
-        "both approach one law as n grows (each density ratio within (kappa - 1) / n of one), but at a fixed width the "
-        "outputs differ.",
+        statement="Generating from the target and choosing by r corresponds to generating from the draft and choosing "
+        "by S: both approach one law as n grows (each density ratio within (kappa - 1) / n of one), but at a fixed "
+        "width the outputs differ.",
         assumptions=_FINITE,
         verdict=Verdict.PROVED,
         verify=_verify_correspondence,

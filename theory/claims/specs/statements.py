@@ -37,6 +37,7 @@ __all__ = [
     "selection_second_moment",
     "target",
     "theta",
+    "tilt",
 ]
 
 n = sp.Symbol("n", positive=True)
@@ -57,9 +58,14 @@ def score() -> sp.Expr:
     return sp.log(target / gen) + beta * r
 
 
+def tilt() -> sp.Expr:
+    """The exponentiated reward, ``exp(beta r)``."""
+    return sp.exp(beta * r)
+
+
 def exponentiated_score() -> sp.Expr:
     """Definition 5: ``t / g * exp(beta r)``."""
-    return target / gen * sp.exp(beta * r)
+    return target / gen * tilt()
 
 
 def optimum(y: int, probabilities: Sequence[sp.Expr], tilts: Sequence[sp.Expr]) -> sp.Expr:

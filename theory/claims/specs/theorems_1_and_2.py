@@ -7,17 +7,12 @@ from fractions import Fraction
 from functools import partial
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_descent, prove_identity, refute
 from theory.claims.specs.block_tree import Tree, on_trees
-from theory.claims.specs.convergence.corollaries import prove_coverage, prove_density_ratio
+from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.definitions import prove_block_range
-from theory.claims.specs.exact import (
-    chi_square,
-    nonnegative,
-    selection_law,
-    tilted,
-)
-from theory.claims.specs.objective import prove_gibbs
+from theory.claims.specs.exact import chi_square, nonnegative, selection_law, tilted
 
 __all__ = ["CLAIMS"]
 
@@ -28,8 +23,6 @@ _TREE = "H blocks over a finite alphabet; target and draft positive; beta > 0; n
 
 def prove_local_to_global(lost: int = 0) -> Evidence:
     """``1 + chi2`` of a chain is the mean over prefixes of the product of local ``1 + chi2``: at most (1 + eps)**H."""
-    import sympy as sp
-
     p, q, a, b, d = sp.symbols("p q a b d", positive=True)
 
     def holds(tree: Tree, n: int, threshold: Fraction) -> bool:
@@ -57,8 +50,6 @@ def _bound(tree: Tree, n: int, *, covered: bool) -> Fraction:
 
 def prove_mixture() -> Evidence:
     """Given the prefix the next block is a mixture of two selection laws, and chi2 is convex."""
-    import sympy as sp
-
     a, b, t = sp.symbols("a b t", positive=True)
     u = 1 / (1 + t)
     gap = u * a**2 + (1 - u) * b**2 - (u * a + (1 - u) * b) ** 2
@@ -74,8 +65,6 @@ def prove_mixture() -> Evidence:
 
 def _verify_theorem1(covered: bool = True) -> Evidence:
     """Coverage, density ratio, mixture, chain: ``1 + chi2 <= (1 + ((C exp(beta R) - 1) / n)**2)**H``; then logs."""
-    import sympy as sp
-
     u, k, x = sp.symbols("u k x", positive=True)
     return all_of(
         on_trees(
@@ -137,8 +126,6 @@ def _verify_ratio(inverse: bool = False) -> Evidence:
 
 
 def _fix_ratio() -> Evidence:
-    import sympy as sp
-
     p, q, own = sp.symbols("p q w", positive=True)
     gap = sp.expand_log(sp.log(p / q) - sp.log(p / own) - sp.log(own / q), force=True)
     return all_of(
@@ -149,8 +136,6 @@ def _fix_ratio() -> Evidence:
 
 def prove_misspecified(factor: int = 2) -> Evidence:
     """Tilts that differ by a factor in [1/d, d] per letter give optima within d**2 of each other, per block."""
-    import sympy as sp
-
     d, a, b = sp.symbols("d a b", nonnegative=True)
     top = 1 + d
 
@@ -207,10 +192,8 @@ CLAIMS: tuple[Claim, ...] = (
         verify=_verify_theorem1,
         mutants=(Mutant(name="no-C", what_changed="C_block left out", verify=partial(_verify_theorem1, False)),),
         notes="Explicit: log(1 + chi2) <= H log(1 + ((C_block exp(beta R) - 1) / n)^2), so constant one, rate 1/n^2, "
-        "every "
-        "n >= 1 and a fixed width; the Poisson width (cited as Assumption 1, which is the reward error) is not "
-        "needed. R is "
-        "the width of the outcome rewards (SPECS-D2). Algorithm 1 never switches back to the target.",
+        "every n >= 1 and a fixed width; the Poisson width (cited as Assumption 1, which is the reward error) is not "
+        "needed. R is the width of the outcome rewards (SPECS-D2). Algorithm 1 never switches back to the target.",
     ),
     Claim(
         id="SPECS-T1b",
@@ -220,8 +203,7 @@ CLAIMS: tuple[Claim, ...] = (
         verdict=Verdict.FALSE,
         verify=_verify_measurable,
         correction="It depends on all candidates of earlier blocks, the unchosen ones too. Given the prefix the next "
-        "block "
-        "is still a mixture of the two selection laws, which is all that the proof needs.",
+        "block is still a mixture of the two selection laws, which is all that the proof needs.",
         correction_verify=prove_mixture,
         mutants=(Mutant(name="one", what_changed="one candidate", verify=partial(_verify_measurable, 1)),),
         notes="Z_t = 0 means target in the two local bounds and draft in the sentence about the mixture. Line 9 of "

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING
+
+from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.lookahead_reasoning import exact
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import (
     Box,
     all_of,
@@ -19,10 +21,6 @@ from theory.claims.proving.tools import (
     screened,
     with_fix,
 )
-
-if TYPE_CHECKING:
-    import sympy
-    from flint import arb
 
 __all__ = ["CLAIMS", "halving_identity"]
 
@@ -63,8 +61,6 @@ def _token_only_loses(budgets: tuple[int, ...], power: int) -> Evidence:
 
 def _ratio_at_two() -> Evidence:
     """The displayed first factor: S2(2) = (1 + alpha)/(1 + alpha c (1 - alpha))."""
-    import sympy as sp
-
     from theory.claims.lookahead_reasoning.statements import ALPHA1, C1, K1, f_async_saturated
 
     target = (1 + ALPHA1) / (1 + ALPHA1 * C1 * (1 - ALPHA1))
@@ -73,8 +69,6 @@ def _ratio_at_two() -> Evidence:
 
 def _pass_time_ratio() -> Evidence:
     """The displayed last factor, (1 - c2 + c2 M)/(1 - c2 + c2 M/2), exceeds 1."""
-    import sympy as sp
-
     c, m = sp.symbols("c2 M", positive=True)
     return prove_sign((1 - c + c * m) / (1 - c + c * m / 2) - 1, unit=("c2",), what="the pass-time factor exceeds 1")
 
@@ -101,11 +95,9 @@ def _step_only_loses(budgets: tuple[int, ...], power: int) -> Evidence:
 
 def halving_identity(sign: int = 1) -> Evidence:
     """f(M/2)/f(M) as displayed, with q = alpha1**(M/2)."""
-    import sympy as sp
-
     a, c, q, m = sp.symbols("alpha1 c1 q M", positive=True)
 
-    def below(power: sympy.Expr, depth: sympy.Expr) -> sympy.Expr:
+    def below(power: sp.Expr, depth: sp.Expr) -> sp.Expr:
         return 1 - a + c * a * (1 - power) - c * depth * power * (1 - a)
 
     half, whole = below(q, m / 2), below(q**2, m)
@@ -119,13 +111,11 @@ _HALVING_POINT = {"alpha1": "1/2", "c1": "1/4", "q": "1/4", "M": "4"}
 
 def _partial_sums() -> Evidence:
     """(alpha + ... + alpha**n) - n alpha**n > 0 for n >= 2, by induction with a symbol for alpha**n."""
-    import sympy as sp
-
     a = sp.Symbol("alpha1", positive=True)
     q = sp.Symbol("q", positive=True)
     n = sp.Symbol("n", positive=True, integer=True)
 
-    def gap(k: sympy.Expr) -> sympy.Expr:
+    def gap(k: sp.Expr) -> sp.Expr:
         return a * (1 - a**k) / (1 - a) - k * a**k
 
     return all_of(
@@ -170,8 +160,6 @@ def _monotone(direction_in_budget: int) -> Evidence:
 
 def _monotone_proof() -> Evidence:
     """The four directions, the power alpha2**(M/2) as a symbol q that falls with M and rises with alpha2."""
-    import sympy as sp
-
     a, c, q = sp.symbols("alpha1 c1 q", positive=True)
     value = (1 + a) / ((1 + q) * (1 + a * c * (1 - a)))
     top = sp.numer(sp.together(sp.diff(value, a)))
@@ -223,8 +211,6 @@ def _exceeds_one(*values: Fraction) -> Evidence:
 
 def _second_monotone() -> Evidence:
     """(1 + alpha2)/((1 + c2)(1 + q)) rises in alpha2 and falls in c2 and in q = alpha1**(M/2)."""
-    import sympy as sp
-
     a, c, q = sp.symbols("alpha2 c2 q", positive=True)
     value = (1 + a) / ((1 + c) * (1 + q))
     return all_of(
@@ -243,11 +229,7 @@ CLAIMS: tuple[Claim, ...] = (
         verdict=Verdict.PROVED,
         verify=lambda: _token_only_loses((16, 18, 40), 8),
         mutants=(
-            Mutant(
-                name="small budget",
-                what_changed="M = 2 allowed",
-                verify=lambda: _token_only_loses((2, 16), 1),
-            ),
+            Mutant(name="small budget", what_changed="M = 2 allowed", verify=lambda: _token_only_loses((2, 16), 1)),
         ),
         notes="Every budget at once: alpha2**(M/2) is t alpha2**8 with 0 < t <= 1.",
     ),
@@ -284,8 +266,7 @@ CLAIMS: tuple[Claim, ...] = (
         verdict=Verdict.PROVED_WITH_FIX,
         verify=lambda: with_fix(lambda: _bound_below("13/25"), lambda: _bound_below("1/2")),
         correction="The bounds insert alpha = 0.52, while the lemma allows alpha > 0.5. With 0.5 they are "
-        "1.5/((1+0.8**8)(1+1/12)) = 1.185... and (1.5/1.2)/(1+0.8**8) = 1.070..., still above 1, so the lemma "
-        "stands.",
+        "1.5/((1+0.8**8)(1+1/12)) = 1.185... and (1.5/1.2)/(1+0.8**8) = 1.070..., still above 1, so the lemma stands.",
         correction_verify=lambda: _bound_below("1/2"),
         mutants=(
             Mutant(

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
-from theory.claims.proving.tools import (
-    prove_identity,
-    prove_sign,
-    refute,
-    screened,
-)
-
-if TYPE_CHECKING:
-    pass
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS"]
 
 
 def _async_monotone(limit: int) -> Evidence:
     """Strictly increasing at integers 1..ceil(1/c1), constant after: search, then the derivative up to 1/c1."""
-    import sympy as sp
 
     def holds(alpha: Fraction, c: Fraction, k: Fraction) -> bool:
         here, following = (exact.f_async(alpha, c, int(k) + i) for i in (0, 1))
@@ -44,8 +35,6 @@ def _async_monotone(limit: int) -> Evidence:
 
 def _derivative_numerator(sign: int = 1) -> Evidence:
     """A' D - A D' = alpha**gamma (1-alpha) [(-log alpha)(1 - c1 gamma) + c1 (1 - alpha**gamma)]."""
-    import sympy as sp
-
     a, c, x = sp.symbols("alpha1 c1 gamma", positive=True)
     top = 1 - a**x
     bottom = 1 - a + c * a * (1 - a**x) - c * x * a**x * (1 - a)
@@ -122,8 +111,6 @@ def _below_unsaturated(domain: str) -> Evidence:
 
 def _gap_to_unsaturated() -> Evidence:
     """S1/S2 - 1 has the sign of 1 - c1 gamma, which is positive at integers below ceil(1/c1)."""
-    import sympy as sp
-
     a, c, q, x, s = sp.symbols("alpha1 c1 q gamma s", positive=True)
     below = 1 - a + c * a * (1 - q) - c * x * q * (1 - a)
     ratio = below / ((1 - q) * (1 - a + c * a)) - 1

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
-from theory.claims.proving.tools import (
-    all_of,
-    prove_descent,
-    prove_identity,
-    prove_sign,
-    refute,
-    screened,
-    with_fix,
-)
-
-if TYPE_CHECKING:
-    import sympy
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import all_of, prove_descent, prove_identity, prove_sign, refute, screened, with_fix
 
 __all__ = ["CLAIMS", "log_above_chord", "unimodal_proof"]
 
 
 def log_above_chord() -> Evidence:
     """-log(alpha) > 1 - alpha on (0, 1), with alpha = exp(-u)."""
-    import sympy as sp
-
     u = sp.Symbol("u", positive=True)
     return prove_descent(u - 1 + sp.exp(-u), u, what="-log(alpha) > 1 - alpha, alpha = exp(-u)", order=2)
 
 
 def unimodal_proof(sign: int = 1) -> Evidence:
     """Lemma 3: the derivative has the sign of F; F falls strictly, from F(1) > 0 to -c."""
-    import sympy as sp
-
     from theory.claims.lookahead_reasoning.statements import stationarity
 
     a, c, x, u, s = sp.symbols("alpha c gamma u s", positive=True)
@@ -55,10 +40,8 @@ def unimodal_proof(sign: int = 1) -> Evidence:
     )
 
 
-def _vanishes(expression: sympy.Expr, variable: sympy.Symbol, what: str) -> Evidence:
+def _vanishes(expression: sp.Expr, variable: sp.Symbol, what: str) -> Evidence:
     """The limit at infinity is 0."""
-    import sympy as sp
-
     value = sp.limit(expression, variable, sp.oo)
     verdict = Verdict.PROVED if value == 0 else Verdict.OPEN
     return Evidence(verdict=verdict, method="symbolic", detail=f"{what} tends to {value}")
@@ -66,8 +49,6 @@ def _vanishes(expression: sympy.Expr, variable: sympy.Symbol, what: str) -> Evid
 
 def _integer_maximum(condition: str) -> Evidence:
     """g(2) > g(1) whenever alpha > condition * c."""
-    import sympy as sp
-
     scale = Fraction(condition)
 
     def holds(alpha: Fraction, c: Fraction) -> bool:
@@ -93,8 +74,6 @@ def _second_over_first() -> Evidence:
 
 def _limit_display(extra: int) -> Evidence:
     """F = alpha**gamma [(-log alpha)(1-c+c gamma) + extra c] - c (1 - alpha**gamma)."""
-    import sympy as sp
-
     from theory.claims.lookahead_reasoning.statements import stationarity
 
     a, c, x = sp.symbols("alpha c gamma", positive=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.lookahead_reasoning.hybrid.lemma_3 import log_above_chord
 from theory.claims.proving.balls import point
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import (
     all_of,
     prove_descent,
@@ -22,9 +22,6 @@ from theory.claims.proving.tools import (
     with_fix,
 )
 
-if TYPE_CHECKING:
-    import sympy
-
 __all__ = ["CLAIMS", "falls_in_x"]
 
 
@@ -34,16 +31,13 @@ def _a(alpha: arb, x: arb, factor: arb | None = None) -> arb:
     return -alpha.log() * (x if factor is None else factor) * power / (1 - power)
 
 
-def _a_symbolic() -> tuple[sympy.Symbol, sympy.Symbol, sympy.Expr]:
-    import sympy as sp
-
+def _a_symbolic() -> tuple[sp.Symbol, sp.Symbol, sp.Expr]:
     a, x = sp.symbols("alpha x", positive=True)
     return a, x, -sp.log(a) * x * a**x / (1 - a**x)
 
 
 def falls_in_x(sign: int = 1) -> Evidence:
     """Lemma 4 (i): a = u / (exp(u) - 1) with u = -x log(alpha), which falls in u, for every alpha in (0, 1)."""
-    import sympy as sp
 
     def holds(alpha: Fraction, x: Fraction) -> bool:
         here, later = (_a(point(alpha), point(v)) for v in (x, x + 1))
@@ -81,8 +75,6 @@ def _rises_in_alpha(sign: int) -> Evidence:
 
 def _alpha_derivative() -> Evidence:
     """da/dalpha = x alpha**(x-1) [x (-log alpha) - (1 - alpha**x)] / (1 - alpha**x)**2."""
-    import sympy as sp
-
     a, x, value = _a_symbolic()
     closed = x * a ** (x - 1) * (-x * sp.log(a) - (1 - a**x)) / (1 - a**x) ** 2
     return prove_identity(
@@ -92,8 +84,6 @@ def _alpha_derivative() -> Evidence:
 
 def _x_derivative(sign: int) -> Evidence:
     """The displayed f' with its factor: numerator alpha**x [1 + x log(alpha) - alpha**x]."""
-    import sympy as sp
-
     a, x = sp.symbols("alpha x", positive=True)
     left = sp.diff(x * a**x / (1 - a**x), x) * (1 - a**x) ** 2
     shown = a**x * ((1 + x * sp.log(a)) * (1 - a**x) - sign * x * (-sp.log(a)) * a**x)
@@ -155,10 +145,7 @@ def _interval_at_two(low: str, high: str) -> Evidence:
 
 def _six_and_eight(six: str | None, eight: str | None) -> Evidence:
     """Both printed constants with the given leading factors."""
-    return all_of(
-        lambda: _a_value("0.8", "6", "0.48", factor=six),
-        lambda: _a_value("0.8", "8", "0.36", factor=eight),
-    )
+    return all_of(lambda: _a_value("0.8", "6", "0.48", factor=six), lambda: _a_value("0.8", "8", "0.36", factor=eight))
 
 
 def _at_two(low: str, high: str, enclosing: str) -> Evidence:

@@ -7,15 +7,12 @@ import itertools
 from collections.abc import Iterator
 from fractions import Fraction
 from math import isqrt
-from typing import TYPE_CHECKING
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.hybrid.lemma_4 import falls_in_x
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
-
-if TYPE_CHECKING:
-    import sympy
 
 __all__ = ["CLAIMS", "one_peak", "pair_grid", "speedup", "threshold"]
 
@@ -103,8 +100,6 @@ def one_peak() -> Evidence:
 
 def _log_derivative(sign: int = 1) -> Evidence:
     """The identity x g'(x)/g(x) = a(x) - c x/(1 - c + c x)."""
-    import sympy as sp
-
     a, c, x = sp.symbols("alpha c x", positive=True)
     value = (1 - a**x) / ((1 - a) * (1 - c + c * x))
     shown = -x * sp.log(a) * a**x / (1 - a**x) - sign * c * x / (1 - c + c * x)
@@ -117,8 +112,6 @@ def _log_derivative(sign: int = 1) -> Evidence:
 
 def _cost_terms() -> Evidence:
     """The displayed difference of cost terms is the one shown, and its derivative in gamma is positive."""
-    import sympy as sp
-
     c1, c2, x, m = sp.symbols("c1 c2 gamma M", positive=True)
     eta = m / x
     left = c1 * x / (1 - c1 + c1 * x) - c2 * eta / (1 - c2 + c2 * eta)
@@ -150,8 +143,7 @@ def _concave(*, of_log_slope: bool) -> Evidence:
     return refute(holds, grid, what=what, explain=explain)
 
 
-def _symbolic_split() -> sympy.Expr:
-    import sympy as sp
+def _symbolic_split() -> sp.Expr:
 
     from theory.claims.lookahead_reasoning import statements as st
 
@@ -183,11 +175,7 @@ CLAIMS: tuple[Claim, ...] = (
         "to minus; that is all that the lemma uses. w itself is not concave.",
         correction_verify=lambda: screened(_concave(of_log_slope=True), one_peak),
         mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="w rises, then falls",
-                verify=lambda: _concave(of_log_slope=True),
-            ),
+            Mutant(name="corrected", what_changed="w rises, then falls", verify=lambda: _concave(of_log_slope=True)),
         ),
     ),
     Claim(

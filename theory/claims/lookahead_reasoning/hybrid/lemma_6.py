@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.proving.balls import log_ratio, point, precision
-from theory.claims.proving.tools import (
-    all_of,
-    prove_identity,
-    prove_positive,
-    prove_sign,
-    refute,
-    rounds_to,
-    screened,
-)
-
-if TYPE_CHECKING:
-    import sympy
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import all_of, prove_identity, prove_positive, prove_sign, refute, rounds_to, screened
 
 __all__ = ["CLAIMS", "below_peak", "peak_function"]
 
 
-def peak_function(y: sympy.Expr) -> sympy.Expr:
+def peak_function(y: sp.Expr) -> sp.Expr:
     """F of Lemma 6."""
-    import sympy as sp
-
     return 2 - y + (y - 2 + 1 / y) * sp.log(1 - y)
 
 
@@ -55,8 +42,6 @@ def below_peak(bound: str) -> Evidence:
 
 def _regular_form() -> Evidence:
     """F(y) = 2 - y - (1-y)**2 (-log(1-y))/y, so F <= 2 - y."""
-    import sympy as sp
-
     y = sp.Symbol("y", positive=True)
     other = 2 - y - (1 - y) ** 2 * (-sp.log(1 - y)) / y
     return prove_identity(peak_function(y) - other, what="F without its singularity at 0")
@@ -64,8 +49,6 @@ def _regular_form() -> Evidence:
 
 def _first_derivative(sign: int) -> Evidence:
     """F' = (1 - y**-2) log(1-y) - 1/y."""
-    import sympy as sp
-
     y = sp.Symbol("y", positive=True)
     shown = (1 - y**-2) * sp.log(1 - y) - sign / y
     return prove_identity(sp.diff(peak_function(y), y) - shown, what="F' as displayed", samples=[{"y": "1/2"}])
@@ -73,8 +56,6 @@ def _first_derivative(sign: int) -> Evidence:
 
 def _second_derivative(inner: int) -> Evidence:
     """F'' = (y (inner + y) + 2 log(1-y)) / y**3."""
-    import sympy as sp
-
     y = sp.Symbol("y", positive=True)
     shown = (y * (inner + y) + 2 * sp.log(1 - y)) / y**3
     sample = {"y": "1/2"}
@@ -83,8 +64,6 @@ def _second_derivative(inner: int) -> Evidence:
 
 def _concave(inner: int) -> Evidence:
     """F'' < 0: the numerator N vanishes at 0 and N' < 0 on (0, 1)."""
-    import sympy as sp
-
     y = sp.Symbol("y", positive=True)
     n = y * (inner + y) + 2 * sp.log(1 - y)
     return all_of(
@@ -96,8 +75,6 @@ def _concave(inner: int) -> Evidence:
 
 def _end_value(at: int, printed: str) -> Evidence:
     """The one-sided limit of F' at an end of (0, 1) against a number, 'oo' or '-oo'."""
-    import sympy as sp
-
     y = sp.Symbol("y", positive=True)
     value = sp.limit(sp.diff(peak_function(y), y), y, at, "+" if at == 0 else "-")
     claimed = sp.sympify(printed)
@@ -146,9 +123,7 @@ def _peak(y_printed: str, value_printed: str) -> Evidence:
     return all_of(rounded, lambda: _concave(2), detail=f"F' changes sign at {y_printed} +- {float(half)}")
 
 
-def _symbolic_peak() -> sympy.Expr:
-    import sympy as sp
-
+def _symbolic_peak() -> sp.Expr:
     return peak_function(sp.Symbol("y", positive=True))
 
 
@@ -226,14 +201,10 @@ CLAIMS: tuple[Claim, ...] = (
         verify=lambda: _peak("0.5693971022", "1.1562281731"),
         mutants=(
             Mutant(
-                name="digit of y*",
-                what_changed="0.5693971122",
-                verify=lambda: _peak("0.5693971122", "1.1562281731"),
+                name="digit of y*", what_changed="0.5693971122", verify=lambda: _peak("0.5693971122", "1.1562281731")
             ),
             Mutant(
-                name="digit of F",
-                what_changed="1.1562281732",
-                verify=lambda: _peak("0.5693971022", "1.1562281732"),
+                name="digit of F", what_changed="1.1562281732", verify=lambda: _peak("0.5693971022", "1.1562281732")
             ),
         ),
     ),

@@ -7,8 +7,8 @@ g(M)/g(M/2) of level i, so (7) says h(2, M/2) >= h(1, M).
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.lookahead_reasoning import exact
@@ -21,12 +21,8 @@ from theory.claims.lookahead_reasoning.hybrid.theorem_3_steps import (
     threshold_at_two,
     threshold_falls,
 )
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, refute, screened, with_fix
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import sympy
 
 __all__ = ["CLAIMS"]
 
@@ -215,17 +211,13 @@ def _equivalence_proof() -> Evidence:
     return screened(_equivalence(strict=True), lambda: _hybrid_proof(_TIE), one_peak)
 
 
-def _either() -> sympy.Basic:
+def _either() -> sp.Basic:
     """(7) or (8)."""
-    import sympy as sp
-
     return sp.Or(_condition(1), _condition(2))
 
 
-def _condition(level: int) -> sympy.Basic:
+def _condition(level: int) -> sp.Basic:
     """(7) or (8) as a relation."""
-    import sympy as sp
-
     from theory.claims.lookahead_reasoning import statements as st
 
     budget = sp.Symbol("M", positive=True, integer=True)

@@ -11,6 +11,7 @@ from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.hybrid.lemma_6 import peak_function
 from theory.claims.proving.balls import point
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
 
 __all__ = ["CLAIMS", "index_argument", "peak_identity", "threshold_at_two", "threshold_falls"]
@@ -27,7 +28,6 @@ def threshold_at_two(value: int = 2) -> Evidence:
 
 def threshold_falls(sign: int = 1) -> Evidence:
     """Both factors of D fall strictly in M: alpha**(M/2) does, and so does the ratio of pass times."""
-    import sympy as sp
 
     def holds(alpha: Fraction, c: Fraction, M: Fraction) -> bool:  # noqa: N803
         here, later = (exact.doubling_ratio(alpha, c, int(M) // 2 + i) for i in (0, 1))
@@ -50,8 +50,6 @@ def threshold_falls(sign: int = 1) -> Evidence:
 
 def peak_identity() -> Evidence:
     """At the real maximiser, where F of Lemma 3 vanishes, D(gamma) = F(y) of Lemma 6, y = 1 - alpha**(gamma/2)."""
-    import sympy as sp
-
     p, x = sp.symbols("p gamma", positive=True)
     rate = -2 * sp.log(p) / x  # -log(alpha), with p = alpha**(gamma/2)
     q = p**2
@@ -76,8 +74,6 @@ def index_argument() -> Evidence:
     By the single peak gamma* - 1 < x < gamma* + 1.
     Then g(gamma*)/g(j) <= g(x)/g(x/2) = F(y) < 1.157. Even M > gamma* gives 2 j <= M; gamma* = 2 needs no bound.
     """
-    import sympy as sp
-
     n, t = sp.symbols("n t", positive=True)
     even_x, odd_x = 2 * (n + 1) - 1 + 2 * t, 2 * n + 2 * t  # gamma* - 1 + 2 t with 0 < t < 1
     return all_of(
@@ -108,8 +104,6 @@ def _stationary_at_integer() -> Evidence:
 
 def _stationary_at_real(sign: int = 1) -> Evidence:
     """F of Lemma 3 is (1-alpha**x)(1-c+c x)/x times a(x) - c x/(1-c+c x), so both vanish together."""
-    import sympy as sp
-
     from theory.claims.lookahead_reasoning.statements import stationarity
 
     a, c, x = sp.symbols("alpha c x", positive=True)
@@ -123,8 +117,6 @@ def _stationary_at_real(sign: int = 1) -> Evidence:
 
 def _substitution(share: str) -> Evidence:
     """(1 + p)(1 - share a) = F(1 - p) with p = alpha**(gamma/2), a = -log(p**2) p**2/(1 - p**2)."""
-    import sympy as sp
-
     p = sp.Symbol("p", positive=True)
     a = -2 * sp.log(p) * p**2 / (1 - p**2)
     left = (1 + p) * (1 - sp.Rational(share) * a)

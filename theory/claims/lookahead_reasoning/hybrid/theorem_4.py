@@ -9,34 +9,24 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING
+
+from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.hybrid.lemma_5 import speedup
-from theory.claims.proving.tools import (
-    Box,
-    all_of,
-    prove_identity,
-    prove_positive,
-    prove_sign,
-    refute,
-    screened,
-    with_fix,
-)
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import Box, all_of, prove_identity, prove_positive, prove_sign, refute, screened
 
-if TYPE_CHECKING:
-    from flint import arb
+__all__ = ["BOX", "CLAIMS", "box_points", "hybrid_wins", "prove_deeper_wins", "prove_only_hybrids", "words"]
 
-__all__ = ["CLAIMS"]
-
-_BOX = "0.52 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5"
+BOX = "0.52 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5"
 _TOP = Fraction(4, 5)
 _SHARP = Fraction(6, 5) * (1 + _TOP**8) - 1
 """The lower end of alpha at which (8, 2) and step-level only meet at M = 16: 0.401326592."""
 
 
-def _points(low: str, budgets: tuple[int, ...]) -> Iterator[dict[str, str]]:
+def box_points(low: str, budgets: tuple[int, ...]) -> Iterator[dict[str, str]]:
     """Points just inside the corners of the box, and its middle."""
     bottom, top = str(Fraction(low) + Fraction(1, 1000)), "799/1000"
     for a1, a2, c1, c2, m in itertools.product(
@@ -69,37 +59,35 @@ class _Point:
         return f"{single}, best hybrid {float(self.hybrid):.5f}"
 
 
-def _words(**values: Fraction) -> str:
+def hybrid_wins(**values: Fraction) -> bool:
+    """The best hybrid beats both single methods."""
+    point = _Point(**values)
+    return point.hybrid > max(point.singles)
+
+
+def words(**values: Fraction) -> str:
+    """The three best speedups of a point."""
     return _Point(**values).words()
 
 
 def _only_hybrids(low: str, budgets: tuple[int, ...]) -> Evidence:
     """No single method reaches the maximum, at points inside the box with alpha > low."""
-
-    def holds(**values: Fraction) -> bool:
-        point = _Point(**values)
-        return point.hybrid > max(point.singles)
-
     what = f"every maximiser is a hybrid for alpha > {low}"
-    return refute(holds, _points(low, budgets), what=what, explain=_words)
+    return refute(hybrid_wins, box_points(low, budgets), what=what, explain=words)
 
 
-def _proof(low: str, half: int, budgets: tuple[int, ...]) -> Evidence:
+def prove_only_hybrids(low: str, half: int, budgets: tuple[int, ...]) -> Evidence:
     """Every budget M >= 2 half at once: compare with (2, j) and (j, 2), j = floor(M/2) >= half."""
-
-    def token_side(alpha1: arb, c1: arb, alpha2: arb) -> arb:
-        # f(2) > 1/(1 - alpha2**half) >= g(k)/g(j) for j < k <= M
-        return (1 + alpha1) * (1 - alpha2**half) - (1 + alpha1 * c1 * (1 - alpha1))
 
     def step_side(alpha1: arb, alpha2: arb, c2: arb) -> arb:
         # g(2) > 1/(1 - alpha1**half) >= S1/S2(j), and S1 is the best that step-level only can reach
         return (1 + alpha2) * (1 - alpha1**half) - (1 + c2)
 
-    alphas: Box = {"alpha1": (low, "4/5"), "alpha2": (low, "4/5")}
+    box: Box = {"alpha1": (low, "4/5"), "alpha2": (low, "4/5"), "c2": (0, "1/5")}
     return screened(
         _only_hybrids(low, budgets),
-        lambda: prove_positive(token_side, {**alphas, "c1": (0, "1/3")}, what="token-level only loses to (2, j)"),
-        lambda: prove_positive(step_side, {**alphas, "c2": (0, "1/5")}, what="step-level only loses to (j, 2)"),
+        lambda: _token_side(low, half),
+        lambda: prove_positive(step_side, box, what="step-level only loses to (j, 2)"),
         _longer_passes,
         _distance_to_limit,
         _second_token,
@@ -108,10 +96,25 @@ def _proof(low: str, half: int, budgets: tuple[int, ...]) -> Evidence:
     )
 
 
+def _token_side(low: str | Fraction, half: int) -> Evidence:
+    """f(2) > 1/(1 - alpha2**half) >= g(k)/g(j) for j < k <= M, on the box with alpha > low."""
+
+    def gap(alpha1: arb, c1: arb, alpha2: arb) -> arb:
+        return (1 + alpha1) * (1 - alpha2**half) - (1 + alpha1 * c1 * (1 - alpha1))
+
+    box: Box = {"alpha1": (low, "4/5"), "alpha2": (low, "4/5"), "c1": (0, "1/3")}
+    return prove_positive(gap, box, what="token-level only loses to (2, j)")
+
+
+def prove_deeper_wins(what: str) -> Evidence:
+    """S1/S2(j) - 1 = q (1-alpha)(1-c1 j)/((1-q)(1-alpha+c1 alpha)) < 0 with q = alpha**j, for c1 j = 1 + s > 1."""
+    a, c, q, j, s = sp.symbols("alpha1 c1 q j s", positive=True)
+    beyond = -q * (1 - a) * (1 - c * j) / ((1 - q) * (1 - a + c * a))
+    return prove_sign(beyond.subs(c, (1 + s) / j), unit=("alpha1", "q"), what=what)
+
+
 def _longer_passes() -> Evidence:
     """g(j + m)/g(j) < 1/(1 - alpha**j): a longer pass costs more, and 1 - alpha**(j+m) < 1."""
-    import sympy as sp
-
     c, j, m, q, t = sp.symbols("c j m q t", positive=True)
     times = (1 - c + c * (j + m)) / (1 - c + c * j) - 1
     return all_of(
@@ -122,8 +125,6 @@ def _longer_passes() -> Evidence:
 
 def _distance_to_limit() -> Evidence:
     """S1/S2(j) = 1 + q (1-alpha)(1-c1 j)/((1-q)(1-alpha+c1 alpha)) < 1/(1-q) with q = alpha**j, for 0 < c1 j < 1."""
-    import sympy as sp
-
     a, c, q, j, s = sp.symbols("alpha1 c1 q j s", positive=True)
     below = 1 - a + c * a * (1 - q) - c * j * q * (1 - a)
     extra = q * (1 - a) * (1 - c * j) / ((1 - q) * (1 - a + c * a))
@@ -136,16 +137,12 @@ def _distance_to_limit() -> Evidence:
 
 def _second_token() -> Evidence:
     """g(2) > 1 and f(2) > 1 in the box, as alpha > c."""
-    import sympy as sp
-
     a, s = sp.symbols("alpha s", positive=True)
     return prove_sign((1 + a) / (1 + s * a) - 1, unit=("alpha", "s"), what="g(2) > 1 for c = s alpha < alpha")
 
 
 def _even_step_side(low: Fraction, half: int) -> Evidence:
     """(1 + alpha2)/(1 + c2) >= 1 + q for alpha2 > low, c2 < 1/5, q = alpha1**(M/2) <= 0.8**half: signed slacks."""
-    import sympy as sp
-
     s, t, q = sp.symbols("s t q", positive=True)
     top = sp.Rational(_TOP.numerator, _TOP.denominator) ** half
     bottom = sp.Rational(low.numerator, low.denominator)
@@ -162,26 +159,19 @@ def _even_step_side(low: Fraction, half: int) -> Evidence:
 
 def _even_proof(low: Fraction, half: int, budgets: tuple[int, ...]) -> Evidence:
     """Even M >= 2 half with the sharper ratio S2(2j)/S2(j) < 1 + q, and S1 <= S2(2j) once 2 j >= 1/c1."""
-    import sympy as sp
-
     from theory.claims.lookahead_reasoning.hybrid.lemma_1 import halving_identity
 
-    a, c, q, j, s = sp.symbols("alpha1 c1 q j s", positive=True)
+    c, q, s = sp.symbols("c1 q s", positive=True)
     share = q / (1 + q)
     rest = (1 - s) * share / (1 + c)  # bracket 1 - s < 1, denominator 1 + c > 1 (c > 0 stands for the partial sums)
 
-    def token_side(alpha1: arb, c1: arb, alpha2: arb) -> arb:
-        return (1 + alpha1) * (1 - alpha2**half) - (1 + alpha1 * c1 * (1 - alpha1))
-
-    box: Box = {"alpha1": (low, "4/5"), "alpha2": (low, "4/5"), "c1": (0, "1/3")}
-    beyond = -q * (1 - a) * (1 - c * j) / ((1 - q) * (1 - a + c * a))
     return screened(
         _only_hybrids(str(low), budgets),
         halving_identity,
         lambda: prove_sign((1 - rest) - 1 / (1 + q), unit=("q", "s"), what="S2(j)/S2(2j) > 1/(1+q)"),
-        lambda: prove_sign(beyond.subs(c, (1 + s) / j), unit=("alpha1", "q"), what="S1 < S2 of a depth beyond 1/c1"),
+        lambda: prove_deeper_wins("S1 < S2 of a depth beyond 1/c1"),
         lambda: _even_step_side(low, half),
-        lambda: prove_positive(token_side, box, what="token-level only loses to (2, j)"),
+        lambda: _token_side(low, half),
         _longer_passes,
         _second_token,
     )
@@ -226,7 +216,7 @@ def _budgets_below_16(fails_at: tuple[int, ...]) -> Evidence:
         return Evidence(verdict=verdict, method="exact counterexample", detail=text, counterexample=counter)
 
     return all_of(
-        lambda: _proof("0.52", 7, (14, 15)),
+        lambda: prove_only_hybrids("0.52", 7, (14, 15)),
         lambda: _even_proof(Fraction(13, 25), 6, (12,)),
         *[lambda budget=budget: fails(budget) for budget in fails_at],
     )
@@ -251,83 +241,6 @@ def _every_hybrid_is_best(condition: str) -> Evidence:
     )
 
 
-def _easy_ratio(form: str) -> Evidence:
-    """The bound r >= 1.157 in the box, r = (1+alpha1)/(1+c1) as printed or the asynchronous f(2)."""
-
-    def ratio(alpha1: Fraction, c1: Fraction) -> Fraction:
-        return (1 + alpha1) / (1 + (c1 if form == "sync" else c1 * alpha1 * (1 - alpha1)))
-
-    def holds(alpha1: Fraction, c1: Fraction) -> bool:
-        return ratio(alpha1, c1) >= Fraction(1157, 1000)
-
-    points = ({"alpha1": a, "c1": c} for a in ("53/100", "3/5", "79/100") for c in ("33/100", "1/10"))
-    name = "(1+alpha1)/(1+c1)" if form == "sync" else "f_async(2)"
-    return refute(holds, points, what=f"{name} >= 1.157", explain=lambda alpha1, c1: f"it is {ratio(alpha1, c1)}")
-
-
-def _async_ratio_proof() -> Evidence:
-    """f_async(2) >= 1.4 in the box."""
-
-    def gap(alpha1: arb, c1: arb) -> arb:
-        return 5 * (1 + alpha1) - 7 * (1 + c1 * alpha1 * (1 - alpha1))
-
-    return screened(
-        _easy_ratio("async"),
-        lambda: prove_positive(gap, {"alpha1": ("0.52", "0.8"), "c1": (0, "1/3")}, what="f_async(2) > 7/5"),
-    )
-
-
-def _halving_from(start: int) -> Evidence:
-    """g(k) < f(2) g(k/2) for even k >= start."""
-
-    def holds(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, gamma2: Fraction) -> bool:
-        k = int(gamma2)
-        return speedup(alpha2, c2, k) < exact.f_async(alpha1, c1, 2) * speedup(alpha2, c2, k // 2)
-
-    points = (
-        {"alpha1": "53/100", "c1": "33/100", "alpha2": "79/100", "c2": "1/100", "gamma2": str(k)}
-        for k in range(start, start + 12, 2)
-    )
-    return refute(holds, points, what=f"h(1, gamma2) < h(2, gamma2/2) for even gamma2 >= {start}")
-
-
-def _case_split(first: str) -> Evidence:
-    """The three cases of Step 2 cover every even M >= 16 (first case M <= floor or ceil of 1/c1)."""
-
-    def holds(c1: Fraction, M: Fraction) -> bool:  # noqa: N803
-        top = exact.ceil_inverse(c1)
-        end = exact.floor_inverse(c1) if first == "floor" else top
-        return end >= M or top < M < 2 * top or 2 * top <= M
-
-    points = ({"c1": c, "M": str(m)} for c in ("2/31", "1/16", "1/10", "3/50", "1/4") for m in (16, 18, 20))
-    return refute(holds, points, what=f"the cases M <= {first}(1/c1), ceil < M < 2 ceil, M >= 2 ceil cover every M")
-
-
-def _case_split_proof() -> Evidence:
-    """With one threshold N = ceil(1/c1) the cases are M <= N, N < M < 2N, M >= 2N; in the middle S1 <= S2(M)."""
-    import sympy as sp
-
-    a, c, q, j, s = sp.symbols("alpha1 c1 q j s", positive=True)
-    beyond = -q * (1 - a) * (1 - c * j) / ((1 - q) * (1 - a + c * a))
-    return screened(
-        _case_split("ceil"),
-        lambda: prove_sign(beyond.subs(c, (1 + s) / j), unit=("alpha1", "q"), what="S2(M) > S1 for M > 1/c1"),
-        lambda: _proof("0.52", 8, (16, 18)),
-    )
-
-
-def _unconditional(inside: bool) -> Evidence:
-    """Combining is the only way to the peak: anywhere in (0, 1)**4, or inside the box of Theorem 4."""
-
-    def holds(**values: Fraction) -> bool:
-        point = _Point(**values)
-        return point.hybrid > max(point.singles)
-
-    outside = {"alpha1": "1/10", "c1": "1/4", "alpha2": "4/5", "c2": "1/100", "M": "4"}
-    points = _points("0.52", (16,)) if inside else [outside]
-    return refute(holds, points, what="the best hybrid beats both single methods", explain=_words)
-
-
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="LR-T4a",
@@ -335,12 +248,14 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Under min(ceil(1/c1), gamma1) gamma2 <= M the maximum of h = f_async g is reached only with "
         "gamma1 >= 2 and gamma2 >= 2.",
         expression=statement("lookahead_reasoning", "h"),
-        assumptions=f"{_BOX}, even M >= 16",
+        assumptions=f"{BOX}, even M >= 16",
         verdict=Verdict.PROVED,
-        verify=lambda: _proof("0.52", 8, (16, 18)),
+        verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
         mutants=(
-            Mutant(name="lower alpha", what_changed="0.39 for 0.52", verify=lambda: _proof("0.39", 8, (16, 18))),
-            Mutant(name="small budget", what_changed="M >= 10", verify=lambda: _proof("0.52", 5, (10, 16))),
+            Mutant(
+                name="lower alpha", what_changed="0.39 for 0.52", verify=lambda: prove_only_hybrids("0.39", 8, (16, 18))
+            ),
+            Mutant(name="small budget", what_changed="M >= 10", verify=lambda: prove_only_hybrids("0.52", 5, (10, 16))),
         ),
         notes="Repaired argument, without the integer maximiser gamma2*: with j = floor(M/2) >= 8, g(k)/g(j) < "
         "1/(1-0.8**8) = 1.2016 < f(2) for all k <= M, and f/S2(j) <= S1/S2(j) < 1.2016 < g(2).",
@@ -349,17 +264,15 @@ CLAIMS: tuple[Claim, ...] = (
         id="LR-T4b",
         source="Lookahead Reasoning, Theorem 4 and Section 3.3, if",
         statement="h(gamma1, gamma2) is maximal if gamma1 >= 2 and gamma2 >= 2.",
-        assumptions=f"{_BOX}, M >= 16",
+        assumptions=f"{BOX}, M >= 16",
         verdict=Verdict.FALSE,
         verify=lambda: _every_hybrid_is_best("every"),
         correction="'If and only if' should read 'only if': a hybrid is necessary, not sufficient; which hybrid is "
         "best depends on the parameters.",
-        correction_verify=lambda: _proof("0.52", 8, (16, 18)),
+        correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
         mutants=(
             Mutant(
-                name="corrected",
-                what_changed="some hybrid is maximal",
-                verify=lambda: _every_hybrid_is_best("some"),
+                name="corrected", what_changed="some hybrid is maximal", verify=lambda: _every_hybrid_is_best("some")
             ),
         ),
     ),
@@ -368,10 +281,12 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Theorem of Section 3.3 (asynchronous hybrid optimality)",
         statement="As Theorem 4, only if, for every budget M >= 16, even or odd.",
         expression=statement("lookahead_reasoning", "h"),
-        assumptions=f"{_BOX}, integer M >= 16",
+        assumptions=f"{BOX}, integer M >= 16",
         verdict=Verdict.PROVED,
-        verify=lambda: _proof("0.52", 8, (16, 17, 19)),
-        mutants=(Mutant(name="thirteen", what_changed="M >= 13", verify=lambda: _proof("0.52", 6, (13, 17))),),
+        verify=lambda: prove_only_hybrids("0.52", 8, (16, 17, 19)),
+        mutants=(
+            Mutant(name="thirteen", what_changed="M >= 13", verify=lambda: prove_only_hybrids("0.52", 6, (13, 17))),
+        ),
         notes="The main text drops the appendix's 'M even'; it is not needed.",
     ),
     Claim(
@@ -396,71 +311,9 @@ CLAIMS: tuple[Claim, ...] = (
         id="LR-T4e",
         source="Lookahead Reasoning, Theorem 4, how tight M >= 16 is (sharpened in this ledger)",
         statement="In the stated box Theorem 4 holds for M = 12 and for every M >= 14; it fails at M = 13, 11 and 10.",
-        assumptions=_BOX,
+        assumptions=BOX,
         verdict=Verdict.PROVED,
         verify=lambda: _budgets_below_16((13, 11, 10)),
         mutants=(Mutant(name="twelve", what_changed="it fails at M = 12", verify=lambda: _budgets_below_16((12,))),),
-    ),
-    Claim(
-        id="LR-T4f",
-        source="Lookahead Reasoning, Theorem 4, proof, Step 1, case 2",
-        statement="In the stated box (1+alpha1)/(1+c1) >= 1.157.",
-        assumptions=_BOX,
-        verdict=Verdict.FALSE,
-        verify=lambda: _easy_ratio("sync"),
-        correction="The asynchronous ratio is f(2)/f(1) = (1+alpha1)/(1 + c1 alpha1 (1-alpha1)), which exceeds 1.4 "
-        "in the box; (1+alpha1)/(1+c1) belongs to the synchronous version and sinks to 1.14.",
-        correction_verify=_async_ratio_proof,
-        mutants=(Mutant(name="corrected", what_changed="f_async(2)", verify=lambda: _easy_ratio("async")),),
-    ),
-    Claim(
-        id="LR-T4g",
-        source="Lookahead Reasoning, Theorem 4, proof, Step 1, case 3",
-        statement="If M < gamma2*, h(1, gamma2) < h(2, gamma2/2) for every gamma2 <= M, by Lemma 1.",
-        assumptions=f"{_BOX}, even M >= 16",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=lambda: with_fix(lambda: _halving_from(2), lambda: _proof("0.52", 8, (16, 18))),
-        correction="Lemma 1 covers gamma2 = M >= 16 only, which suffices because g rises up to M: h(1, gamma2) <= "
-        "h(1, M) < h(2, M/2). For short lengths one more token can be worth more than one more step.",
-        correction_verify=lambda: _proof("0.52", 8, (16, 18)),
-        mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="gamma2 >= 16, which needs no fix",
-                verify=lambda: with_fix(lambda: _halving_from(16), lambda: _proof("0.52", 8, (16, 18))),
-            ),
-        ),
-    ),
-    Claim(
-        id="LR-T4h",
-        source="Lookahead Reasoning, Theorem 4, proof, Step 2, cases",
-        statement="The cases M <= floor(1/c1), ceil(1/c1) < M < 2 ceil(1/c1) and M >= 2 ceil(1/c1) cover every budget.",
-        assumptions="0 < c1 < 1/3, even M >= 16",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=lambda: with_fix(lambda: _case_split("floor"), _case_split_proof),
-        correction="The first case is M <= ceil(1/c1). In the second, f_async(M) is S1 and Lemma 1 speaks of S2(M); "
-        "S2(M) > S1 for M > 1/c1 closes the gap.",
-        correction_verify=_case_split_proof,
-        mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="ceil in the first case, which needs no fix",
-                verify=lambda: with_fix(lambda: _case_split("ceil"), _case_split_proof),
-            ),
-        ),
-    ),
-    Claim(
-        id="LR-S9",
-        source="Lookahead Reasoning, Section 1 and Section 3.3, only by combining",
-        statement="Under a compute limit the peak speedup is achieved only by combining both levels of speculation.",
-        assumptions="none stated in the introduction",
-        verdict=Verdict.FALSE,
-        verify=lambda: _unconditional(inside=False),
-        correction="It is so in the box of Theorem 4. Where the draft's steps are rarely accepted, token-level "
-        "speculation alone is best (Theorem 3: when (7) fails), and the other way round.",
-        correction_verify=lambda: _proof("0.52", 8, (16, 18)),
-        mutants=(
-            Mutant(name="box", what_changed="in the box of Theorem 4", verify=lambda: _unconditional(inside=True)),
-        ),
     ),
 )

@@ -1,9 +1,4 @@
-"""Claims of SPECS about rates for one block: Theorem 3, Corollaries 1 and 2, Definition 5, Equations 8 to 10.
-
-The repaired argument behind most of them is `prove_density_ratio`, which is not in the paper: at every fixed width n
-each density ratio ``pi_n(y) / pi*(y)`` is within ``(kappa - 1) / n`` of one, ``kappa`` the largest over the smallest
-exponentiated score. It needs no Poisson width, no logarithm and no condition on n, and its constant cannot be lowered.
-"""
+"""Claims of SPECS about rates for one block: Theorem 3, Corollaries 1 and 2, Definition 5, Equations 8 to 10."""
 
 from __future__ import annotations
 
@@ -11,13 +6,14 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from math import factorial
-from typing import TYPE_CHECKING
 
 from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.proving.balls import point, precision
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, exhaustive, numeric, prove_identity
+from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.exact import (
     INSTANCES,
     Instance,
@@ -31,66 +27,15 @@ from theory.claims.specs.exact import (
     selection_law,
     tilted,
 )
-from theory.claims.specs.objective import prove_gibbs
 
-if TYPE_CHECKING:
-    import sympy
-
-__all__ = ["CLAIMS", "bounded", "prove_coverage", "prove_density_ratio", "prove_poisson_moment"]
+__all__ = ["CLAIMS", "bounded", "prove_poisson_moment"]
 
 _FINITE = "finite alphabet; target, generator and exponentiated rewards positive; beta > 0; n >= 1 an integer"
 _HALF = Fraction(1, 2)
 
 
-def _ratio_algebra() -> Evidence:
-    """The inequalities between mean-one weights in [m, M] (kappa = M / m), the selected weight v and the width n.
-
-    ``X = (v + sum of n - 1 weights) / n`` has E X - 1 = (v - 1) / n, n**2 E (X - 1)**2 = (v - 1)**2 + (n - 1) var and
-    X >= (v + (n - 1) m) / n, and the density ratio is E[1 / X].
-    """
-    import sympy as sp
-
-    a, b, c, k = sp.symbols("a b c k", nonnegative=True)
-    x, low, high = sp.symbols("x m M", positive=True)
-    n = 1 + k
-
-    def excess(v: sympy.Expr, m: sympy.Expr, top: sympy.Expr) -> sympy.Expr:
-        spread = (v - 1) ** 2 + (n - 1) * (top - 1) * (1 - m)
-        return top / m - 1 - ((1 - v) + spread / (v + (n - 1) * m))
-
-    return all_of(
-        lambda: prove_identity(1 / x - (1 - (x - 1) + (x - 1) ** 2 / x), what="1/X = 1 - (X - 1) + (X - 1)^2 / X"),
-        lambda: prove_identity(
-            (high + low - high * low - 1) - (high - 1) * (1 - low),
-            what="(M - W)(W - m) >= 0 and E W = 1 give var W <= (M - 1)(1 - m)",
-        ),
-        lambda: nonnegative(excess(1 + c, 1 / (1 + b), 1 + c + a), what="n (ratio - 1) <= kappa - 1 for 1 <= v <= M"),
-        lambda: nonnegative(
-            excess(1 / (1 + c), 1 / (1 + c + b), 1 + a), what="n (ratio - 1) <= kappa - 1 for m <= v <= 1"
-        ),
-        lambda: nonnegative((1 + c + a) * (1 + b) - 1 - c, what="n (1 - ratio) <= v - 1 <= kappa - 1"),
-    )
-
-
-def prove_density_ratio(power: int = 1, scale: Fraction = Fraction(1)) -> Evidence:
-    """``abs(pi_n(y) / pi*(y) - 1) <= (kappa - 1) / n`` for all letters, alphabets, weights and widths n >= 1."""
-
-    def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
-        worst = max(abs(p / q - 1) for p, q in zip(law, instance.optimum, strict=True))
-        return bool(worst * n**power <= scale * (ratio(instance.weights) - 1))
-
-    return all_of(
-        agree(holds, what="largest distance of a density ratio from one, times n, is at most kappa - 1"),
-        _ratio_algebra,
-        detail="Means and variances of sums of independent weights are quoted",
-    )
-
-
 def _verify_sharp(scale: Fraction = Fraction(1)) -> Evidence:
     """The bound, and that no smaller constant does: one candidate, a rare light letter (gen eps, weight 1 / kappa)."""
-    import sympy as sp
-
     eps, kappa = sp.symbols("epsilon kappa", positive=True)
     mean = eps / kappa + 1 - eps
     light = mean * kappa - 1
@@ -115,8 +60,6 @@ def bounded(bound: Callable[[Instance, int], Fraction], what: str, sizes: tuple[
 
 def prove_poisson_moment(scale: int = 6) -> Evidence:
     """``E[1/N**2] <= 6 / (n**2 (1 - exp(-n)))`` for N ~ Poisson(n) given N > 0."""
-    import sympy as sp
-
     k = sp.Symbol("k", nonnegative=True)
     m = sp.Symbol("N", integer=True, positive=True)
     return all_of(
@@ -130,8 +73,6 @@ def prove_poisson_moment(scale: int = 6) -> Evidence:
 
 def _verify_mass(constant: int = 1) -> Evidence:
     """``exp(-n) n**n / n! >= exp(-1) / sqrt(n)``: n! exp(n) / n**(n + 1/2) is e at n = 1 and falls with n."""
-    import sympy as sp
-
     t, n = sp.symbols("t n", positive=True)
     gap = sp.log((1 + t) / (1 - t)) - 2 * t
 
@@ -171,38 +112,12 @@ def _verify_equation10(power: Fraction = Fraction(3, 2)) -> Evidence:
     )
 
 
-def prove_coverage(both: bool = True) -> Evidence:
-    """``kappa <= C exp(beta R)`` with C the product of both sup-norms (mutant: of one), and C >= 1."""
-    import sympy as sp
-
-    a, b, c, d = sp.symbols("a b c d", nonnegative=True)
-    up, down, theta = sp.symbols("A B theta", positive=True)
-    largest = up * theta / ((1 + a) * (1 + b))
-    smallest = (1 + c) * (1 + d) / down
-
-    def holds(instance: Instance, _n: int) -> bool:
-        forward = max(t / g for t, g in zip(instance.target, instance.gen, strict=True))
-        cover = coverage(instance.target, instance.gen) if both else forward
-        return ratio(instance.weights) <= cover * ratio(instance.tilt) and coverage(instance.target, instance.gen) >= 1
-
-    return all_of(
-        agree(holds, what="kappa <= C exp(beta R) and C >= 1", sizes=(1,)),
-        lambda: nonnegative(up * down * theta - largest / smallest, what="any score ratio <= A B theta"),
-        lambda: prove_identity(
-            sp.Symbol("g") * (1 - sp.Symbol("t") / sp.Symbol("g")) - (sp.Symbol("g") - sp.Symbol("t")),
-            what="the mean of 1 - t/g under g is 0, so t/g reaches one somewhere, and g/t likewise",
-        ),
-    )
-
-
 def _covered(instance: Instance) -> Fraction:
     return coverage(instance.target, instance.gen) * ratio(instance.tilt)
 
 
 def _verify_coverage_bound(shrink: Fraction = Fraction(1)) -> Evidence:
     """``chi2 <= ((C exp(beta R) - 1) / n)**2``, and the printed C**2 exp(2 beta R) / n**(3/2) is larger."""
-    import sympy as sp
-
     x, k = sp.symbols("x k", nonnegative=True)
     return all_of(
         bounded(lambda i, n: shrink * (_covered(i) - 1) ** 2 / n**2, "chi2 <= ((C exp(beta R) - 1) / n)^2"),
@@ -220,10 +135,7 @@ def _verify_target(shrink: Fraction = Fraction(1)) -> Evidence:
         law = selection_law(instance.gen, instance.weights, n)
         return chi_square(law, instance.optimum) <= shrink * ((ratio(instance.tilt) - 1) / n) ** 2
 
-    return all_of(
-        agree(holds, what="chi2 <= ((exp(beta R) - 1) / n)^2", instances=own),
-        prove_density_ratio,
-    )
+    return all_of(agree(holds, what="chi2 <= ((exp(beta R) - 1) / n)^2", instances=own), prove_density_ratio)
 
 
 def _verify_target_poisson(scale: int = 6) -> Evidence:
@@ -268,9 +180,8 @@ CLAIMS: tuple[Claim, ...] = (
             Mutant(name="faster", what_changed="rate 1/n^2", verify=partial(prove_density_ratio, 2)),
             Mutant(name="smaller", what_changed="(kappa - 1) / (8 n)", verify=partial(_verify_sharp, Fraction(1, 8))),
         ),
-        notes="ratio = E[1/X] with X the mean weight of the candidates, the selected one among them; expand 1/X "
-        "about one "
-        "and bound the variance of weights in [m, M] with mean one by (M - 1)(1 - m).",
+        notes="ratio = E[1/X] with X the mean weight of the candidates, the selected one among them; expand 1/X about "
+        "one and bound the variance of weights in [m, M] with mean one by (M - 1)(1 - m).",
     ),
     Claim(
         id="SPECS-X2",
@@ -287,8 +198,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-PM",
         source="SPECS, before and after Theorem 4, Appendix B.2",
         statement="Poisson(n) hits its mean with probability of order 1/n (first mention) or 1/sqrt(n) (second): at "
-        "least "
-        "exp(-1) / sqrt(n), so a mean bound becomes a bound at width n for a factor e sqrt(n).",
+        "least exp(-1) / sqrt(n), so a mean bound becomes a bound at width n for a factor e sqrt(n).",
         assumptions="n >= 1 an integer",
         verdict=Verdict.PROVED,
         verify=_verify_mass,
@@ -309,9 +219,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="SPECS-C1",
         source="SPECS, Corollary 1 (Poisson width), Appendix B.2",
-        statement="Drafts from the target, rewards in [0, R]: the Poisson mean of the divergence is O(exp(2 beta R) "
-        "/ n^2) "
-        "up to logarithms.",
+        statement="Drafts from the target, rewards in [0, R]: the Poisson mean of the divergence is O(exp(2 beta R) / "
+        "n^2) up to logarithms.",
         expression=statement("specs", "poisson_bound"),
         assumptions=f"{_FINITE}; generator = target; n >= 3",
         verdict=Verdict.PROVED,
@@ -331,9 +240,8 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(
             Mutant(name="1/100", what_changed="constant 1/100", verify=partial(_verify_target, Fraction(1, 100))),
         ),
-        notes="The printed derivation (Markov on the Poisson mean) only gives n^(-3/2), as Equation 10 and Corollary "
-        "2 say; "
-        "the statement holds by SPECS-X1 with constant one and no logarithm.",
+        notes="The printed derivation (Markov on the Poisson mean) only gives n^(-3/2), as Equation 10 and Corollary 2 "
+        "say; the statement holds by SPECS-X1 with constant one and no logarithm.",
     ),
     Claim(
         id="SPECS-C2",
@@ -362,9 +270,8 @@ CLAIMS: tuple[Claim, ...] = (
             ),
         ),
         notes="Both rates hold (SPECS-X1); 'Assumption 1' in the statement names the reward-model error, not the "
-        "Poisson "
-        "width, and no Poisson width is needed. Equation 9 fixes a prompt, Equation 8 averages over prompts: take the "
-        "largest C. With prompts averaged, log(1 + E chi2) is meant.",
+        "Poisson width, and no Poisson width is needed. Equation 9 fixes a prompt, Equation 8 averages over prompts: "
+        "take the largest C. With prompts averaged, log(1 + E chi2) is meant.",
     ),
     Claim(
         id="SPECS-D5",

@@ -9,8 +9,10 @@ from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.proving.balls import point, precision
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_descent, prove_identity, refute
-from theory.claims.specs.convergence.corollaries import bounded, prove_density_ratio, prove_poisson_moment
+from theory.claims.specs.common_proofs import prove_density_ratio, prove_gibbs
+from theory.claims.specs.convergence.corollaries import bounded, prove_poisson_moment
 from theory.claims.specs.exact import (
     Instance,
     agree,
@@ -23,7 +25,6 @@ from theory.claims.specs.exact import (
     selection_law,
     tilted,
 )
-from theory.claims.specs.objective import prove_gibbs
 
 __all__ = ["CLAIMS"]
 
@@ -69,8 +70,6 @@ def _verify_theorem4(constant: Fraction = Fraction(21, 4)) -> Evidence:
 
 def _verify_chain(final: int = 8) -> Evidence:
     """Appendix C.2 after Lemmas 6 and 7: ``log(1 + E chi2) <= 8 p**2 kappa**2 = 128 (kappa log n / n)**2``."""
-    import sympy as sp
-
     x, u = sp.symbols("x u", positive=True)
     return all_of(
         lambda: prove_descent(sp.exp(u) - 1 - u, u, what="z <= exp(z) - 1", order=2),
@@ -104,8 +103,6 @@ def _verify_display(poisson: bool = True) -> Evidence:
 
 
 def _fix_display() -> Evidence:
-    import sympy as sp
-
     a, b, t = sp.symbols("a b t", nonnegative=True)
     u = 1 / (1 + t)
     gap = u * a**2 + (1 - u) * b**2 - (u * a + (1 - u) * b) ** 2
@@ -128,8 +125,7 @@ def _verify_minimum(constant: Fraction = Fraction(3, 2)) -> Evidence:
     """The best width up to n is at least as good as width floor(n) >= 3 n / 4."""
     return all_of(
         bounded(
-            lambda i, n: constant * (ratio(i.weights) - 1) ** 2 / n**2,
-            "chi2 at width n <= 3/2 ((kappa - 1) / n)^2",
+            lambda i, n: constant * (ratio(i.weights) - 1) ** 2 / n**2, "chi2 at width n <= 3/2 ((kappa - 1) / n)^2"
         ),
         prove_density_ratio,
         lambda: at_least(
@@ -141,8 +137,6 @@ def _verify_minimum(constant: Fraction = Fraction(3, 2)) -> Evidence:
 
 def _verify_lemma6(scale: int = 1) -> Evidence:
     """``I_0 <= I_0 + I_1 = 1 + E chi2 <= 1 + 6 (kappa - 1)**2 / (n**2 (1 - exp(-n))) <= exp(p**2 (kappa - 1)**2)``."""
-    import sympy as sp
-
     u = sp.Symbol("u", positive=True)
     return all_of(
         prove_density_ratio,
@@ -169,8 +163,6 @@ def _verify_lemma6_step(largest: Fraction = Fraction(7, 10), denominator: int = 
 
 def _fix_lemma6_step() -> Evidence:
     """Popoviciu's bound on the variance halves the factor: ``1 / (4 (1 - p)**2) <= 1`` for p <= 1/2."""
-    import sympy as sp
-
     a = sp.Symbol("a", nonnegative=True)
     low, high, mu = sp.symbols("m M mu", positive=True)
     p = sp.Rational(1, 2) / (1 + a)
@@ -206,8 +198,6 @@ def _verify_bounded(below: bool = True) -> Evidence:
 
 def _pair_identity(half: int = 2) -> Evidence:
     """``Phi''' Phi' - Phi''**2 = E[w w' (w - w')**2 exp(-u (w + w'))] / 2``, pair by pair."""
-    import sympy as sp
-
     a, b = sp.symbols("w v", positive=True)
     pair = (a**3 * b + a * b**3) / 2 - a**2 * b**2
     return all_of(
@@ -217,8 +207,6 @@ def _pair_identity(half: int = 2) -> Evidence:
 
 def _verify_equation21(half: int = 2) -> Evidence:
     """The cross difference of f as a double integral of f'', and f'' as a variance over the tilted law."""
-    import sympy as sp
-
     x, y = sp.symbols("x y", nonnegative=True)
     f = sp.Function("f")
     difference = f(x + y) + f(0) - f(x) - f(y)
@@ -234,8 +222,6 @@ def _verify_equation21(half: int = 2) -> Evidence:
 
 
 def _second_log_derivative() -> Evidence:
-    import sympy as sp
-
     x = sp.Symbol("x")
     phi = sp.Function("Phi")(x)
     second = sp.diff(sp.log(-sp.diff(phi, x)), x, 2)
@@ -244,16 +230,12 @@ def _second_log_derivative() -> Evidence:
 
 
 def _slope_bound() -> Evidence:
-    import sympy as sp
-
     a, low, e = sp.symbols("a m e", nonnegative=True)
     return nonnegative((low + a) * e - low * e, what="-Phi'(u) >= phi_min Phi(u), letter by letter")
 
 
 def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
     """``(n**2 + n) / (1 - exp(-n)) <= 4 n**2``, ``exp(-log n**4) = n**-4`` and ``E[w] E[1/w] <= kappa``."""
-    import sympy as sp
-
     w = sp.Symbol("w", positive=True)
     s1, s2 = sp.symbols("s1 s2", positive=True)
     a, b, low = sp.symbols("a b m", nonnegative=True)
@@ -283,8 +265,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E21",
         source="SPECS, Equation 21, Appendix C.1",
         statement="f(s1 + s2) + f(0) - f(s1) - f(s2) is the double integral of f'', f = log(-Phi'), and f'' is half "
-        "the "
-        "mean of (phi - phi')^2 over two draws of a tilted law.",
+        "the mean of (phi - phi')^2 over two draws of a tilted law.",
         assumptions="finite alphabet, positive weights",
         verdict=Verdict.PROVED,
         verify=_verify_equation21,
@@ -363,8 +344,7 @@ CLAIMS: tuple[Claim, ...] = (
         verify=_verify_chain,
         mutants=(Mutant(name="halved", what_changed="4 p_n^2 kappa^2", verify=partial(_verify_chain, 4)),),
         notes="The factor 4 in the exponent also absorbs the repaired constant of Lemma 6, 1 / (4 (1 - p)^2) <= 2.92 "
-        "for "
-        "p <= 1/sqrt(2), so the printed route gives Theorem 4 with constant 128 for n >= 16.",
+        "for p <= 1/sqrt(2), so the printed route gives Theorem 4 with constant 128 for n >= 16.",
     ),
     Claim(
         id="SPECS-C2d",

@@ -13,6 +13,7 @@ from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.proving.balls import point, precision
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity, prove_positive, refute, with_fix
 from theory.claims.specs.exact import at_least, decided, nonnegative, selection_law, tilted
 
@@ -28,8 +29,6 @@ def _law(theta: Fraction, n: int) -> tuple[Fraction, ...]:
 
 def _verify_transform(swapped: bool = False) -> Evidence:
     """The optimum is uniform and the transform is ``(theta exp(-s) + exp(-s theta)) / (1 + theta)``."""
-    import sympy as sp
-
     from theory.claims.specs import statements as st
 
     th, s = st.theta, st.s
@@ -62,8 +61,6 @@ def _verify_equation23(factor: bool = True) -> Evidence:
 
 
 def _fix_equation23() -> Evidence:
-    import sympy as sp
-
     b, c, d = sp.symbols("b c d", nonnegative=True)
     low, high = 1 / (2 + b + c), 1 / (2 + b)  # exp(-n) and exp(-1), both at most 1/2
     rho = 1 + d
@@ -71,7 +68,7 @@ def _fix_equation23() -> Evidence:
     return all_of(
         lambda: nonnegative(
             left - (sp.Rational(1, 2) + (high - low) / 2 * (rho - 1)), what="the line before is at least it"
-        ),
+        )
     )
 
 
@@ -103,8 +100,6 @@ def _point_half() -> arb:
 
 def _fix_power() -> Evidence:
     """At n = theta: F(u) = (1/u - 1) log(1 - (u + u**2)/2) - log((3 - u)/4) <= 0; for larger n by convexity in x."""
-    import sympy as sp
-
     u, d = sp.symbols("u d", positive=True)
     below = 1 / (1 + d)
     z_of_u = (u + u**2) / 2
@@ -142,8 +137,6 @@ def _distance(theta: Fraction, n: int, terms: int = 14) -> tuple[arb, arb]:
 
 def _verify_distance(constant: int = 50) -> Evidence:
     """``pi_bar(y0) - 1/2 >= theta / (50 n)`` for n >= max(theta, 3), theta >= 2."""
-    import sympy as sp
-
     theta, n, t, a, b = sp.symbols("theta n t a b", positive=True)
     g = (theta * t + t**theta) / (1 + theta)
     x = (1 + theta) / (2 * theta * n)
@@ -259,8 +252,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-T5",
         source="SPECS, Theorem 5, Appendices B.2 and C.3",
         statement="For a two-letter problem with rewards in [0, R] the Poisson mean of the divergence is at least of "
-        "order "
-        "exp(2 beta R) / n^2 for n >= exp(beta R).",
+        "order exp(2 beta R) / n^2 for n >= exp(beta R).",
         assumptions="n >= exp(beta R)",
         verdict=Verdict.PROVED_WITH_FIX,
         verify=_verify_theorem5,
@@ -272,7 +264,6 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         notes="For exp(beta R) near one no multiple of exp(2 beta R) / n^2 can do: SPECS-X1 bounds the divergence by "
         "(exp(beta R) - 1)^2 / N^2. The statement writes N ~ Poisson(n); N > 0 is meant. Together with SPECS-X1 the "
-        "order "
-        "1/n^2 is exact.",
+        "order 1/n^2 is exact.",
     ),
 )

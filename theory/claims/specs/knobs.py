@@ -1,4 +1,4 @@
-"""What the guarantees of SPECS say about its knobs (threshold, temperature, coverage) and its tables about latency."""
+"""What the guarantees of SPECS say about its knobs: threshold, temperature, coverage."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.proving.balls import point, precision
+from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity, refute, with_fix
 from theory.claims.specs.block_tree import Tree, on_trees
-from theory.claims.specs.convergence.corollaries import prove_coverage, prove_density_ratio
+from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.exact import (
     Instance,
     agree,
@@ -24,7 +25,6 @@ from theory.claims.specs.exact import (
     ratio,
     selection_law,
 )
-from theory.claims.specs.objective import prove_gibbs
 from theory.claims.specs.theorems_1_and_2 import prove_mixture
 
 __all__ = ["CLAIMS"]
@@ -155,8 +155,6 @@ def _verify_filter(filtered: bool = True) -> Evidence:
 
 def _verify_cold(target_limit: bool = True) -> Evidence:
     """Beta -> 0: the bound keeps the coverage, the optimum is the target."""
-    import sympy as sp
-
     from theory.claims.specs import statements as st
 
     gens, _weights = st.letters(2)
@@ -175,8 +173,6 @@ def _verify_cold(target_limit: bool = True) -> Evidence:
 
 def _verify_hot(mass_power: bool = True) -> Evidence:
     """Fixed n, beta -> infinity: the worst letter keeps chance >= g**n, the optimum gives it less and less."""
-    import sympy as sp
-
     h, theta, mass = sp.symbols("h theta a", positive=True)
     worst = 1 / (1 + h * theta)  # the optimum's share of the worst letter, with g = 1 / (1 + h)
     growth = mass * sp.log(mass / worst)
@@ -196,8 +192,6 @@ def _verify_hot(mass_power: bool = True) -> Evidence:
 
 def _ceiling() -> Evidence:
     """Trivial bound: ``pi_n / pi* = E[1/X] <= kappa``, so D <= log kappa <= beta R + log C whatever n is."""
-    import sympy as sp
-
     a, b, low = sp.symbols("a b m", nonnegative=True)
 
     def holds(instance: Instance, n: int) -> bool:
@@ -231,8 +225,6 @@ def _verify_vacuous(settings: tuple[tuple[str, int], ...] = (("8", 8), ("12", 4)
 
 def _fix_table() -> Evidence:
     """exp(2 beta) / beta grows for beta > 1/2 and the widths are at most 16."""
-    import sympy as sp
-
     u = sp.Symbol("u", positive=True)
     return all_of(
         lambda: at_least(
@@ -268,85 +260,10 @@ def _verify_defined_with_fix(positive: bool = False) -> Evidence:
 
 
 def _fix_defined() -> Evidence:
-    import sympy as sp
-
     a, b = sp.symbols("a b", nonnegative=True)
     return all_of(
         agree(lambda i, _n: min(i.weights) > 0, what="positive laws have positive weights", sizes=(1,)),
         lambda: nonnegative(a + b, what="a sum of positive weights is positive"),
-    )
-
-
-_LATENCIES: tuple[tuple[str, int, str, str], ...] = (
-    ("AMC23", 4, "14.8", "18.3"),
-    ("AMC23", 8, "20.7", "21.6"),
-    ("AMC23", 16, "28.8", "35.0"),
-    ("MATH500", 4, "9.83", "11.2"),
-    ("MATH500", 8, "11.3", "13.6"),
-    ("MATH500", 16, "15.8", "21.3"),
-    ("OlympiadBench", 4, "13.1", "13.1"),
-    ("OlympiadBench", 8, "16.9", "17.9"),
-    ("OlympiadBench", 16, "24.6", "25.4"),
-)
-"""Table 1, Qwen pair: dataset, width, seconds per problem of SPECS and of beam search with the large model."""
-
-_LATENCIES_LLAMA: tuple[tuple[str, str], ...] = (
-    ("15.4", "12.7"),
-    ("28.0", "19.1"),
-    ("44.2", "32.1"),
-    ("10.8", "8.4"),
-    ("15.2", "12.1"),
-    ("22.9", "18.9"),
-    ("14.9", "13.0"),
-    ("19.7", "18.9"),
-    ("31.7", "30.1"),
-)
-"""The same columns for the Llama pair, in the same order."""
-
-
-def _verify_saving(limit: Fraction = Fraction(19, 100)) -> Evidence:
-    """The largest saving of Table 1 against the announced 18 % (19 % leaves room for rounding), width 16 first."""
-
-    def holds(specs_seconds: Fraction, beam_seconds: Fraction) -> bool:
-        return 1 - specs_seconds / beam_seconds <= limit
-
-    rows = sorted(_LATENCIES, key=lambda row: -row[1])
-    return refute(
-        holds,
-        [{"specs_seconds": own, "beam_seconds": beam} for _name, _n, own, beam in rows],
-        what="no latency of Table 1 (Qwen pair) is lower than beam search with the large model by more than 19 %",
-        explain=lambda specs_seconds, beam_seconds: f"a saving of {float(1 - specs_seconds / beam_seconds):.1%}",
-    )
-
-
-def _fix_saving() -> Evidence:
-    savings = [(1 - Fraction(own) / Fraction(beam), name, n) for name, n, own, beam in _LATENCIES]
-    best, name, n = max(savings)
-    at_best = (name, n) == ("MATH500", 16) and Fraction(258, 1000) < best < Fraction(259, 1000)
-    slower = all(Fraction(own) > Fraction(beam) for own, beam in _LATENCIES_LLAMA)
-    return decided(
-        at_best and min(savings)[0] == 0 and slower,
-        what="savings of Table 1 run from 0 to 25.8 % with the Qwen pair, and all nine are negative with the Llama "
-        "pair",
-        method="exact enumeration",
-    )
-
-
-def _verify_tables(tables: tuple[str, str] = ("15.8", "11.748")) -> Evidence:
-    """Seconds per problem of SPECS on MATH500 at width 16 in Tables 1 and 2."""
-    return refute(
-        lambda table1, table2: table1 == table2,
-        [{"table1": tables[0], "table2": tables[1]}],
-        what="Tables 1 and 2 report one latency for SPECS on MATH500 at width 16",
-    )
-
-
-def _fix_tables() -> Evidence:
-    pairs = {"AMC23 4": ("14.8", "14.80"), "AMC23 8": ("20.7", "20.70"), "OlympiadBench 16": ("24.6", "24.60")}
-    return decided(
-        all(Fraction(a) == Fraction(b) for a, b in pairs.values()),
-        what="the rows compared otherwise agree; Tables 5 and 6 repeat 15.8 s for the row in question",
-        method="exact enumeration",
     )
 
 
@@ -363,9 +280,8 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(
             Mutant(name="no-C", what_changed="coverage left out", verify=partial(_verify_thresholds, covered=False)),
         ),
-        notes="log(1 + chi2) <= log(1 + ((e^(beta R) - 1)/n)^2) + (H - 1) log(1 + ((C e^(beta R) - 1)/n)^2). The "
-        "bound does "
-        "not depend on tau otherwise: it cannot tell a good threshold from a bad one. Switching is one way.",
+        notes="log(1 + chi2) <= log(1 + ((e^(beta R) - 1)/n)^2) + (H - 1) log(1 + ((C e^(beta R) - 1)/n)^2). The bound "
+        "does not depend on tau otherwise: it cannot tell a good threshold from a bad one. Switching is one way.",
     ),
     Claim(
         id="SPECS-TAU2",
@@ -379,8 +295,7 @@ CLAIMS: tuple[Claim, ...] = (
             Mutant(name="draft", what_changed="the draft generates", verify=partial(_verify_one_block, drafting=True)),
         ),
         notes="So Theorem 3 needs no coverage coefficient; the text derives it from Corollary 2 (draft) in one place "
-        "and from "
-        "Corollary 1 (target) in another. It covers both.",
+        "and from Corollary 1 (target) in another. It covers both.",
     ),
     Claim(
         id="SPECS-TAU3",
@@ -393,9 +308,8 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(
             Mutant(name="same-model", what_changed="draft = target", verify=partial(_verify_unranked, drafts=(_HALF,))),
         ),
-        notes="A draft that is closer to the block optimum than the target is the better generator, although the "
-        "term of "
-        "the draft in Equation 5 carries the larger constant.",
+        notes="A draft that is closer to the block optimum than the target is the better generator, although the term "
+        "of the draft in Equation 5 carries the larger constant.",
     ),
     Claim(
         id="SPECS-TAU4",
@@ -434,9 +348,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="SPECS-TAB3",
         source="SPECS, Equation 5 at the settings of Table 3, Appendix D.4",
-        statement="At the reported settings (beta >= 8, n <= 16, rewards in [0, 1]) the bound of Equation 5 lies "
-        "above the "
-        "ceiling D <= beta R + log C per block, which holds for every width.",
+        statement="At the reported settings (beta >= 8, n <= 16, rewards in [0, 1]) the bound of Equation 5 lies above "
+        "the ceiling D <= beta R + log C per block, which holds for every width.",
         assumptions="R = 1, C = 1, hidden constant one: the most favourable case",
         verdict=Verdict.PROVED,
         verify=_verify_vacuous,
@@ -461,31 +374,5 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         notes="Truncated sampling (top-k, top-p) of either model breaks it: a program must fall back, say to a "
         "target draw.",
-    ),
-    Claim(
-        id="SPECS-TAB1",
-        source="SPECS, Abstract and Section 4.2 against Table 1",
-        statement="The latency falls by up to about 18 % against beam search with the large model at equal accuracy.",
-        assumptions="Qwen pair, equal width",
-        verdict=Verdict.FALSE,
-        verify=_verify_saving,
-        correction="Qwen pair: by up to 25.8 % (MATH500, width 16, where SPECS is also more accurate), 0 to 19.1 % "
-        "in the "
-        "other rows. Llama pair: SPECS is slower than that beam search in all nine rows, by 4 to 47 %.",
-        correction_verify=_fix_saving,
-        mutants=(Mutant(name="26%", what_changed="limit 26 %", verify=partial(_verify_saving, Fraction(26, 100))),),
-        notes="The text understates its table for one pair and does not mention the other (AMC23, width 8: 28.0 s "
-        "against 19.1 s).",
-    ),
-    Claim(
-        id="SPECS-TAB2",
-        source="SPECS, Tables 1 and 2",
-        statement="The ablation repeats the latency of SPECS from the main table (MATH500, width 16).",
-        assumptions="same method, data set and width",
-        verdict=Verdict.FALSE,
-        verify=_verify_tables,
-        correction="Table 2 has 11.748 s, Tables 1, 5 and 6 have 15.8 s; a reproduction should take the latter.",
-        correction_verify=_fix_tables,
-        mutants=(Mutant(name="same", what_changed="15.8 in both", verify=partial(_verify_tables, ("15.8", "15.8"))),),
     ),
 )
