@@ -10,7 +10,7 @@ from typing import Any
 from theory.claims.confspec.published import CONFIDENT, LATENCY_MS
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.proving.rounding import printed
-from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
+from theory.claims.proving.tools import all_of, counterexample, exhaustive, prove_identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -110,12 +110,8 @@ def _bin_check(good: Callable[[str], bool], what: str, explain: Callable[[str], 
     for name in CONFIDENT:
         if not good(name):
             overall, confident, share = CONFIDENT[name]
-            return Evidence(
-                verdict=Verdict.FALSE,
-                method="exact counterexample",
-                detail=f"{what}: fails for {name}, {explain(name)}",
-                counterexample={"overall": overall, "confident": confident, "share": share},
-            )
+            shown = {"overall": overall, "confident": confident, "share": share}
+            return counterexample(f"{what}: fails for {name}, {explain(name)}", shown)
     return Evidence(verdict=Verdict.PROVED, method="exact arithmetic", detail=f"{what}: holds for both families")
 
 

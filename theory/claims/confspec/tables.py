@@ -14,7 +14,7 @@ from typing import TypeVar
 from theory.claims.confspec.published import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, accuracies, speedups
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.proving.rounding import could_round_to, mean, printed, product, quotient
-from theory.claims.proving.tools import numeric
+from theory.claims.proving.tools import counterexample, numeric
 
 __all__ = ["CLAIMS"]
 
@@ -42,13 +42,7 @@ def _over(items: Sequence[_T], failure: Callable[[_T], Failure], what: str) -> E
     for item in items:
         failing = failure(item)
         if failing is not None:
-            return Evidence(
-                verdict=Verdict.FALSE,
-                method="exact counterexample",
-                detail=f"{what}: fails for {failing[0]}",
-                counterexample=failing[1],
-                effort={"items": len(items)},
-            )
+            return counterexample(f"{what}: fails for {failing[0]}", failing[1], {"items": len(items)})
     detail = f"{what}: all {len(items)} of them, for every value that rounds to the printed one"
     return Evidence(verdict=Verdict.PROVED, method="exact arithmetic", detail=detail, effort={"items": len(items)})
 

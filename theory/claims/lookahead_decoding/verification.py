@@ -23,7 +23,7 @@ from theory.claims.lookahead_decoding.exact import (
     target_law,
 )
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute, with_fix
+from theory.claims.proving.tools import all_of, counterexample, exhaustive, prove_identity, refute, with_fix
 
 __all__ = ["CLAIMS"]
 
@@ -47,14 +47,8 @@ def _over_runs(good: Callable[[Model, tuple[Gram, ...]], bool], what: str) -> Ev
     for model, grams in _runs():
         count += 1
         if not good(model, grams):
-            shown = {"vocabulary": str(len(model(()))), "n-grams": str(grams), "P": ", ".join(map(str, model(())))}
-            return Evidence(
-                verdict=Verdict.FALSE,
-                method="exact counterexample",
-                detail=f"{what}: fails for the n-grams {grams}",
-                counterexample=shown,
-                effort={"runs": count},
-            )
+            shown = {"vocabulary": len(model(())), "n-grams": grams, "P": ", ".join(map(str, model(())))}
+            return counterexample(f"{what}: fails for the n-grams {grams}", shown, {"runs": count})
     text = f"{what}: all {count} runs (2 and 3 tokens, up to 3 n-grams with duplicates, zero masses included)"
     return Evidence(verdict=Verdict.PROVED, method="exhaustive", detail=text, effort={"runs": count})
 

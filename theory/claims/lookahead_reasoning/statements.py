@@ -14,7 +14,13 @@ import sympy as sp
 from theory.errors import ParameterError
 
 __all__ = [
+    "ALPHA",
+    "ALPHA1",
+    "C1",
+    "GAMMA",
+    "K1",
     "STATEMENTS",
+    "C",
     "any_of",
     "best_of_speedup",
     "clean_probability",
@@ -39,6 +45,7 @@ __all__ = [
     "mean_acceptance",
     "parallel_dim",
     "parallel_dim_f",
+    "speedup",
     "stationarity",
     "target_steps_per_commit",
     "walltime_leviathan_2023",
@@ -58,14 +65,14 @@ WRONG, WRONG_TARGET, CORRUPTION = sp.symbols("wrong wrong_target corruption", no
 N_STEPS = sp.Symbol("n_steps", positive=True, integer=True)
 
 
-def _shape(alpha: sp.Expr, c: sp.Expr, k: sp.Expr) -> sp.Expr:
+def speedup(alpha: sp.Expr, c: sp.Expr, k: sp.Expr) -> sp.Expr:
     """LR Theorem 1 and Equation (2), which are one function."""
     return (1 - alpha**k) / ((1 - alpha) * (1 - c + c * k))
 
 
 def f_sync() -> sp.Expr:
     """LR Theorem 1: ``k1`` target generations in parallel, ``k1 - 1`` drafts."""
-    return _shape(ALPHA1, C1, K1)
+    return speedup(ALPHA1, C1, K1)
 
 
 def any_of() -> sp.Expr:
@@ -122,7 +129,7 @@ def expected_false_accepts() -> sp.Expr:
 
 def g() -> sp.Expr:
     """LR Equation (2): ``k2`` tokens per target pass."""
-    return _shape(ALPHA2, C2, K2)
+    return speedup(ALPHA2, C2, K2)
 
 
 def walltime_leviathan_2023() -> sp.Expr:

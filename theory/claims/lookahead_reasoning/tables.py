@@ -9,7 +9,7 @@ from fractions import Fraction
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import prove_identity, refute, with_fix
+from theory.claims.proving.tools import counterexample, prove_identity, refute, with_fix
 
 __all__ = ["CLAIMS"]
 
@@ -52,8 +52,7 @@ def _each_cell(holds: Callable[[Mapping[str, Fraction]], bool], what: str) -> Ev
     name, cell = failing[0]
     shown = {key: str(float(value)) for key, value in cell.items()}
     detail = f"{what}: fails in {len(failing)} of 14 cells of Table 1, first {name}: {shown}"
-    exact_values = {key: str(value) for key, value in cell.items()}
-    return Evidence(verdict=Verdict.FALSE, method="exact counterexample", detail=detail, counterexample=exact_values)
+    return counterexample(detail, cell)
 
 
 def _table(detail: str) -> Evidence:
@@ -68,8 +67,7 @@ def _share(low: str, high: str, at_least: int) -> Evidence:
     detail = f"{inside} of {len(rates)} acceptance rates of Table 1 lie in ({low}, {high}); needed: {at_least}"
     if inside >= at_least:
         return _table(detail)
-    counter = {"inside": str(inside), "of": str(len(rates))}
-    return Evidence(verdict=Verdict.FALSE, method="exact counterexample", detail=detail, counterexample=counter)
+    return counterexample(detail, {"inside": inside, "of": len(rates)})
 
 
 def _multiply(low: str) -> Evidence:
@@ -115,9 +113,8 @@ def _range(text: str, low: str, high: str, what: str) -> Evidence:
     values = _row(text)
     if (min(values), max(values)) == (Fraction(low), Fraction(high)):
         return _table(f"{what}: from {low} to {high}")
-    found = {"min": str(min(values)), "max": str(max(values))}
     detail = f"{what}: from {float(min(values))} to {float(max(values))}, not from {low} to {high}"
-    return Evidence(verdict=Verdict.FALSE, method="exact counterexample", detail=detail, counterexample=found)
+    return counterexample(detail, {"min": min(values), "max": max(values)})
 
 
 def _accuracy(low: str, high: str) -> Evidence:
@@ -132,14 +129,11 @@ def _tree(factor: str) -> Evidence:
     for acceptance, speed in zip(_TREE, _TREE_SPEEDUP, strict=True):
         for here, wider in itertools.pairwise(_row(acceptance)):
             if not wider > here * Fraction(factor):
-                found = {"narrow": str(here), "wide": str(wider)}
                 detail = f"acceptance goes from {float(here)} to {float(wider)}"
-                return Evidence(
-                    verdict=Verdict.FALSE, method="exact counterexample", detail=detail, counterexample=found
-                )
+                return counterexample(detail, {"narrow": here, "wide": wider})
         values = _row(speed)
         if max(values[2:]) > values[1]:
-            return Evidence(verdict=Verdict.FALSE, method="exact counterexample", detail="speedup rises beyond W = 2")
+            return counterexample("speedup rises beyond W = 2", None)
     return _table("all four rows of Table 3: acceptance rises with W, speedup is largest at W <= 2")
 
 

@@ -158,10 +158,10 @@ def _additional_tokens(offset: int) -> Evidence:
 
 def _additional_tokens_identity() -> Evidence:
     """Token-level g of section 3.3 at gamma + 1 is g of section 2 at gamma, for all real gamma."""
-    from theory.claims.lookahead_reasoning.statements import ALPHA, GAMMA, C, _shape, walltime_leviathan_2023
+    from theory.claims.lookahead_reasoning.statements import ALPHA, GAMMA, C, speedup, walltime_leviathan_2023
 
     return prove_identity(
-        sp.expand_power_base(_shape(ALPHA, C, GAMMA + 1) - walltime_leviathan_2023()),
+        sp.expand_power_base(speedup(ALPHA, C, GAMMA + 1) - walltime_leviathan_2023()),
         what="g of section 3.3 at k2 = gamma + 1 is g of section 2 at gamma",
     )
 

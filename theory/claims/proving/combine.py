@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from theory.claims.ledger import Evidence, Verdict
 
-__all__ = ["Part", "all_of", "made", "numeric", "refutation", "screened", "with_fix"]
+__all__ = ["Part", "all_of", "counterexample", "made", "numeric", "refutation", "screened", "with_fix"]
 
 Part = Evidence | Callable[[], Evidence]
 """A piece of evidence, or a call that makes it: later parts are not run once a part has failed."""
@@ -92,12 +92,19 @@ def refutation(
     what: str, where: Mapping[str, Fraction], effort: Mapping[str, int | float], *, tail: str = ""
 ) -> Evidence:
     """Evidence ``false`` at an exact point."""
-    shown = {name: str(value) for name, value in where.items()}
-    at = ", ".join(f"{name} = {value}" for name, value in shown.items())
+    at = ", ".join(f"{name} = {value}" for name, value in where.items())
+    return counterexample(f"{what}: fails at {at}{tail}", where, effort)
+
+
+def counterexample(
+    detail: str, where: Mapping[str, object] | None, effort: Mapping[str, int | float] | None = None
+) -> Evidence:
+    """Evidence ``false``, told in words of its own."""
+    shown = None if where is None else {name: str(value) for name, value in where.items()}
     return Evidence(
         verdict=Verdict.FALSE,
         method="exact counterexample",
-        detail=f"{what}: fails at {at}{tail}",
+        detail=detail,
         counterexample=shown,
-        effort=effort,
+        effort=effort or {},
     )

@@ -17,13 +17,14 @@ from flint import arb
 
 from theory.claims.ledger import Evidence, Verdict
 from theory.claims.proving.balls import Rational, ball, point, precision, simplest_between
-from theory.claims.proving.combine import Part, all_of, made, numeric, refutation, screened, with_fix
+from theory.claims.proving.combine import Part, all_of, counterexample, made, numeric, refutation, screened, with_fix
 from theory.claims.proving.symbolic import prove_descent, prove_identity, prove_sign
 
 __all__ = [
     "Box",
     "Part",
     "all_of",
+    "counterexample",
     "exhaustive",
     "numeric",
     "prove_descent",
@@ -85,9 +86,9 @@ def prove_positive(
             value = f(**{name: ball(*side) for name, side in zip(names, part, strict=True)})
             if value > 0:
                 continue
-            found = _negative_point(f, names, part)
-            if found is not None:
-                return refutation(what, found, {"boxes": count, "bits": bits})
+            negative_at = _negative_point(f, names, part)
+            if negative_at is not None:
+                return refutation(what, negative_at, {"boxes": count, "bits": bits})
             if count >= max_boxes or time.process_time() - start > seconds:
                 where = ", ".join(
                     f"{n} in [{float(a):.6g}, {float(b):.6g}]" for n, (a, b) in zip(names, part, strict=True)
@@ -210,8 +211,8 @@ def exhaustive(
     for combination in itertools.product(*ranges.values()):
         count += 1
         if not holds(**dict(zip(names, combination, strict=True))):
-            found = {name: Fraction(x) for name, x in zip(names, combination, strict=True)}
-            return refutation(what, found, {"points": count})
+            failing = {name: Fraction(x) for name, x in zip(names, combination, strict=True)}
+            return refutation(what, failing, {"points": count})
     closed = None if tail is None else made(tail)
     text = f"{what}: holds at all {count} integer points"
     if closed is None:

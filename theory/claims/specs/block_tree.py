@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import cache
 
 from theory.claims.ledger import Evidence, Verdict
+from theory.claims.proving.combine import counterexample
 from theory.claims.specs.exact import Law, chi_square, coverage, ratio, selection_law
 
 __all__ = ["TREES", "Prefix", "Tree", "on_trees"]
@@ -212,13 +213,7 @@ def on_trees(
         tried += 1
         if not holds(tree, n, threshold):
             shown = {"tree": tree.name, "n": str(n), "exp(beta tau)": str(threshold)}
-            return Evidence(
-                verdict=Verdict.FALSE,
-                method="exact counterexample",
-                detail=f"{what}: fails on {shown}",
-                counterexample=shown,
-                effort={"points": tried},
-            )
+            return counterexample(f"{what}: fails on {shown}", shown, {"points": tried})
     return Evidence(
         verdict=Verdict.PROVED,
         method="exact enumeration",

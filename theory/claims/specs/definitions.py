@@ -12,14 +12,14 @@ from theory.claims.specs.block_tree import TREES, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_gibbs, prove_regret
 from theory.claims.specs.exact import Law, decided, log, nonnegative, selection_law
 
-__all__ = ["CLAIMS", "prove_block_range", "prove_telescoping"]
+__all__ = ["CLAIMS", "prove_block_range"]
 
 _HALF = Fraction(1, 2)
 _ONE = Fraction(1)
 _TREE = "H blocks over a finite alphabet; target and draft positive; beta > 0; n >= 1 an integer"
 
 
-def prove_telescoping(combine: str = "mean") -> Evidence:
+def _verify_telescoping(combine: str = "mean") -> Evidence:
     """``product of target * exp(beta A) = target(y) exp(beta (r - V(empty)))``, and each factor is normalised."""
     v0, vt, nxt = sp.symbols("V0 Vt Vn", positive=True)
     largest = None if combine == "mean" else _largest
@@ -263,9 +263,9 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The optimum is the product over blocks of target(y_t | ..) exp(beta r_PRM(y_t | ..)), normalised.",
         assumptions=_TREE,
         verdict=Verdict.PROVED,
-        verify=prove_telescoping,
+        verify=_verify_telescoping,
         mutants=(
-            Mutant(name="largest", what_changed="V by the best completion", verify=partial(prove_telescoping, "max")),
+            Mutant(name="largest", what_changed="V by the best completion", verify=partial(_verify_telescoping, "max")),
         ),
         notes="The left side of Equation 11 ends at y_t; y_H is meant.",
     ),

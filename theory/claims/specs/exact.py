@@ -17,6 +17,7 @@ from flint import arb, fmpz
 
 from theory.claims.ledger import Evidence, Verdict
 from theory.claims.proving.balls import point, precision
+from theory.claims.proving.combine import counterexample
 from theory.claims.proving.deferred import sp
 
 __all__ = [
@@ -248,13 +249,8 @@ def agree(
     for instance, n in itertools.product(instances, tuple(sizes)):
         tried += 1
         if not holds(instance, n):
-            return Evidence(
-                verdict=Verdict.FALSE,
-                method="exact counterexample",
-                detail=f"{what}: fails at n = {n}, {instance.named()}",
-                counterexample=instance.named(n=n),
-                effort={"points": tried},
-            )
+            detail = f"{what}: fails at n = {n}, {instance.named()}"
+            return counterexample(detail, instance.named(n=n), {"points": tried})
     return Evidence(
         verdict=Verdict.PROVED,
         method="exact enumeration",
@@ -271,12 +267,12 @@ def decided(holds: bool, *, what: str, method: str = "symbolic") -> Evidence:
 
 def exhibited(search: Evidence, *, what: str) -> Evidence:
     """Turn a counterexample that was looked for into the proof that one exists: ``proved``, else ``open``."""
-    found = search.verdict is Verdict.FALSE
+    exists = search.verdict is Verdict.FALSE
     return Evidence(
-        verdict=Verdict.PROVED if found else Verdict.OPEN,
+        verdict=Verdict.PROVED if exists else Verdict.OPEN,
         method=search.method,
         detail=f"{what}: {search.detail}",
-        counterexample=search.counterexample if found else None,
+        counterexample=search.counterexample if exists else None,
         effort=search.effort,
     )
 
@@ -306,10 +302,5 @@ def nonnegative(expression: sp.Expr, *, what: str) -> Evidence:
         at = dict(zip(symbols, values, strict=True))
         if bottom.subs(at) != 0 and expression.subs(at) < 0:
             shown = {str(s.name): str(v) for s, v in at.items()}
-            return Evidence(
-                verdict=Verdict.FALSE,
-                method="exact counterexample",
-                detail=f"{what}: negative at {shown}",
-                counterexample=shown,
-            )
+            return counterexample(f"{what}: negative at {shown}", shown)
     return Evidence(verdict=Verdict.OPEN, method="symbolic", detail=f"{what}: coefficients of both signs")

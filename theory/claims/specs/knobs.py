@@ -55,7 +55,7 @@ def _verify_thresholds(covered: bool = True) -> Evidence:
     )
 
 
-def _single(tree: Tree) -> Tree:
+def _first_block(tree: Tree) -> Tree:
     """The first block of a tree as a problem of one block, with the outcome reward of the prefix."""
     return Tree(
         name=f"first block of {tree.name}",
@@ -70,8 +70,9 @@ def _verify_one_block(drafting: bool = False) -> Evidence:
     """With one block the draft never gets to generate: neither it nor the threshold changes the output."""
 
     def holds(tree: Tree, n: int, threshold: Fraction) -> bool:
-        one = _single(tree)
-        return one.output(n, threshold, drafting=drafting) == selection_law(one.target[()], one.weights((), False), n)
+        block = _first_block(tree)
+        alone = selection_law(block.target[()], block.weights((), False), n)
+        return block.output(n, threshold, drafting=drafting) == alone
 
     return all_of(
         on_trees(holds, what="output of one block = selection among drafts of the target"), prove_density_ratio

@@ -14,7 +14,7 @@ from theory.claims.specs.common_proofs import prove_coverage, prove_density_rati
 from theory.claims.specs.definitions import prove_block_range
 from theory.claims.specs.exact import chi_square, nonnegative, selection_law, tilted
 
-__all__ = ["CLAIMS"]
+__all__ = ["CLAIMS", "prove_mixture"]
 
 _HALF = Fraction(1, 2)
 _ONE = Fraction(1)

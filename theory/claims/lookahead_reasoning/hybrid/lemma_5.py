@@ -130,8 +130,8 @@ def _concave(*, of_log_slope: bool) -> Evidence:
         steps = list(itertools.pairwise(values.items()))
         slopes = [(later - here) / (b - a) for (a, here), (b, later) in steps]
         if of_log_slope:
-            return all(not (one < 0 < two) for one, two in itertools.pairwise(slopes))
-        return all(one > two for one, two in itertools.pairwise(slopes))
+            return all(not (here < 0 < later) for here, later in itertools.pairwise(slopes))
+        return all(here > later for here, later in itertools.pairwise(slopes))
 
     grid = pair_grid((8, 16), ("1/2", "4/5"), ("1/5", "1/3"))
     what = "w rises, then falls" if of_log_slope else "w'(gamma) falls strictly on [1, M]"

@@ -208,9 +208,11 @@ def _budgets_below_16(fails_at: tuple[int, ...]) -> Evidence:
     """Theorem 4 for M >= 14 and M = 12, and its failure at the listed budgets."""
 
     def fails(budget: int) -> Evidence:
-        found = _only_hybrids("0.52", (budget,))
-        verdict = Verdict.PROVED if found.verdict is Verdict.FALSE else Verdict.FALSE
-        at = None if found.counterexample is None else ", ".join(f"{k} = {v}" for k, v in found.counterexample.items())
+        search = _only_hybrids("0.52", (budget,))
+        verdict = Verdict.PROVED if search.verdict is Verdict.FALSE else Verdict.FALSE
+        at = (
+            None if search.counterexample is None else ", ".join(f"{k} = {v}" for k, v in search.counterexample.items())
+        )
         counter = {"M": str(budget)} if verdict is Verdict.FALSE else None
         text = f"at M = {budget} a single method wins at {at}" if at else f"no failure found at M = {budget}"
         return Evidence(verdict=verdict, method="exact counterexample", detail=text, counterexample=counter)
