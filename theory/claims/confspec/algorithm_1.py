@@ -6,9 +6,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from theory.claims.confspec.exact import Fallback, Steps, World, distance, iteration, target_trace, trace, worlds
+from theory.claims.confspec.exact import Fallback, distance, iteration, models, trace
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.sequences import Law, Model, target_law
 from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute, with_fix
 
 __all__ = ["CLAIMS"]
@@ -17,7 +18,7 @@ _HALF = Fraction(1, 2)
 _EXACT = "verification without errors: accept exactly if draft and target step have one meaning; sampling target"
 
 
-def _first_step(fallback: Fallback, target: tuple[Fraction, ...], draft: tuple[Fraction, ...]) -> dict[Steps, Fraction]:
+def _first_step(fallback: Fallback, target: tuple[Fraction, ...], draft: tuple[Fraction, ...]) -> Law:
     """Law of the first committed step for fixed laws of target and draft, one drafted step."""
     return iteration(lambda _s: target, lambda _s: draft, (), 1, fallback)
 
@@ -38,15 +39,15 @@ def _verify_law(fallback: Fallback = "printed", draft: tuple[str, str] = ("1", "
 
 
 def _verify_reuse(fallback: Fallback = "reuse") -> Evidence:
-    """Two-step traces of every pair of worlds with 2 and 3 meanings and depths 1 to 3 against the target alone."""
-    pairs: list[tuple[World, World]] = []
+    """Two-step traces of every pair of models with 2 and 3 meanings and depths 1 to 3 against the target alone."""
+    pairs: list[tuple[Model, Model]] = []
     for meanings, members in ((2, 8), (3, 5)):
-        family = list(worlds(meanings, members))
+        family = list(models(meanings, members))
         pairs.extend((target, draft) for target in family for draft in family)
 
     def holds(pair: int, depth: int) -> bool:
         target, draft = pairs[pair]
-        return trace(target, draft, depth, 2, fallback) == target_trace(target, 2)
+        return trace(target, draft, depth, 2, fallback) == target_law(target, 2)
 
     return exhaustive(
         holds,

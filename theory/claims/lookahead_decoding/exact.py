@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from theory.claims.proving.sequences import ONE, ZERO, Items, Law, Model, add, completed, target_law, weighted_model
+
 __all__ = [
     "AS_PRINTED",
     "Gram",
@@ -28,14 +30,8 @@ __all__ = [
     "target_law",
 ]
 
-Gram = tuple[int, ...]
-"""Tokens as small integers; an n-gram without its first token, which is the current input (line 6)."""
-Model = Callable[[Gram], tuple[Fraction, ...]]
-"""Tokens emitted since the prompt -> next-token distribution."""
-Law = dict[Gram, Fraction]
-"""Token sequence -> probability."""
-
-_ZERO, _ONE = Fraction(0), Fraction(1)
+Gram = Items
+"""An n-gram without its first token, which is the current input (line 6)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +53,6 @@ class Rules:
 AS_PRINTED = Rules()
 
 
-def _add(law: Law, key: Gram, mass: Fraction) -> None:
-    law[key] = law.get(key, _ZERO) + mass
-
-
 def sample_verification(model: Model, grams: Sequence[Gram], size: int, rules: Rules = AS_PRINTED) -> Law:
     """Law of the tokens that Algorithm 4 emits for n-grams of size `size`.
 
@@ -71,7 +63,7 @@ def sample_verification(model: Model, grams: Sequence[Gram], size: int, rules: R
     if not grams and not rules.current:
         raise LookupError("D is empty: line 13 reads D[1]")
     law: Law = {}
-    _position(model, tuple(grams), size, (), _ONE, rules, law)
+    _position(model, tuple(grams), size, (), ONE, rules, law)
     return law
 
 
@@ -82,11 +74,10 @@ def _position(model: Model, v: tuple[Gram, ...], size: int, out: Gram, mass: Fra
     after = v[0][:i] if v else out
     p = list(model(after))
     if i == size - 1:
-        for token, q in enumerate(p):
-            if rules.extra and q:
-                _add(law, (*out, token), mass * q)
+        for token, q in enumerate(p if rules.extra else ()):
+            add(law, (*out, token), mass * q)
         if not rules.extra:
-            _add(law, out, mass)
+            add(law, out, mass)
         return
     for j, gram in enumerate(v):
         s = gram[i]
@@ -99,34 +90,14 @@ def _position(model: Model, v: tuple[Gram, ...], size: int, out: Gram, mass: Fra
             return
         p = _after_rejection(p, s, rules)
     for token, q in enumerate(p):
-        if q:
-            _add(law, (*out, token), mass * q)
+        add(law, (*out, token), mass * q)
 
 
 def _after_rejection(p: list[Fraction], s: int, rules: Rules) -> list[Fraction]:
     """Lines 32 and 33."""
-    rest = [_ZERO if rules.zero and token == s else q for token, q in enumerate(p)]
-    total = sum(rest, _ZERO)
+    rest = [ZERO if rules.zero and token == s else q for token, q in enumerate(p)]
+    total = sum(rest, ZERO)
     return [q / total for q in rest] if rules.renormalise else rest
-
-
-def completed(law: Law, model: Model, length: int) -> Law:
-    """Law of the first `length` tokens when the target continues alone after the emitted ones."""
-    done: Law = {}
-    for out, mass in law.items():
-        if len(out) >= length:
-            _add(done, out[:length], mass)
-            continue
-        for token, q in enumerate(model(out)):
-            if q:
-                for longer, share in completed({(*out, token): mass * q}, model, length).items():
-                    _add(done, longer, share)
-    return done
-
-
-def target_law(model: Model, length: int) -> Law:
-    """Law of the first `length` tokens of the target alone."""
-    return completed({(): _ONE}, model, length)
 
 
 def greedy_run(choose: Callable[[Gram], int], length: int) -> Gram:
@@ -177,22 +148,10 @@ def jacobi_iterations(choose: Callable[[Gram], int], guess: Gram) -> tuple[int, 
 
 def model_family(vocabulary: int, members: int) -> Iterator[Model]:
     """Different rational models: one-hot, uniform, then prefix-dependent weights with zeros among them."""
-    yield lambda out: tuple(_ONE if t == len(out) % vocabulary else _ZERO for t in range(vocabulary))
+    yield lambda out: tuple(ONE if t == len(out) % vocabulary else ZERO for t in range(vocabulary))
     yield lambda _out: (Fraction(1, vocabulary),) * vocabulary
     for seed in range(2, members):
-        yield _weighted(seed, vocabulary)
-
-
-def _weighted(seed: int, vocabulary: int) -> Model:
-    """Weights 0 to 4 that depend on seed, prefix and token."""
-
-    def model(out: Gram) -> tuple[Fraction, ...]:
-        state = seed + sum((token + 2) * 3**place for place, token in enumerate(out))
-        weights = [(state * (token + 3) + token * token) % 5 for token in range(vocabulary)]
-        weights[state % vocabulary] += 1
-        return tuple(Fraction(w, sum(weights)) for w in weights)
-
-    return model
+        yield weighted_model(seed, vocabulary)
 
 
 def gram_lists(vocabulary: int, length: int, most: int) -> Iterator[tuple[Gram, ...]]:
