@@ -16,9 +16,12 @@ from theory.claims.ledger import Evidence, Verdict
 from theory.claims.proving.combine import counterexample
 from theory.claims.specs.exact import Law, chi_square, coverage, ratio, selection_law
 
-__all__ = ["TREES", "Prefix", "Tree", "on_trees"]
+__all__ = ["SEVERAL_BLOCKS", "TREES", "Prefix", "Tree", "on_trees"]
 
 Prefix = tuple[int, ...]
+
+SEVERAL_BLOCKS = "H blocks over a finite alphabet; target and draft positive; beta > 0; n >= 1 an integer"
+"""Assumptions of claims about trees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from functools import partial
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity, refute
-from theory.claims.specs.block_tree import TREES, Tree, on_trees
+from theory.claims.specs.block_tree import SEVERAL_BLOCKS, TREES, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_gibbs, prove_regret
 from theory.claims.specs.exact import Law, decided, log, nonnegative, selection_law
 
@@ -16,7 +16,6 @@ __all__ = ["CLAIMS", "prove_block_range"]
 
 _HALF = Fraction(1, 2)
 _ONE = Fraction(1)
-_TREE = "H blocks over a finite alphabet; target and draft positive; beta > 0; n >= 1 an integer"
 
 
 def _verify_telescoping(combine: str = "mean") -> Evidence:
@@ -221,7 +220,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-D2",
         source="SPECS, Definition 2, Theorems 1 and 2",
         statement="The idealized process reward V(y_<=t) - V(y_<=t-1) can be taken to lie in [0, R].",
-        assumptions=_TREE,
+        assumptions=SEVERAL_BLOCKS,
         verdict=Verdict.FALSE,
         verify=_verify_range,
         correction="exp(beta r_PRM) has mean one under the target after every prefix, so a range [0, R] forces r_PRM "
@@ -261,7 +260,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L2",
         source="SPECS, Lemma 2 and Equation 11, Appendix B.3",
         statement="The optimum is the product over blocks of target(y_t | ..) exp(beta r_PRM(y_t | ..)), normalised.",
-        assumptions=_TREE,
+        assumptions=SEVERAL_BLOCKS,
         verdict=Verdict.PROVED,
         verify=_verify_telescoping,
         mutants=(
@@ -273,7 +272,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L2b",
         source="SPECS, Lemma 2 (second part), Appendix B.3",
         statement="The block optimum solves the minimisation of E[r_PRM] - D(. | target) / beta.",
-        assumptions=_TREE,
+        assumptions=SEVERAL_BLOCKS,
         verdict=Verdict.FALSE,
         verify=_verify_minimum,
         correction="It solves the maximisation.",
@@ -284,7 +283,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L2c",
         source="SPECS, proof of Lemma 2 (last line), Appendix B.3",
         statement="The block factors may carry exp(beta (r_PRM - V(y_<=t-1))) although r_PRM has V subtracted already.",
-        assumptions=_TREE,
+        assumptions=SEVERAL_BLOCKS,
         verdict=Verdict.PROVED,
         verify=_verify_last_line,
         mutants=(
@@ -297,7 +296,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Section 3.2 and Appendix B.3",
         statement="The block coefficient relaxes the sequence coefficient (C_block <= C_seq), which can grow like "
         "C_block^H.",
-        assumptions=_TREE,
+        assumptions=SEVERAL_BLOCKS,
         verdict=Verdict.PROVED,
         verify=_verify_coverages,
         mutants=(

@@ -12,7 +12,7 @@ from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity, refute, with_fix
-from theory.claims.specs.block_tree import Tree, on_trees
+from theory.claims.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.exact import (
     Instance,
@@ -31,7 +31,6 @@ __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
 _ONE = Fraction(1)
-_TREE = "H blocks over a finite alphabet; target and draft positive; beta > 0; n >= 1 an integer"
 
 
 def _verify_thresholds(covered: bool = True) -> Evidence:
@@ -275,7 +274,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The guarantee holds for every switching threshold; the first block never costs coverage, and with a "
         "threshold above all rewards no block does.",
         expression=statement("specs", "kl_bound"),
-        assumptions=_TREE,
+        assumptions=SEVERAL_BLOCKS,
         verdict=Verdict.PROVED,
         verify=_verify_thresholds,
         mutants=(
@@ -303,7 +302,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Sections 2.3 and 3.2, what Equation 5 says about tau",
         statement="The guarantee does not rank thresholds: raising tau (more blocks from the target) can raise the "
         "divergence. Each block is bounded through the score ratio of its own generator.",
-        assumptions=_TREE,
+        assumptions=SEVERAL_BLOCKS,
         verdict=Verdict.PROVED,
         verify=_verify_unranked,
         mutants=(
@@ -329,7 +328,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equations 3 and 5, limit beta -> 0",
         statement="As beta -> 0 the optimum tends to the target and the bound to H log(1 + ((C - 1) / n)^2).",
         expression=statement("specs", "kl_bound"),
-        assumptions=_TREE,
+        assumptions=SEVERAL_BLOCKS,
         verdict=Verdict.PROVED,
         verify=_verify_cold,
         mutants=(Mutant(name="uniform", what_changed="limit uniform", verify=partial(_verify_cold, False)),),

@@ -10,6 +10,7 @@ from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity, refute, with_fix
 from theory.claims.specs.common_proofs import prove_density_ratio, prove_gibbs, prove_log_identity, prove_regret
 from theory.claims.specs.exact import (
+    FINITE,
     Instance,
     Law,
     agree,
@@ -27,7 +28,6 @@ from theory.claims.specs.exact import (
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
-_FINITE = "finite alphabet; target, generator and exponentiated rewards positive; beta > 0"
 
 
 def _optimum() -> sp.Basic:
@@ -267,7 +267,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-A2",
         source="SPECS, Algorithm 2, Section 2.2",
         statement="Selection draws index i with probability exp(S_i) / sum_j exp(S_j) among the members of L.",
-        assumptions=_FINITE,
+        assumptions=FINITE,
         verdict=Verdict.PROVED,
         verify=_verify_subsample,
         mutants=(
@@ -284,7 +284,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E2",
         source="SPECS, Equations 2 and 6, Section 3.1 and Appendix B",
         statement="The two displays of the objective E[r] - D(pi | target) / beta agree; its maximum is log Z / beta.",
-        assumptions=_FINITE,
+        assumptions=FINITE,
         verdict=Verdict.PROVED,
         verify=_verify_objective,
         mutants=(Mutant(name="sign", what_changed="maximum -log Z / beta", verify=partial(_verify_objective, -1)),),
@@ -296,7 +296,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equation 3, Section 3.1",
         statement="The policy proportional to target exp(beta r) maximises E[r] - D(pi | target) / beta, and it alone.",
         expression=_optimum,
-        assumptions=_FINITE,
+        assumptions=FINITE,
         verdict=Verdict.PROVED,
         verify=_verify_optimum,
         mutants=(
@@ -324,7 +324,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-S31a",
         source="SPECS, Section 3.1 after Equation 4",
         statement="Equation 2 is equivalent to maximising E[S] - D(pi | gen) / beta.",
-        assumptions=_FINITE,
+        assumptions=FINITE,
         verdict=Verdict.FALSE,
         verify=_verify_score_objective,
         correction="It is equivalent to maximising E[S] - D(pi | gen): S carries beta already, so the coefficient is "
@@ -340,7 +340,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Generating from the target and choosing by r corresponds to generating from the draft and choosing "
         "by S: both approach one law as n grows (each density ratio within (kappa - 1) / n of one), but at a fixed "
         "width the outputs differ.",
-        assumptions=_FINITE,
+        assumptions=FINITE,
         verdict=Verdict.PROVED,
         verify=_verify_correspondence,
         mutants=(
@@ -353,7 +353,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Sections 3.1 and B.2",
         statement="Z = E_gen[exp S] is the partition function of the optimum, and the mean over the drafts estimates "
         "it.",
-        assumptions=_FINITE,
+        assumptions=FINITE,
         verdict=Verdict.PROVED,
         verify=_verify_partition,
         mutants=(
@@ -367,7 +367,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L1",
         source="SPECS, Lemma 1 and Equation 7, Appendix B",
         statement="L(pi*) - L(pi) = D(pi | pi*).",
-        assumptions=_FINITE,
+        assumptions=FINITE,
         verdict=Verdict.FALSE,
         verify=_verify_lemma1,
         correction="L(pi*) - L(pi) = D(pi | pi*) / beta.",

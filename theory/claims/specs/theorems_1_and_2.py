@@ -9,7 +9,7 @@ from functools import partial
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_descent, prove_identity, refute
-from theory.claims.specs.block_tree import Tree, on_trees
+from theory.claims.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.definitions import prove_block_range
 from theory.claims.specs.exact import chi_square, nonnegative, selection_law, tilted
@@ -18,7 +18,6 @@ __all__ = ["CLAIMS", "prove_mixture"]
 
 _HALF = Fraction(1, 2)
 _ONE = Fraction(1)
-_TREE = "H blocks over a finite alphabet; target and draft positive; beta > 0; n >= 1 an integer"
 
 
 def prove_local_to_global(lost: int = 0) -> Evidence:
@@ -187,7 +186,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="With the idealized process reward, D(pi_SPECS | pi*) = O(H C_block^2 exp(2 beta R) / n^(3/2)) up to "
         "logarithms, n >= 3, for every threshold tau.",
         expression=statement("specs", "kl_bound"),
-        assumptions=f"{_TREE}; outcome rewards in a range of width R",
+        assumptions=f"{SEVERAL_BLOCKS}; outcome rewards in a range of width R",
         verdict=Verdict.PROVED,
         verify=_verify_theorem1,
         mutants=(Mutant(name="no-C", what_changed="C_block left out", verify=partial(_verify_theorem1, False)),),
@@ -199,7 +198,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-T1b",
         source="SPECS, proof of Theorem 1, Appendix B.3",
         statement="Which model generates block t is a function of the blocks chosen before.",
-        assumptions=_TREE,
+        assumptions=SEVERAL_BLOCKS,
         verdict=Verdict.FALSE,
         verify=_verify_measurable,
         correction="It depends on all candidates of earlier blocks, the unchosen ones too. Given the prefix the next "
@@ -226,7 +225,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, proof of Theorem 2, Appendix B.3",
         statement="A process reward within eps of the ideal one changes each block optimum by a factor of at most "
         "exp(2 beta eps).",
-        assumptions=_TREE,
+        assumptions=SEVERAL_BLOCKS,
         verdict=Verdict.PROVED,
         verify=prove_misspecified,
         mutants=(Mutant(name="one", what_changed="exp(beta eps)", verify=partial(prove_misspecified, 1)),),
@@ -237,7 +236,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Theorem 2, Section 3.3",
         statement="With a process reward within eps of the ideal one the bound of Theorem 1 grows by O(beta H eps).",
         expression=statement("specs", "kl_bound_misspecified"),
-        assumptions=f"{_TREE}; range [0, R] of the process reward in use",
+        assumptions=f"{SEVERAL_BLOCKS}; range [0, R] of the process reward in use",
         verdict=Verdict.PROVED,
         verify=_verify_theorem2,
         mutants=(Mutant(name="one", what_changed="beta H eps for 2 beta H eps", verify=partial(_verify_theorem2, 1)),),

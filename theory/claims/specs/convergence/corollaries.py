@@ -15,6 +15,7 @@ from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, exhaustive, numeric, prove_identity
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.exact import (
+    FIXED_WIDTH,
     INSTANCES,
     Instance,
     agree,
@@ -30,7 +31,6 @@ from theory.claims.specs.exact import (
 
 __all__ = ["CLAIMS", "bounded", "prove_poisson_moment"]
 
-_FINITE = "finite alphabet; target, generator and exponentiated rewards positive; beta > 0; n >= 1 an integer"
 _HALF = Fraction(1, 2)
 
 
@@ -173,7 +173,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="At every fixed width n, each density ratio pi_n(y) / pi*(y) is within (kappa - 1) / n of one; so "
         "D <= log(1 + chi2) <= ((kappa - 1) / n)^2. The constant one cannot be lowered.",
         expression=statement("specs", "chi_square_bound"),
-        assumptions=_FINITE,
+        assumptions=FIXED_WIDTH,
         verdict=Verdict.PROVED,
         verify=_verify_sharp,
         mutants=(
@@ -210,7 +210,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equation 10, Appendix B.2",
         statement="At each fixed width n >= 3, D(pi_n | pi*) = O(kappa^2 log(n)^2 / n^(3/2)).",
         expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{_FINITE}; n >= 3",
+        assumptions=f"{FIXED_WIDTH}; n >= 3",
         verdict=Verdict.PROVED,
         verify=_verify_equation10,
         mutants=(Mutant(name="n^6", what_changed="power 6 of n", verify=partial(_verify_equation10, Fraction(6))),),
@@ -222,7 +222,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Drafts from the target, rewards in [0, R]: the Poisson mean of the divergence is O(exp(2 beta R) / "
         "n^2) up to logarithms.",
         expression=statement("specs", "poisson_bound"),
-        assumptions=f"{_FINITE}; generator = target; n >= 3",
+        assumptions=f"{FIXED_WIDTH}; generator = target; n >= 3",
         verdict=Verdict.PROVED,
         verify=_verify_target_poisson,
         mutants=(Mutant(name="1", what_changed="constant 1 for 6", verify=partial(_verify_target_poisson, 1)),),
@@ -234,7 +234,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Drafts from the target: also at each fixed n >= 3 the divergence is O(exp(2 beta R) / n^2) up to "
         "logarithms.",
         expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{_FINITE}; generator = target; n >= 3",
+        assumptions=f"{FIXED_WIDTH}; generator = target; n >= 3",
         verdict=Verdict.PROVED,
         verify=_verify_target,
         mutants=(
@@ -249,7 +249,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Drafts from the draft model: Poisson mean O(C^2 exp(2 beta R) / n^2) and, at fixed width, "
         "O(C^2 exp(2 beta R) / n^(3/2)), up to logarithms.",
         expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{_FINITE}; C = max(t/g) max(g/t) finite; n >= 3",
+        assumptions=f"{FIXED_WIDTH}; C = max(t/g) max(g/t) finite; n >= 3",
         verdict=Verdict.PROVED,
         verify=_verify_draft_poisson,
         mutants=(Mutant(name="1", what_changed="constant 1 for 6", verify=partial(_verify_draft_poisson, 1)),),
@@ -261,7 +261,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="One selection among full responses: log(1 + chi2(pi | pi*)) = O(C^2 exp(2 beta R) / n^(3/2)) up to "
         "logarithms, C of Equation 9; the text announces O(1/n^2).",
         expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{_FINITE}; n >= 3",
+        assumptions=f"{FIXED_WIDTH}; n >= 3",
         verdict=Verdict.PROVED,
         verify=_verify_coverage_bound,
         mutants=(

@@ -10,6 +10,7 @@ from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity, refute, with_fix
 from theory.claims.specs.convergence.lemmas_4_and_5 import prove_lemma_5
 from theory.claims.specs.exact import (
+    POISSON_WIDTH,
     Instance,
     agree,
     chi_square,
@@ -21,7 +22,6 @@ from theory.claims.specs.exact import (
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
-_FINITE = "finite alphabet; generator probabilities and weights positive; n > 0"
 
 
 def _fix_square(pair: bool = True) -> Evidence:
@@ -176,7 +176,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E18b",
         source="SPECS, display after Equation 18, Appendix C",
         statement="The mean of exp(-s1 phi + s2 phi') over two draws is Phi(s1) Phi(s2).",
-        assumptions=_FINITE,
+        assumptions=POISSON_WIDTH,
         verdict=Verdict.FALSE,
         verify=_verify_sign,
         correction="The exponent is -s1 phi - s2 phi'.",
@@ -187,7 +187,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E19a",
         source="SPECS, display before Lemma 4, Appendix C",
         statement="The mean chi-square divergence is the sum over letters of E[pi_N(y)^2] / pi*(y).",
-        assumptions=_FINITE,
+        assumptions=POISSON_WIDTH,
         verdict=Verdict.FALSE,
         verify=_verify_missing_one,
         correction="That sum is one plus the divergence (as Appendix C.1 has it).",
@@ -199,7 +199,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equation 19, Appendix C.1",
         statement="1 + E[chi2(pi_N | pi*)] is the double integral of Lemma 5 with Phi'(0) Phi'(s1 + s2) for g^2 "
         "exp(..).",
-        assumptions=_FINITE,
+        assumptions=POISSON_WIDTH,
         verdict=Verdict.PROVED,
         verify=_verify_equation19,
         mutants=(Mutant(name="cubed", what_changed="n^3 for n^2", verify=partial(_verify_equation19, 3)),),
@@ -209,7 +209,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E20",
         source="SPECS, Equation 20, Appendix C.1",
         statement="With Phi'(s1) Phi'(s2) in the integral of Equation 19 it is 1 - exp(-n) exactly.",
-        assumptions=_FINITE,
+        assumptions=POISSON_WIDTH,
         verdict=Verdict.PROVED,
         verify=_verify_equation20,
         mutants=(Mutant(name="2n", what_changed="n^2 u v + 2 n", verify=partial(_verify_equation20, 2)),),

@@ -16,6 +16,7 @@ from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, prove_identity, refute
 from theory.claims.specs.exact import (
+    POISSON_WIDTH,
     Instance,
     agree,
     decided,
@@ -28,7 +29,6 @@ from theory.claims.specs.exact import (
 __all__ = ["CLAIMS", "prove_lemma_5"]
 
 _HALF = Fraction(1, 2)
-_FINITE = "finite alphabet; generator probabilities and weights positive; n > 0"
 
 
 def _lemma4_expression() -> sp.Basic:
@@ -191,7 +191,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E13",
         source="SPECS, Definition 4 and Equations 13 and 14, Appendices B.2 and C",
         statement="The law of the selected letter is E[N_y phi_y / sum of weights | N], with N_y the count of y.",
-        assumptions=_FINITE,
+        assumptions=POISSON_WIDTH,
         verdict=Verdict.PROVED,
         verify=_verify_counts,
         mutants=(Mutant(name="width", what_changed="n + 1 draws", verify=partial(_verify_counts, 1)),),
@@ -202,7 +202,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E14",
         source="SPECS, display after Equation 14, Appendix C",
         statement="pi*(y) = gen(y) phi(y) / (-Phi'(0)).",
-        assumptions=_FINITE,
+        assumptions=POISSON_WIDTH,
         verdict=Verdict.PROVED,
         verify=_verify_optimum_laplace,
         mutants=(Mutant(name="squared", what_changed="phi squared", verify=partial(_verify_optimum_laplace, 2)),),
@@ -213,7 +213,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The law at Poisson width is n g_y w_y / (1 - exp(-n)) times the integral of "
         "exp(n (Phi(s) - 1) - s w_y) over s > 0.",
         expression=_lemma4_expression,
-        assumptions=_FINITE,
+        assumptions=POISSON_WIDTH,
         verdict=Verdict.PROVED,
         verify=_verify_lemma4,
         mutants=(
@@ -226,7 +226,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L4b",
         source="SPECS, proof of Lemma 4, Appendix C",
         statement="Psi_y(s), defined with the factor phi_y, equals n g_y exp(-s phi_y) exp(n (Phi(s) - 1)).",
-        assumptions=_FINITE,
+        assumptions=POISSON_WIDTH,
         verdict=Verdict.FALSE,
         verify=_verify_psi,
         correction="It equals n g_y phi_y exp(-s phi_y) exp(n (Phi(s) - 1)); the Lemma has the factor again.",
@@ -238,7 +238,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L4c",
         source="SPECS, check after Lemma 4, Appendix C",
         statement="The law of Lemma 4 sums to one.",
-        assumptions=_FINITE,
+        assumptions=POISSON_WIDTH,
         verdict=Verdict.PROVED,
         verify=_verify_total,
         mutants=(
@@ -257,7 +257,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The mean square of pi_N(y) over Poisson widths is w^2 g^2 / (1 - exp(-n)) times the double integral "
         "of (n + n^2 Phi Phi') exp(-(s1 + s2) w + n (Phi Phi' - 1)).",
         expression=_lemma5_expression,
-        assumptions=_FINITE,
+        assumptions=POISSON_WIDTH,
         verdict=Verdict.PROVED,
         verify=prove_lemma_5,
         mutants=(
@@ -268,7 +268,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L5b",
         source="SPECS, proof of Lemma 5, Appendix C",
         statement="Over N > 0 Poisson draws the counts of different letters are independent.",
-        assumptions=_FINITE,
+        assumptions=POISSON_WIDTH,
         verdict=Verdict.FALSE,
         verify=_verify_truncated,
         correction="They are independent without the condition N > 0; the proof needs only that.",

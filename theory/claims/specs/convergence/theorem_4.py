@@ -14,6 +14,7 @@ from theory.claims.proving.tools import all_of, prove_descent, prove_identity, r
 from theory.claims.specs.common_proofs import prove_density_ratio, prove_gibbs
 from theory.claims.specs.convergence.corollaries import bounded, prove_poisson_moment
 from theory.claims.specs.exact import (
+    FIXED_WIDTH,
     Instance,
     agree,
     at_least,
@@ -29,7 +30,6 @@ from theory.claims.specs.exact import (
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
-_FINITE = "finite alphabet; target, generator and exponentiated rewards positive; beta > 0; n >= 1 an integer"
 
 
 def _log2_dominates(scale: Fraction, constant: Fraction) -> Evidence:
@@ -303,7 +303,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L6",
         source="SPECS, Lemma 6, Appendix C.1",
         statement="I_0 <= exp(p_n^2 (kappa - 1)^2) when p_n = 4 log(n) / n <= 1/sqrt(2).",
-        assumptions=f"{_FINITE}; n >= 3",
+        assumptions=f"{FIXED_WIDTH}; n >= 3",
         verdict=Verdict.PROVED,
         verify=_verify_lemma6,
         mutants=(Mutant(name="quarter", what_changed="p_n^2 / 4", verify=partial(_verify_lemma6, 4)),),
@@ -314,7 +314,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L7",
         source="SPECS, Lemma 7, Appendix C.1",
         statement="I_1 <= 4 kappa / n^2.",
-        assumptions=f"{_FINITE}; n >= 1",
+        assumptions=f"{FIXED_WIDTH}; n >= 1",
         verdict=Verdict.PROVED,
         verify=_verify_lemma7,
         mutants=(Mutant(name="3", what_changed="constant 3", verify=partial(_verify_lemma7, Fraction(3))),),
@@ -325,7 +325,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Theorem 4, Appendices B.2 and C",
         statement="For n >= 3 the mean of D(pi_N | pi*) over N ~ Poisson(n), N > 0, is O((kappa log n / n)^2).",
         expression=statement("specs", "poisson_bound"),
-        assumptions=f"{_FINITE}; n >= 3 real",
+        assumptions=f"{FIXED_WIDTH}; n >= 3 real",
         verdict=Verdict.PROVED,
         verify=_verify_theorem4,
         mutants=(
@@ -350,7 +350,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-C2d",
         source="SPECS, first display of Appendix C.2",
         statement="I_0 + I_1 = 1 + chi2(pi_bar | pi*), with pi_bar the law averaged over widths.",
-        assumptions=_FINITE,
+        assumptions=FIXED_WIDTH,
         verdict=Verdict.FALSE,
         verify=_verify_display,
         correction="I_0 + I_1 = 1 + E[chi2(pi_N | pi*)], which is at least 1 + chi2(pi_bar | pi*).",
@@ -364,7 +364,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-T4c",
         source="SPECS, corollary after Theorem 4, Appendix B.2",
         statement="The best width up to n >= 3 has divergence O((kappa log n / n)^2).",
-        assumptions=f"{_FINITE}; n >= 3 real",
+        assumptions=f"{FIXED_WIDTH}; n >= 3 real",
         verdict=Verdict.PROVED,
         verify=_verify_minimum,
         mutants=(

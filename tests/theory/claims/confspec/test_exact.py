@@ -1,35 +1,16 @@
-"""The claims of ConfSpec: recorded verdicts are derived again, every mutant is caught, the exact runs are right."""
+"""ConfSpec: the exact runs, the printed numbers and their rounding, by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from paper_claims import PaperClaims, check_caught, check_verdict
 
 from theory.claims.confspec import exact
 from theory.claims.confspec.published import TABLES
-from theory.claims.ledger import Claim, Evidence, Mutant
 from theory.claims.proving.rounding import could_round_to, mean, printed, product, quotient
-from theory.claims.runner import Verification
 
-_PAPER = PaperClaims("confspec", prefix="CS-")
 _HALF = Fraction(1, 2)
-
-
-@_PAPER.each
-def test_recorded_verdict_is_derived_again(claim: Claim, verified: Callable[[str], Verification]) -> None:
-    check_verdict(claim, verified)
-
-
-@_PAPER.each_mutant
-def test_mutant_is_caught(claim: Claim, mutant: Mutant, mutated: Callable[[Claim, Mutant], Evidence]) -> None:
-    check_caught(claim, mutant, mutated)
-
-
-def test_ids_are_unique_and_from_this_paper() -> None:
-    _PAPER.check_ids()
 
 
 @pytest.mark.parametrize(
