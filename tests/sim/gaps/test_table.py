@@ -81,7 +81,7 @@ def test_every_broken_assumption_is_broken_alone() -> None:
 
 
 def test_lookahead_promises_too_much_where_lengths_vary_and_graded_methods_do_not() -> None:
-    """What the README says of the table."""
+    """What docs/closed-forms-and-simulation.md says of the table."""
     assert COMMITTED["lr-async k1=4", "lengths vary"].gap > 0.15
     assert COMMITTED["lr-sync k1=4", "lengths vary"].gap > COMMITTED["lr-async k1=4", "lengths vary"].gap
     assert abs(COMMITTED["spec-reason", "lengths vary"].gap) < 0.02
