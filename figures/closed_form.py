@@ -8,12 +8,12 @@ import numpy as np
 from _common import BLUE, GREEN, VERMILION, new_figure, save
 from scipy.stats import t as student
 
-from sim.acceptance import Acceptance
 from sim.algorithms import lookahead_async, lookahead_sync
-from sim.behaviours import SyntheticBehaviour
-from sim.engines import Engine, FixedEngine
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.lengths import Fixed, Lengths
+from sim.engines.batching import Engine, FixedEngine
 from sim.estimate import Estimate
-from sim.lengths import Fixed, Lengths
 from sim.operations import DRAFT, JUDGE, TARGET
 from sim.replicate import simulate
 from theory import f_async, f_sync

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from theory.claims.proving.balls import point, precision
 from theory.claims.specs.exact import Instance, coverage, selection_law
-from theory.specs import (
+from theory.specs.selection import (
     coverage_coefficient,
     kl_bound,
     kl_bound_printed,

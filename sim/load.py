@@ -14,11 +14,11 @@ from itertools import count
 import numpy as np
 from simpy import Timeout
 
-from sim.behaviours import Behaviour
-from sim.engines import BatchEngine, Engine
+from sim.answers.drawn import Behaviour
+from sim.engines.batching import BatchEngine, Engine
 from sim.estimate import Estimate, mean, ratio_of_totals
+from sim.random_streams import stream
 from sim.replicate import MakeAlgorithm, answers_for
-from sim.streams import stream
 from sim.virtual_clock import Answer, Session, VirtualClock
 from theory.errors import ParameterError, SpecplanError
 

@@ -10,7 +10,7 @@ An algorithm is a plain generator. It does no I/O, draws no random number and kn
   Operations that end at the same moment are delivered in the order in which they ended, and cancelled ones never.
 
 Two drivers run the same generator: ``sim.virtual_clock`` (SimPy; durations from a cost model, outcomes from a behaviour
-model) and ``calibrate.wall_clock`` (asyncio; real engines, real text). What is simulated is what is run.
+model) and ``calibrate.running.wall_clock`` (asyncio; real engines, real text). What is simulated is what is run.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from sim.algorithms import autoregressive
 from sim.algorithms.candidates import is_among_candidates
-from sim.behaviours import Behaviour
+from sim.answers.drawn import Behaviour
 from sim.control import Control
-from sim.engines import Engine
+from sim.engines.batching import Engine
 from sim.estimate import Estimate, batch_sums, mean, proportion, ratio_of_totals, with_control
 from sim.operations import Algorithm, Step
 from sim.timeline import Counts

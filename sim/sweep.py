@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from sim.behaviours import Behaviour
-from sim.engines import Engine
+from sim.answers.drawn import Behaviour
+from sim.engines.batching import Engine
 from sim.replicate import MakeAlgorithm, Simulation, simulate
 from theory.errors import ParameterError
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
-from sim.facts import Facts
+from sim.answers.facts import Facts
 from sim.operations import DRAFT, JUDGE, TARGET, Choose, Generate, Operation, Outcome, Score, Step, Verify
 from theory.errors import SchemaError
 

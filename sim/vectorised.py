@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from sim.algorithms.rules import PAPER, Rules, check_counts
 from sim.control import stage_table
 from sim.estimate import Estimate, ratio_of_totals
-from sim.streams import stream
+from sim.random_streams import stream
 from theory.errors import ParameterError
 
 __all__ = ["async_commit_times", "stage_speedup", "sync_answer_seconds"]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import simpy
 
-from sim.engines import Engine, FixedEngine
+from sim.engines.batching import Engine, FixedEngine
 from sim.operations import (
     INSTANT,
     STANDS_IN,

@@ -50,8 +50,8 @@ _SMALLEST: Final = 2.0**-53
 def among_candidates(algorithm: Made) -> Made:
     """Mark an algorithm that chooses among candidates of a position, whichever model wrote them.
 
-    Replays need to know: such an algorithm meets recorded candidates (`sim.behaviours.Behaviour.beam_answer`), others
-    the recorded course of speculation.
+    Replays need to know: such an algorithm meets recorded candidates (`sim.answers.drawn.Behaviour.beam_answer`),
+    others the recorded course of speculation.
     """
     _AMONG_CANDIDATES.append(algorithm)
     return algorithm

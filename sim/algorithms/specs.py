@@ -152,7 +152,7 @@ def _variant(name: str, title: str, where: str, **defaults: KnobValue) -> Method
         roles=(DRAFT, REWARD, LIKELIHOOD, DRAFT_LIKELIHOOD),
         exact=f"{EXACT}; the law of the selected step on small alphabets",
         measured=MEASURED,
-        closed_form="theory.beams.specs_speedup",
+        closed_form="theory.specs.beams.specs_speedup",
         in_flight=width_in_flight,
         ablation=name != "specs",
     )

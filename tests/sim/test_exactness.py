@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sim.acceptance import Acceptance
 from sim.algorithms import PAPER, Rules, lookahead_async, lookahead_sync
-from sim.behaviours import DrawnAnswer, SyntheticBehaviour, TraceBehaviour
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour, TraceBehaviour
+from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.traces import AnswerTrace, StepTrace
 from sim.control import Control
-from sim.engines import FixedEngine
-from sim.lengths import Fixed, Lengths, Lognormal
+from sim.engines.batching import FixedEngine
 from sim.replicate import run_answer, simulate
-from sim.traces import AnswerTrace, StepTrace
 from sim.vectorised import async_commit_times, stage_speedup, sync_answer_seconds
 from theory.errors import ParameterError
 from theory.speedup import f_async, f_sync

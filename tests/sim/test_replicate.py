@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.acceptance import Acceptance
 from sim.algorithms import autoregressive, lookahead_async, lookahead_sync
-from sim.behaviours import SyntheticBehaviour, TraceBehaviour
-from sim.costs import LinearCost
-from sim.engines import BatchEngine, FixedEngine
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
+from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.traces import AnswerTrace, StepTrace
+from sim.engines.batching import BatchEngine, FixedEngine
+from sim.engines.costs import LinearCost
 from sim.estimate import Estimate, batch_sums, exact, mean, proportion, ratio_of_totals
-from sim.lengths import Fixed, Lengths, Lognormal
 from sim.load import OverloadError, closed_loop, load_speedup, poisson
 from sim.operations import Algorithm, Step
 from sim.replicate import compare, simulate
 from sim.sweep import grid, sweep
-from sim.traces import AnswerTrace, StepTrace
 from theory.errors import ParameterError
 
 FIXED = {"target": FixedEngine(1.0), "draft": FixedEngine(0.1), "judge": FixedEngine(0.0)}
@@ -251,12 +251,12 @@ def test_same_seed_same_bytes_in_another_process() -> None:
     """Hash randomisation, import order and process do not reach the result."""
     code = """
 from functools import partial
-from sim.acceptance import Acceptance
+from sim.answers.acceptance import Acceptance
 from sim.algorithms import lookahead_async
-from sim.behaviours import SyntheticBehaviour
-from sim.costs import LinearCost
-from sim.engines import BatchEngine
-from sim.lengths import Fixed, Lengths, Lognormal
+from sim.answers.drawn import SyntheticBehaviour
+from sim.engines.costs import LinearCost
+from sim.engines.batching import BatchEngine
+from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.replicate import simulate
 lengths = Lengths(target=Lognormal(mean=20.0, cv=0.5), draft=Lognormal(mean=20.0, cv=0.5), correlation=0.5)
 b = SyntheticBehaviour(lengths=lengths, acceptance=Acceptance(alpha=0.7, siblings=0.3, spread=0.1), steps=Fixed(9))

@@ -1,4 +1,4 @@
-"""Sympy forms of the closed forms of Lookahead Decoding: the source that ``theory.lookahead`` is tested against.
+"""Sympy forms of the closed forms of Lookahead Decoding: ``theory.lookahead_decoding`` is tested against it.
 
 Symbols: ``alpha`` acceptance probability of one drafted token, ``gamma`` drafted tokens per sequence (``N - 1``), ``b``
 sequences per step, ``f`` decoding steps per useful pool lookup, ``W``, ``N``, ``G`` window, n-gram length, guesses.

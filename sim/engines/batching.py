@@ -1,0 +1,428 @@
+"""Engines in virtual time: how long a request takes on a model server, given what else runs there.
+
+`FixedEngine` is the papers' assumption: a request's time does not depend on its neighbours. `BatchEngine` is continuous
+batching: requests share iterations, an iteration's time depends on the batch and its context, a prefill stops decoding,
+and the batch changes between iterations only. Admissions and departures are events, tokens are not: between them a
+virtual clock counts iterations. `Device` lets several engines share one processor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any, Protocol
+
+from simpy import Environment, Event, Timeout
+from simpy.events import NORMAL
+
+from sim.operations import Operation
+from theory.errors import ParameterError
+
+__all__ = ["BatchEngine", "Cost", "Device", "Done", "Engine", "FixedEngine", "PacedCost"]
+
+Done = Callable[[Operation], None]
+
+
+class Cost(Protocol):
+    """What an engine needs to know of a model; see `sim.engines.costs.LinearCost`."""
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        ...
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration."""
+        ...
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of a prefill."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PacedCost:
+    """What a model costs on an engine that takes a multiple of its time, [-]; requests outside of it take the same."""
+
+    inner: Cost
+    pace: float
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        return self.inner.request_s
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration."""
+        return self.pace * self.inner.iteration(batch, context)
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of a prefill."""
+        return self.pace * self.inner.prefill(n_tokens)
+
+
+class Engine(Protocol):
+    """A model server in virtual time."""
+
+    def attach(self, env: Environment) -> None:
+        """Forget the past and live in ``env`` from now on."""
+        ...
+
+    def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
+        """Start a request that generates ``n_tokens`` after ``n_prompt`` uncached ones; call ``done`` at its end."""
+        ...
+
+    def cancel(self, operation: Operation) -> None:
+        """Stop working on a request; ``done`` will not be called for it."""
+        ...
+
+
+class FixedEngine:
+    """A request takes the time that ``seconds(n_tokens, n_prompt, context)`` says, whatever else runs.
+
+    ``seconds`` may also be a number: every request takes that long (the papers' constant step time).
+
+    Raises
+    ------
+    ParameterError : a constant that is negative or not finite.
+    """
+
+    def __init__(self, seconds: Callable[[int, int, int], float] | float) -> None:
+        self._seconds = seconds if callable(seconds) else None
+        self._constant = 0.0 if callable(seconds) else float(seconds)
+        if not 0.0 <= self._constant < math.inf:
+            raise ParameterError("seconds", seconds, "must be finite and >= 0")
+
+    def __getstate__(self) -> tuple[object, float]:
+        """Pickle what the engine is, not what it is doing."""
+        return self._seconds, self._constant
+
+    def __setstate__(self, state: tuple[Any, float]) -> None:
+        """Restore what the engine is."""
+        self._seconds, self._constant = state
+
+    def attach(self, env: Environment) -> None:
+        """Live in ``env`` from now on."""
+        self._env = env
+
+    def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
+        """Schedule the end of the request."""
+        seconds = self._constant if self._seconds is None else self._seconds(n_tokens, n_prompt, context)
+        if seconds <= 0.0:
+            done(operation)
+            return
+        operation.job = (done, n_tokens, seconds)
+        self._env.schedule(_Expiry(operation), NORMAL, seconds)  # type: ignore[arg-type]  # all that SimPy needs
+
+    def cancel(self, operation: Operation) -> None:
+        """Say how far it came; its timeout runs on and is ignored."""
+        _, n_tokens, seconds = operation.job
+        operation.n_generated = int(n_tokens * (self._env.now - operation.started) / seconds)
+
+
+class _Expiry:
+    """The end of a request as a SimPy event: what the environment needs of one, and nothing else (half a Timeout)."""
+
+    __slots__ = ("_ok", "_value", "callbacks")
+
+    def __init__(self, operation: Operation) -> None:
+        self._value = operation
+        self._ok = True
+        self.callbacks = _EXPIRE  # shared: the environment reads the list, and replaces it by None
+
+
+def _expire(event: _Expiry) -> None:
+    operation = event._value
+    if not operation.cancelled:
+        operation.job[0](operation)
+
+
+_EXPIRE = [_expire]
+
+
+class Device:
+    """A processor that one or more engines share equally while they are busy.
+
+    Devices of one machine are neighbours: they have memory and caches in common, so an engine is slower while a
+    neighbour works, by its own ``beside``.
+    """
+
+    def __init__(self) -> None:
+        self._engines: list[BatchEngine] = []
+        self._neighbours: list[Device] = []
+
+    def add(self, engine: BatchEngine) -> None:
+        """Let ``engine`` run here."""
+        self._engines.append(engine)
+
+    def join(self, other: Device) -> None:
+        """Make this device and another one neighbours."""
+        self._neighbours.append(other)
+        other._neighbours.append(self)
+
+    def rebalance(self, changed: BatchEngine) -> None:
+        """Set the speeds of all whom it concerns that ``changed``, settled, has started or stopped working."""
+        if len(self._engines) == 1 and not self._neighbours:
+            return
+        for device in (self, *self._neighbours):
+            device._set_speeds(changed)
+
+    def _set_speeds(self, changed: BatchEngine) -> None:
+        share = 1.0 / max(sum(engine.busy for engine in self._engines), 1)
+        beside = any(engine.busy for device in self._neighbours for engine in device._engines)
+        for engine in self._engines:
+            speed = share / engine.beside if beside else share
+            if speed == engine.speed:
+                continue
+            if engine is changed:  # it plans after this
+                engine.speed = speed
+            else:
+                engine.settle()
+                engine.speed = speed
+                engine.plan()
+
+
+class _Job:
+    """A request inside a `BatchEngine`."""
+
+    __slots__ = ("context", "done", "finish", "n_iterations", "n_prompt", "n_tokens", "operation", "passes", "state")
+
+    def __init__(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
+        self.operation = operation
+        self.n_tokens = n_tokens
+        self.n_prompt = n_prompt
+        self.context = context + n_tokens / 2  # its mean over the request's life
+        self.done = done
+        self.finish = 0
+        # A step that is decoded with token-level speculation says what its passes commit (`sim.answers.token_passes`).
+        self.passes: tuple[int, ...] | None = getattr(getattr(operation, "pending", None), "passes", None)
+        self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
+        self.state = _TRAVELLING
+
+    def generated(self, n_left: int) -> int:
+        """Tokens that are there when ``n_left`` iterations are left; the first one is the prefill's."""
+        n_done = self.n_iterations - n_left
+        return 1 + (n_done if self.passes is None else sum(self.passes[:n_done]))
+
+
+_TRAVELLING, _QUEUED, _PREFILLING, _DECODING, _LEAVING, _OVER = range(6)
+
+_BOUNDARY = 1e-6  # iterations; progress this near to a whole number is at the boundary (rounding is below 1e-9)
+
+
+class BatchEngine:
+    """A continuous-batching model server.
+
+    An iteration that has begun runs to its end with the batch it began with: arrivals wait for the boundary, and so
+    does the departure of a cancelled request. Prefills run one at a time, before the next iteration, oldest first. A
+    sequence counts with its mean context over its life, which makes its total time exact for costs linear in context.
+    An iteration gives a sequence one token, or what the passes of its step say.
+
+    Parameters
+    ----------
+    cost : seconds per iteration, prefill and request.
+    device : the processor it shares with others; its own if None.
+    beside : its time while a neighbour of the device works / while none does, finite and > 0, [-].
+
+    Attributes
+    ----------
+    speed : work per second, as a share of what it does alone.
+    busy_s : seconds in which it has used its processor since it was attached.
+    """
+
+    def __init__(self, cost: Cost, device: Device | None = None, *, beside: float = 1.0) -> None:
+        if not 0.0 < beside < math.inf:
+            raise ParameterError("beside", beside, "must be finite and > 0")
+        self.cost = cost
+        self.beside = beside
+        self.device = device if device is not None else Device()
+        self.device.add(self)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._epoch = 0  # a scheduled event of an older epoch is void
+        self._settled = 0.0  # progress is accounted for up to here
+        self._progress = 0.0  # decode iterations done; whole numbers are iteration boundaries
+        self._tau = math.inf  # seconds of the running iteration at full share
+        self._order = 0
+        self._active: list[tuple[int, int, _Job]] = []  # heap by finish; those that are over stay until popped
+        self._batch = 0
+        self._context = 0.0
+        self._queue: deque[_Job] = deque()
+        self._leaving: list[_Job] = []
+        self._prefill: _Job | None = None
+        self._prefill_left = 0.0
+        self._was_busy = False
+        self.speed = 1.0
+        self.busy_s = 0.0
+
+    def __getstate__(self) -> dict[str, object]:
+        """Pickle what the engine is, not what it is doing."""
+        return {"cost": self.cost, "device": self.device, "beside": self.beside}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what the engine is, idle."""
+        self.cost, self.device, self.beside = state["cost"], state["device"], state["beside"]
+        self._reset()
+
+    def attach(self, env: Environment) -> None:
+        """Forget the past and live in ``env`` from now on."""
+        self._env = env
+        self._reset()
+        self._settled = env.now
+
+    @property
+    def busy(self) -> bool:
+        """Whether it uses its processor now."""
+        return self._prefill is not None or self._batch > 0
+
+    def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
+        """Start a request."""
+        job = operation.job = _Job(operation, n_tokens, n_prompt, context, done)
+        if self.cost.request_s > 0.0:
+            Timeout(self._env, self.cost.request_s, job).callbacks.append(self._on_arrival)
+        else:
+            self._arrive(job)
+
+    def cancel(self, operation: Operation) -> None:
+        """Stop working on a request: at once if it is queued, else when the running iteration or prefill ends."""
+        job: _Job = operation.job
+        if job.state == _DECODING:
+            self.settle()
+            operation.n_generated = job.generated(job.finish - math.floor(self._progress + _BOUNDARY))
+            if self._prefill is not None:  # decoding stands at a boundary
+                self._leave(job)
+            else:
+                job.state = _LEAVING
+                self._leaving.append(job)
+                self.plan()
+        elif job.state == _QUEUED:
+            self._queue.remove(job)
+            job.state = _OVER
+        elif job.state == _TRAVELLING:
+            job.state = _OVER
+
+    def settle(self) -> None:
+        """Account for the progress made since the last change."""
+        elapsed = self._env.now - self._settled
+        self._settled = self._env.now
+        if elapsed <= 0.0 or not self.busy:
+            return
+        self.busy_s += elapsed
+        work = elapsed * self.speed
+        if self._prefill is not None:
+            self._prefill_left -= work
+        else:
+            self._progress += work / self._tau
+
+    def plan(self) -> None:
+        """Schedule the next event: the end of a prefill, or the next boundary at which the batch changes."""
+        self._epoch += 1
+        if self._prefill is not None:
+            work = self._prefill_left
+        elif self._batch == 0:
+            return
+        else:
+            changes = self._queue or self._leaving
+            boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._top().finish
+            work = (boundary - self._progress) * self._tau
+        delay = work / self.speed if work > 0.0 else 0.0
+        Timeout(self._env, delay, self._epoch).callbacks.append(self._on_event)
+
+    def _top(self) -> _Job:
+        while self._active[0][2].state == _OVER:
+            heappop(self._active)
+        return self._active[0][2]
+
+    def _on_arrival(self, event: Event) -> None:
+        self._arrive(event._value)
+
+    def _arrive(self, job: _Job) -> None:
+        if job.operation.cancelled:
+            return
+        job.state = _QUEUED
+        self._queue.append(job)
+        if self._prefill is not None or len(self._queue) > 1:
+            return  # the next event looks at the queue anyway
+        self.settle()
+        if self._batch == 0:
+            self._start_prefill()
+            self._refresh()
+        else:
+            self.plan()
+
+    def _refresh(self) -> None:
+        if self.busy != self._was_busy:
+            self._was_busy = self.busy
+            self.device.rebalance(self)
+        self.plan()
+
+    def _start_prefill(self) -> None:
+        job = self._prefill = self._queue.popleft()
+        job.state = _PREFILLING
+        self._prefill_left = self.cost.prefill(job.n_prompt)
+
+    def _on_event(self, event: Event) -> None:
+        if event._value != self._epoch:
+            return
+        self.settle()
+        finished: list[_Job] = []
+        if self._prefill is not None:
+            self._end_prefill(finished)
+        else:
+            self._progress = float(round(self._progress))
+            self._end_iteration(finished)
+        if self._queue:
+            self._start_prefill()
+        elif self._batch:
+            self._tau = self._iteration()
+        self._refresh()
+        for job in finished:
+            if not job.operation.cancelled:
+                job.done(job.operation)
+
+    def _iteration(self) -> float:
+        """Seconds of the next iteration. At 0 s time would stand still while tokens pass."""
+        seconds = self.cost.iteration(self._batch, self._context)
+        if not seconds > 0.0:
+            raise ParameterError(
+                "iteration", seconds, f"must take more than 0 s (batch {self._batch}): check the cost model"
+            )
+        return seconds
+
+    def _end_prefill(self, finished: list[_Job]) -> None:
+        job = self._prefill
+        assert job is not None
+        self._prefill = None
+        if job.operation.cancelled:
+            job.state = _OVER
+        elif job.n_iterations <= 0:
+            job.state = _OVER
+            finished.append(job)
+        else:
+            job.state = _DECODING
+            job.finish = round(self._progress) + job.n_iterations
+            self._order += 1
+            heappush(self._active, (job.finish, self._order, job))
+            self._batch += 1
+            self._context += job.context
+
+    def _end_iteration(self, finished: list[_Job]) -> None:
+        for job in self._leaving:
+            self._leave(job)
+        self._leaving.clear()
+        while self._batch and self._top().finish <= self._progress:
+            job = heappop(self._active)[2]
+            self._leave(job)
+            finished.append(job)
+
+    def _leave(self, job: _Job) -> None:
+        job.state = _OVER
+        self._batch -= 1
+        self._context -= job.context
+        if self._batch == 0:
+            self._active.clear()
+            self._context = 0.0  # forget what rounding has left
