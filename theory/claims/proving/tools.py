@@ -93,19 +93,16 @@ def prove_positive(
                 where = ", ".join(
                     f"{n} in [{float(a):.6g}, {float(b):.6g}]" for n, (a, b) in zip(names, part, strict=True)
                 )
-                return Evidence(
-                    verdict=Verdict.OPEN,
-                    method="ball arithmetic",
-                    detail=f"{what}: undecided after {count} boxes, for instance {where}",
-                    effort={"boxes": count, "bits": bits},
+                return _covered(
+                    Verdict.OPEN, f"{what}: undecided after {count} boxes, for instance {where}", count, bits
                 )
             stack.extend(_halves(part, names, widths))
-    return Evidence(
-        verdict=Verdict.PROVED,
-        method="ball arithmetic",
-        detail=f"{what} on all of {_box_text(box)} ({count} boxes, {bits} bits)",
-        effort={"boxes": count, "bits": bits},
-    )
+    return _covered(Verdict.PROVED, f"{what} on all of {_box_text(box)} ({count} boxes, {bits} bits)", count, bits)
+
+
+def _covered(verdict: Verdict, detail: str, boxes: int, bits: int) -> Evidence:
+    """What the covering came to."""
+    return Evidence(verdict=verdict, method="ball arithmetic", detail=detail, effort={"boxes": boxes, "bits": bits})
 
 
 def _halves(
