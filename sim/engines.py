@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
-from simpy import Environment, Event, Timeout
-from simpy.events import NORMAL
+from simpy import Environment
 
 from sim.operations import Operation
 from theory.errors import ParameterError
@@ -80,6 +79,20 @@ class Engine(Protocol):
         ...
 
 
+class Moment:
+    """Something that is due, as SimPy's queue holds it: what the environment needs of an event, and nothing else.
+
+    ``callbacks`` may be a list that moments share: the environment reads it, and puts None in its place.
+    """
+
+    __slots__ = ("callbacks", "value")
+    _ok = True
+
+    def __init__(self, callbacks: Sequence[Callable[[Moment], None]], value: Any = None) -> None:
+        self.callbacks = callbacks
+        self.value = value
+
+
 class FixedEngine:
     """A request takes the time that ``seconds(n_tokens, n_prompt, context)`` says, whatever else runs.
 
@@ -115,7 +128,7 @@ class FixedEngine:
             done(operation)
             return
         operation.job = (done, n_tokens, seconds)
-        self._env.schedule(_Expiry(operation), NORMAL, seconds)  # type: ignore[arg-type]  # all that SimPy needs
+        self._env.schedule(Moment(_EXPIRE, operation), delay=seconds)  # type: ignore[arg-type]
 
     def cancel(self, operation: Operation) -> None:
         """Say how far it came; its timeout runs on and is ignored."""
@@ -123,19 +136,8 @@ class FixedEngine:
         operation.n_generated = int(n_tokens * (self._env.now - operation.started) / seconds)
 
 
-class _Expiry:
-    """The end of a request as a SimPy event: what the environment needs of one, and nothing else (half a Timeout)."""
-
-    __slots__ = ("_ok", "_value", "callbacks")
-
-    def __init__(self, operation: Operation) -> None:
-        self._value = operation
-        self._ok = True
-        self.callbacks = _EXPIRE  # shared: the environment reads the list, and replaces it by None
-
-
-def _expire(event: _Expiry) -> None:
-    operation = event._value
+def _expire(moment: Moment) -> None:
+    operation = moment.value
     if not operation.cancelled:
         operation.job[0](operation)
 
@@ -148,31 +150,46 @@ class Device:
 
     Devices of one machine are neighbours: they have memory and caches in common, so an engine is slower while a
     neighbour works, by its own ``beside``.
+
+    Attributes
+    ----------
+    n_busy : engines that use it now.
     """
 
     def __init__(self) -> None:
+        self.n_busy = 0
         self._engines: list[BatchEngine] = []
         self._neighbours: list[Device] = []
+        self._concerned: list[Device] = []
 
     def add(self, engine: BatchEngine) -> None:
         """Let ``engine`` run here."""
         self._engines.append(engine)
+        self._find_concerned()
 
     def join(self, other: Device) -> None:
         """Make this device and another one neighbours."""
         self._neighbours.append(other)
         other._neighbours.append(self)
+        self._find_concerned()
+
+    def _find_concerned(self) -> None:
+        """Note for this device and its neighbours where speeds differ with who is busy on them."""
+        for device in (self, *self._neighbours):
+            own = [device] if len(device._engines) > 1 else []
+            device._concerned = own + [
+                other for other in device._neighbours if any(engine.beside != 1.0 for engine in other._engines)
+            ]
 
     def rebalance(self, changed: BatchEngine) -> None:
         """Set the speeds of all whom it concerns that ``changed``, settled, has started or stopped working."""
-        if len(self._engines) == 1 and not self._neighbours:
-            return
-        for device in (self, *self._neighbours):
+        self.n_busy += 1 if changed.busy else -1
+        for device in self._concerned:
             device._set_speeds(changed)
 
     def _set_speeds(self, changed: BatchEngine) -> None:
-        share = 1.0 / max(sum(engine.busy for engine in self._engines), 1)
-        beside = any(engine.busy for device in self._neighbours for engine in device._engines)
+        share = 1.0 / max(self.n_busy, 1)
+        beside = any([device.n_busy for device in self._neighbours])
         for engine in self._engines:
             speed = share / engine.beside if beside else share
             if speed == engine.speed:
@@ -243,7 +260,7 @@ class BatchEngine:
         self._reset()
 
     def _reset(self) -> None:
-        self._epoch = 0  # a scheduled event of an older epoch is void
+        self._next = Moment(())  # when something happens here; the moment of an older plan is void
         self._settled = 0.0  # progress is accounted for up to here
         self._progress = 0.0  # decode iterations done; whole numbers are iteration boundaries
         self._tau = math.inf  # seconds of the running iteration at full share
@@ -273,6 +290,9 @@ class BatchEngine:
         self._env = env
         self._reset()
         self._settled = env.now
+        self.device.n_busy = 0
+        self._request_s = self.cost.request_s
+        self._on_arrival_of, self._on_next = [self._on_arrival], [self._on_moment]  # bound once
 
     @property
     def busy(self) -> bool:
@@ -282,8 +302,8 @@ class BatchEngine:
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         """Start a request."""
         job = operation.job = _Job(operation, n_tokens, n_prompt, context, done)
-        if self.cost.request_s > 0.0:
-            Timeout(self._env, self.cost.request_s, job).callbacks.append(self._on_arrival)
+        if self._request_s > 0.0:
+            self._env.schedule(Moment(self._on_arrival_of, job), delay=self._request_s)  # type: ignore[arg-type]
         else:
             self._arrive(job)
 
@@ -307,20 +327,21 @@ class BatchEngine:
 
     def settle(self) -> None:
         """Account for the progress made since the last change."""
-        elapsed = self._env.now - self._settled
-        self._settled = self._env.now
-        if elapsed <= 0.0 or not self.busy:
+        now = self._env._now  # the property behind it costs a call
+        elapsed = now - self._settled
+        self._settled = now
+        if elapsed <= 0.0:
             return
-        self.busy_s += elapsed
-        work = elapsed * self.speed
         if self._prefill is not None:
-            self._prefill_left -= work
-        else:
-            self._progress += work / self._tau
+            self.busy_s += elapsed
+            self._prefill_left -= elapsed * self.speed
+        elif self._batch:
+            self.busy_s += elapsed
+            self._progress += elapsed * self.speed / self._tau
 
     def plan(self) -> None:
-        """Schedule the next event: the end of a prefill, or the next boundary at which the batch changes."""
-        self._epoch += 1
+        """Schedule what comes next: the end of a prefill, or the next boundary at which the batch changes."""
+        self._next.callbacks = ()
         if self._prefill is not None:
             work = self._prefill_left
         elif self._batch == 0:
@@ -329,49 +350,77 @@ class BatchEngine:
             changes = self._queue or self._leaving
             boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._top().finish
             work = (boundary - self._progress) * self._tau
-        delay = work / self.speed if work > 0.0 else 0.0
-        Timeout(self._env, delay, self._epoch).callbacks.append(self._on_event)
+        self._next = Moment(self._on_next)
+        self._env.schedule(self._next, delay=work / self.speed if work > 0.0 else 0.0)  # type: ignore[arg-type]
 
     def _top(self) -> _Job:
-        while self._active[0][2].state == _OVER:
-            heappop(self._active)
-        return self._active[0][2]
+        active = self._active
+        while active[0][2].state == _OVER:
+            heappop(active)
+        return active[0][2]
 
-    def _on_arrival(self, event: Event) -> None:
-        self._arrive(event._value)
+    def _on_arrival(self, moment: Moment) -> None:
+        if self._admits(moment.value):
+            if self._is_due():
+                self._go_on()
+            else:
+                self.plan()
 
     def _arrive(self, job: _Job) -> None:
+        if self._admits(job):
+            self.plan()
+
+    def _admits(self, job: _Job) -> bool:
+        """Queue a request, or begin with it; and say whether that changes what comes next."""
         if job.operation.cancelled:
-            return
+            return False
         job.state = _QUEUED
         self._queue.append(job)
         if self._prefill is not None or len(self._queue) > 1:
-            return  # the next event looks at the queue anyway
+            return False  # what comes next looks at the queue anyway
         self.settle()
         if self._batch == 0:
             self._start_prefill()
-            self._refresh()
-        else:
-            self.plan()
+            self._note_whether_busy()
+        return True
 
-    def _refresh(self) -> None:
-        if self.busy != self._was_busy:
-            self._was_busy = self.busy
+    def _note_whether_busy(self) -> None:
+        busy = self._prefill is not None or self._batch > 0
+        if busy != self._was_busy:
+            self._was_busy = busy
             self.device.rebalance(self)
-        self.plan()
 
     def _start_prefill(self) -> None:
         job = self._prefill = self._queue.popleft()
         job.state = _PREFILLING
         self._prefill_left = self.cost.prefill(job.n_prompt)
 
-    def _on_event(self, event: Event) -> None:
-        if event._value != self._epoch:
-            return
+    def _on_moment(self, moment: Moment) -> None:
         self.settle()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Do what is due, and what then is due at once if nothing else is: the environment would come back here."""
+        finished = self._change()
+        while self._is_due() and not finished:
+            finished = self._change()
+        self.plan()
+        for job in finished:
+            if not job.operation.cancelled:
+                job.done(job.operation)
+
+    def _is_due(self) -> bool:
+        """Whether a prefill that takes no time is the only thing left to happen now."""
+        if self._prefill is None or self._prefill_left > 0.0:
+            return False
+        queue = self._env._queue
+        return not queue or queue[0][0] > self._settled
+
+    def _change(self) -> list[_Job]:
+        """End the prefill or the iteration that is over, start what follows, and return the requests that ended."""
         finished: list[_Job] = []
         if self._prefill is not None:
-            self._end_prefill(finished)
+            self._end_prefill(self._prefill, finished)
         else:
             self._progress = float(round(self._progress))
             self._end_iteration(finished)
@@ -379,10 +428,8 @@ class BatchEngine:
             self._start_prefill()
         elif self._batch:
             self._tau = self._iteration()
-        self._refresh()
-        for job in finished:
-            if not job.operation.cancelled:
-                job.done(job.operation)
+        self._note_whether_busy()
+        return finished
 
     def _iteration(self) -> float:
         """Seconds of the next iteration. At 0 s time would stand still while tokens pass."""
@@ -393,9 +440,7 @@ class BatchEngine:
             )
         return seconds
 
-    def _end_prefill(self, finished: list[_Job]) -> None:
-        job = self._prefill
-        assert job is not None
+    def _end_prefill(self, job: _Job, finished: list[_Job]) -> None:
         self._prefill = None
         if job.operation.cancelled:
             job.state = _OVER

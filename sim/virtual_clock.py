@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from heapq import heappop
+from typing import Any, Protocol
 
 import simpy
 
-from sim.engines import Engine, FixedEngine
+from sim.engines import Engine, FixedEngine, Moment
 from sim.operations import (
     INSTANT,
     STANDS_IN,
@@ -258,10 +259,15 @@ class VirtualClock:
         ------
         DeadlockError : time ran out of events first.
         """
-        step = self.env.step
+        env = self.env
+        queue: list[Any] = env._queue
         for session in sessions:
             while session.finished is None:
-                try:
-                    step()
-                except simpy.core.EmptySchedule:
-                    raise DeadlockError("an algorithm waits although nothing that it started is running") from None
+                if not queue:
+                    raise DeadlockError("an algorithm waits although nothing that it started is running")
+                if queue[0][3].__class__ is Moment:  # a step of the environment, without what a moment cannot be
+                    env._now, _, _, moment = heappop(queue)
+                    for callback in moment.callbacks:
+                        callback(moment)
+                else:
+                    env.step()
