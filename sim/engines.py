@@ -16,6 +16,7 @@ from heapq import heappop, heappush
 from typing import Any, Protocol
 
 from simpy import Environment
+from simpy.events import NORMAL
 
 from sim.operations import Operation
 from theory.errors import ParameterError
@@ -85,12 +86,11 @@ class Moment:
     ``callbacks`` may be a list that moments share: the environment reads it, and puts None in its place.
     """
 
-    __slots__ = ("callbacks", "value")
+    __slots__ = ("callbacks",)
     _ok = True
 
-    def __init__(self, callbacks: Sequence[Callable[[Moment], None]], value: Any = None) -> None:
+    def __init__(self, callbacks: Sequence[Callable[[Any], None]]) -> None:
         self.callbacks = callbacks
-        self.value = value
 
 
 class FixedEngine:
@@ -128,7 +128,7 @@ class FixedEngine:
             done(operation)
             return
         operation.job = (done, n_tokens, seconds)
-        self._env.schedule(Moment(_EXPIRE, operation), delay=seconds)  # type: ignore[arg-type]
+        self._env.schedule(_Expiry(operation), delay=seconds)  # type: ignore[arg-type]  # all that SimPy needs
 
     def cancel(self, operation: Operation) -> None:
         """Say how far it came; its timeout runs on and is ignored."""
@@ -136,8 +136,18 @@ class FixedEngine:
         operation.n_generated = int(n_tokens * (self._env.now - operation.started) / seconds)
 
 
-def _expire(moment: Moment) -> None:
-    operation = moment.value
+class _Expiry(Moment):
+    """The end of a request on a `FixedEngine`."""
+
+    __slots__ = ("operation",)
+
+    def __init__(self, operation: Operation) -> None:
+        self.callbacks = _EXPIRE
+        self.operation = operation
+
+
+def _expire(expiry: _Expiry) -> None:
+    operation = expiry.operation
     if not operation.cancelled:
         operation.job[0](operation)
 
@@ -181,6 +191,11 @@ class Device:
                 other for other in device._neighbours if any(engine.beside != 1.0 for engine in other._engines)
             ]
 
+    @property
+    def has_concerned(self) -> bool:
+        """Whether it matters to anybody which of its engines are busy."""
+        return bool(self._concerned)
+
     def rebalance(self, changed: BatchEngine) -> None:
         """Set the speeds of all whom it concerns that ``changed``, settled, has started or stopped working."""
         self.n_busy += 1 if changed.busy else -1
@@ -202,18 +217,18 @@ class Device:
                 engine.plan()
 
 
-class _Job:
-    """A request inside a `BatchEngine`."""
+class _Job(Moment):
+    """A request inside a `BatchEngine`, and the moment of its arrival there."""
 
-    __slots__ = ("context", "done", "finish", "n_iterations", "n_prompt", "n_tokens", "operation", "passes", "state")
+    __slots__ = ("context", "done", "finish", "n_iterations", "n_prompt", "operation", "passes", "state")
+
+    finish: int
 
     def __init__(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         self.operation = operation
-        self.n_tokens = n_tokens
         self.n_prompt = n_prompt
         self.context = context + n_tokens / 2  # its mean over the request's life
         self.done = done
-        self.finish = 0
         # A step that is decoded with token-level speculation says what its passes commit (`sim.token_passes`).
         self.passes: tuple[int, ...] | None = getattr(getattr(operation, "pending", None), "passes", None)
         self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
@@ -263,6 +278,7 @@ class BatchEngine:
         self._next = Moment(())  # when something happens here; the moment of an older plan is void
         self._settled = 0.0  # progress is accounted for up to here
         self._progress = 0.0  # decode iterations done; whole numbers are iteration boundaries
+        self._boundary = 0  # the next one at which something changes
         self._tau = math.inf  # seconds of the running iteration at full share
         self._order = 0
         self._active: list[tuple[int, int, _Job]] = []  # heap by finish; those that are over stay until popped
@@ -291,7 +307,8 @@ class BatchEngine:
         self._reset()
         self._settled = env.now
         self.device.n_busy = 0
-        self._request_s = self.cost.request_s
+        self._request_s, self._seconds = self.cost.request_s, self.cost.iteration
+        self._is_watched = self.device.has_concerned
         self._on_arrival_of, self._on_next = [self._on_arrival], [self._on_moment]  # bound once
 
     @property
@@ -303,7 +320,8 @@ class BatchEngine:
         """Start a request."""
         job = operation.job = _Job(operation, n_tokens, n_prompt, context, done)
         if self._request_s > 0.0:
-            self._env.schedule(Moment(self._on_arrival_of, job), delay=self._request_s)  # type: ignore[arg-type]
+            job.callbacks = self._on_arrival_of
+            self._schedule(job, self._request_s)
         else:
             self._arrive(job)
 
@@ -348,10 +366,15 @@ class BatchEngine:
             return
         else:
             changes = self._queue or self._leaving
-            boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._top().finish
-            work = (boundary - self._progress) * self._tau
+            self._boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._top().finish
+            work = (self._boundary - self._progress) * self._tau
         self._next = Moment(self._on_next)
-        self._env.schedule(self._next, delay=work / self.speed if work > 0.0 else 0.0)  # type: ignore[arg-type]
+        self._schedule(self._next, work / self.speed if work > 0.0 else 0.0)
+
+    def _schedule(self, moment: Moment, delay: float) -> None:
+        env = self._env
+        queue: list[Any] = env._queue
+        heappush(queue, (env._now + delay, NORMAL, next(env._eid), moment))
 
     def _top(self) -> _Job:
         active = self._active
@@ -359,8 +382,8 @@ class BatchEngine:
             heappop(active)
         return active[0][2]
 
-    def _on_arrival(self, moment: Moment) -> None:
-        if self._admits(moment.value):
+    def _on_arrival(self, job: _Job) -> None:
+        if self._admits(job):
             if self._is_due():
                 self._go_on()
             else:
@@ -381,11 +404,12 @@ class BatchEngine:
         self.settle()
         if self._batch == 0:
             self._start_prefill()
-            self._note_whether_busy()
+            if self._is_watched:
+                self._tell_the_device()
         return True
 
-    def _note_whether_busy(self) -> None:
-        busy = self._prefill is not None or self._batch > 0
+    def _tell_the_device(self) -> None:
+        busy = self.busy
         if busy != self._was_busy:
             self._was_busy = busy
             self.device.rebalance(self)
@@ -402,7 +426,7 @@ class BatchEngine:
     def _go_on(self) -> None:
         """Do what is due, and what then is due at once if nothing else is: the environment would come back here."""
         finished = self._change()
-        while self._is_due() and not finished:
+        while self._prefill is not None and not finished and self._is_due():
             finished = self._change()
         self.plan()
         for job in finished:
@@ -416,53 +440,44 @@ class BatchEngine:
         queue = self._env._queue
         return not queue or queue[0][0] > self._settled
 
-    def _change(self) -> list[_Job]:
+    def _change(self) -> Sequence[_Job]:
         """End the prefill or the iteration that is over, start what follows, and return the requests that ended."""
-        finished: list[_Job] = []
-        if self._prefill is not None:
-            self._end_prefill(self._prefill, finished)
-        else:
-            self._progress = float(round(self._progress))
-            self._end_iteration(finished)
+        job, self._prefill = self._prefill, None
+        finished = self._end_iteration() if job is None else self._end_prefill(job)
         if self._queue:
             self._start_prefill()
         elif self._batch:
-            self._tau = self._iteration()
-        self._note_whether_busy()
+            self._tau = self._seconds(self._batch, self._context)
+            if not self._tau > 0.0:  # time would stand still while tokens pass
+                rule = f"must take more than 0 s (batch {self._batch}): check the cost model"
+                raise ParameterError("iteration", self._tau, rule)
+        if self._is_watched:
+            self._tell_the_device()
         return finished
 
-    def _iteration(self) -> float:
-        """Seconds of the next iteration. At 0 s time would stand still while tokens pass."""
-        seconds = self.cost.iteration(self._batch, self._context)
-        if not seconds > 0.0:
-            raise ParameterError(
-                "iteration", seconds, f"must take more than 0 s (batch {self._batch}): check the cost model"
-            )
-        return seconds
-
-    def _end_prefill(self, job: _Job, finished: list[_Job]) -> None:
-        self._prefill = None
-        if job.operation.cancelled:
+    def _end_prefill(self, job: _Job) -> Sequence[_Job]:
+        if job.n_iterations <= 0 or job.operation.cancelled:
             job.state = _OVER
-        elif job.n_iterations <= 0:
-            job.state = _OVER
-            finished.append(job)
-        else:
-            job.state = _DECODING
-            job.finish = round(self._progress) + job.n_iterations
-            self._order += 1
-            heappush(self._active, (job.finish, self._order, job))
-            self._batch += 1
-            self._context += job.context
+            return (job,)
+        job.state = _DECODING
+        job.finish = round(self._progress) + job.n_iterations
+        self._order += 1
+        heappush(self._active, (job.finish, self._order, job))
+        self._batch += 1
+        self._context += job.context
+        return ()
 
-    def _end_iteration(self, finished: list[_Job]) -> None:
+    def _end_iteration(self) -> Sequence[_Job]:
+        self._progress = float(self._boundary)
         for job in self._leaving:
             self._leave(job)
         self._leaving.clear()
-        while self._batch and self._top().finish <= self._progress:
+        finished = []
+        while self._batch and self._top().finish <= self._boundary:
             job = heappop(self._active)[2]
             self._leave(job)
             finished.append(job)
+        return finished
 
     def _leave(self, job: _Job) -> None:
         job.state = _OVER

@@ -265,7 +265,7 @@ class VirtualClock:
             while session.finished is None:
                 if not queue:
                     raise DeadlockError("an algorithm waits although nothing that it started is running")
-                if queue[0][3].__class__ is Moment:  # a step of the environment, without what a moment cannot be
+                if isinstance(queue[0][3], Moment):  # a step of the environment, without what a moment cannot be
                     env._now, _, _, moment = heappop(queue)
                     for callback in moment.callbacks:
                         callback(moment)
