@@ -183,8 +183,8 @@ class DrawnAnswer:
                 drafts.append(self.draft_lengths(len(drafts)))
             n_tokens = drafts[operation.branch][depth]
         if n_tokens > self._limit:
-            return Step(prefix, role, int(self._limit), final=depth == self._last, truncated=True)
-        return Step(prefix, role, n_tokens, final=depth == self._last)
+            return Step(prefix, role, int(self._limit), depth == self._last, True)
+        return Step(prefix, role, n_tokens, depth == self._last)
 
     def verify(self, operation: Verify) -> Verdict:
         """Return the verdict drawn for this position and branch; acceptance is drawn as it is at the threshold."""

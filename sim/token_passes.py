@@ -33,9 +33,7 @@ class PassedStep(Step):
     __slots__ = ("passes",)
 
     def __init__(self, step: Step, passes: tuple[int, ...]) -> None:
-        super().__init__(
-            step.parent, step.role, step.n_tokens, final=step.final, truncated=step.truncated, payload=step.payload
-        )
+        super().__init__(step.parent, step.role, step.n_tokens, step.final, step.truncated, step.payload)
         self.passes = passes
 
 
