@@ -204,7 +204,9 @@ class Device:
 
     def _set_speeds(self, changed: BatchEngine) -> None:
         share = 1.0 / max(self.n_busy, 1)
-        beside = any([device.n_busy for device in self._neighbours])
+        beside = False
+        for device in self._neighbours:
+            beside = beside or device.n_busy > 0
         for engine in self._engines:
             speed = share / engine.beside if beside else share
             if speed == engine.speed:
@@ -233,6 +235,10 @@ class _Job(Moment):
         self.passes: tuple[int, ...] | None = getattr(getattr(operation, "pending", None), "passes", None)
         self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
         self.state = _TRAVELLING
+
+    def end(self) -> None:
+        self.state = _OVER
+        self.operation.job = None  # else the two would keep each other in memory
 
     def generated(self, n_left: int) -> int:
         """Tokens that are there when ``n_left`` iterations are left; the first one is the prefill's."""
@@ -320,14 +326,17 @@ class BatchEngine:
         """Start a request."""
         job = operation.job = _Job(operation, n_tokens, n_prompt, context, done)
         if self._request_s > 0.0:
-            job.callbacks = self._on_arrival_of
-            self._schedule(job, self._request_s)
+            job.callbacks, env = self._on_arrival_of, self._env
+            # `env.schedule` written out, here and below: simulations call it millions of times.
+            heappush(env._queue, (env._now + self._request_s, NORMAL, next(env._eid), job))  # type: ignore[misc]
         else:
             self._arrive(job)
 
     def cancel(self, operation: Operation) -> None:
         """Stop working on a request: at once if it is queued, else when the running iteration or prefill ends."""
-        job: _Job = operation.job
+        job: _Job | None = operation.job
+        if job is None:
+            return
         if job.state == _DECODING:
             self.settle()
             operation.n_generated = job.generated(job.finish - math.floor(self._progress + _BOUNDARY))
@@ -339,9 +348,9 @@ class BatchEngine:
                 self.plan()
         elif job.state == _QUEUED:
             self._queue.remove(job)
-            job.state = _OVER
+            job.end()
         elif job.state == _TRAVELLING:
-            job.state = _OVER
+            job.end()
 
     def settle(self) -> None:
         """Account for the progress made since the last change."""
@@ -368,13 +377,9 @@ class BatchEngine:
             changes = self._queue or self._leaving
             self._boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._top().finish
             work = (self._boundary - self._progress) * self._tau
-        self._next = Moment(self._on_next)
-        self._schedule(self._next, work / self.speed if work > 0.0 else 0.0)
-
-    def _schedule(self, moment: Moment, delay: float) -> None:
-        env = self._env
-        queue: list[Any] = env._queue
-        heappush(queue, (env._now + delay, NORMAL, next(env._eid), moment))
+        env, self._next = self._env, Moment(self._on_next)
+        delay = work / self.speed if work > 0.0 else 0.0
+        heappush(env._queue, (env._now + delay, NORMAL, next(env._eid), self._next))  # type: ignore[misc]
 
     def _top(self) -> _Job:
         active = self._active
@@ -457,7 +462,7 @@ class BatchEngine:
 
     def _end_prefill(self, job: _Job) -> Sequence[_Job]:
         if job.n_iterations <= 0 or job.operation.cancelled:
-            job.state = _OVER
+            job.end()
             return (job,)
         job.state = _DECODING
         job.finish = round(self._progress) + job.n_iterations
@@ -480,7 +485,7 @@ class BatchEngine:
         return finished
 
     def _leave(self, job: _Job) -> None:
-        job.state = _OVER
+        job.end()
         self._batch -= 1
         self._context -= job.context
         if self._batch == 0:

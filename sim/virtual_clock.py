@@ -145,6 +145,7 @@ class Session:
 
     def _end(self) -> None:
         self._ready.clear()
+        del self._done  # a session that refers to itself would stay in memory for long
         self.finished = self._clock.env.now
         if self.on_finish is not None:
             self.on_finish(self)
