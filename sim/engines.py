@@ -282,6 +282,7 @@ class BatchEngine:
 
     def _reset(self) -> None:
         self._next = Moment(())  # when something happens here; the moment of an older plan is void
+        self._spare: Moment | None = None  # has been there, and can be used again
         self._settled = 0.0  # progress is accounted for up to here
         self._progress = 0.0  # decode iterations done; whole numbers are iteration boundaries
         self._boundary = 0  # the next one at which something changes
@@ -375,17 +376,18 @@ class BatchEngine:
             return
         else:
             changes = self._queue or self._leaving
-            self._boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._top().finish
+            self._boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._first_finish()
             work = (self._boundary - self._progress) * self._tau
-        env, self._next = self._env, Moment(self._on_next)
+        env, moment = self._env, self._spare or Moment(())
+        self._spare, self._next, moment.callbacks = None, moment, self._on_next
         delay = work / self.speed if work > 0.0 else 0.0
-        heappush(env._queue, (env._now + delay, NORMAL, next(env._eid), self._next))  # type: ignore[misc]
+        heappush(env._queue, (env._now + delay, NORMAL, next(env._eid), moment))  # type: ignore[misc]
 
-    def _top(self) -> _Job:
+    def _first_finish(self) -> int:
         active = self._active
         while active[0][2].state == _OVER:
             heappop(active)
-        return active[0][2]
+        return active[0][0]
 
     def _on_arrival(self, job: _Job) -> None:
         if self._admits(job):
@@ -425,13 +427,14 @@ class BatchEngine:
         self._prefill_left = self.cost.prefill(job.n_prompt)
 
     def _on_moment(self, moment: Moment) -> None:
+        self._spare = moment
         self.settle()
         self._go_on()
 
     def _go_on(self) -> None:
         """Do what is due, and what then is due at once if nothing else is: the environment would come back here."""
         finished = self._change()
-        while self._prefill is not None and not finished and self._is_due():
+        while not finished and self._is_due():
             finished = self._change()
         self.plan()
         for job in finished:
@@ -443,7 +446,7 @@ class BatchEngine:
         if self._prefill is None or self._prefill_left > 0.0:
             return False
         queue = self._env._queue
-        return not queue or queue[0][0] > self._settled
+        return not queue or queue[0][0] > self._settled  # settled just now
 
     def _change(self) -> Sequence[_Job]:
         """End the prefill or the iteration that is over, start what follows, and return the requests that ended."""
@@ -478,10 +481,12 @@ class BatchEngine:
             self._leave(job)
         self._leaving.clear()
         finished = []
-        while self._batch and self._top().finish <= self._boundary:
-            job = heappop(self._active)[2]
-            self._leave(job)
-            finished.append(job)
+        active = self._active
+        while active and active[0][0] <= self._boundary:
+            job = heappop(active)[2]
+            if job.state != _OVER:
+                self._leave(job)
+                finished.append(job)
         return finished
 
     def _leave(self, job: _Job) -> None:
