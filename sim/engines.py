@@ -163,14 +163,15 @@ class Device:
 
     Attributes
     ----------
-    n_busy : engines that use it now.
+    n_busy : engines that use it now; told only where it matters to somebody.
+    concerned : devices whose speeds differ with that: this one if it is shared, and neighbours that it slows down.
     """
 
     def __init__(self) -> None:
         self.n_busy = 0
         self._engines: list[BatchEngine] = []
         self._neighbours: list[Device] = []
-        self._concerned: list[Device] = []
+        self.concerned: list[Device] = []
 
     def add(self, engine: BatchEngine) -> None:
         """Let ``engine`` run here."""
@@ -184,22 +185,16 @@ class Device:
         self._find_concerned()
 
     def _find_concerned(self) -> None:
-        """Note for this device and its neighbours where speeds differ with who is busy on them."""
         for device in (self, *self._neighbours):
             own = [device] if len(device._engines) > 1 else []
-            device._concerned = own + [
+            device.concerned = own + [
                 other for other in device._neighbours if any(engine.beside != 1.0 for engine in other._engines)
             ]
-
-    @property
-    def has_concerned(self) -> bool:
-        """Whether it matters to anybody which of its engines are busy."""
-        return bool(self._concerned)
 
     def rebalance(self, changed: BatchEngine) -> None:
         """Set the speeds of all whom it concerns that ``changed``, settled, has started or stopped working."""
         self.n_busy += 1 if changed.busy else -1
-        for device in self._concerned:
+        for device in self.concerned:
             device._set_speeds(changed)
 
     def _set_speeds(self, changed: BatchEngine) -> None:
@@ -315,8 +310,8 @@ class BatchEngine:
         self._settled = env.now
         self.device.n_busy = 0
         self._request_s, self._seconds = self.cost.request_s, self.cost.iteration
-        self._is_watched = self.device.has_concerned
-        self._on_arrival_of, self._on_next = [self._on_arrival], [self._on_moment]  # bound once
+        self._is_watched = bool(self.device.concerned)
+        self._arriving, self._changing = [self._on_arrival], [self._on_moment]  # bound once
 
     @property
     def busy(self) -> bool:
@@ -327,7 +322,7 @@ class BatchEngine:
         """Start a request."""
         job = operation.job = _Job(operation, n_tokens, n_prompt, context, done)
         if self._request_s > 0.0:
-            job.callbacks, env = self._on_arrival_of, self._env
+            job.callbacks, env = self._arriving, self._env
             # `env.schedule` written out, here and below: simulations call it millions of times.
             heappush(env._queue, (env._now + self._request_s, NORMAL, next(env._eid), job))  # type: ignore[misc]
         else:
@@ -379,7 +374,7 @@ class BatchEngine:
             self._boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._first_finish()
             work = (self._boundary - self._progress) * self._tau
         env, moment = self._env, self._spare or Moment(())
-        self._spare, self._next, moment.callbacks = None, moment, self._on_next
+        self._spare, self._next, moment.callbacks = None, moment, self._changing
         delay = work / self.speed if work > 0.0 else 0.0
         heappush(env._queue, (env._now + delay, NORMAL, next(env._eid), moment))  # type: ignore[misc]
 

@@ -85,6 +85,7 @@ class Session:
         "_done",
         "_env",
         "_ready",
+        "_record",
         "_send",
         "_submit",
         "_waiting",
@@ -100,6 +101,7 @@ class Session:
         self._clock = clock
         self._env = clock.env
         self._submit = clock.submit
+        self._record = clock.record
         self._answer = answer
         self._send = algorithm.send
         self._done = self._on_done  # bound once: a simulation needs it millions of times
@@ -162,7 +164,7 @@ class Session:
     def _start_generate(self, operation: Generate) -> None:
         operation.started = self._env._now  # the property behind it costs a call
         operation.pending = step = self._answer.generate(operation)
-        if self._clock.record:
+        if self._record:
             self.operations.append(operation)
         prefix, role = operation.prefix, operation.role
         # What the model wrote itself is in its cache, and so is what it has just read for a sibling.
@@ -172,7 +174,7 @@ class Session:
     def _start_verify(self, operation: Verify) -> None:
         operation.started = self._env._now
         operation.pending = self._answer.verify(operation)
-        if self._clock.record:
+        if self._record:
             self.operations.append(operation)
         n_prompt = self._answer.judge_tokens(operation)
         self._submit[operation.role](operation, 1, n_prompt, n_prompt, self._done)
@@ -187,7 +189,7 @@ class Session:
 
     def _start_one_token(self, operation: Score | Choose, candidate: Step) -> None:
         operation.started = self._env._now
-        if self._clock.record:
+        if self._record:
             self.operations.append(operation)
         n_new = self._answer.score_tokens(operation)
         context = candidate.context_tokens - candidate.n_tokens + n_new
