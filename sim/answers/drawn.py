@@ -8,6 +8,7 @@ calls: all schedules, widths and k1 meet the same answer (common random numbers)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -113,7 +114,7 @@ class SyntheticBehaviour:
 
     def answer(self, index: int) -> DrawnAnswer:
         """Return the ``index``-th answer."""
-        return DrawnAnswer(self, index) if self.quality is None else QualityAnswer(self, index, self.quality)
+        return _drawn(self, index)
 
     def baseline_answer(self, index: int) -> DrawnAnswer:
         """Return the same answer: the target writes the same steps when it is alone."""
@@ -122,6 +123,13 @@ class SyntheticBehaviour:
     def beam_answer(self, index: int) -> DrawnAnswer:
         """Return the same answer: what is drawn for a position does not depend on what was chosen before it."""
         return self.answer(index)
+
+
+@lru_cache(maxsize=256)
+def _drawn(behaviour: SyntheticBehaviour, index: int) -> DrawnAnswer:
+    """An answer, drawn once for all who meet it: the configurations that are compared all meet the same."""
+    quality = behaviour.quality
+    return DrawnAnswer(behaviour, index) if quality is None else QualityAnswer(behaviour, index, quality)
 
 
 class DrawnAnswer:
@@ -175,8 +183,8 @@ class DrawnAnswer:
                 drafts.append(self.draft_lengths(len(drafts)))
             n_tokens = drafts[operation.branch][depth]
         if n_tokens > self._limit:
-            return Step(prefix, role, int(self._limit), final=depth == self._last, truncated=True)
-        return Step(prefix, role, n_tokens, final=depth == self._last)
+            return Step(prefix, role, int(self._limit), depth == self._last, True)
+        return Step(prefix, role, n_tokens, depth == self._last)
 
     def verify(self, operation: Verify) -> Verdict:
         """Return the verdict drawn for this position and branch; acceptance is drawn as it is at the threshold."""

@@ -113,7 +113,7 @@ class TraceAnswer:
         self.root = prompt(trace.prompt_tokens)
 
     def _at(self, depth: int) -> StepTrace:
-        return self._steps[min(depth, self._n - 1)]
+        return self._steps[depth if depth < self._n else -1]
 
     def generate(self, operation: Generate) -> Step:
         """Return the recorded step of this position, role and branch; a branch not recorded is as long as the first."""
@@ -122,14 +122,14 @@ class TraceAnswer:
         step, past = self._at(depth), depth >= self._n
         if operation.role == TARGET:
             final, right = step.target_final or past, step.target_right
-            result = Step(prefix, TARGET, step.target_tokens, final=final, truncated=step.target_truncated)
+            result = Step(prefix, TARGET, step.target_tokens, final, step.target_truncated)
         elif operation.branch and operation.branch <= len(step.others):
             draft = step.others[operation.branch - 1]
             final, right = self._ends_alone if past else draft.final, draft.right
-            result = Step(prefix, operation.role, draft.tokens, final=final, truncated=draft.truncated)
+            result = Step(prefix, operation.role, draft.tokens, final, draft.truncated)
         else:
             final, right = self._ends_alone if past else step.draft_final, step.draft_right
-            result = Step(prefix, operation.role, step.draft_tokens, final=final, truncated=step.draft_truncated)
+            result = Step(prefix, operation.role, step.draft_tokens, final, step.draft_truncated)
         if right is not None:
             result.payload = facts_after(prefix, right)
         return result
@@ -227,7 +227,7 @@ class BaselineAnswer:
     def generate(self, operation: Generate) -> Step:
         """Return the recorded step of this position."""
         depth = operation.prefix.depth + 1
-        return Step(operation.prefix, operation.role, self._tokens[depth], final=depth == len(self._tokens) - 1)
+        return Step(operation.prefix, operation.role, self._tokens[depth], depth == len(self._tokens) - 1)
 
     def verify(self, operation: Verify) -> Verdict:
         """Refuse: the target alone is never judged."""

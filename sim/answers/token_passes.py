@@ -11,7 +11,7 @@ Draws are indexed by answer, role, depth and branch, never by time: all schedule
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Protocol
@@ -33,9 +33,7 @@ class PassedStep(Step):
     __slots__ = ("passes",)
 
     def __init__(self, step: Step, passes: tuple[int, ...]) -> None:
-        super().__init__(
-            step.parent, step.role, step.n_tokens, final=step.final, truncated=step.truncated, payload=step.payload
-        )
+        super().__init__(step.parent, step.role, step.n_tokens, step.final, step.truncated, step.payload)
         self.passes = passes
 
 
@@ -63,6 +61,25 @@ def cut(passes: Iterable[int], n_tokens: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+_KEPT = 10_000
+"""Steps whose passes a source remembers: all configurations that are compared meet the same steps."""
+
+_Known = dict[tuple[int, str, int, int, int], tuple[int, ...]]
+
+
+def _drawn_once(
+    known: _Known, draw: Callable[[int, Generate, int], tuple[int, ...]], index: int, operation: Generate, n_tokens: int
+) -> tuple[int, ...]:
+    """What ``draw`` says of a step, kept for the next who asks."""
+    key = index, operation.role, operation.branch, operation.prefix.depth, n_tokens
+    found = known.get(key)
+    if found is None:
+        if len(known) >= _KEPT:
+            known.clear()
+        found = known[key] = draw(index, operation, n_tokens) if n_tokens > 0 else ()
+    return found
+
+
 def _generator(seed: int, index: int, operation: Generate) -> np.random.Generator:
     return stream(seed, f"passes/{operation.role}/{operation.branch}/{operation.prefix.depth + 1}", index)
 
@@ -82,6 +99,7 @@ class DrawnPasses:
     seed: int = 0
 
     _edges: NDArray[np.float64] = field(init=False, repr=False, compare=False)
+    _known: _Known = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         p = np.asarray(self.pmf, dtype=np.float64)
@@ -91,8 +109,9 @@ class DrawnPasses:
 
     def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
         """Return the tokens of each pass of a step."""
-        if n_tokens <= 0:
-            return ()
+        return _drawn_once(self._known, self._draw, index, operation, n_tokens)
+
+    def _draw(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
         drawn = _generator(self.seed, index, operation).random(n_tokens)
         return cut((np.searchsorted(self._edges, drawn, side="right") + 1).tolist(), n_tokens)
 
@@ -119,6 +138,7 @@ class RecordedPasses:
 
     _sorted: list[tuple[int, tuple[int, ...]]] = field(init=False, repr=False, compare=False)
     _lengths: list[int] = field(init=False, repr=False, compare=False)
+    _known: _Known = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         found = sorted(request for request in self.requests if request[0] > 0)
@@ -129,8 +149,9 @@ class RecordedPasses:
 
     def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
         """Return the tokens of each pass of a step."""
-        if n_tokens <= 0:
-            return ()
+        return _drawn_once(self._known, self._draw, index, operation, n_tokens)
+
+    def _draw(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
         first, last = self._nearest(n_tokens)
         drawn = _generator(self.seed, index, operation).integers(first, last, 1 + n_tokens)
         return cut(chain.from_iterable(self._sorted[i][1] for i in drawn.tolist()), n_tokens)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
-from simpy import Environment, Event, Timeout
+from simpy import Environment
 from simpy.events import NORMAL
 
 from sim.operations import Operation
@@ -80,6 +80,19 @@ class Engine(Protocol):
         ...
 
 
+class Moment:
+    """Something that is due, as SimPy's queue holds it: what the environment needs of an event, and nothing else.
+
+    ``callbacks`` may be a list that moments share: the environment reads it, and puts None in its place.
+    """
+
+    __slots__ = ("callbacks",)
+    _ok = True
+
+    def __init__(self, callbacks: Sequence[Callable[[Any], None]]) -> None:
+        self.callbacks = callbacks
+
+
 class FixedEngine:
     """A request takes the time that ``seconds(n_tokens, n_prompt, context)`` says, whatever else runs.
 
@@ -115,7 +128,7 @@ class FixedEngine:
             done(operation)
             return
         operation.job = (done, n_tokens, seconds)
-        self._env.schedule(_Expiry(operation), NORMAL, seconds)  # type: ignore[arg-type]  # all that SimPy needs
+        self._env.schedule(_Expiry(operation), delay=seconds)  # type: ignore[arg-type]  # all that SimPy needs
 
     def cancel(self, operation: Operation) -> None:
         """Say how far it came; its timeout runs on and is ignored."""
@@ -123,19 +136,18 @@ class FixedEngine:
         operation.n_generated = int(n_tokens * (self._env.now - operation.started) / seconds)
 
 
-class _Expiry:
-    """The end of a request as a SimPy event: what the environment needs of one, and nothing else (half a Timeout)."""
+class _Expiry(Moment):
+    """The end of a request on a `FixedEngine`."""
 
-    __slots__ = ("_ok", "_value", "callbacks")
+    __slots__ = ("operation",)
 
     def __init__(self, operation: Operation) -> None:
-        self._value = operation
-        self._ok = True
-        self.callbacks = _EXPIRE  # shared: the environment reads the list, and replaces it by None
+        self.callbacks = _EXPIRE
+        self.operation = operation
 
 
-def _expire(event: _Expiry) -> None:
-    operation = event._value
+def _expire(expiry: _Expiry) -> None:
+    operation = expiry.operation
     if not operation.cancelled:
         operation.job[0](operation)
 
@@ -148,31 +160,48 @@ class Device:
 
     Devices of one machine are neighbours: they have memory and caches in common, so an engine is slower while a
     neighbour works, by its own ``beside``.
+
+    Attributes
+    ----------
+    n_busy : engines that use it now; told only where it matters to somebody.
+    concerned : devices whose speeds differ with that: this one if it is shared, and neighbours that it slows down.
     """
 
     def __init__(self) -> None:
+        self.n_busy = 0
         self._engines: list[BatchEngine] = []
         self._neighbours: list[Device] = []
+        self.concerned: list[Device] = []
 
     def add(self, engine: BatchEngine) -> None:
         """Let ``engine`` run here."""
         self._engines.append(engine)
+        self._find_concerned()
 
     def join(self, other: Device) -> None:
         """Make this device and another one neighbours."""
         self._neighbours.append(other)
         other._neighbours.append(self)
+        self._find_concerned()
+
+    def _find_concerned(self) -> None:
+        for device in (self, *self._neighbours):
+            own = [device] if len(device._engines) > 1 else []
+            device.concerned = own + [
+                other for other in device._neighbours if any(engine.beside != 1.0 for engine in other._engines)
+            ]
 
     def rebalance(self, changed: BatchEngine) -> None:
         """Set the speeds of all whom it concerns that ``changed``, settled, has started or stopped working."""
-        if len(self._engines) == 1 and not self._neighbours:
-            return
-        for device in (self, *self._neighbours):
+        self.n_busy += 1 if changed.busy else -1
+        for device in self.concerned:
             device._set_speeds(changed)
 
     def _set_speeds(self, changed: BatchEngine) -> None:
-        share = 1.0 / max(sum(engine.busy for engine in self._engines), 1)
-        beside = any(engine.busy for device in self._neighbours for engine in device._engines)
+        share = 1.0 / max(self.n_busy, 1)
+        beside = False
+        for device in self._neighbours:
+            beside = beside or device.n_busy > 0
         for engine in self._engines:
             speed = share / engine.beside if beside else share
             if speed == engine.speed:
@@ -185,22 +214,26 @@ class Device:
                 engine.plan()
 
 
-class _Job:
-    """A request inside a `BatchEngine`."""
+class _Job(Moment):
+    """A request inside a `BatchEngine`, and the moment of its arrival there."""
 
-    __slots__ = ("context", "done", "finish", "n_iterations", "n_prompt", "n_tokens", "operation", "passes", "state")
+    __slots__ = ("context", "done", "finish", "n_iterations", "n_prompt", "operation", "passes", "state")
+
+    finish: int
 
     def __init__(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         self.operation = operation
-        self.n_tokens = n_tokens
         self.n_prompt = n_prompt
         self.context = context + n_tokens / 2  # its mean over the request's life
         self.done = done
-        self.finish = 0
         # A step that is decoded with token-level speculation says what its passes commit (`sim.answers.token_passes`).
         self.passes: tuple[int, ...] | None = getattr(getattr(operation, "pending", None), "passes", None)
         self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
         self.state = _TRAVELLING
+
+    def end(self) -> None:
+        self.state = _OVER
+        self.operation.job = None  # else the two would keep each other in memory
 
     def generated(self, n_left: int) -> int:
         """Tokens that are there when ``n_left`` iterations are left; the first one is the prefill's."""
@@ -243,9 +276,11 @@ class BatchEngine:
         self._reset()
 
     def _reset(self) -> None:
-        self._epoch = 0  # a scheduled event of an older epoch is void
+        self._next = Moment(())  # when something happens here; the moment of an older plan is void
+        self._spare: Moment | None = None  # has been there, and can be used again
         self._settled = 0.0  # progress is accounted for up to here
         self._progress = 0.0  # decode iterations done; whole numbers are iteration boundaries
+        self._boundary = 0  # the next one at which something changes
         self._tau = math.inf  # seconds of the running iteration at full share
         self._order = 0
         self._active: list[tuple[int, int, _Job]] = []  # heap by finish; those that are over stay until popped
@@ -273,6 +308,10 @@ class BatchEngine:
         self._env = env
         self._reset()
         self._settled = env.now
+        self.device.n_busy = 0
+        self._request_s, self._seconds = self.cost.request_s, self.cost.iteration
+        self._is_watched = bool(self.device.concerned)
+        self._arriving, self._changing = [self._on_arrival], [self._on_moment]  # bound once
 
     @property
     def busy(self) -> bool:
@@ -282,14 +321,18 @@ class BatchEngine:
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         """Start a request."""
         job = operation.job = _Job(operation, n_tokens, n_prompt, context, done)
-        if self.cost.request_s > 0.0:
-            Timeout(self._env, self.cost.request_s, job).callbacks.append(self._on_arrival)
+        if self._request_s > 0.0:
+            job.callbacks, env = self._arriving, self._env
+            # `env.schedule` written out, here and below: simulations call it millions of times.
+            heappush(env._queue, (env._now + self._request_s, NORMAL, next(env._eid), job))  # type: ignore[misc]
         else:
             self._arrive(job)
 
     def cancel(self, operation: Operation) -> None:
         """Stop working on a request: at once if it is queued, else when the running iteration or prefill ends."""
-        job: _Job = operation.job
+        job: _Job | None = operation.job
+        if job is None:
+            return
         if job.state == _DECODING:
             self.settle()
             operation.n_generated = job.generated(job.finish - math.floor(self._progress + _BOUNDARY))
@@ -301,126 +344,148 @@ class BatchEngine:
                 self.plan()
         elif job.state == _QUEUED:
             self._queue.remove(job)
-            job.state = _OVER
+            job.end()
         elif job.state == _TRAVELLING:
-            job.state = _OVER
+            job.end()
 
     def settle(self) -> None:
         """Account for the progress made since the last change."""
-        elapsed = self._env.now - self._settled
-        self._settled = self._env.now
-        if elapsed <= 0.0 or not self.busy:
+        now = self._env._now  # the property behind it costs a call
+        elapsed = now - self._settled
+        self._settled = now
+        if elapsed <= 0.0:
             return
-        self.busy_s += elapsed
-        work = elapsed * self.speed
         if self._prefill is not None:
-            self._prefill_left -= work
-        else:
-            self._progress += work / self._tau
+            self.busy_s += elapsed
+            self._prefill_left -= elapsed * self.speed
+        elif self._batch:
+            self.busy_s += elapsed
+            self._progress += elapsed * self.speed / self._tau
 
     def plan(self) -> None:
-        """Schedule the next event: the end of a prefill, or the next boundary at which the batch changes."""
-        self._epoch += 1
+        """Schedule what comes next: the end of a prefill, or the next boundary at which the batch changes."""
+        self._next.callbacks = ()
         if self._prefill is not None:
             work = self._prefill_left
         elif self._batch == 0:
             return
         else:
             changes = self._queue or self._leaving
-            boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._top().finish
-            work = (boundary - self._progress) * self._tau
+            self._boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._first_finish()
+            work = (self._boundary - self._progress) * self._tau
+        env, moment = self._env, self._spare or Moment(())
+        self._spare, self._next, moment.callbacks = None, moment, self._changing
         delay = work / self.speed if work > 0.0 else 0.0
-        Timeout(self._env, delay, self._epoch).callbacks.append(self._on_event)
+        heappush(env._queue, (env._now + delay, NORMAL, next(env._eid), moment))  # type: ignore[misc]
 
-    def _top(self) -> _Job:
-        while self._active[0][2].state == _OVER:
-            heappop(self._active)
-        return self._active[0][2]
+    def _first_finish(self) -> int:
+        active = self._active
+        while active[0][2].state == _OVER:
+            heappop(active)
+        return active[0][0]
 
-    def _on_arrival(self, event: Event) -> None:
-        self._arrive(event._value)
+    def _on_arrival(self, job: _Job) -> None:
+        if self._admits(job):
+            if self._is_due():
+                self._go_on()
+            else:
+                self.plan()
 
     def _arrive(self, job: _Job) -> None:
+        if self._admits(job):
+            self.plan()
+
+    def _admits(self, job: _Job) -> bool:
+        """Queue a request, or begin with it; and say whether that changes what comes next."""
         if job.operation.cancelled:
-            return
+            return False
         job.state = _QUEUED
         self._queue.append(job)
         if self._prefill is not None or len(self._queue) > 1:
-            return  # the next event looks at the queue anyway
+            return False  # what comes next looks at the queue anyway
         self.settle()
         if self._batch == 0:
             self._start_prefill()
-            self._refresh()
-        else:
-            self.plan()
+            if self._is_watched:
+                self._tell_the_device()
+        return True
 
-    def _refresh(self) -> None:
-        if self.busy != self._was_busy:
-            self._was_busy = self.busy
+    def _tell_the_device(self) -> None:
+        busy = self.busy
+        if busy != self._was_busy:
+            self._was_busy = busy
             self.device.rebalance(self)
-        self.plan()
 
     def _start_prefill(self) -> None:
         job = self._prefill = self._queue.popleft()
         job.state = _PREFILLING
         self._prefill_left = self.cost.prefill(job.n_prompt)
 
-    def _on_event(self, event: Event) -> None:
-        if event._value != self._epoch:
-            return
+    def _on_moment(self, moment: Moment) -> None:
+        self._spare = moment
         self.settle()
-        finished: list[_Job] = []
-        if self._prefill is not None:
-            self._end_prefill(finished)
-        else:
-            self._progress = float(round(self._progress))
-            self._end_iteration(finished)
-        if self._queue:
-            self._start_prefill()
-        elif self._batch:
-            self._tau = self._iteration()
-        self._refresh()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Do what is due, and what then is due at once if nothing else is: the environment would come back here."""
+        finished = self._change()
+        while not finished and self._is_due():
+            finished = self._change()
+        self.plan()
         for job in finished:
             if not job.operation.cancelled:
                 job.done(job.operation)
 
-    def _iteration(self) -> float:
-        """Seconds of the next iteration. At 0 s time would stand still while tokens pass."""
-        seconds = self.cost.iteration(self._batch, self._context)
-        if not seconds > 0.0:
-            raise ParameterError(
-                "iteration", seconds, f"must take more than 0 s (batch {self._batch}): check the cost model"
-            )
-        return seconds
+    def _is_due(self) -> bool:
+        """Whether a prefill that takes no time is the only thing left to happen now."""
+        if self._prefill is None or self._prefill_left > 0.0:
+            return False
+        queue = self._env._queue
+        return not queue or queue[0][0] > self._settled  # settled just now
 
-    def _end_prefill(self, finished: list[_Job]) -> None:
-        job = self._prefill
-        assert job is not None
-        self._prefill = None
-        if job.operation.cancelled:
-            job.state = _OVER
-        elif job.n_iterations <= 0:
-            job.state = _OVER
-            finished.append(job)
-        else:
-            job.state = _DECODING
-            job.finish = round(self._progress) + job.n_iterations
-            self._order += 1
-            heappush(self._active, (job.finish, self._order, job))
-            self._batch += 1
-            self._context += job.context
+    def _change(self) -> Sequence[_Job]:
+        """End the prefill or the iteration that is over, start what follows, and return the requests that ended."""
+        job, self._prefill = self._prefill, None
+        finished = self._end_iteration() if job is None else self._end_prefill(job)
+        if self._queue:
+            self._start_prefill()
+        elif self._batch:
+            self._tau = self._seconds(self._batch, self._context)
+            if not self._tau > 0.0:  # time would stand still while tokens pass
+                rule = f"must take more than 0 s (batch {self._batch}): check the cost model"
+                raise ParameterError("iteration", self._tau, rule)
+        if self._is_watched:
+            self._tell_the_device()
+        return finished
 
-    def _end_iteration(self, finished: list[_Job]) -> None:
+    def _end_prefill(self, job: _Job) -> Sequence[_Job]:
+        if job.n_iterations <= 0 or job.operation.cancelled:
+            job.end()
+            return (job,)
+        job.state = _DECODING
+        job.finish = round(self._progress) + job.n_iterations
+        self._order += 1
+        heappush(self._active, (job.finish, self._order, job))
+        self._batch += 1
+        self._context += job.context
+        return ()
+
+    def _end_iteration(self) -> Sequence[_Job]:
+        self._progress = float(self._boundary)
         for job in self._leaving:
             self._leave(job)
         self._leaving.clear()
-        while self._batch and self._top().finish <= self._progress:
-            job = heappop(self._active)[2]
-            self._leave(job)
-            finished.append(job)
+        finished = []
+        active = self._active
+        while active and active[0][0] <= self._boundary:
+            job = heappop(active)[2]
+            if job.state != _OVER:
+                self._leave(job)
+                finished.append(job)
+        return finished
 
     def _leave(self, job: _Job) -> None:
-        job.state = _OVER
+        job.end()
         self._batch -= 1
         self._context -= job.context
         if self._batch == 0:

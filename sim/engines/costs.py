@@ -102,6 +102,7 @@ class TableCost(_Requests):
     """Latency of a request outside the engine, s."""
 
     _slope: float = field(init=False, repr=False, compare=False)
+    _known: dict[int, float] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.batches or self.batches[0] != 1 or list(self.batches) != sorted(set(self.batches)):
@@ -119,6 +120,12 @@ class TableCost(_Requests):
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of one decode iteration of ``batch`` sequences with ``context`` cached tokens in all."""
+        base = self._known.get(batch)
+        if base is None:
+            base = self._known[batch] = self._without_context(batch)
+        return base + self.context_s * context
+
+    def _without_context(self, batch: int) -> float:
         sizes, times = self.batches, self.seconds
         right = min(max(bisect_left(sizes, batch), 1), len(sizes) - 1) if len(sizes) > 1 else 0
         if right == 0 or batch <= sizes[0]:
@@ -128,4 +135,4 @@ class TableCost(_Requests):
             base = times[left] + (times[right] - times[left]) * (batch - sizes[left]) / (sizes[right] - sizes[left])
         if batch > sizes[-1]:
             base = times[-1] + self._slope * (batch - sizes[-1])
-        return base + self.context_s * context
+        return base
