@@ -15,7 +15,7 @@ model) and ``calibrate.running.wall_clock`` (asyncio; real engines, real text). 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -42,6 +42,7 @@ __all__ = [
     "Choose",
     "Commit",
     "Generate",
+    "MakeAlgorithm",
     "Operation",
     "Outcome",
     "Score",
@@ -351,3 +352,6 @@ WAIT: Final = Wait()
 
 Action: TypeAlias = Operation | Cancel | Commit | Wait
 Algorithm: TypeAlias = Generator[Action, Any, None]
+
+MakeAlgorithm: TypeAlias = Callable[[Step], Algorithm]
+"""Builds the generator for a prompt."""

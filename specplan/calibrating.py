@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from calibrate.measuring.session import Plan, Status
     from calibrate.measuring.stopping import Precision, Stopping
     from calibrate.record.profile import Profile
-    from specplan.configuration import Configuration
+    from sim.configuration import Configuration
     from specplan.planning.predict import Predictor
 
 __all__ = [
@@ -136,7 +136,7 @@ def _ranked(profile: Profile) -> list[Configuration]:
 
 def _best(predictor: Predictor, shortlist: Sequence[Configuration]) -> Configuration:
     """The fastest that costs no more accuracy than the planner allows by default."""
-    from specplan.configuration import Configuration
+    from sim.configuration import Configuration
     from specplan.planning.planner import Request, accuracy_loss
 
     plain = predictor.predict(Configuration(method="autoregressive"))

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from calibrate.record.library import bundled
 from calibrate.record.profile import write_atomically
-from specplan.configuration import Configuration
+from sim.configuration import Configuration
 from specplan.output import table
 from specplan.planning.model_error import Row, compared, fit_error
 from specplan.planning.predict import RULES, Predictor

@@ -16,8 +16,7 @@ from calibrate.record.profile import InUse
 from calibrate.running.wall_clock import WallClock, WallSession
 from sim.algorithms import autoregressive
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
-from sim.operations import DRAFT
-from sim.replicate import MakeAlgorithm
+from sim.operations import DRAFT, MakeAlgorithm
 from sim.timeline import Counts
 from theory.errors import ParameterError
 

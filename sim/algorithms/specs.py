@@ -15,7 +15,6 @@ from sim.algorithms.beams import EXACT, MEASURED, NOISE, WIDTH, width_in_flight
 from sim.algorithms.candidates import (
     Candidate,
     Candidates,
-    among_candidates,
     best,
     selection_lot,
     soft_choice,
@@ -34,7 +33,6 @@ step, to the draft or back to the target; ``retry`` begins every step with the d
 same step if no reward is above tau; at ``random``, drawn anew for every step; never."""
 
 
-@among_candidates
 def specs(
     root: Step,
     *,

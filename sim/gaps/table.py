@@ -19,14 +19,14 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from sim.answers.drawn import Behaviour
-from sim.catalogue import Method, method, methods
+from sim.catalogue import Meets, Method, method, methods
 from sim.engines.batching import Engine
 from sim.estimate import Estimate, ratio_of_totals
 from sim.gaps.forms import CLOSED_FORMS, Knobs
 from sim.gaps.token_worlds import token_behaviour, token_engines
 from sim.gaps.worlds import CONDITIONS, World, behaviour_of, engines_of
 from sim.operations import DRAFT, TARGET
-from sim.replicate import Simulation, simulate
+from sim.trial import Simulation, simulate, with_plain
 
 __all__ = [
     "CASES",
@@ -217,17 +217,18 @@ def _speedup(case: Case, world: World, n: int, seed: int) -> Estimate:
     that of the steps between, without end.
     """
     make = case.spec.build(**case.knobs)
+    meets: Meets = "candidates" if case.spec.level == "beam" else "speculation"
 
     def run(world: World) -> Simulation:
-        alone = engines_of(world)
-        return simulate(make, case.behaviour(world, seed), case.engines(world), n=n, baseline_engines=alone)
+        plain = engines_of(world)
+        behaviour, engines = case.behaviour(world, seed), case.engines(world)
+        return simulate(*with_plain(make, behaviour, engines, meets=meets, plain_engines=plain), n=n)
 
     whole = run(world)
     if world.ends:
         return whole.speedup
     end = run(replace(world, steps=END_STEPS))
-    pairs = list(zip(whole.records, end.records, strict=True))
-    return ratio_of_totals([a.baseline_s - b.baseline_s for a, b in pairs], [a.method_s - b.method_s for a, b in pairs])
+    return ratio_of_totals(whole.baseline.seconds - end.baseline.seconds, whole.method.seconds - end.method.seconds)
 
 
 def _json() -> Any:

@@ -82,7 +82,7 @@ def command(
     check_output(output, force=force)
     from calibrate.record.library import load
     from specplan.planning.latency import timed
-    from specplan.planning.planner import Request, candidates, plan
+    from specplan.planning.planner import Request, plan
 
     timings = timed(load(profile), latency=latency, gpu=gpu, folder=folder)
     known = timings.profile
@@ -95,8 +95,7 @@ def command(
         n_answers=answers,
         max_accuracy_loss=max_accuracy_loss,
     )
-    with progress(f"planning for {known.name}", len(candidates(known, request)) + 5) as step_done:
-        found = plan(known, request, step_done=step_done)
+    found = plan(known, request, progress=progress)
     from specplan.planning.advice import advise
 
     advice = advise(known, found.best.prediction.configuration)
@@ -107,9 +106,9 @@ def command(
 
 
 def _methods(text: str) -> Any:
-    from specplan.naming import choice
     from specplan.planning.planner import PROPOSED
     from specplan.planning.predict import METHODS
+    from theory.errors import choice
 
     if not text.strip():
         return PROPOSED
@@ -117,8 +116,8 @@ def _methods(text: str) -> Any:
 
 
 def _rules(text: str | None) -> Any:
-    from specplan.naming import choice
     from specplan.planning.predict import RULES
+    from theory.errors import choice
 
     return None if text is None else choice("rules", text, tuple(RULES))
 

@@ -66,11 +66,11 @@ def command(
     check_output(output, force=force)
     check_output(timeline, force=force)
     from calibrate.record.library import load
-    from specplan.configuration import METHOD_NAMES, RULE_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
-    from specplan.naming import choice
+    from sim.configuration import METHOD_NAMES, RULE_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
     from specplan.planning.overshoot import overshoot
     from specplan.planning.planner import Request
     from specplan.planning.predict import Predictor
+    from theory.errors import choice
 
     chosen = choice("method", method, METHOD_NAMES)
     known = load(profile)
@@ -96,8 +96,8 @@ def command(
     prediction = predictor.predict(configuration)
     loss = None
     if configuration.is_hybrid:
-        n_explained = answers or (None if known.published is None else _EXPLAINED)
-        loss = overshoot(known, configuration, n_answers=n_explained)
+        n_explained = predictor.n_answers if known.published is None else min(_EXPLAINED, predictor.n_answers)
+        loss = overshoot(predictor.trials, configuration, n_answers=predictor.n_answers, n_explained=n_explained)
     if timeline is not None:
         save_timeline(predictor.timeline(configuration, answer), timeline, until=until)
     shown = to_json(_as_json(known.name, prediction, loss)) if as_json else _as_text(known.name, prediction, loss)

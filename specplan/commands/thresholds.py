@@ -83,8 +83,8 @@ def _frontier(options: dict[str, Any]) -> tuple[Frontier, Pairs]:
         pairs_of_profile,
         read_pairs,
     )
-    from specplan.naming import choice
     from specplan.planning.threshold_speedup import check_plot, closed_form_speedup, draw_frontier, replayed_speedup
+    from theory.errors import choice
 
     check_plot(options["plot"])
 
@@ -130,8 +130,8 @@ def _gate(options: dict[str, Any]) -> tuple[Cascade, Pairs]:
 
 
 def _configuration(options: dict[str, Any]) -> Any:
-    from specplan.configuration import Configuration
-    from specplan.naming import choice
+    from sim.configuration import Configuration
+    from theory.errors import choice
 
     if options["k1"] < 2:
         raise ParameterError("k1", options["k1"], "must be at least 2: with one step in flight nothing is accepted")
@@ -140,7 +140,7 @@ def _configuration(options: dict[str, Any]) -> Any:
 
 def _bound(options: dict[str, Any], pairs: Pairs) -> Bound:
     from calibrate.thresholds.risk import SAMPLINGS, Bound
-    from specplan.naming import choice
+    from theory.errors import choice
 
     risk: Any = _RISK_OF[choice("bound", options["bound"], tuple(_RISK_OF))]
     default = "per-answer-mean" if pairs.clustered else "independent"

@@ -24,8 +24,8 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
     from calibrate.running.interleaved import Measured
+    from sim.configuration import Configuration
     from sim.estimate import Estimate
-    from specplan.configuration import Configuration
     from specplan.planning.advice import Advice
     from specplan.planning.predict import Prediction
     from specplan.validating.validation import Row, Validation
@@ -221,8 +221,8 @@ class _Below:
 
     def fields(self) -> dict[str, Any]:
         """Fields of a configuration for a step-level method."""
-        from specplan.configuration import TOKEN_METHOD_NAMES, parse_knobs
-        from specplan.naming import choice
+        from sim.configuration import TOKEN_METHOD_NAMES, parse_knobs
+        from theory.errors import choice
 
         if self.token is None:
             if self.settings:
@@ -234,7 +234,7 @@ class _Below:
 
 def _named(runs: tuple[str, ...]) -> list[Configuration]:
     """Configurations by their names, each once."""
-    from specplan.configuration import Configuration
+    from sim.configuration import Configuration
 
     found = [Configuration.parse(text) for text in runs]
     return list({one.name: one for one in found}.values())
@@ -244,8 +244,8 @@ def _configurations(
     method: str, settings: tuple[str, ...], k1_list: list[int], rules: str, below: _Below
 ) -> list[Configuration]:
     """Every method asked for with every window and depth asked for, or with its own."""
-    from specplan.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
-    from specplan.naming import choice
+    from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
+    from theory.errors import choice
 
     names = [choice("method", name.strip(), METHOD_NAMES) for name in method.split(",")]
     if settings and len(names) > 1:

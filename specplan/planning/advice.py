@@ -21,7 +21,7 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
     from calibrate.token_acceptance.schedule import Schedule
-    from specplan.configuration import Configuration
+    from sim.configuration import Configuration
 
 __all__ = ["DRAFTERS", "Advice", "Drafter", "Server", "advise", "batch_schedule", "speculative_config"]
 

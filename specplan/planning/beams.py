@@ -14,8 +14,8 @@ from typing import Final
 from calibrate.record.profile import Profile
 from calibrate.replay.traces import candidates_known
 from sim.catalogue import Method
+from sim.configuration import Configuration
 from sim.operations import DRAFT, REWARD
-from specplan.configuration import Configuration
 
 __all__ = ["GRID", "beam_configurations", "knobs_in_words"]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from calibrate.record.profile import Profile
-from calibrate.replay.system import system_of
+from calibrate.replay.trials import Trials
 from sim.catalogue import KnobValue, Method, method
+from sim.configuration import TOKEN_METHOD_NAMES
 from sim.operations import DRAFT, JUDGE, TARGET
-from specplan.configuration import TOKEN_METHOD_NAMES
 from specplan.planning.beams import beam_configurations, knobs_in_words
 from specplan.planning.predict import METHODS, Configuration, Prediction, Predictor, RuleName, Screened
-from specplan.planning.token_level import TokenLevel
 from theory.errors import ParameterError
 
 __all__ = ["PROPOSED", "Plan", "Request", "Row", "candidates", "plan"]
@@ -24,7 +24,8 @@ PROPOSED = tuple(name for name in METHODS if not method(name).ablation)
 _CLOSE = 0.01
 """Speedups nearer than this share count as equal, and the configuration that keeps less in flight wins."""
 
-Hook = Callable[[], None]
+Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
+"""Takes what is done and in how many steps; what it yields is called after each step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +98,18 @@ class Plan:
         return self.rows[0]
 
 
-def plan(profile: Profile, request: Request, *, step_done: Hook = lambda: None) -> Plan:
+def _silent(what: str, n_steps: int) -> AbstractContextManager[Callable[[], None]]:
+    return nullcontext(lambda: None)
+
+
+def plan(profile: Profile, request: Request, *, progress: Progress = _silent) -> Plan:
     """Rank the methods for a profile.
 
     Parameters
     ----------
     profile : measured or published.
     request : budget and limits.
-    step_done : called about 10 to 50 times, evenly; see `candidates` for how often.
+    progress : tells how far it is.
 
     Raises
     ------
@@ -113,15 +118,16 @@ def plan(profile: Profile, request: Request, *, step_done: Hook = lambda: None) 
     predictor = Predictor(profile, n_answers=request.n_answers)
     rules = request.rules_for(profile)
     by_kind: dict[str, list[tuple[Screened, Configuration]]] = {}
-    for configuration in candidates(profile, request):
-        by_kind.setdefault(kind(configuration), []).append((predictor.outline(configuration), configuration))
-        step_done()
+    considered = candidates(predictor.trials, request)
+    with progress(f"planning for {profile.name}", len(considered)) as step_done:
+        for configuration in considered:
+            by_kind.setdefault(kind(configuration), []).append((predictor.outline(configuration), configuration))
+            step_done()
     plain = predictor.predict(Configuration(method="autoregressive"))
     least = None if plain.accuracy is None else plain.accuracy.value - request.max_accuracy_loss
     predictions = [plain]
     for found in by_kind.values():
         predictions.append(predictor.predict(_smallest_of_the_best(_accurate_enough(found, least))))
-        step_done()
     rows = tuple(_ranked(predictions, plain, request.max_accuracy_loss))
     return Plan(
         profile=profile.name,
@@ -163,14 +169,15 @@ def label(configuration: Configuration) -> str:
     return configuration.spec.title + chosen + below
 
 
-def candidates(profile: Profile, request: Request) -> list[Configuration]:
+def candidates(trials: Trials, request: Request) -> list[Configuration]:
     """Configurations within the budget; below each k1 the token-level methods, each at its cheapest token.
 
     The budget holds for the most sequences that the schedule can have in flight, not for the mean: with steps of
     varying length the window does fill up, however cheap the draft.
     """
+    profile = trials.profile
     rules = request.rules_for(profile)
-    below = [_Below(profile, request, name) for name in request.methods if name in TOKEN_METHOD_NAMES]
+    below = [_Below(trials, request, name) for name in request.methods if name in TOKEN_METHOD_NAMES]
     found: list[Configuration] = []
     for one in below:
         knobs = one.best(1, request.max_parallel, whatever=True)
@@ -192,10 +199,10 @@ def candidates(profile: Profile, request: Request) -> list[Configuration]:
 class _Below:
     """A token-level method with all settings that a profile and a request allow."""
 
-    def __init__(self, profile: Profile, request: Request, name: str) -> None:
+    def __init__(self, trials: Trials, request: Request, name: str) -> None:
         self.name = name
-        self._level = TokenLevel(profile)
-        self._system = system_of(profile)
+        self._level = trials.token_level
+        self._system = trials.system
         limit = request.k2_max or 4096
         self._choices = [knobs for knobs in self._level.choices(name) if method(name).most_per_pass(**knobs) <= limit]
 

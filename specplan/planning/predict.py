@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -18,17 +19,16 @@ from numpy.typing import NDArray
 from calibrate.record.profile import Profile
 from calibrate.replay.accuracy import expected_accuracy, spoiling
 from calibrate.replay.corruption import known_corruption
-from calibrate.replay.system import System, as_seen_by, system_of
+from calibrate.replay.system import ASSUMED
+from calibrate.replay.token_level import TokenModel
+from calibrate.replay.trials import Trials
 from sim.algorithms.rules import PRESETS, Rules
-from sim.answers.drawn import Behaviour, SyntheticBehaviour
+from sim.answers.drawn import Behaviour
+from sim.configuration import METHOD_NAMES, Configuration, RuleName
 from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile
-from sim.operations import JUDGE
-from sim.replicate import false_accepts, run_answer
 from sim.timeline import Counts, Timeline
-from sim.virtual_clock import Session
-from specplan.configuration import METHOD_NAMES, Configuration, RuleName
+from sim.trial import false_accepts, run_trial, session_of
 from specplan.planning.model_error import ModelError, model_error
-from specplan.planning.token_level import TokenLevel, TokenModel, with_token_speculation
 from theory.errors import ParameterError
 
 __all__ = ["METHODS", "RULES", "Configuration", "Prediction", "Predictor", "RuleName", "Screened"]
@@ -39,9 +39,7 @@ RULES: Final[Mapping[str, Rules]] = PRESETS
 
 _RESAMPLES = 8
 _RESAMPLE_ANSWERS = 8
-_SYNTHETIC_ANSWERS = 40
-_SIBLINGS = 0.63
-"""Correlation of the verdicts on drafts of one position, fitted to LR Table 3 (GSM8K, 7B judge)."""
+_DRAWN_ANSWERS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +89,6 @@ class Screened:
     """Share of right answers; None where the profile's task has no ground truth."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """Times and counts of simulated answers."""
-
-    seconds: NDArray[np.float64]
-    counts: list[Counts]
-
-
 class Predictor:
     """Predicts configurations of one profile; all meet the same answers (common random numbers).
 
@@ -107,7 +97,7 @@ class Predictor:
     profile : measured or published.
     n_answers : answers to simulate; default all recorded ones, or 40 drawn ones of 100 steps.
     uncertainty : whether to resample the profile, for the intervals.
-    corruption : share of acceptance lost after a wrong step, in [0, 1]; default what the profile's answers show.
+    corruption, slower, behaviour : as of `calibrate.replay.trials.Trials`.
 
     Raises
     ------
@@ -116,7 +106,7 @@ class Predictor:
 
     Attributes
     ----------
-    tokens : what the profile knows of token-level methods.
+    trials : of the profile.
     """
 
     def __init__(
@@ -126,26 +116,18 @@ class Predictor:
         n_answers: int | None = None,
         uncertainty: bool = True,
         corruption: float | None = None,
+        slower: Mapping[str, float] = MappingProxyType({}),
+        behaviour: Behaviour | None = None,
     ) -> None:
         if n_answers is not None and n_answers < 2:
             raise ParameterError("n_answers", n_answers, "must be an integer >= 2")
         self.profile = profile
-        self.corruption = corruption
-        self.system = system_of(profile, corruption=corruption)
-        self.tokens = TokenLevel(profile)
-        self.n_answers = n_answers or self.system.behaviour.n_answers or _SYNTHETIC_ANSWERS
-        self._behaviours: dict[tuple[str, float | None, int | None], Behaviour] = {}
+        self.trials = Trials(profile, corruption=corruption, slower=slower, behaviour=behaviour)
+        self._recorded = self.trials.system.behaviour.n_answers
+        self.n_answers = n_answers or self._recorded or _DRAWN_ANSWERS
         self._baseline: NDArray[np.float64] = np.empty(0)
-        self._resampled = [self._variant(seed) for seed in range(_RESAMPLES)] if uncertainty else []
-        self._resampled_baseline: list[NDArray[np.float64]] = []
-
-    def _variant(self, seed: int) -> System:
-        """A resampled system that meets the same answers, so that only what is uncertain differs."""
-        system = system_of(self.profile, resample=seed, corruption=self.corruption)
-        behaviour, own = system.behaviour, self.system.behaviour
-        if isinstance(behaviour, SyntheticBehaviour) and isinstance(own, SyntheticBehaviour):
-            return replace(system, behaviour=replace(behaviour, seed=own.seed))
-        return system
+        self._variants = range(_RESAMPLES if uncertainty else 0)
+        self._variant_baselines: dict[int, NDArray[np.float64]] = {}
 
     def screen(self, configuration: Configuration, *, n_answers: int = 6) -> float:
         """A rough speedup from few answers; comparable between configurations, because all meet the same answers."""
@@ -153,8 +135,8 @@ class Predictor:
 
     def outline(self, configuration: Configuration, *, n_answers: int = 6) -> Screened:
         """As `screen`, with the share of right answers."""
-        n = min(n_answers, self.n_answers) if self.system.behaviour.n_answers is None else self.n_answers
-        runs = self._run(self.system, configuration, n)
+        n = self._few(n_answers)
+        runs = run_trial(self.trials.trial(configuration), range(n))
         right = self._accuracy(configuration, runs.counts)
         return Screened(
             speedup=float(self._baseline_seconds(n).sum() / runs.seconds.sum()),
@@ -168,14 +150,13 @@ class Predictor:
         ------
         ParameterError : a token-level method about which the profile says nothing, or width > 1 on replays.
         """
-        model = self.tokens.model(configuration, self.system)
-        runs = self._run(self.system, configuration, self.n_answers)
+        runs = run_trial(self.trials.trial(configuration), range(self.n_answers))
+        model = self.trials.token_model(configuration)
         base = self._baseline_seconds(self.n_answers)
-        raw = ratio_of_totals(base, runs.seconds, seed=self.system.behaviour.seed)
+        raw = ratio_of_totals(base, runs.seconds, seed=self.trials.system.behaviour.seed)
         error = self._model_error(configuration)
         value = error.corrected(raw.value) if configuration.speculates else raw.value
         errors = self._errors(configuration, raw, model, error)
-        committed = max(_total(runs.counts, "committed_tokens"), 1)
         return Prediction(
             configuration=configuration,
             speedup=_with_interval(value, raw, errors),
@@ -186,10 +167,10 @@ class Predictor:
             tokens_per_pass=model.tokens_per_pass if model else 1.0,
             token_settings=dict(model.decoding.settings) if model and model.decoding else {},
             errors=errors,
-            accepted=_total(runs.counts, "accepted") / max(_total(runs.counts, "steps"), 1),
-            wasted_draft=_total(runs.counts, "wasted_draft_tokens") / committed,
-            wasted_target=_total(runs.counts, "wasted_target_tokens") / committed,
-            peak_sequences=max(counts.peak_targets for counts in runs.counts),
+            accepted=runs.accepted,
+            wasted_draft=runs.wasted_draft,
+            wasted_target=runs.wasted_target,
+            peak_sequences=runs.peak_targets,
             false_accepts=false_accepts(runs.counts),
             accuracy=self._accuracy(configuration, runs.counts),
             baseline_accuracy=self._baseline_accuracy(),
@@ -207,66 +188,26 @@ class Predictor:
         ------
         ParameterError : as `predict`.
         """
-        session = self._sessions(self.system, configuration, [index])[0]
-        return Timeline.of(session, f"simulated, {configuration.name}")
+        return Timeline.of(session_of(self.trials.trial(configuration), index), f"simulated, {configuration.name}")
+
+    def _few(self, n_answers: int) -> int:
+        """So many drawn answers, or all recorded ones."""
+        return min(n_answers, self.n_answers) if self._recorded is None else self.n_answers
 
     def _accuracy(self, configuration: Configuration, counts: Sequence[Counts]) -> Estimate | None:
         if not configuration.spec.drafts_steps:  # the text is the target's own, whatever decodes it
             return self._baseline_accuracy()
-        found = spoiling(self.profile.answers)
-        graded = all(one.graded_steps == one.steps for one in counts)
-        return expected_accuracy(counts, found) if found is not None and graded else None
+        spoilt = spoiling(self.profile.answers)
+        graded = all(answer.graded_steps == answer.steps for answer in counts)
+        return expected_accuracy(counts, spoilt) if spoilt is not None and graded else None
 
     def _baseline_accuracy(self) -> Estimate | None:
         known = [answer.baseline_correct for answer in self.profile.answers if answer.baseline_correct is not None]
         return proportion(sum(known), len(known)) if known else None
 
-    def _run(
-        self,
-        system: System,
-        configuration: Configuration,
-        n: int,
-        *,
-        resample: int | None = None,
-        tokens_per_pass: float | None = None,
-    ) -> _Runs:
-        sessions = self._sessions(system, configuration, range(n), resample, tokens_per_pass)
-        seconds = np.array([float(s.finished or 0.0) - s.started for s in sessions])
-        return _Runs(seconds, [Counts.of(session) for session in sessions])
-
-    def _sessions(
-        self,
-        system: System,
-        configuration: Configuration,
-        indices: Sequence[int],
-        resample: int | None = None,
-        tokens_per_pass: float | None = None,
-    ) -> list[Session]:
-        system = self._decided(system.suited(configuration.spec, configuration.knobs), configuration, resample)
-        model = self.tokens.model(configuration, system, resample)
-        if model is not None and tokens_per_pass is not None:
-            model = replace(model, tokens_per_pass=tokens_per_pass)
-        system = _with_siblings(with_token_speculation(system, model), configuration.width)
-        algorithm = configuration.algorithm()
-        answer = system.answers(configuration.spec)
-        engines = system.engines()
-        return [run_answer(algorithm, answer(i), engines) for i in indices]
-
-    def _decided(self, system: System, configuration: Configuration, resample: int | None) -> System:
-        """The system with answers as the configuration's verifier decides on them; worked out once for each."""
-        if configuration.decider == (JUDGE, None):
-            return system
-        key = *configuration.decider, resample
-        if key not in self._behaviours:
-            seen = as_seen_by(
-                system, self.profile, *configuration.decider, resample=resample, corruption=self.corruption
-            )
-            self._behaviours[key] = seen.behaviour
-        return replace(system, behaviour=self._behaviours[key])
-
     def _baseline_seconds(self, n: int) -> NDArray[np.float64]:
         if self._baseline.size < n:
-            self._baseline = self._run(self.system, Configuration(method="autoregressive"), n).seconds
+            self._baseline = run_trial(self.trials.plain(), range(n)).seconds
         return self._baseline[:n]
 
     def _errors(
@@ -274,33 +215,33 @@ class Predictor:
     ) -> dict[str, float]:
         if not configuration.speculates:
             return {"sampling": 0.0, "profile": 0.0, "model": 0.0}
-        sampling = raw.relative_half_width
         return {
-            "sampling": sampling,
-            "profile": math.hypot(self._profile_error(configuration), self._token_error(configuration, model, raw)),
+            "sampling": raw.relative_half_width,
+            "profile": math.hypot(self._profile_error(configuration), self._token_error(configuration, model)),
             "model": error.half_width,
         }
 
     def _profile_error(self, configuration: Configuration) -> float:
-        if not self._resampled:
+        if not self._variants:
             return 0.0
-        n = min(_RESAMPLE_ANSWERS, self.n_answers) if self.system.behaviour.n_answers is None else self.n_answers
-        if not self._resampled_baseline:
-            plain = Configuration(method="autoregressive")
-            self._resampled_baseline = [self._run(system, plain, n).seconds for system in self._resampled]
-        found = [
-            math.log(base.sum() / self._run(system, configuration, n, resample=seed).seconds.sum())
-            for seed, (system, base) in enumerate(zip(self._resampled, self._resampled_baseline, strict=True))
-        ]
-        return student_quantile(0.95, len(found) - 1) * float(np.std(found, ddof=1))
+        speedups = [self._variant_speedup(configuration, variant) for variant in self._variants]
+        return student_quantile(0.95, len(speedups) - 1) * float(np.std(np.log(speedups), ddof=1))
 
-    def _token_error(self, configuration: Configuration, model: TokenModel | None, raw: Estimate) -> float:
+    def _variant_speedup(self, configuration: Configuration, variant: int) -> float:
+        """The speedup by a resampled profile."""
+        few = range(self._few(_RESAMPLE_ANSWERS))
+        if variant not in self._variant_baselines:
+            self._variant_baselines[variant] = run_trial(self.trials.plain(variant=variant), few).seconds
+        seconds = run_trial(self.trials.trial(configuration, variant=variant), few).seconds
+        return float(self._variant_baselines[variant].sum() / seconds.sum())
+
+    def _token_error(self, configuration: Configuration, model: TokenModel | None) -> float:
         """The range between the two models of token acceptance, as a half-width of the speedup."""
         if model is None or model.high - model.low <= 0.0:
             return 0.0
-        n = min(_RESAMPLE_ANSWERS, self.n_answers)
+        few = range(min(_RESAMPLE_ANSWERS, self.n_answers))
         ends = [
-            self._run(self.system, configuration, n, tokens_per_pass=tokens).seconds.sum()
+            run_trial(self.trials.trial(configuration, tokens_per_pass=tokens), few).seconds.sum()
             for tokens in (model.low, model.high)
         ]
         return abs(math.log(ends[0] / ends[1])) / 2.0
@@ -317,8 +258,8 @@ class Predictor:
         lost = self._corruption_note(configuration)
         if lost:
             notes.append(lost)
-        if configuration.width > 1 and isinstance(self.system.behaviour, SyntheticBehaviour):
-            notes.append(f"drafts of one position correlated {_SIBLINGS}, as in LR Table 3 (GSM8K)")
+        if configuration.width > 1 and self._recorded is None:
+            notes.append(f"drafts of one position correlated {ASSUMED.siblings}, as in LR Table 3 (GSM8K)")
         if error.n:
             what = "combined speedup" if configuration.k2 > 1 else "LR speedup"
             notes.append(
@@ -332,29 +273,16 @@ class Predictor:
         if not configuration.spec.drafts_steps or spoiling(self.profile.answers) is None:
             return ""
         what = "once a wrong step stands, the share of acceptance that is lost (corruption) is"
-        if self.corruption is not None:
-            return f"{what} {self.corruption:.2f}, as given"
+        if self.trials.corruption is not None:
+            return f"{what} {self.trials.corruption:.2f}, as given"
         known = known_corruption(self.profile.answers, *configuration.decider)
         if known is None:
             return f"{what} taken to be 0: too few wrong steps are recorded"
-        role, found = known
+        role, share = known
         return (
-            f"{what} {found.value:.2f} [{found.low:.2f}, {found.high:.2f}], estimated on {found.n} recorded verdicts "
-            f"of the {role}" + (" (negative: refusals are lost)" if found.value < 0.0 else "")
+            f"{what} {share.value:.2f} [{share.low:.2f}, {share.high:.2f}], estimated on {share.n} recorded verdicts "
+            f"of the {role}" + (" (negative: refusals are lost)" if share.value < 0.0 else "")
         )
-
-
-def _with_siblings(system: System, width: int) -> System:
-    """Drafts of one position are alike: independence, 1 - (1 - alpha)**W, predicts .9996 where LR measured .83."""
-    behaviour = system.behaviour
-    if width == 1 or not isinstance(behaviour, SyntheticBehaviour):
-        return system
-    acceptance = replace(behaviour.acceptance, siblings=_SIBLINGS)
-    return replace(system, behaviour=replace(behaviour, acceptance=acceptance))
-
-
-def _total(counts: Sequence[Counts], name: str) -> int:
-    return sum(getattr(c, name) for c in counts)
 
 
 def _with_interval(value: float, raw: Estimate, errors: dict[str, float]) -> Estimate:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calibrate.thresholds.frontier import Frontier
-    from specplan.configuration import Configuration
+    from sim.configuration import Configuration
 
 __all__ = ["check_plot", "closed_form_speedup", "draw_frontier", "replayed_speedup"]
 

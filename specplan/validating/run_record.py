@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from calibrate.record.profile import Profile
     from calibrate.running.interleaved import Spec
     from calibrate.running.wall_clock import WallClock
-    from specplan.configuration import Configuration
+    from sim.configuration import Configuration
 
 __all__ = ["as_lines", "effective", "of_configuration", "of_models", "of_profile", "of_questions"]
 

@@ -17,6 +17,7 @@ from calibrate.record.journal import Journal, digest
 from calibrate.record.profile import InUse, Profile
 from calibrate.replay.cost_fit import Use, pace
 from calibrate.replay.system import use_of
+from calibrate.replay.trials import Trials
 from calibrate.running.interleaved import BASELINE, Measured, Runs, Spec, measured, run_interleaved
 from calibrate.running.wall_clock import WallSession
 from sim.answers.drawn import TraceBehaviour
@@ -160,8 +161,7 @@ def _at_pace(
 
     Plain decoding and step-level methods show it: what they did is all in iterations and prefills.
     """
-    predictor = Predictor(profile, uncertainty=False)
-    fits = predictor.system.fits
+    fits = Trials(profile).system.fits
     uses: dict[str, Use] = {BASELINE: "plain"}
     for name, prediction in predictions.items():
         configuration = prediction.configuration
@@ -175,7 +175,7 @@ def _at_pace(
             found[engine] = ratio
     if not found:
         return {}, {}
-    predictor.system = replace(predictor.system, pace=found)
+    predictor = Predictor(profile, uncertainty=False, slower=found)
     return found, {name: predictor.predict(p.configuration).speedup.value for name, p in predictions.items()}
 
 
@@ -207,12 +207,9 @@ def draw_timelines(profile: Profile, validation: Validation, row: Row, path: Pat
     from sim.gantt import draw
 
     session = validation.runs.sessions[row.name]
-    predictor = Predictor(profile, uncertainty=False)
     met = trace_of_session(session)
-    what = "another answer"
-    if met is not None:
-        predictor.system = replace(predictor.system, behaviour=TraceBehaviour((met,)))
-        what = "the same answer"
+    what, behaviour = ("another answer", None) if met is None else ("the same answer", TraceBehaviour((met,)))
+    predictor = Predictor(profile, uncertainty=False, behaviour=behaviour)
     simulated = predictor.timeline(row.prediction.configuration)
     real = Timeline.of(session, f"measured, {row.name}")
     draw([replace(simulated, label=f"simulated, {what}"), real], path)

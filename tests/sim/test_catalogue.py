@@ -19,8 +19,8 @@ from sim.engines.batching import BatchEngine, Device
 from sim.engines.costs import LinearCost
 from sim.invariants import check, check_timeline
 from sim.operations import DRAFT, JUDGE, TARGET
-from sim.replicate import run_answer
 from sim.timeline import Timeline
+from sim.trial import run_answer
 from theory.errors import ParameterError
 
 BEHAVIOUR = SyntheticBehaviour(

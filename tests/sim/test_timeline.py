@@ -13,8 +13,8 @@ from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.engines.batching import FixedEngine
 from sim.gantt import draw, figure
-from sim.replicate import run_answer
 from sim.timeline import Counts, Timeline, covered, perfetto
+from sim.trial import run_answer
 from sim.virtual_clock import Session
 from theory.errors import ParameterError, SchemaError
 

@@ -21,7 +21,7 @@ from calibrate.replay.summary import acceptance, cost_ratio, replay_error, summa
 from calibrate.replay.system import system_of
 from calibrate.running.interleaved import BASELINE, measured, run_interleaved
 from sim.algorithms import autoregressive, lookahead_async
-from sim.replicate import run_answer
+from sim.trial import run_answer
 from theory.errors import ParameterError, SchemaError
 
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=2)

@@ -19,7 +19,7 @@ from sim.answers.facts import Facts, Quality
 from sim.answers.lengths import Fixed, Lengths
 from sim.engines.batching import FixedEngine
 from sim.operations import DRAFT, EMBEDDING, SCORER, TARGET, Generate, Verify
-from sim.replicate import run_answer
+from sim.trial import run_answer
 
 
 def planted(kappa: float, n: int, seed: int, *, spread: float = 0.25) -> tuple[Row, ...]:

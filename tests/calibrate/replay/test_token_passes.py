@@ -19,7 +19,7 @@ from sim.answers.token_passes import DrawnPasses, RecordedPasses
 from sim.catalogue import methods
 from sim.engines.pass_costs import PassTable, RowsAsBatch
 from sim.operations import TARGET, Generate, prompt
-from sim.replicate import run_answer
+from sim.trial import session_of
 from theory.errors import SchemaError
 from theory.token_methods import conditional_of, tokens_pmf, vector_tokens
 
@@ -87,7 +87,7 @@ def test_what_is_read_again_in_every_prefill_counts() -> None:
     blocks = profile.model_copy(update={"engines": {**profile.engines, target: record}, "token": token})
     system = system_of(blocks).suited(methods()["autoregressive"])
     assert system.fits["plain"][target].reread == pytest.approx(20.0)
-    session = run_answer(autoregressive, system.baseline_answer(0), system.engines())
+    session = session_of(system.trial(autoregressive, "plain"), 0)
     assert session.finished == pytest.approx(0.8128, rel=1e-6)
     assert pace([(system.fits["plain"][target], alone)]) == pytest.approx(1.0, rel=1e-9)
     decoding = found(blocks, "draft-model", 3)

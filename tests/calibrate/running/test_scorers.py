@@ -44,7 +44,7 @@ from sim.operations import (
     Verify,
     prompt,
 )
-from sim.replicate import run_answer
+from sim.trial import run_answer
 from theory.errors import CalibrationError, ParameterError
 
 QUESTION = " he has two apples.\n\n"

@@ -37,8 +37,8 @@ from sim.operations import (
     Score,
     Step,
 )
-from sim.replicate import run_answer, simulate
 from sim.timeline import Counts, Timeline
+from sim.trial import Trial, run_answer, simulate, with_plain
 from sim.virtual_clock import Session
 from theory.errors import ParameterError
 from theory.specs.beams import (
@@ -334,7 +334,9 @@ def test_a_batch_that_empties_takes_what_its_closed_form_says(width: int) -> Non
 
 
 def test_beam_search_is_slower_than_plain_decoding_by_its_scores() -> None:
-    found = simulate(method("beam-search").build(width=2), answers(0.5, 10), engines(), n=5).speedup
+    found = simulate(
+        *with_plain(method("beam-search").build(width=2), answers(0.5, 10), engines(), meets="candidates"), n=5
+    ).speedup
     assert found.value == pytest.approx(1 / (1 + SCORE))
 
 
@@ -458,16 +460,18 @@ def test_replays_meet_the_candidates_however_they_are_simulated(name: str, width
     make, behaviour = method(name).build(width=width), recorded()
     alone = run_answer(make, behaviour.beam_answer(0), engines()).finished
     assert alone is not None
-    assert simulate(make, behaviour, engines(), n=2).answer_s.value == pytest.approx(alone)
-    assert simulate(make, behaviour, engines(), n=1).answer_s.value == pytest.approx(alone)
-    load = closed_loop(make, behaviour, engines(), concurrency=2, answers=4, replications=2)
+    trial, plain = with_plain(make, behaviour, engines(), meets="candidates")
+    assert simulate(trial, plain, n=2).method.seconds == pytest.approx(alone)
+    load = closed_loop(trial, concurrency=2, answers=4, replications=2)
     assert load.latency_s.value == pytest.approx(alone)
     assert load.tokens_per_s.value == pytest.approx(2 * 6 / alone)
 
 
 def test_specs_meets_its_likelihoods_under_load() -> None:
     make = method("specs").build(width=1)
-    load = poisson(make, recorded(), engines(), rate=0.01, answers=2, warmup=0, replications=2)
+    load = poisson(
+        Trial.of(make, recorded(), engines(), meets="candidates"), rate=0.01, answers=2, warmup=0, replications=2
+    )
     assert load.latency_s.value == pytest.approx(run_answer(make, recorded().beam_answer(0), engines()).finished)
 
 
@@ -476,4 +480,4 @@ def test_a_replay_of_speculation_refuses_to_score_the_target() -> None:
         return beam_search(root, width=1)
 
     with pytest.raises(ParameterError, match="scores no step of the target"):
-        simulate(unmarked, recorded(), engines(), n=2)
+        simulate(*with_plain(unmarked, recorded(), engines()), n=2)

@@ -13,7 +13,7 @@ from sim.catalogue import method
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.operations import TARGET
-from sim.replicate import run_answer
+from sim.trial import run_answer
 from theory.errors import ParameterError
 from theory.lookahead_decoding.parallelism import pass_speedup
 from theory.lookahead_decoding.speedup import expected_tokens_single, lookahead_compression, lookahead_pmf

@@ -24,9 +24,10 @@ from sim.answers.lengths import Fixed, Lengths
 from sim.answers.traces import AnswerTrace, DraftTrace, StepTrace
 from sim.catalogue import method
 from sim.engines.batching import Engine, FixedEngine
+from sim.estimate import proportion
 from sim.operations import EXACT, GATE, JUDGE, REWARD, SCORER, Algorithm, Generate, Outcome, Score, Step, Verify
-from sim.replicate import run_answer, simulate
 from sim.timeline import Counts
+from sim.trial import false_accepts, run_answer, simulate, with_plain
 from sim.virtual_clock import Session
 from theory.errors import ParameterError
 from theory.step_methods import (
@@ -312,7 +313,7 @@ def long_answers(quality: Quality | None = None, n_steps: int = 200, alpha: floa
 )
 def test_long_answers_agree_with_the_closed_forms(name: str, knobs: dict[str, object], expected: float) -> None:
     """Within 4.5 standard errors (8 cases: false alarm 5e-5), and half an iteration at the end of 200 steps."""
-    found = simulate(method(name).build(**knobs), long_answers(), engines(), n=40).speedup
+    found = simulate(*with_plain(method(name).build(**knobs), long_answers(), engines()), n=40).speedup
     end_effect = 0.5 * 3 / 200 * float(expected)
     assert abs(found.value - float(expected)) <= 4.5 * found.stderr + end_effect
     assert 4.5 * found.stderr <= 0.05 * found.value  # or the comparison would see nothing
@@ -343,15 +344,16 @@ def test_false_accepts_and_corruption_agree_with_the_closed_forms(corruption: fl
         assert abs(found[name].mean() - float(value)) <= margin, name
 
 
-def test_simulate_reports_false_accepts_and_clean_answers() -> None:
+def test_runs_tell_false_accepts_and_clean_answers() -> None:
     quality = Quality(wrong_accepted=0.1)
-    found = simulate(method("lr-async").build(k1=3), long_answers(quality, 10), engines(), n=200)
-    assert found.false_accepts is not None
-    assert found.all_right is not None
-    assert found.false_accepts.contains(float(expected_false_accepts(0.7, 10, wrong=0.1)))
-    assert found.all_right.contains(float(clean_probability(0.7, 10, wrong=0.1)))
-    blind = simulate(method("lr-async").build(k1=3), plain_answers(), engines(), n=5)
-    assert (blind.false_accepts, blind.all_right) == (None, None)
+    found = simulate(*with_plain(method("lr-async").build(k1=3), long_answers(quality, 10), engines()), n=200)
+    let_stand = false_accepts(found.method.counts)
+    assert let_stand is not None
+    assert let_stand.contains(float(expected_false_accepts(0.7, 10, wrong=0.1)))
+    clean = proportion(sum(counts.wrong_steps == 0 for counts in found.method.counts), found.n)
+    assert clean.contains(float(clean_probability(0.7, 10, wrong=0.1)))
+    blind = simulate(*with_plain(method("lr-async").build(k1=3), plain_answers(), engines()), n=5)
+    assert false_accepts(blind.method.counts) is None
 
 
 def plain_answers() -> SyntheticBehaviour:

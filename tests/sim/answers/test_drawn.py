@@ -19,7 +19,7 @@ from sim.answers.traces import AnswerTrace, StepTrace
 from sim.engines.batching import FixedEngine
 from sim.operations import Generate, Verify
 from sim.random_streams import stream
-from sim.replicate import run_answer
+from sim.trial import run_answer
 from theory.errors import ParameterError
 
 FALSE_ALARM = 1e-6

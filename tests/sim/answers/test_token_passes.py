@@ -19,7 +19,7 @@ from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.pass_costs import PassCost, PassTable, RowsAsBatch
 from sim.operations import DRAFT, JUDGE, TARGET, WAIT, Cancel, Generate, Step, prompt
-from sim.replicate import run_answer
+from sim.trial import run_answer
 from theory.errors import ParameterError
 from theory.token_methods import answer_speedup, expected_passes, lookup_pmf, tokens_pmf
 

@@ -25,7 +25,7 @@ from sim.operations import (
     Score,
     Step,
 )
-from sim.replicate import run_answer
+from sim.trial import run_answer
 from sim.virtual_clock import Session
 
 PREFILL, TOKEN = 0.5, 0.01

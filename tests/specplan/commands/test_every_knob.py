@@ -16,7 +16,7 @@ from calibrate.record.profile import Profile
 from calibrate.replay.system import use_of
 from sim.answers.drawn import TraceBehaviour
 from sim.catalogue import Knob, KnobValue, Method, methods
-from specplan.configuration import Configuration
+from sim.configuration import Configuration
 from specplan.planning.predict import Predictor
 from specplan.validating.validation import predict_all, validate
 

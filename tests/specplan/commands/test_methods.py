@@ -10,9 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from calibrate.record.library import load
+from calibrate.replay.trials import Trials
 from sim.catalogue import methods
+from sim.configuration import Configuration, parse_knobs
 from specplan.cli import cli
-from specplan.configuration import Configuration, parse_knobs
 from specplan.planning.overshoot import EFFECTS, overshoot
 from theory.errors import ParameterError
 
@@ -84,7 +85,7 @@ def test_simulate_knows_every_method(name: str) -> None:
 
 def test_the_parts_of_the_overshoot_add_up_and_nothing_is_left() -> None:
     """Once every cost that is not sped up is gone, all times scale alike and f g = h to rounding."""
-    found = overshoot(load(PROFILE), Configuration(method="lr-async", k1=3, k2=6), n_answers=2)
+    found = overshoot(Trials(load(PROFILE)), Configuration(method="lr-async", k1=3, k2=6), n_answers=2, n_explained=2)
     assert set(found.parts) == {*EFFECTS, "rest"}
     assert math.fsum(found.parts.values()) == pytest.approx(math.log1p(found.total), abs=1e-12)
     assert abs(found.parts["rest"]) < 1e-12
@@ -93,4 +94,4 @@ def test_the_parts_of_the_overshoot_add_up_and_nothing_is_left() -> None:
 
 def test_the_overshoot_needs_two_levels() -> None:
     with pytest.raises(ParameterError, match="k2 > 1"):
-        overshoot(load(PROFILE), Configuration(method="lr-async", k1=3))
+        overshoot(Trials(load(PROFILE)), Configuration(method="lr-async", k1=3), n_answers=2, n_explained=2)

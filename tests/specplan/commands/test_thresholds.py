@@ -13,8 +13,8 @@ from calibrate.record.profile import Profile
 from calibrate.thresholds.frontier import frontier
 from calibrate.thresholds.labelled_pairs import Pairs, default_grid
 from calibrate.thresholds.risk import Bound, Decisions
+from sim.configuration import Configuration
 from specplan.cli import main
-from specplan.configuration import Configuration
 from specplan.planning.threshold_speedup import closed_form_speedup, draw_frontier, replayed_speedup
 from theory import f_async
 from theory.errors import ParameterError

@@ -15,7 +15,7 @@ from measured_profiles import measured
 from calibrate.record.library import bundled
 from calibrate.record.profile import DecodeSample, Profile
 from calibrate.token_acceptance.schedule import Schedule
-from specplan.configuration import Configuration
+from sim.configuration import Configuration
 from specplan.planning.advice import DRAFTERS, Drafter, advise, batch_schedule, speculative_config
 from theory.errors import ParameterError
 

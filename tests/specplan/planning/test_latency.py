@@ -139,9 +139,9 @@ def test_the_order_of_engines_in_memory_does_not_move_the_interval(tmp_path: Pat
     profile.write(tmp_path / "x.json")
     again = Profile.read(tmp_path / "x.json")
     assert list(again.engines) != list(profile.engines)
-    variants = [(system_of(profile, resample=seed), system_of(again, resample=seed)) for seed in range(3)]
+    variants = [(system_of(profile, resample=seed), system_of(again, resample=seed)) for seed in range(8)]
     assert all(one.costs == other.costs and one.fits == other.fits for one, other in variants)
-    assert len({one.costs["target"].iteration(1, 0.0) for one, _ in variants}) == 3
+    assert len({one.costs["target"].iteration(1, 0.0) for one, _ in variants}) > 2
 
 
 def test_plan_takes_the_timings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from measured_profiles import measured
 
 from calibrate.record.library import bundled
 from calibrate.record.profile import BeamStepRecord, CandidatesRecord, Profile
+from calibrate.replay.trials import Trials
 from sim.estimate import proportion
 from specplan.planning.planner import Request, _accurate_enough, _ranked, candidates, plan
 from specplan.planning.predict import Configuration, Screened
@@ -23,7 +24,7 @@ ALL, NONE = [True] * 24, [False] * 24
 @given(budget=st.integers(1, 200), k1_max=st.integers(1, 12))
 def test_candidates_stay_within_the_budget(budget: int, k1_max: int) -> None:
     profile = bundled("lr-deepseek-gsm8k")
-    found = candidates(profile, Request(max_parallel=budget, k1_max=k1_max))
+    found = candidates(Trials(profile), Request(max_parallel=budget, k1_max=k1_max))
     assert all(c.most_sequences * c.k2 <= budget and c.k1 <= k1_max for c in found)
     assert len(set(found)) == len(found)
     if budget == 1:
@@ -108,10 +109,10 @@ def with_beams(n: int) -> Profile:
 
 def test_beams_are_proposed_as_far_as_candidates_are_recorded() -> None:
     def proposed(n: int, budget: int) -> set[str]:
-        found = candidates(with_beams(n), Request(max_parallel=budget))
+        found = candidates(Trials(with_beams(n)), Request(max_parallel=budget))
         return {c.name for c in found if c.spec.level == "beam"}
 
-    assert not {c for c in candidates(measured(ALL), Request()) if c.spec.level == "beam"}
+    assert not {c for c in candidates(Trials(measured(ALL)), Request()) if c.spec.level == "beam"}
     assert {"beam-search width=2", "rsd-beams width=2", "specs width=2", "specs width=2 tau=0.95"} <= proposed(2, 8)
     assert not any("keep=2" in name for name in proposed(2, 8))
     assert "beam-search width=2 keep=2" in proposed(4, 8)

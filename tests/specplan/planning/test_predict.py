@@ -13,10 +13,10 @@ from measured_profiles import measured
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
 from calibrate.replay.system import system_of
+from calibrate.replay.token_level import TokenLevel, TokenModel, fitted_alpha2
 from specplan.planning import model_error as published
 from specplan.planning.model_error import fit_error, model_error, rows
 from specplan.planning.predict import Configuration, Predictor
-from specplan.planning.token_level import TokenLevel, TokenModel, fitted_alpha2
 from theory import f_async, f_sync, g
 from theory.errors import ParameterError
 from theory.token_methods import expected_passes

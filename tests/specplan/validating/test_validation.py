@@ -11,9 +11,9 @@ from calibrate.record.profile import InUse
 from calibrate.running.interleaved import BASELINE, Runs
 from sim.algorithms import autoregressive, lookahead_async
 from sim.answers.drawn import TraceBehaviour
+from sim.configuration import Configuration
 from sim.engines.batching import FixedEngine
-from sim.replicate import run_answer
-from specplan.configuration import Configuration
+from sim.trial import run_answer
 from specplan.planning.predict import Predictor
 from specplan.validating.validation import _at_pace, trace_of_session
 

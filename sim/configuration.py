@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, get_args
 
 from sim.catalogue import KnobValue, Method, method, methods
-from sim.operations import JUDGE, REWARD, SCORER
-from sim.replicate import MakeAlgorithm
-from specplan.naming import choice
-from theory.errors import ParameterError
+from sim.operations import JUDGE, REWARD, SCORER, MakeAlgorithm
+from theory.errors import ParameterError, choice
 
 __all__ = [
     "DEFAULT_TOKEN_METHOD",
@@ -171,6 +169,13 @@ class Configuration:
     def is_hybrid(self) -> bool:
         """Whether a token-level method decodes below another method."""
         return self.token is not None and self.token != self.method
+
+    @property
+    def levels(self) -> tuple[Self, Self]:
+        """The two parts of a hybrid: its step-level method with plain decoding, and its token-level method alone."""
+        assert self.token is not None
+        above = type(self)(method=self.method, knobs=self.knobs)
+        return above, type(self)(method=self.token, knobs=self.token_knobs)
 
     @property
     def speculates(self) -> bool:

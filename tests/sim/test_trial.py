@@ -1,4 +1,4 @@
-"""Estimates, replication to a precision, sweeps, load."""
+"""Estimates, trials, replication to a precision, load."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sim.algorithms import autoregressive, lookahead_async, lookahead_sync
 from sim.answers.acceptance import Acceptance
@@ -18,11 +19,10 @@ from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.engines.batching import BatchEngine, FixedEngine
 from sim.engines.costs import LinearCost
-from sim.estimate import Estimate, batch_sums, exact, mean, proportion, ratio_of_totals
+from sim.estimate import Estimate, exact, mean, proportion, ratio_of_totals
 from sim.load import OverloadError, closed_loop, load_speedup, poisson
 from sim.operations import Algorithm, Step
-from sim.replicate import compare, simulate
-from sim.sweep import grid, sweep
+from sim.trial import Trial, simulate, with_plain
 from theory.errors import ParameterError
 
 FIXED = {"target": FixedEngine(1.0), "draft": FixedEngine(0.1), "judge": FixedEngine(0.0)}
@@ -96,12 +96,6 @@ def test_proportion_keeps_to_its_domain() -> None:
         proportion(3, 2)
 
 
-def test_batches() -> None:
-    assert batch_sums([9.0, 1.0, 2.0, 3.0, 4.0], 2).tolist() == [3.0, 7.0]
-    with pytest.raises(ParameterError, match="n_batches=6"):
-        batch_sums([1.0] * 5, 6)
-
-
 @pytest.mark.parametrize("bad", [[], [float("nan")], [[1.0]]])
 def test_bad_samples(bad: list[object]) -> None:
     with pytest.raises(ParameterError, match="samples"):
@@ -111,65 +105,46 @@ def test_bad_samples(bad: list[object]) -> None:
 
 
 def test_autoregressive_against_itself_is_exactly_one() -> None:
-    result = simulate(autoregressive, behaviour(), FIXED, n=10)
+    result = simulate(*with_plain(autoregressive, behaviour(), FIXED), n=10)
     assert (result.speedup.value, result.speedup.stderr) == (1.0, 0.0)
-    assert result.accepted.value == 0.0
-    assert result.wasted_target.value == 0.0
-    assert result.wasted_draft.value == 0.0
-    assert result.peak_targets == 1
+    assert result.method.accepted == 0.0
+    assert result.method.wasted_target == 0.0
+    assert result.method.wasted_draft == 0.0
+    assert result.method.peak_targets == 1
 
 
 def test_totals_are_those_of_the_answers() -> None:
-    result = simulate(partial(lookahead_async, k1=3), behaviour(), batch_engines(), n=15)
-    times, bases = ([getattr(r, name) for r in result.records] for name in ("method_s", "baseline_s"))
+    result = simulate(*with_plain(partial(lookahead_async, k1=3), behaviour(), batch_engines()), n=15)
+    times, bases = result.method.seconds, result.baseline.seconds
     assert result.speedup.value == pytest.approx(sum(bases) / sum(times))
-    assert result.answer_s.value == pytest.approx(np.mean(times))
-    assert result.step_s.value == pytest.approx(sum(times) / (15 * 20))
-    assert dict(result.latency_s)[50] == pytest.approx(np.median(times))
-    assert result.peak_targets == 3
+    assert times.shape == bases.shape == (15,)
+    assert sum(counts.steps for counts in result.method.counts) == 15 * 20
+    assert result.method.peak_targets == 3
 
 
 def test_precision_is_reached_and_no_more_than_needed_is_simulated() -> None:
     make = partial(lookahead_async, k1=3)
-    result = simulate(make, behaviour(), FIXED, precision=0.02)
+    result = simulate(*with_plain(make, behaviour(), FIXED), precision=0.02)
     assert result.speedup.relative_half_width <= 0.02
     assert 100 < result.n < 1000
-    assert simulate(make, behaviour(), FIXED, n=result.n).speedup == result.speedup
-    assert simulate(make, behaviour(), FIXED, precision=0.0001, max_answers=150).n == 150
+    assert simulate(*with_plain(make, behaviour(), FIXED), n=result.n).speedup == result.speedup
+    assert simulate(*with_plain(make, behaviour(), FIXED), precision=0.0001, max_answers=150).n == 150
 
 
 def test_replays_are_used_once_each() -> None:
     step = StepTrace(draft_tokens=2, target_tokens=5, accepted=True, draft_final=True, target_final=True)
     traces = tuple(AnswerTrace(prompt_tokens=0, steps=(step,), baseline=(5,)) for _ in range(7))
-    result = simulate(partial(lookahead_async, k1=2), TraceBehaviour(traces), FIXED)
+    result = simulate(*with_plain(partial(lookahead_async, k1=2), TraceBehaviour(traces), FIXED))
     assert (result.n, result.speedup.value, result.seed) == (7, 1.0, None)
-    assert simulate(partial(lookahead_async, k1=2), TraceBehaviour(traces), FIXED, precision=0.1).n == 7
-
-
-def test_one_long_answer_is_estimated_by_batch_means() -> None:
-    """The long answer and many short ones agree within 5 joint standard errors: false alarm 6e-7."""
-    make = partial(lookahead_async, k1=3)
-    stream = simulate(make, behaviour(n_steps=2000), FIXED, n=1).speedup
-    many = simulate(make, behaviour(n_steps=200, seed=9), FIXED, n=30).speedup
-    assert "batch means" in stream.estimator
-    assert stream.n == 30
-    # An answer's last stage is cut short; over 200 steps that moves the ratio by less than one part in 200.
-    assert abs(stream.value - many.value) <= 5.0 * math.hypot(stream.stderr, many.stderr) + many.value / 200
-
-
-def test_pairing_by_answer_beats_comparing_two_intervals() -> None:
-    a = simulate(partial(lookahead_async, k1=4), behaviour(), FIXED, n=60)
-    b = simulate(partial(lookahead_async, k1=3), behaviour(), FIXED, n=60)
-    paired = compare(a, b)
-    unpaired = paired.value * math.hypot(a.answer_s.stderr / a.answer_s.value, b.answer_s.stderr / b.answer_s.value)
-    assert paired.value == pytest.approx(b.answer_s.value / a.answer_s.value)
-    assert paired.stderr < 0.5 * unpaired
+    assert simulate(*with_plain(partial(lookahead_async, k1=2), TraceBehaviour(traces), FIXED), precision=0.1).n == 7
 
 
 def test_processes_change_nothing() -> None:
     make = partial(lookahead_async, k1=3)
-    alone = simulate(make, behaviour(), batch_engines(), n=12)
-    assert simulate(make, behaviour(), batch_engines(), n=12, jobs=2) == alone
+    alone = simulate(*with_plain(make, behaviour(), batch_engines()), n=12)
+    apart = simulate(*with_plain(make, behaviour(), batch_engines()), n=12, jobs=2)
+    assert apart.speedup == alone.speedup
+    assert apart.method.counts == alone.method.counts
 
 
 @pytest.mark.parametrize(
@@ -178,37 +153,24 @@ def test_processes_change_nothing() -> None:
 )
 def test_bad_requests(options: dict[str, float], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        simulate(autoregressive, behaviour(), FIXED, **options)  # type: ignore[arg-type]
+        simulate(*with_plain(autoregressive, behaviour(), FIXED), **options)  # type: ignore[arg-type]
 
 
 def method(k1: int, sync: bool = False) -> partial[Algorithm]:
     return partial(lookahead_sync if sync else lookahead_async, k1=k1)
 
 
-def test_sweep_equals_one_simulation_each() -> None:
-    rows = sweep(method, grid(k1=(1, 3), sync=(False, True)), behaviour(), FIXED, n=8)
-    assert [row.configuration for row in rows] == [
-        {"k1": 1, "sync": False},
-        {"k1": 1, "sync": True},
-        {"k1": 3, "sync": False},
-        {"k1": 3, "sync": True},
-    ]
-    for row in rows:
-        assert row.simulation == simulate(method(**row.configuration), behaviour(), FIXED, n=8)
-    assert rows[0].simulation.speedup.value == pytest.approx(1.0)
-    with pytest.raises(ParameterError, match="configurations"):
-        sweep(method, [], behaviour(), FIXED)
-
-
 def test_closed_loop_of_one_is_one_answer_after_the_other() -> None:
-    alone = closed_loop(autoregressive, behaviour(), FIXED, concurrency=1, answers=5, warmup=2, replications=2)
+    alone = closed_loop(
+        Trial.of(autoregressive, behaviour(), FIXED), concurrency=1, answers=5, warmup=2, replications=2
+    )
     assert alone.latency_s.value == 20.0
     assert alone.answers_per_s.value == pytest.approx(1 / 20)
 
 
 def test_closed_loop_obeys_littles_law() -> None:
     """In flight = throughput x latency, up to the answers cut at both ends of the window (concurrency / answers)."""
-    result = closed_loop(method(3), behaviour(), batch_engines(), concurrency=4, answers=60, replications=3)
+    result = closed_loop(Trial.of(method(3), behaviour(), batch_engines()), concurrency=4, answers=60, replications=3)
     in_flight = result.answers_per_s.value * result.latency_s.value
     assert in_flight == pytest.approx(4.0, rel=4 / 60 * 2)
     assert dict(result.busy)["target"].value > 0.99
@@ -219,32 +181,30 @@ def test_speculation_gains_less_under_load() -> None:
     gains = []
     for concurrency in (1, 12):
         results = [
-            closed_loop(
-                make, behaviour(), batch_engines(), concurrency=concurrency, answers=24, replications=3, baseline=alone
-            )
-            for make, alone in ((method(4), False), (autoregressive, True))
+            closed_loop(trial, concurrency=concurrency, answers=24, replications=3)
+            for trial in with_plain(method(4), behaviour(), batch_engines())
         ]
         gains.append(load_speedup(*results).value)
     assert gains[1] < gains[0] - 0.1
 
 
 def test_poisson_arrivals_at_light_load_take_as_long_as_alone() -> None:
-    alone = simulate(method(3), behaviour(), batch_engines(), n=60).answer_s
-    light = poisson(method(3), behaviour(), batch_engines(), rate=0.002, answers=20, warmup=1, replications=4)
-    assert abs(light.latency_s.value - alone.value) <= 5.0 * math.hypot(light.latency_s.stderr, alone.stderr)
+    alone = simulate(*with_plain(method(3), behaviour(), batch_engines()), n=60).method.seconds
+    light = poisson(Trial.of(method(3), behaviour(), batch_engines()), rate=0.002, answers=20, warmup=1, replications=4)
+    assert abs(light.latency_s.value - alone.mean()) <= 5.0 * math.hypot(light.latency_s.stderr, stats.sem(alone))
     # Arrival times alone spread the throughput: 1 / sqrt(80) of its mean.
     assert light.answers_per_s.value == pytest.approx(0.002, rel=5.0 / math.sqrt(80))
-    heavy = poisson(method(3), behaviour(), batch_engines(), rate=0.5, answers=20, warmup=1, replications=2)
+    heavy = poisson(Trial.of(method(3), behaviour(), batch_engines()), rate=0.5, answers=20, warmup=1, replications=2)
     assert heavy.latency_s.value > 1.2 * light.latency_s.value
 
 
 def test_overload_is_said() -> None:
     with pytest.raises(OverloadError, match="overload"):
-        poisson(autoregressive, behaviour(), batch_engines(), rate=50.0, max_in_flight=30, replications=2)
+        poisson(Trial.of(autoregressive, behaviour(), batch_engines()), rate=50.0, max_in_flight=30, replications=2)
     with pytest.raises(ParameterError, match="rate=0"):
-        poisson(autoregressive, behaviour(), FIXED, rate=0)
+        poisson(Trial.of(autoregressive, behaviour(), FIXED), rate=0)
     with pytest.raises(ParameterError, match="replications=1"):
-        closed_loop(autoregressive, behaviour(), FIXED, concurrency=1, replications=1)
+        closed_loop(Trial.of(autoregressive, behaviour(), FIXED), concurrency=1, replications=1)
 
 
 def test_same_seed_same_bytes_in_another_process() -> None:
@@ -257,11 +217,11 @@ from sim.answers.drawn import SyntheticBehaviour
 from sim.engines.costs import LinearCost
 from sim.engines.batching import BatchEngine
 from sim.answers.lengths import Fixed, Lengths, Lognormal
-from sim.replicate import simulate
+from sim.trial import simulate, with_plain
 lengths = Lengths(target=Lognormal(mean=20.0, cv=0.5), draft=Lognormal(mean=20.0, cv=0.5), correlation=0.5)
 b = SyntheticBehaviour(lengths=lengths, acceptance=Acceptance(alpha=0.7, siblings=0.3, spread=0.1), steps=Fixed(9))
 e = {r: BatchEngine(LinearCost(base_s=0.02, sequence_s=0.001)) for r in ("target", "draft", "judge")}
-print(simulate(partial(lookahead_async, k1=3, width=2), b, e, n=5))
+print(simulate(*with_plain(partial(lookahead_async, k1=3, width=2), b, e), n=5))
 """
     root = Path(__file__).resolve().parents[2]
     outputs = {
@@ -279,7 +239,7 @@ print(simulate(partial(lookahead_async, k1=3, width=2), b, e, n=5))
 
 def test_a_step_is_not_an_algorithm() -> None:
     with pytest.raises(TypeError, match="no action"):
-        simulate(_nonsense, behaviour(), FIXED, n=1)
+        simulate(*with_plain(_nonsense, behaviour(), FIXED), n=1)
 
 
 def _nonsense(root: Step) -> Algorithm:

@@ -20,13 +20,14 @@ from calibrate.measuring.measure import Problem
 from calibrate.models.local import ModelSet
 from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
+from calibrate.replay.trials import Trials
 from calibrate.running.interleaved import BASELINE, Spec, run_interleaved
 from sim.algorithms import autoregressive
 from sim.catalogue import method
+from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration
 from sim.operations import DRAFT, TARGET, Step, prompt
 from specplan.cli import cli
 from specplan.commands.validate import _Below, _configurations, _named
-from specplan.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration
 from specplan.planning.overshoot import EFFECTS, overshoot
 from specplan.planning.planner import Request, candidates, kind, label, plan
 from specplan.planning.predict import Predictor
@@ -109,7 +110,9 @@ def test_the_overshoot_of_that_hybrid_is_the_draft_and_the_cut_passes(profile: P
 
     and goes when the draft is sped up too. The judge's microseconds are the tolerance.
     """
-    found = overshoot(profile, Configuration(method="lr-sync", k1=2, token="draft-model", k2=3))
+    n = len(profile.answers)
+    both = Configuration(method="lr-sync", k1=2, token="draft-model", k2=3)
+    found = overshoot(Trials(profile), both, n_answers=n, n_explained=n)
     assert (found.f, found.g, found.h) == pytest.approx((200 / 220, 200 / 84, 200 / 104), rel=1e-3)
     uncut = math.log((200 / 220) * (200 / 80) / (200 / 100))
     assert found.parts["draft"] == pytest.approx(uncut, abs=2e-3)
@@ -145,7 +148,7 @@ def test_what_the_profile_does_not_know_is_said(profile: Profile) -> None:
 
 
 def test_the_planner_tries_what_is_recorded_alone_and_below_steps(profile: Profile) -> None:
-    found = candidates(profile, Request(methods=("draft-model", "prompt-lookup", "lr-sync"), k1_max=2))
+    found = candidates(Trials(profile), Request(methods=("draft-model", "prompt-lookup", "lr-sync"), k1_max=2))
     names = [one.name for one in found]
     assert names == ["draft-model k2=3", "lr-sync k1=2", "lr-sync k1=2 + draft-model k2=3"]
     assert plan(profile, Request(methods=("draft-model",))).best.label == "draft-model speculation"

@@ -16,9 +16,9 @@ from calibrate.record.profile import Profile
 from calibrate.replay.system import System
 from calibrate.replay.token_passes import TokenDecoding, known_settings, token_decoding
 from sim.catalogue import KnobValue, method
+from sim.configuration import DEFAULT_TOKEN_METHOD, Configuration
 from sim.engines.batching import Cost
 from sim.operations import DRAFT, TARGET
-from specplan.configuration import DEFAULT_TOKEN_METHOD, Configuration
 from theory.errors import ParameterError
 
 __all__ = ["AveragedCost", "TokenLevel", "TokenModel", "fitted_alpha2", "with_token_speculation"]
