@@ -22,7 +22,7 @@ from sim.algorithms import lookahead_async
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
-from sim.engines.batching import FixedEngine
+from sim.engines.fixed import FixedEngine
 from sim.virtual_clock import VirtualClock
 
 REQUIRED = 2.0

@@ -12,7 +12,8 @@ from sim.algorithms import lookahead_async, lookahead_sync
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths
-from sim.engines.batching import Engine, FixedEngine
+from sim.engines.fixed import FixedEngine
+from sim.engines.protocol import Engine
 from sim.estimate import Estimate
 from sim.operations import DRAFT, JUDGE, TARGET
 from sim.trial import simulate, with_plain

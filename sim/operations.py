@@ -147,6 +147,8 @@ class Step:
 
     __slots__ = ("context_tokens", "depth", "final", "n_tokens", "parent", "payload", "role", "truncated")
 
+    passes: tuple[int, ...] | None = None  # a `sim.answers.token_passes.PassedStep` has its own
+
     def __init__(
         self,
         parent: Step | None,
@@ -233,6 +235,7 @@ class Operation:
         "tag",
     )
 
+    passes: tuple[int, ...] | None = None  # a `Generate` has its own
     role: str
     result: Any
     tag: Any
@@ -251,9 +254,12 @@ class Operation:
 
 
 class Generate(Operation):
-    """Generate one step with the model ``role`` after ``prefix``; ``branch`` tells siblings of a draft tree apart."""
+    """Generate one step with the model ``role`` after ``prefix``; ``branch`` tells siblings of a draft tree apart.
 
-    __slots__ = ("branch", "prefix")
+    The driver says in ``passes`` how many tokens each pass of the engine commits; None: one token per iteration.
+    """
+
+    __slots__ = ("branch", "passes", "prefix")
 
     def __init__(self, role: str, prefix: Step, branch: int = 0, tag: Any = None) -> None:
         # Operation.__init__ written out, here and in Verify: simulations make millions of them.
@@ -265,6 +271,7 @@ class Generate(Operation):
         self.finished = -1.0
         self.cancelled = False
         self.n_generated = 0
+        self.passes = None
         self.prefix = prefix
         self.branch = branch
 

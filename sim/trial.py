@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sim.algorithms.autoregressive import autoregressive
 from sim.answers.drawn import Behaviour
 from sim.catalogue import Meets
-from sim.engines.batching import Engine
+from sim.engines.protocol import Engine
 from sim.estimate import Estimate, mean, ratio_of_totals
 from sim.operations import MakeAlgorithm
 from sim.timeline import Counts

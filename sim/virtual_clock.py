@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 import simpy
 
-from sim.engines.batching import Engine, FixedEngine, Moment
+from sim.engines.fixed import FixedEngine
+from sim.engines.protocol import Engine, Moment
 from sim.operations import (
     INSTANT,
     STANDS_IN,
@@ -164,6 +165,7 @@ class Session:
     def _start_generate(self, operation: Generate) -> None:
         operation.started = self._env._now  # the property behind it costs a call
         operation.pending = step = self._answer.generate(operation)
+        operation.passes = step.passes
         if self._record:
             self.operations.append(operation)
         prefix, role = operation.prefix, operation.role

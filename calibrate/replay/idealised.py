@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from calibrate.replay.system import System
 from calibrate.replay.token_level import TokenModel
-from sim.engines.batching import Cost
+from sim.engines.protocol import Cost
 from sim.operations import DRAFT, STANDS_IN, TARGET
 
 __all__ = ["Effect", "idealised"]

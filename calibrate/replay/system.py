@@ -24,9 +24,11 @@ from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.token_passes import PassSource, SpeculatedAnswer
 from sim.catalogue import Level, Meets, Method
-from sim.engines.batching import BatchEngine, Cost, Device, Engine, FixedEngine, PacedCost
-from sim.engines.costs import LinearCost
+from sim.engines.batching import BatchEngine, Device
+from sim.engines.costs import LinearCost, PacedCost
+from sim.engines.fixed import FixedEngine
 from sim.engines.per_candidate import PerCandidate
+from sim.engines.protocol import Cost, Engine
 from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, REWARD, SCORER, TARGET, MakeAlgorithm
 from sim.trial import Trial
 from theory.errors import ParameterError

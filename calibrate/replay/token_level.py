@@ -17,7 +17,7 @@ from calibrate.replay.system import System
 from calibrate.replay.token_passes import TokenDecoding, known_settings, token_decoding
 from sim.catalogue import KnobValue, method
 from sim.configuration import DEFAULT_TOKEN_METHOD, Configuration
-from sim.engines.batching import Cost
+from sim.engines.protocol import Cost
 from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError
 

@@ -1,158 +1,26 @@
-"""Engines in virtual time: how long a request takes on a model server, given what else runs there.
+"""Continuous batching in virtual time: how long a request takes on a model server, given what else runs there.
 
-`FixedEngine` is the papers' assumption: a request's time does not depend on its neighbours. `BatchEngine` is continuous
-batching: requests share iterations, an iteration's time depends on the batch and its context, a prefill stops decoding,
-and the batch changes between iterations only. Admissions and departures are events, tokens are not: between them a
-virtual clock counts iterations. `Device` lets several engines share one processor.
+Requests share iterations, an iteration's time depends on the batch and its context, a prefill stops decoding, and the
+batch changes between iterations only. Admissions and departures are events, tokens are not: between them a virtual clock
+counts iterations. `Device` lets several engines share one processor.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Any, Protocol
+from typing import Any
 
 from simpy import Environment
 from simpy.events import NORMAL
 
+from sim.engines.protocol import Cost, Done, Moment
 from sim.operations import Operation
 from theory.errors import ParameterError
 
-__all__ = ["BatchEngine", "Cost", "Device", "Done", "Engine", "FixedEngine", "PacedCost"]
-
-Done = Callable[[Operation], None]
-
-
-class Cost(Protocol):
-    """What an engine needs to know of a model; see `sim.engines.costs.LinearCost`."""
-
-    @property
-    def request_s(self) -> float:
-        """Latency of a request outside the engine, s."""
-        ...
-
-    def iteration(self, batch: int, context: float) -> float:
-        """Seconds of one decode iteration."""
-        ...
-
-    def prefill(self, n_tokens: int) -> float:
-        """Seconds of a prefill."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class PacedCost:
-    """What a model costs on an engine that takes a multiple of its time, [-]; requests outside of it take the same."""
-
-    inner: Cost
-    pace: float
-
-    @property
-    def request_s(self) -> float:
-        """Latency of a request outside the engine, s."""
-        return self.inner.request_s
-
-    def iteration(self, batch: int, context: float) -> float:
-        """Seconds of one decode iteration."""
-        return self.pace * self.inner.iteration(batch, context)
-
-    def prefill(self, n_tokens: int) -> float:
-        """Seconds of a prefill."""
-        return self.pace * self.inner.prefill(n_tokens)
-
-
-class Engine(Protocol):
-    """A model server in virtual time."""
-
-    def attach(self, env: Environment) -> None:
-        """Forget the past and live in ``env`` from now on."""
-        ...
-
-    def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
-        """Start a request that generates ``n_tokens`` after ``n_prompt`` uncached ones; call ``done`` at its end."""
-        ...
-
-    def cancel(self, operation: Operation) -> None:
-        """Stop working on a request; ``done`` will not be called for it."""
-        ...
-
-
-class Moment:
-    """Something that is due, as SimPy's queue holds it: what the environment needs of an event, and nothing else.
-
-    ``callbacks`` may be a list that moments share: the environment reads it, and puts None in its place.
-    """
-
-    __slots__ = ("callbacks",)
-    _ok = True
-
-    def __init__(self, callbacks: Sequence[Callable[[Any], None]]) -> None:
-        self.callbacks = callbacks
-
-
-class FixedEngine:
-    """A request takes the time that ``seconds(n_tokens, n_prompt, context)`` says, whatever else runs.
-
-    ``seconds`` may also be a number: every request takes that long (the papers' constant step time).
-
-    Raises
-    ------
-    ParameterError : a constant that is negative or not finite.
-    """
-
-    def __init__(self, seconds: Callable[[int, int, int], float] | float) -> None:
-        self._seconds = seconds if callable(seconds) else None
-        self._constant = 0.0 if callable(seconds) else float(seconds)
-        if not 0.0 <= self._constant < math.inf:
-            raise ParameterError("seconds", seconds, "must be finite and >= 0")
-
-    def __getstate__(self) -> tuple[object, float]:
-        """Pickle what the engine is, not what it is doing."""
-        return self._seconds, self._constant
-
-    def __setstate__(self, state: tuple[Any, float]) -> None:
-        """Restore what the engine is."""
-        self._seconds, self._constant = state
-
-    def attach(self, env: Environment) -> None:
-        """Live in ``env`` from now on."""
-        self._env = env
-
-    def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
-        """Schedule the end of the request."""
-        seconds = self._constant if self._seconds is None else self._seconds(n_tokens, n_prompt, context)
-        if seconds <= 0.0:
-            done(operation)
-            return
-        operation.job = (done, n_tokens, seconds)
-        self._env.schedule(_Expiry(operation), delay=seconds)  # type: ignore[arg-type]  # all that SimPy needs
-
-    def cancel(self, operation: Operation) -> None:
-        """Say how far it came; its timeout runs on and is ignored."""
-        _, n_tokens, seconds = operation.job
-        operation.n_generated = int(n_tokens * (self._env.now - operation.started) / seconds)
-
-
-class _Expiry(Moment):
-    """The end of a request on a `FixedEngine`."""
-
-    __slots__ = ("operation",)
-
-    def __init__(self, operation: Operation) -> None:
-        self.callbacks = _EXPIRE
-        self.operation = operation
-
-
-def _expire(expiry: _Expiry) -> None:
-    operation = expiry.operation
-    if not operation.cancelled:
-        operation.job[0](operation)
-
-
-_EXPIRE = [_expire]
+__all__ = ["BatchEngine", "Device"]
 
 
 class Device:
@@ -227,7 +95,7 @@ class _Job(Moment):
         self.context = context + n_tokens / 2  # its mean over the request's life
         self.done = done
         # A step that is decoded with token-level speculation says what its passes commit (`sim.answers.token_passes`).
-        self.passes: tuple[int, ...] | None = getattr(getattr(operation, "pending", None), "passes", None)
+        self.passes = operation.passes
         self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
         self.state = _TRAVELLING
 

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from statistics import linear_regression
 
+from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
 __all__ = ["LinearCost", "TableCost"]
@@ -136,3 +137,24 @@ class TableCost(_Requests):
         if batch > sizes[-1]:
             base = times[-1] + self._slope * (batch - sizes[-1])
         return base
+
+
+@dataclass(frozen=True, slots=True)
+class PacedCost:
+    """What a model costs on an engine that takes a multiple of its time, [-]; requests outside of it take the same."""
+
+    inner: Cost
+    pace: float
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        return self.inner.request_s
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration."""
+        return self.pace * self.inner.iteration(batch, context)
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of a prefill."""
+        return self.pace * self.inner.prefill(n_tokens)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sim.engines.batching import Cost
+from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
 __all__ = ["PassCost", "PassSeconds", "PassTable", "RowsAsBatch"]

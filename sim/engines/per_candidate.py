@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simpy import Environment
 
-from sim.engines.batching import Done, Engine
+from sim.engines.protocol import Done, Engine
 from sim.operations import Choose, Operation
 
 __all__ = ["PerCandidate"]

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from sim.answers.drawn import Behaviour
 from sim.catalogue import Meets, Method, method, methods
-from sim.engines.batching import Engine
+from sim.engines.protocol import Engine
 from sim.estimate import Estimate, ratio_of_totals
 from sim.gaps.forms import CLOSED_FORMS, Knobs
 from sim.gaps.token_worlds import token_behaviour, token_engines

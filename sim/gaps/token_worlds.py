@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from sim.answers.drawn import Behaviour
 from sim.answers.token_passes import PassSource, SpeculatedAnswer, cut
-from sim.engines.batching import BatchEngine, Engine
+from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
+from sim.engines.protocol import Engine
 from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.operations import TARGET, Generate
 from sim.random_streams import stream

@@ -12,8 +12,10 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.facts import Quality
 from sim.answers.lengths import Fixed, Lengths, Lognormal
-from sim.engines.batching import BatchEngine, Engine, FixedEngine
+from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
+from sim.engines.fixed import FixedEngine
+from sim.engines.protocol import Engine
 from sim.operations import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, GATE, JUDGE, LIKELIHOOD, REWARD, SCORER, TARGET
 
 __all__ = ["CONDITIONS", "IDEAL", "LIMIT", "MEASURED", "World", "behaviour_of", "engines_of"]

@@ -19,7 +19,7 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.engines.batching import FixedEngine
+from sim.engines.fixed import FixedEngine
 from sim.trial import run_answer
 from sim.vectorised import async_commit_times, stage_speedup, sync_answer_seconds
 from theory.errors import ParameterError

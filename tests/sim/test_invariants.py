@@ -14,8 +14,9 @@ from sim.algorithms import PAPER, RELEASED_CODE, Rules, autoregressive, lookahea
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.lengths import Lengths, Lognormal
-from sim.engines.batching import BatchEngine, Device, FixedEngine
+from sim.engines.batching import BatchEngine, Device
 from sim.engines.costs import LinearCost
+from sim.engines.fixed import FixedEngine
 from sim.invariants import InvariantError, check, check_engine, check_timeline
 from sim.operations import Generate, Outcome, Verify
 from sim.timeline import Timeline

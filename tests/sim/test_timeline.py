@@ -11,7 +11,7 @@ import pytest
 from sim.algorithms import lookahead_async
 from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.engines.batching import FixedEngine
+from sim.engines.fixed import FixedEngine
 from sim.gantt import draw, figure
 from sim.timeline import Counts, Timeline, covered, perfetto
 from sim.trial import run_answer

@@ -17,8 +17,9 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.engines.batching import BatchEngine, FixedEngine
+from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
+from sim.engines.fixed import FixedEngine
 from sim.estimate import Estimate, exact, mean, proportion, ratio_of_totals
 from sim.load import OverloadError, closed_loop, load_speedup, poisson
 from sim.operations import Algorithm, Step

@@ -7,8 +7,9 @@ import pytest
 from sim.algorithms import autoregressive, lookahead_async
 from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.engines.batching import BatchEngine, FixedEngine
+from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
+from sim.engines.fixed import FixedEngine
 from sim.operations import WAIT, Algorithm, Cancel, Commit, Generate, Outcome, Step, prompt
 from sim.virtual_clock import Session, VirtualClock
 

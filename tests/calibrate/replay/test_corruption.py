@@ -17,7 +17,7 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.facts import Facts, Quality
 from sim.answers.lengths import Fixed, Lengths
-from sim.engines.batching import FixedEngine
+from sim.engines.fixed import FixedEngine
 from sim.operations import DRAFT, EMBEDDING, SCORER, TARGET, Generate, Verify
 from sim.trial import run_answer
 

@@ -27,7 +27,7 @@ from sim.algorithms.confspec import confspec
 from sim.algorithms.paired import draft_trajectory
 from sim.answers.drawn import TraceBehaviour
 from sim.catalogue import method
-from sim.engines.batching import FixedEngine
+from sim.engines.fixed import FixedEngine
 from sim.invariants import check
 from sim.operations import (
     CHOOSER,

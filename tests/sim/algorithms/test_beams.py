@@ -20,8 +20,10 @@ from sim.answers.facts import Quality
 from sim.answers.lengths import Empirical, Fixed, Lengths, Lognormal
 from sim.answers.traces import AnswerTrace, BeamStepTrace, DraftTrace, StepTrace
 from sim.catalogue import Knob, method, methods
-from sim.engines.batching import BatchEngine, Device, Engine, FixedEngine
+from sim.engines.batching import BatchEngine, Device
 from sim.engines.costs import LinearCost, TableCost
+from sim.engines.fixed import FixedEngine
+from sim.engines.protocol import Engine
 from sim.invariants import check, check_timeline
 from sim.load import closed_loop, poisson
 from sim.operations import (

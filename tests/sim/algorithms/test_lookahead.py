@@ -18,7 +18,7 @@ from sim.algorithms import (
 )
 from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.engines.batching import FixedEngine
+from sim.engines.fixed import FixedEngine
 from sim.operations import Algorithm, Generate, Step, Verdict, Verify, prompt
 from sim.timeline import Counts
 from sim.virtual_clock import Answer, DeadlockError, Session, VirtualClock

@@ -23,7 +23,8 @@ from sim.answers.facts import Facts, Quality
 from sim.answers.lengths import Fixed, Lengths
 from sim.answers.traces import AnswerTrace, DraftTrace, StepTrace
 from sim.catalogue import method
-from sim.engines.batching import Engine, FixedEngine
+from sim.engines.fixed import FixedEngine
+from sim.engines.protocol import Engine
 from sim.estimate import proportion
 from sim.operations import EXACT, GATE, JUDGE, REWARD, SCORER, Algorithm, Generate, Outcome, Score, Step, Verify
 from sim.timeline import Counts

@@ -16,7 +16,7 @@ from sim.answers.acceptance import Acceptance, fit_siblings, union_probability
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Empirical, Fixed, Lengths, Lognormal, ar1
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.engines.batching import FixedEngine
+from sim.engines.fixed import FixedEngine
 from sim.operations import Generate, Verify
 from sim.random_streams import stream
 from sim.trial import run_answer

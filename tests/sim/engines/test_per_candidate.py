@@ -7,9 +7,11 @@ import pytest
 from sim.algorithms.graded import best_of_drafts
 from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import AnswerTrace, DraftTrace, StepTrace
-from sim.engines.batching import BatchEngine, Engine, FixedEngine
+from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
+from sim.engines.fixed import FixedEngine
 from sim.engines.per_candidate import PerCandidate
+from sim.engines.protocol import Engine
 from sim.operations import (
     CHOOSER,
     DRAFT,

@@ -12,7 +12,7 @@ from calibrate.running.interleaved import BASELINE, Runs
 from sim.algorithms import autoregressive, lookahead_async
 from sim.answers.drawn import TraceBehaviour
 from sim.configuration import Configuration
-from sim.engines.batching import FixedEngine
+from sim.engines.fixed import FixedEngine
 from sim.trial import run_answer
 from specplan.planning.predict import Predictor
 from specplan.validating.validation import _at_pace, trace_of_session

@@ -1,0 +1,77 @@
+"""The papers' engine: a request's time does not depend on its neighbours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from simpy import Environment
+
+from sim.engines.protocol import Done, Moment
+from sim.operations import Operation
+from theory.errors import ParameterError
+
+__all__ = ["FixedEngine"]
+
+
+class FixedEngine:
+    """A request takes the time that ``seconds(n_tokens, n_prompt, context)`` says, whatever else runs.
+
+    ``seconds`` may also be a number: every request takes that long (the papers' constant step time).
+
+    Raises
+    ------
+    ParameterError : a constant that is negative or not finite.
+    """
+
+    def __init__(self, seconds: Callable[[int, int, int], float] | float) -> None:
+        self._seconds = seconds if callable(seconds) else None
+        self._constant = 0.0 if callable(seconds) else float(seconds)
+        if not 0.0 <= self._constant < math.inf:
+            raise ParameterError("seconds", seconds, "must be finite and >= 0")
+
+    def __getstate__(self) -> tuple[object, float]:
+        """Pickle what the engine is, not what it is doing."""
+        return self._seconds, self._constant
+
+    def __setstate__(self, state: tuple[Any, float]) -> None:
+        """Restore what the engine is."""
+        self._seconds, self._constant = state
+
+    def attach(self, env: Environment) -> None:
+        """Live in ``env`` from now on."""
+        self._env = env
+
+    def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
+        """Schedule the end of the request."""
+        seconds = self._constant if self._seconds is None else self._seconds(n_tokens, n_prompt, context)
+        if seconds <= 0.0:
+            done(operation)
+            return
+        operation.job = (done, n_tokens, seconds)
+        self._env.schedule(_Expiry(operation), delay=seconds)  # type: ignore[arg-type]  # all that SimPy needs
+
+    def cancel(self, operation: Operation) -> None:
+        """Say how far it came; its timeout runs on and is ignored."""
+        _, n_tokens, seconds = operation.job
+        operation.n_generated = int(n_tokens * (self._env.now - operation.started) / seconds)
+
+
+class _Expiry(Moment):
+    """The end of a request on a `FixedEngine`."""
+
+    __slots__ = ("operation",)
+
+    def __init__(self, operation: Operation) -> None:
+        self.callbacks = _EXPIRE
+        self.operation = operation
+
+
+def _expire(expiry: _Expiry) -> None:
+    operation = expiry.operation
+    if not operation.cancelled:
+        operation.job[0](operation)
+
+
+_EXPIRE = [_expire]
