@@ -33,7 +33,6 @@ class _Node:
         "decided",
         "drafted",
         "drafts",
-        "in_effect",
         "next_node",
         "next_step",
         "parent",
@@ -58,7 +57,6 @@ class _Node:
         self.refused = 0  # drafts refused so far
         self.decided = False  # whether a draft has won, or all are refused
         self.winner: Generate | None = None
-        self.in_effect = False  # whether what was decided has been done
         self.next_step: Step | None = None  # the step that follows the prefix
         self.next_node: _Node | None = None
         self.waiting = False  # outside the window: something of it is yet to start
@@ -68,7 +66,20 @@ class _Node:
 class Lookahead:
     """The tree and its rules. Methods append to ``actions``; the generator above yields them."""
 
-    __slots__ = ("actions", "check", "ended", "in_order", "judges_all", "root", "rules", "waiting", "width", "window")
+    __slots__ = (
+        "actions",
+        "check",
+        "ended",
+        "in_order",
+        "judges_all",
+        "late_in_order",
+        "root",
+        "rules",
+        "slides",
+        "waiting",
+        "width",
+        "window",
+    )
 
     def __init__(self, root: Step, window: int, width: int, rules: Rules, check: Check) -> None:
         self.actions: list[Action] = []
@@ -77,7 +88,9 @@ class Lookahead:
         self.rules = rules
         self.check = check
         self.judges_all = not (rules.reject_first or rules.reject_after_truncation)
+        self.slides = rules.slot == "commit"
         self.in_order = rules.restart == "in-order"
+        self.late_in_order = rules.late_draft == "in-order"
         self.waiting: list[_Node] = []
         self.ended = root.final
         self.root = _Node(root, None)
@@ -94,11 +107,12 @@ class Lookahead:
             self._on_target(node)
         else:
             self._commit_target(node, done)  # type: ignore[arg-type]
-        self._advance()
+        if self.late_in_order or self.root.decided:
+            self._advance()
 
     def _open(self, node: _Node) -> None:
         """Start what the window lets a node start: its target step, and its drafts."""
-        room = self._room(node)
+        room = self.window - node.prefix.depth + self.root.prefix.depth if self.slides else self._room(node)
         if room <= 0:
             self._wait(node)
             return
@@ -114,9 +128,7 @@ class Lookahead:
             self._wait(node)
 
     def _room(self, node: _Node) -> int:
-        """Places of the window that the nodes before this one leave."""
-        if self.rules.slot == "commit":
-            return self.window - node.prefix.depth + self.root.prefix.depth
+        """Places of the window that the nodes before this one leave, where generated steps free theirs."""
         distance = oldest = unfinished = 0
         before = node.parent
         while before is not None:
@@ -151,15 +163,14 @@ class Lookahead:
             self._judge(node, draft)
 
     def _on_target(self, node: _Node) -> None:
-        late = self.rules.late_draft
         for draft in node.drafts:
             if draft.result is not None:
                 self._judge(node, draft)
-            elif late == "cancel" or (late == "wait" and self._refuses(node)):
+            elif not self.late_in_order and (self.rules.late_draft == "cancel" or self._refuses(node)):
                 self._give_up(node, draft)
-        if late != "in-order":
+        if not self.late_in_order:
             self._close(node)
-        if self.rules.slot != "commit":
+        if not self.slides:
             self._reopen()
 
     def _close(self, node: _Node) -> None:
@@ -234,9 +245,9 @@ class Lookahead:
 
     def _take_effect(self, node: _Node) -> None:
         """Follow the winner, or the target where all drafts are refused; abandon the rest."""
-        node.in_effect = True
-        self._drop_siblings(node)
         target, winner = node.target, node.winner
+        if self.width > 1 or (winner is None and self.in_order):
+            self._drop_siblings(node)
         assert target is not None
         if winner is not None:
             winner.outcome = Outcome.ACCEPTED
@@ -309,8 +320,7 @@ class Lookahead:
         """Commit what is known, in order; then start what the moved window lets in."""
         root = first = self.root
         while self._is_known(root):
-            step = root.next_step
-            if step is not None:
+            if (step := root.next_step) is not None:
                 self.actions.append(Commit(step))
                 if step.final:
                     self._end(root)
@@ -324,9 +334,9 @@ class Lookahead:
 
     def _is_known(self, root: _Node) -> bool:
         """Whether it is known what follows the root; what is decided in order is decided here."""
-        if not root.decided and self.rules.late_draft == "in-order":
+        if self.late_in_order and not root.decided:
             self._decide_in_order(root)
-        if root.decided and not root.in_effect:
+        if root.decided and root.next_step is None and root.next_node is None and root.anew is None:
             self._take_effect(root)
         return root.next_step is not None or root.next_node is not None
 
