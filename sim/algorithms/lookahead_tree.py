@@ -64,7 +64,16 @@ class _Node:
 
 
 class Lookahead:
-    """The tree and its rules. Methods append to ``actions``; the generator above yields them."""
+    """The tree and its rules. Methods append to ``actions``, which whoever calls `on_done` yields and clears.
+
+    Parameters
+    ----------
+    root : the prompt.
+    window : levels of the tree that may work, >= 1.
+    width : drafts per position, >= 1.
+    rules : of the schedule.
+    check : who decides about a draft, and how.
+    """
 
     __slots__ = (
         "actions",
@@ -98,6 +107,7 @@ class Lookahead:
             self._open(self.root)
 
     def on_done(self, done: Operation) -> None:
+        """Take up what has ended."""
         node: _Node = done.tag
         if done.__class__ is Verify:
             self._on_verdict(node, done)

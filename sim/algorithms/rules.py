@@ -12,9 +12,9 @@ from theory.errors import ParameterError
 __all__ = ["EAGER", "PAPER", "PRESETS", "RELEASED_CODE", "Fallback", "Rules", "check_counts"]
 
 Fallback = Literal["none", "regenerate", "reuse"]
-"""After a rejection: ``reuse`` commits the target's step that the drafts were compared with (LR); ``regenerate`` has the
-target write one anew (ConfSpec, section 4.2); ``none`` commits the accepted drafts alone and drafts the position once
-more, and has the target write a step only where none were accepted (ConfSpec, Algorithm 1)."""
+"""After a rejection: ``reuse`` commits the target's step that the drafts were compared with (LR); ``regenerate`` has
+the target write one anew (ConfSpec, section 4.2); ``none`` commits the accepted drafts alone and drafts the position
+once more, and has the target write a step only where none were accepted (ConfSpec, Algorithm 1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +90,7 @@ RELEASED_CODE: Final = Rules(
 EAGER: Final = replace(RELEASED_CODE, late_draft="cancel", restart="verdict", winner="first-verdict")
 """The released code with every decision in effect as soon as it is known: ours, and faster where lengths vary."""
 
-PRESETS: Final[Mapping[str, Rules]] = MappingProxyType(
-    {"paper": PAPER, "released-code": RELEASED_CODE, "eager": EAGER}
-)
+PRESETS: Final[Mapping[str, Rules]] = MappingProxyType({"paper": PAPER, "released-code": RELEASED_CODE, "eager": EAGER})
 """By the name that a knob has for them."""
 
 

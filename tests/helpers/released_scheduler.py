@@ -1,9 +1,9 @@
 """The scheduler that the authors of Lookahead Reasoning released, replayed as a machine that polls; no code of `sim`.
 
-Facts of ``lr.py`` and ``lr_tree.py`` (github.com/hao-ai-lab/LookaheadReasoning). The tree has a node per text. One turn of
-the loop: every node whose draft has ended gets a target request and, if it lies fewer than ``max_depth`` levels below
-the root, its children with their drafts; target steps that have ended are collected; verdicts are asked wherever a
-target step and a child's draft exist; then, as long as the root has its target step and all verdicts that were asked
+Facts of ``lr.py`` and ``lr_tree.py`` (github.com/hao-ai-lab/LookaheadReasoning). The tree has a node per text. One
+turn of the loop: every node whose draft has ended gets a target request and, if it lies fewer than ``max_depth`` levels
+below the root, its children with their drafts; target steps that have ended are collected; verdicts are asked wherever
+a target step and a child's draft exist; then, as long as the root has its target step and all verdicts that were asked
 about its children are there, the first accepted child becomes the root, or else a new root takes up after the target's
 step, and the turn ends. Whatever else hangs on the old root is thrown away. Turns follow each other without pause.
 """

@@ -116,13 +116,13 @@ def test_most_sequences_counts_the_full_tree() -> None:
 def test_drafts_that_a_replay_needs() -> None:
     assert method("spec-cot").drafts_seen(width=3) == 3
     one = method("confspec")
-    for given, drafts in (
+    for knobs, drafts in (
         ({}, 2),
         ({"fallback": "none"}, 4),  # a rejected position is drafted once more
         ({"schedule": "algorithm-1"}, 4),  # which is what it does as printed
         ({"schedule": "algorithm-1", "fallback": "reuse"}, 2),
     ):
-        assert one.drafts_seen(**one.settings({"width": 2, **given})) == drafts
+        assert one.drafts_seen(**one.settings({"width": 2, **knobs})) == drafts
 
 
 @pytest.mark.parametrize("one", methods().values(), ids=methods())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from statistics import fmean
 
@@ -12,17 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sim.algorithms import EAGER, PAPER, RELEASED_CODE, Rules, lookahead_async
+from sim.algorithms import EAGER, RELEASED_CODE, Rules, lookahead_async
 from sim.algorithms.rules import PRESETS
 from sim.engines import FixedEngine
-from sim.invariants import check
 from sim.operations import TARGET, Generate, Step, Verdict, Verify, prompt
 from sim.replicate import run_answer
-from sim.timeline import Counts
 from sim.vectorised import async_commit_times
 from sim.virtual_clock import Session
 from tests.helpers.released_scheduler import Texts, commit_times
-from theory.errors import ParameterError
 
 NANO = 1e-9
 """Seconds per token here: lengths so fine that no two texts end at the same moment by chance."""
@@ -118,9 +114,7 @@ def test_released_code_is_the_released_scheduler(texts: Texts, k1: int) -> None:
 
 @given(seed=st.integers(0, 2**31), c1=st.sampled_from([0.05, 0.3, 0.9]), k1=st.integers(1, 3), width=st.integers(2, 3))
 @settings(max_examples=25, deadline=None, derandomize=True)
-def test_released_code_is_the_released_scheduler_with_several_drafts(
-    seed: int, c1: float, k1: int, width: int
-) -> None:
+def test_released_code_is_the_released_scheduler_with_several_drafts(seed: int, c1: float, k1: int, width: int) -> None:
     texts = drawn(seed, cv=1.25, c1=c1, n=12, width=width)
     found = simulated(texts, k1, RELEASED_CODE, width).commit_times
     np.testing.assert_allclose(found, commit_times(texts, max_depth=k1), rtol=1e-12)

@@ -273,6 +273,23 @@ def test_confspec_equals_its_closed_form(fallback: Fallback, alpha: float, escal
     assert steps / seconds == pytest.approx(float(closed), rel=1e-12)
 
 
+@pytest.mark.parametrize("fallback", FALLBACKS)
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.8])
+def test_the_pipeline_equals_its_closed_form(fallback: Fallback, alpha: float) -> None:
+    """Stages by their number of accepted drafts; every k1 = 3 more of them take a target step more."""
+    first = [run_stage(x) for x in range(9)]
+    assert first[6:] == pytest.approx([s + 1.0 for s in first[3:6]], rel=1e-12)
+    steps = seconds = 0.0
+    for x in range(400):
+        alone = fallback == "none"
+        anew = x == 0 if alone else fallback == "regenerate"
+        p = (1.0 - alpha) * alpha**x
+        steps += p * (x + (not alone or anew))
+        seconds += p * ((first[x] if x < 6 else first[3 + x % 3] + x // 3 - 1) + anew)
+    closed = confspec_pipeline_speedup(alpha, C1, 3, fallback=FALLBACKS[fallback])  # type: ignore[arg-type]
+    assert steps / seconds == pytest.approx(float(closed), rel=1e-12)
+
+
 @pytest.mark.parametrize("n_accepted", [0, 1, 4, 7])
 def test_fallbacks_of_the_pipeline(n_accepted: int) -> None:
     """After some accepted drafts a rejection, at the end of the answer; the position's other draft passes or not."""

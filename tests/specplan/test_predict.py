@@ -14,6 +14,7 @@ from calibrate.profile import Profile
 from calibrate.profiles import bundled
 from calibrate.system import system_of
 from specplan import published
+from specplan.configuration import RULE_NAMES
 from specplan.predict import Configuration, Predictor
 from specplan.published import fit_error, model_error, rows, simulated_rows
 from specplan.token_level import TokenLevel, TokenModel, fitted_alpha2
@@ -193,5 +194,5 @@ def test_intervals_of_left_out_rows_cover_what_was_published() -> None:
 
 @pytest.mark.slow
 def test_committed_table_is_what_the_simulator_says() -> None:
-    for rules in ("paper", "released-code"):
+    for rules in RULE_NAMES:
         assert simulated_rows(rules) == [row for row in rows() if row.rules == rules]
