@@ -221,6 +221,9 @@ class Lookahead:
             self._refuse(node, _judged_draft(node, verify))
             return
         verify.outcome = Outcome.ACCEPTED
+        if self.width == 1:
+            self._decide(node, node.drafts[0])
+            return
         node.accepted = (*node.accepted, verify)
         self._try(node)
 
@@ -329,7 +332,7 @@ class Lookahead:
     def _advance(self) -> None:
         """Commit what is known, in order; then start what the moved window lets in."""
         root = first = self.root
-        while self._is_known(root):
+        while root.next_step is not None or self._is_known(root):
             if (step := root.next_step) is not None:
                 self.actions.append(Commit(step))
                 if step.final:
@@ -379,6 +382,10 @@ def _judged_draft(node: _Node, verify: Verify) -> Generate:
 
 def _forget(node: _Node) -> None:
     """Break the cycles of references through a node that is done."""
-    for operation in (node.target, node.anew, *node.drafts, *node.verifies):
-        if operation is not None:
-            operation.tag = None
+    node.target.tag = None  # type: ignore[union-attr]  # a node that is done has one
+    for draft in node.drafts:
+        draft.tag = None
+    for verify in node.verifies:
+        verify.tag = None
+    if node.anew is not None:
+        node.anew.tag = None
