@@ -16,9 +16,9 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from calibrate.record.profile import Profile, Published
-from calibrate.replay.corruption import known_corruption, least_corruption
+from calibrate.replay.corruption import least_corruption
 from calibrate.replay.cost_fit import CostFit, Use, fit_cost, reread_tokens
-from calibrate.replay.traces import traces_of
+from calibrate.replay.recorded import Recorded
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
@@ -159,6 +159,7 @@ def system_of(
     resample: int | None = None,
     assumptions: Assumptions = ASSUMED,
     corruption: float | None = None,
+    recorded: Recorded | None = None,
 ) -> System:
     """Build the system that a profile describes.
 
@@ -170,6 +171,7 @@ def system_of(
         half-widths. None for the best estimate.
     assumptions : what to assume where a published profile is silent.
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default what the recorded answers show.
+    recorded : the profile's answers, where what they tell is known already.
 
     Raises
     ------
@@ -183,8 +185,9 @@ def system_of(
     if profile.published is not None and not profile.answers:
         modelled = _published(profile.published, rng, assumptions)
         return replace(modelled, **_timed(profile, rng)) if profile.engines else modelled
+    recorded = recorded or Recorded(profile.answers)
     return System(
-        behaviour=TraceBehaviour(tuple(traces_of(profile.answers)), _corruption(profile, rng, corruption)),
+        behaviour=TraceBehaviour(recorded.traces, _corruption(recorded, rng, corruption)),
         **_timed(profile, rng),
     )
 
@@ -238,7 +241,7 @@ def _one_pass(seconds: float) -> LinearCost:
 
 def as_seen_by(
     system: System,
-    profile: Profile,
+    recorded: Recorded,
     role: str,
     threshold: float | None,
     *,
@@ -253,14 +256,14 @@ def as_seen_by(
     Parameters
     ----------
     system : of the profile, by `system_of`.
-    profile : its recorded answers tell it.
+    recorded : the profile's answers.
     role, threshold : who decides which drafts stand, and from which score on.
     resample : as for ``system``; one generator decides how much of each uncertain figure a variant takes.
     corruption : as for ``system``.
     """
     if not isinstance(system.behaviour, TraceBehaviour):
         return system
-    lost = _corruption(profile, _generator(resample), corruption, role, threshold)
+    lost = _corruption(recorded, _generator(resample), corruption, role, threshold)
     alone = role in (SCORER, REWARD)
     return replace(system, behaviour=replace(system.behaviour, corruption=lost, ends_alone=alone))
 
@@ -270,7 +273,7 @@ def _generator(resample: int | None) -> np.random.Generator | None:
 
 
 def _corruption(
-    profile: Profile,
+    recorded: Recorded,
     rng: np.random.Generator | None,
     given: float | None,
     role: str = JUDGE,
@@ -279,7 +282,7 @@ def _corruption(
     """The share of acceptance lost after a wrong step; as the judge saw it where the role's verdicts do not tell."""
     if given is not None:
         return given
-    known = known_corruption(profile.answers, role, threshold)
+    known = recorded.corruption(role, threshold)
     if known is None:
         return 0.0
     who, found = known

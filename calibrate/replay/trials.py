@@ -13,6 +13,7 @@ from typing import Final
 
 from calibrate.record.profile import Profile
 from calibrate.replay.idealised import Effect, idealised
+from calibrate.replay.recorded import Recorded
 from calibrate.replay.system import System, as_seen_by, system_of
 from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_speculation
 from sim.answers.drawn import Behaviour
@@ -44,6 +45,7 @@ class Trials:
     ----------
     system : what the profile describes, by its best estimates.
     token_level : what the profile knows of token-level methods.
+    recorded : the profile's answers.
     """
 
     def __init__(
@@ -57,7 +59,8 @@ class Trials:
         self.profile = profile
         self.corruption = corruption
         self.token_level = TokenLevel(profile)
-        made = replace(system_of(profile, corruption=corruption), pace=slower)
+        self.recorded = Recorded(profile.answers)
+        made = replace(system_of(profile, corruption=corruption, recorded=self.recorded), pace=slower)
         self.system = made if behaviour is None else replace(made, behaviour=behaviour)
         self._variants: dict[int, System] = {}
         self._seen: dict[tuple[str, float | None, int | None], Behaviour] = {}
@@ -112,7 +115,9 @@ class Trials:
         if variant is None:
             return self.system
         if variant not in self._variants:
-            self._variants[variant] = system_of(self.profile, resample=variant, corruption=self.corruption)
+            self._variants[variant] = system_of(
+                self.profile, resample=variant, corruption=self.corruption, recorded=self.recorded
+            )
         return self._variants[variant]
 
     def _decided(self, system: System, configuration: Configuration, variant: int | None) -> System:
@@ -122,6 +127,6 @@ class Trials:
         key = *configuration.decider, variant
         if key not in self._seen:
             self._seen[key] = as_seen_by(
-                system, self.profile, *configuration.decider, resample=variant, corruption=self.corruption
+                system, self.recorded, *configuration.decider, resample=variant, corruption=self.corruption
             ).behaviour
         return replace(system, behaviour=self._seen[key])

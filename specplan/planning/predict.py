@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.record.profile import Profile
-from calibrate.replay.accuracy import expected_accuracy, spoiling
-from calibrate.replay.corruption import known_corruption
+from calibrate.replay.accuracy import expected_accuracy
 from calibrate.replay.system import ASSUMED
 from calibrate.replay.token_level import TokenModel
 from calibrate.replay.trials import Trials
@@ -197,7 +196,7 @@ class Predictor:
     def _accuracy(self, configuration: Configuration, counts: Sequence[Counts]) -> Estimate | None:
         if not configuration.spec.drafts_steps:  # the text is the target's own, whatever decodes it
             return self._baseline_accuracy()
-        spoilt = spoiling(self.profile.answers)
+        spoilt = self.trials.recorded.spoiling
         graded = all(answer.graded_steps == answer.steps for answer in counts)
         return expected_accuracy(counts, spoilt) if spoilt is not None and graded else None
 
@@ -270,12 +269,12 @@ class Predictor:
 
     def _corruption_note(self, configuration: Configuration) -> str:
         """What a wrong step that stands is taken to do, where the task has ground truth."""
-        if not configuration.spec.drafts_steps or spoiling(self.profile.answers) is None:
+        if not configuration.spec.drafts_steps or self.trials.recorded.spoiling is None:
             return ""
         what = "once a wrong step stands, the share of acceptance that is lost (corruption) is"
         if self.trials.corruption is not None:
             return f"{what} {self.trials.corruption:.2f}, as given"
-        known = known_corruption(self.profile.answers, *configuration.decider)
+        known = self.trials.recorded.corruption(*configuration.decider)
         if known is None:
             return f"{what} taken to be 0: too few wrong steps are recorded"
         role, share = known

@@ -11,6 +11,7 @@ from scipy import stats
 
 from calibrate.record.profile import AnswerRecord, Generated, StepRecord, VerdictRecord
 from calibrate.replay.corruption import Row, corruption, corruption_of, known_corruption, least_corruption
+from calibrate.replay.recorded import Recorded
 from calibrate.replay.system import as_seen_by, system_of
 from sim.algorithms.paired import paired_trajectory
 from sim.answers.acceptance import Acceptance
@@ -161,7 +162,9 @@ def test_where_a_role_does_not_tell_the_judge_does() -> None:
     profile = measured([True]).model_copy(update={"answers": answers})
     system = system_of(profile)
     assert isinstance(system.behaviour, TraceBehaviour)
-    drawn = [as_seen_by(system, profile, EMBEDDING, 0.8, resample=seed).behaviour for seed in range(40)]
+    drawn = [
+        as_seen_by(system, Recorded(profile.answers), EMBEDDING, 0.8, resample=seed).behaviour for seed in range(40)
+    ]
     values = [one.corruption for one in drawn if isinstance(one, TraceBehaviour)]
     assert min(values) == 0.0 < max(values)
 
