@@ -12,7 +12,6 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from calibrate.record.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Profile, Work
 from sim.engines.costs import TableCost
@@ -353,6 +352,8 @@ def _solve(
     design: NDArray[np.float64], mean: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
     scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
+    from scipy.optimize import nnls
+
     solution, _ = nnls((design / scale) * weights[:, None], mean * weights)
     solution = solution / scale
     relative = (design @ solution - mean) / mean

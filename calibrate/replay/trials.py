@@ -6,14 +6,18 @@ decides on them, and the models of token-level methods.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calibrate.record.profile import Profile
 from calibrate.replay.idealised import Effect, idealised
 from calibrate.replay.recorded import Recorded
+from calibrate.replay.recursion import unshared_seconds
 from calibrate.replay.system import System, as_seen_by, system_of
 from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_speculation
 from sim.answers.drawn import Behaviour
@@ -21,9 +25,9 @@ from sim.configuration import Configuration
 from sim.operations import JUDGE
 from sim.trial import Trial
 
-__all__ = ["Trials"]
+__all__ = ["PLAIN", "Trials"]
 
-_PLAIN: Final = Configuration(method="autoregressive")
+PLAIN: Final = Configuration(method="autoregressive")
 
 
 class Trials:
@@ -86,18 +90,41 @@ class Trials:
         ------
         ParameterError : a token-level method about which the profile says nothing.
         """
+        system = self._made(configuration, variant, tokens_per_pass, without)
+        return system.trial(configuration.algorithm(), configuration.spec.meets)
+
+    def unshared_seconds(
+        self,
+        configuration: Configuration,
+        indices: Sequence[int],
+        *,
+        variant: int | None = None,
+        tokens_per_pass: float | None = None,
+    ) -> NDArray[np.float64] | None:
+        """Return what `trial` would take if no iteration were shared; None where that is not known.
+
+        Parameters and errors are those of `trial`, and the ``indices`` of answers.
+        """
+        return unshared_seconds(self._made(configuration, variant, tokens_per_pass), configuration, indices)
+
+    def _made(
+        self,
+        configuration: Configuration,
+        variant: int | None,
+        tokens_per_pass: float | None,
+        without: frozenset[Effect] = frozenset(),
+    ) -> System:
+        """The system as the configuration meets it."""
         system = self._decided(self._suited(configuration, variant), configuration, variant)
         model = self.token_level.model(configuration, system, variant)
         if model is not None and tokens_per_pass is not None:
             model = replace(model, tokens_per_pass=tokens_per_pass)
         fast = with_token_speculation(system, model, played="cut" not in without)
-        if without:
-            fast = idealised(fast, system, model, without)
-        return fast.trial(configuration.algorithm(), configuration.spec.meets)
+        return idealised(fast, system, model, without) if without else fast
 
     def plain(self, *, variant: int | None = None, without: frozenset[Effect] = frozenset()) -> Trial:
         """Return the trial of plain decoding."""
-        return self.trial(_PLAIN, variant=variant, without=without)
+        return self.trial(PLAIN, variant=variant, without=without)
 
     def token_model(self, configuration: Configuration) -> TokenModel | None:
         """Return what the token level of a configuration does; None if it has none.
