@@ -2,7 +2,7 @@
 
 One call of `ContinuousBatch.advance` is one forward pass: the prefill of one waiting request if there is room for it,
 else one decode iteration of everything that runs. This is the engine that `sim.engines.batching.BatchEngine` models.
-How many tokens a sequence gets from an iteration is up to its method (`token_method`); plain decoding gives it one.
+How many tokens a sequence gets from an iteration is up to its token method; plain decoding gives it one.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrate.engines.protocol import GREEDY, Sampling
 from calibrate.engines.sampling import draw, uniform
 from calibrate.engines.stop_strings import StopFinder
-from calibrate.engines.torch.kv_cache import KvCache
+from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.likelihood import forget_scored, token_logprobs
 from calibrate.engines.torch.token_methods.jacobi import JacobiDecoding
 from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding
 from calibrate.engines.torch.token_methods.protocol import NGram, Noise, OneHot, Rows, TokenMethod, Verdict
-from calibrate.engines.torch.token_pass import forward_rows
+from calibrate.engines.torch.token_pass import chunks, forward_rows, read_tokens
 
 if TYPE_CHECKING:
     import torch
@@ -31,63 +29,9 @@ if TYPE_CHECKING:
     from calibrate.engines.speculation import Speculation
     from calibrate.engines.torch.decoder import Decoder
 
-__all__ = ["SPARE", "ContinuousBatch", "Job", "Limits"]
+__all__ = ["ContinuousBatch"]
 
-_PREFILL_CHUNK: Final = 512
 _RING: Final = 1 << 16
-SPARE: Final = 256
-"""Positions beyond the context, for rows that a pass computes and drops."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Sizes that bound an engine's memory."""
-
-    max_batch: int
-    """Sequences decoded at once; more requests wait."""
-
-    n_idle: int
-    """Finished sequences kept for prompts that extend them."""
-
-    max_context: int
-    """Tokens of a sequence, prompt included."""
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Job:
-    """A request inside the engine. ``choices`` makes it a question with a one-token reply instead of a generation."""
-
-    id: int
-    prompt: Sequence[int]
-    max_tokens: int = 1
-    stop: tuple[str, ...] = ()
-    sampling: Sampling = GREEDY
-    seed: int = 0
-    n_logprobs: int = 0
-    ignore_eos: bool = False
-    choices: tuple[int, ...] = ()
-    n_scored: int = 0
-    """Tokens at the prompt's end whose likelihood is asked for; if any, nothing is generated."""
-    speculation: Speculation | None = None
-    queued: float = 0.0
-
-    tokens: list[int] = field(default_factory=list)
-    """Drawn so far; the last one is not yet in the cache."""
-    n_cached: int = 0
-    n_iterations: int = 0
-    prefill_start: float = 0.0
-    prefill_end: float = 0.0
-    end: float = 0.0
-    finish: str = ""
-    text: str = ""
-    n_generated: int = 0
-    logprobs: list[tuple[float, list[tuple[int, float]]]] = field(default_factory=list)
-    choice_logprobs: list[float] = field(default_factory=list)
-    token_logprobs: list[float] = field(default_factory=list)
-    passes: list[tuple[int, int]] = field(default_factory=list)
-    """With speculation: tokens drafted and accepted in each pass."""
-    memo: Any = None
-    """For the method's own use."""
 
 
 class ContinuousBatch:
@@ -121,16 +65,7 @@ class ContinuousBatch:
     ) -> None:
         self.decoder = decoder
         self.limits = limits
-        self.cache = KvCache(
-            n_layers=decoder.n_layers,
-            n_heads=decoder.n_kv_heads,
-            head_dim=decoder.head_dim,
-            max_batch=limits.max_batch,
-            n_idle=limits.n_idle,
-            max_context=limits.max_context + SPARE,
-            dtype=decoder.dtype,
-            device=decoder.device,
-        )
+        self.cache = decoder.cache(limits)
         self._plain = OneHot()
         weightless: dict[tuple[str, str], TokenMethod] = {
             ("ngram", ""): NGram(),
@@ -220,8 +155,8 @@ class ContinuousBatch:
         method, hidden = self._method(job), None
         job.n_cached = method.join(job, job.n_cached)
         self.cache.truncate(row, job.n_cached)
-        for first in range(job.n_cached, n, _PREFILL_CHUNK):
-            hidden = self._read(row, job.prompt[first : min(first + _PREFILL_CHUNK, n)])
+        for first, end in chunks(job.n_cached, n):
+            hidden = read_tokens(self.decoder, self.cache, row, job.prompt[first:end])
             method.read(job, first, hidden)
             if job.n_scored:
                 heat = job.sampling.temperature
@@ -240,12 +175,6 @@ class ContinuousBatch:
         self.prefills.append((n - job.n_cached, job.n_cached, job.prefill_end - start))
         self.prefill_ends.append(job.prefill_end)
         return self._sweep(job.prefill_end)
-
-    def _read(self, row: int, ids: Sequence[int]) -> torch.Tensor:
-        """Run the next prompt tokens of a row of the cache through the model."""
-        hidden = forward_rows(self.decoder, self.cache, row, [Rows(ids=list(ids))])
-        self.cache.append(row, ids)
-        return hidden
 
     def _decode(self) -> list[Job]:
         start = time.monotonic()

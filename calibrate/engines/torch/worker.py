@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.framing import Frames, Message, encode
+from calibrate.engines.torch.job import SPARE, Job, Limits
 from theory.errors import CalibrationError, SpecplanError
 
 if TYPE_CHECKING:
-    from calibrate.engines.torch.batch import ContinuousBatch, Job, Limits
+    from calibrate.engines.torch.batch import ContinuousBatch
     from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.token_methods.protocol import TokenMethod
 
@@ -106,8 +107,6 @@ class Worker:
 
 
 def _job(header: dict[str, Any], prompt: list[int]) -> Job:
-    from calibrate.engines.torch.batch import Job
-
     return Job(
         id=header["id"],
         prompt=prompt,
@@ -168,7 +167,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     import torch
     import transformers
 
-    from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Limits
+    from calibrate.engines.torch.batch import ContinuousBatch
     from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.model import load_model, load_tokenizer, random_model
 
@@ -228,7 +227,6 @@ def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> T
 
 
 def _load_draft(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
-    from calibrate.engines.torch.batch import SPARE
     from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.model import check_model_folder, load_model
     from calibrate.engines.torch.token_methods.draft_model import DraftModel
@@ -240,16 +238,15 @@ def _load_draft(speculation: Speculation, target: Decoder, limits: Limits) -> To
         sizes = f"{model.config.vocab_size} tokens, the target {target.vocab_size}"
         raise CalibrationError(f"{folder} cannot draft for this target: its vocabulary has {sizes}")
     decoder = Decoder(model, limits.max_context + SPARE)
-    return DraftModel(decoder, limits, int(model.config.max_position_embeddings), SPARE)
+    return DraftModel(decoder, limits, int(model.config.max_position_embeddings))
 
 
 def _load_eagle(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
-    from calibrate.engines.torch.batch import SPARE
     from calibrate.engines.torch.token_methods.eagle import EagleHead
     from calibrate.engines.torch.token_methods.eagle_head import load_head
 
     head = load_head(Path(speculation.source), target, limits.max_context + SPARE)
-    return EagleHead(head, limits, limits.max_context, SPARE)
+    return EagleHead(head, limits, limits.max_context)
 
 
 def _device(name: str) -> Any:

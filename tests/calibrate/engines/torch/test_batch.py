@@ -11,11 +11,13 @@ import torch
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.torch import batch as torch_batch
-from calibrate.engines.torch import kv_cache
-from calibrate.engines.torch.batch import ContinuousBatch, Job, Limits
+from calibrate.engines.torch import kv_cache, token_pass
+from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.job import Job, Limits
 from calibrate.engines.torch.model import SHAPES, load_tokenizer, random_model
 from calibrate.engines.torch.token_methods import protocol as token_method
+from calibrate.engines.torch.token_pass import read_tokens
 from theory.errors import CalibrationError
 
 VOCABULARY = 50
@@ -104,7 +106,7 @@ def test_logits_are_those_of_transformers(architecture):
     with torch.inference_mode():
         for row, tokens in enumerate(sequences):
             engine.cache.admit(tokens[:-3])
-            engine._read(row, tokens[: len(tokens) - 3])
+            read_tokens(engine.decoder, engine.cache, row, tokens[: len(tokens) - 3])
         for back in (3, 2, 1):
             lengths = torch.tensor([len(tokens) - back for tokens in sequences])
             columns = int(lengths.max()) + 1
@@ -131,7 +133,7 @@ def test_bfloat16_is_as_close_to_float32_as_transformers_is(architecture):
         exact = reference(tokens).logits[0]
         theirs = half(tokens).logits[0].float()
         engine.cache.admit(tokens[0].tolist())
-        ours = engine.decoder.logits(engine._read(0, tokens[0].tolist()))
+        ours = engine.decoder.logits(read_tokens(engine.decoder, engine.cache, 0, tokens[0].tolist()))
     # the same rounding errors in another order: the root mean squares over 60 x 50 logits agree within a factor 1.5
     assert float((ours - exact).square().mean()) < 1.5**2 * float((theirs - exact).square().mean())
     assert float((ours - exact).abs().max()) > 0.0
@@ -201,7 +203,7 @@ def test_a_prompt_that_continues_a_running_sequence_shares_its_cache(engine, dec
 def test_long_prompts_are_read_in_chunks_with_the_same_result(decoder, engine, monkeypatch):
     prompt = np.random.default_rng(6).integers(1, VOCABULARY, 200).tolist()
     whole = finish(engine, job(prompt, 10))
-    monkeypatch.setattr(torch_batch, "_PREFILL_CHUNK", 64)
+    monkeypatch.setattr(token_pass, "CHUNK", 64)
     assert finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), job(prompt, 10)) == whole
 
 

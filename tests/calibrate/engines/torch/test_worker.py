@@ -8,9 +8,10 @@ import threading
 import pytest
 import torch
 
-from calibrate.engines.torch.batch import ContinuousBatch, Limits
+from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.framing import Frames, encode
+from calibrate.engines.torch.job import Limits
 from calibrate.engines.torch.model import random_model
 from calibrate.engines.torch.worker import Worker, _ClosedError
 

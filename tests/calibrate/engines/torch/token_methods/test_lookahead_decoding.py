@@ -15,8 +15,9 @@ from calibrate import pair
 from calibrate.engines.protocol import GREEDY, Request, Sampling
 from calibrate.engines.sampling import distribution
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Job, Limits
+from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.kv_cache import KvCache
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding, Shelf, StreamChance

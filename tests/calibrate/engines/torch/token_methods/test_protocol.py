@@ -16,15 +16,16 @@ from calibrate.engines.protocol import Sampling
 from calibrate.engines.sampling import distribution
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch import batch as torch_batch
-from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Job, Limits
+from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods import protocol as token_method
 from calibrate.engines.torch.token_methods.draft_model import DraftModel
 from calibrate.engines.torch.token_methods.eagle import EagleHead
 from calibrate.engines.torch.token_methods.eagle_head import HeadDecoder, build_head, load_head
 from calibrate.engines.torch.token_methods.protocol import Rows, TokenMethod, Verdict, prefix_match
-from calibrate.engines.torch.token_pass import forward_rows
+from calibrate.engines.torch.token_pass import forward_rows, read_tokens
 from calibrate.pair import draft_path, head_path, problems, target_path
 
 VOCABULARY = 40
@@ -77,8 +78,8 @@ def decoders():
 
 def make(decoders, *, eos=(), draft_context=1000):
     methods = {
-        ("draft", DRAFT.source): DraftModel(decoders[1], LIMITS, draft_context, SPARE),
-        ("eagle", EAGLE.source): EagleHead(decoders[2], LIMITS, draft_context, SPARE),
+        ("draft", DRAFT.source): DraftModel(decoders[1], LIMITS, draft_context),
+        ("eagle", EAGLE.source): EagleHead(decoders[2], LIMITS, draft_context),
     }
     return ContinuousBatch(decoders[0], None, frozenset(eos), LIMITS, methods)
 
@@ -369,8 +370,8 @@ def pair():
 
     def engine():
         methods = {
-            ("draft", DRAFT.source): DraftModel(decoders[1], limits, 512, SPARE),
-            ("eagle", EAGLE.source): EagleHead(head, limits, 512, SPARE),
+            ("draft", DRAFT.source): DraftModel(decoders[1], limits, 512),
+            ("eagle", EAGLE.source): EagleHead(head, limits, 512),
         }
         return ContinuousBatch(decoders[0], tokenizer, eos, limits, methods)
 
@@ -404,7 +405,7 @@ def exact_triples(decoder, engine, prompt, sampling):
         for text in texts:
             engine.cache.n_active, engine.cache.length[:] = 0, 0
             engine.cache.admit([*prompt, *text])
-            logits.append(decoder.logits(engine._read(0, [*prompt, *text])[-1:]))
+            logits.append(decoder.logits(read_tokens(decoder, engine.cache, 0, [*prompt, *text])[-1:]))
         weights = distribution(torch.cat(logits), [sampling] * len(texts))
         weights = weights / weights.sum(-1, keepdim=True)
         law = {
