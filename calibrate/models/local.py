@@ -12,11 +12,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
-from calibrate.engines.protocol import Backend, EngineStatistics, Sampling
+from calibrate.engines.protocol import Backend, Sampling
 from calibrate.engines.sentence_encoder import Encoder
 from calibrate.engines.speculation import Speculation, TokenMethodName
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
+from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.engine_work import in_use_records
 from calibrate.measuring.measure import Look, MeasureOptions, Problem, Truth, measure_engine, warm_up
 from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting

@@ -244,9 +244,9 @@ async def _passes(
         await engine.stats(clear=True)
         await asyncio.gather(*map(engine.generate, requests))
         statistics = await engine.stats(clear=True)
-        full = [p for p in statistics.passes if p[0] == batch and p[2] == batch * speculation.k2]
+        full = [p for p in statistics.passes if p.batch == batch and p.rows == batch * speculation.k2]
         found += [
-            DecodeSample(batch=batch, context=context, tokens=speculation.k2, by=method, seconds=seconds)
-            for _, context, _, _, seconds, _ in full
+            DecodeSample(batch=batch, context=p.context, tokens=speculation.k2, by=method, seconds=p.seconds)
+            for p in full
         ]
     return found

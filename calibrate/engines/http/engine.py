@@ -24,8 +24,9 @@ from calibrate.engines.http.stalls import StallWatch, tolerated
 from calibrate.engines.http.stream import Streamed, first_stop
 from calibrate.engines.http.wire import BrokenOffError, EngineTimeoutError, HttpConfig, OnEvent, RefusedError, Wire
 from calibrate.engines.prometheus import Load, Sample, load, parse_metrics
-from calibrate.engines.protocol import Choice, EngineStatistics, Finish, Generation, Progress, Prompt, Request, Times
+from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.work import EngineStatistics
 from theory.errors import CalibrationError, ParameterError, SchemaError
 
 __all__ = ["OpenAIEngine"]
@@ -257,7 +258,7 @@ class OpenAIEngine:
         found = activity(self._streams, trip_s=self.trip_s, k2=k2)
         if clear:
             self._streams.clear()
-        return found.beside([await other.stats(clear=clear) for other in self.speculating.values()])
+        return found.with_speculating([await other.stats(clear=clear) for other in self.speculating.values()])
 
     @property
     def trip_s(self) -> float:

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from calibrate.engines.sampling import draw, uniform
 from calibrate.engines.stop_strings import StopFinder
@@ -21,6 +21,7 @@ from calibrate.engines.torch.token_methods.jacobi import JacobiDecoding
 from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding
 from calibrate.engines.torch.token_methods.protocol import NGram, Noise, OneHot, Rows, TokenMethod, Verdict
 from calibrate.engines.torch.token_pass import chunks, forward_rows, read_tokens
+from calibrate.engines.work import Iteration, Pass, Prefill, WorkLog
 
 if TYPE_CHECKING:
     import torch
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from calibrate.engines.torch.decoder import Decoder
 
 __all__ = ["ContinuousBatch"]
-
-_RING: Final = 1 << 16
 
 
 class ContinuousBatch:
@@ -48,11 +47,7 @@ class ContinuousBatch:
 
     Attributes
     ----------
-    iterations : of the latest decode iterations without speculation: sequences, cached tokens of all of them, seconds.
-    passes : of the latest ones with: see `EngineStatistics.passes`.
-    prefills : of the latest prefills: tokens computed, tokens found in the cache, seconds.
-    iteration_ends, pass_ends, prefill_ends : when each of them ended, s on the machine's monotonic clock.
-    n_aborted_tokens : tokens drawn for requests that were then aborted.
+    work : the latest iterations, passes and prefills.
     """
 
     def __init__(
@@ -78,13 +73,7 @@ class ContinuousBatch:
         self._eos = eos
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []  # job i owns row i of the cache
-        self.iterations: deque[tuple[int, int, float]] = deque(maxlen=_RING)
-        self.passes: deque[tuple[int, int, int, int, float, float]] = deque(maxlen=_RING)
-        self.prefills: deque[tuple[int, int, float]] = deque(maxlen=_RING)
-        self.iteration_ends: deque[float] = deque(maxlen=_RING)
-        self.pass_ends: deque[float] = deque(maxlen=_RING)
-        self.prefill_ends: deque[float] = deque(maxlen=_RING)
-        self.n_aborted_tokens = 0
+        self.work = WorkLog()
 
     @property
     def busy(self) -> bool:
@@ -123,7 +112,7 @@ class ContinuousBatch:
                 return job
         for row, job in enumerate(self._running):
             if job.id == job_id:
-                self.n_aborted_tokens += len(job.tokens)
+                self.work.n_aborted_tokens += len(job.tokens)
                 self._leave(row)
                 return job
         return None
@@ -172,8 +161,7 @@ class ContinuousBatch:
             uniforms = [uniform(job.seed, 0) if job.sampling.temperature else 0.0]
             self._commit(job, draw(logits, [job.sampling], uniforms), logits, [0])
         job.prefill_end = job.end = time.monotonic()
-        self.prefills.append((n - job.n_cached, job.n_cached, job.prefill_end - start))
-        self.prefill_ends.append(job.prefill_end)
+        self.work.prefills.append(Prefill(n - job.n_cached, job.n_cached, job.prefill_end - start, job.prefill_end))
         return self._sweep(job.prefill_end)
 
     def _decode(self) -> list[Job]:
@@ -190,12 +178,10 @@ class ContinuousBatch:
         end = time.monotonic()
         batch = len(running)
         if any(job.speculation is not None for job in running):
-            most = max(len(one.ids) for one in rows)
-            self.passes.append((batch, context, batch * most, n_new, end - start, drafted - start))
-            self.pass_ends.append(end)
+            n_rows = batch * max(len(asked.ids) for asked in rows)
+            self.work.passes.append(Pass(batch, context, n_rows, n_new, end - start, drafted - start, end))
         else:
-            self.iterations.append((batch, context, end - start))
-            self.iteration_ends.append(end)
+            self.work.iterations.append(Iteration(batch, context, end - start, end))
         return self._sweep(end)
 
     def _propose(self, groups: Mapping[TokenMethod, Sequence[int]]) -> list[Rows]:

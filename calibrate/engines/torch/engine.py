@@ -23,7 +23,6 @@ from calibrate.engines.choosing import choice_ids, shares
 from calibrate.engines.protocol import (
     GREEDY,
     Choice,
-    EngineStatistics,
     Generation,
     Progress,
     Prompt,
@@ -37,6 +36,7 @@ from calibrate.engines.torch.framing import Frames, encode
 from calibrate.engines.torch.likelihood import Likelihood
 from calibrate.engines.torch.model import check_model_folder, load_tokenizer, tokenizer_fingerprint
 from calibrate.engines.torch.token_methods.eagle_head import check_head_folder
+from calibrate.engines.work import EngineStatistics
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
@@ -209,16 +209,7 @@ class TorchEngine:
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """Durations of the latest iterations and prefills; ``clear`` starts afresh."""
-        header = await self._call({"op": "stats", "clear": clear})
-        return EngineStatistics(
-            iterations=tuple((b, c, s) for b, c, s in header["iterations"]),
-            prefills=tuple((n, c, s) for n, c, s in header["prefills"]),
-            n_aborted_tokens=header["n_aborted_tokens"],
-            passes=tuple((b, c, rows, n, s, drafting) for b, c, rows, n, s, drafting in header["passes"]),
-            iteration_ends=tuple(header["iteration_ends"]),
-            prefill_ends=tuple(header["prefill_ends"]),
-            pass_ends=tuple(header["pass_ends"]),
-        )
+        return EngineStatistics.from_message(await self._call({"op": "stats", "clear": clear}))
 
     async def forget(self) -> None:
         """Drop keys and values of requests that have ended."""

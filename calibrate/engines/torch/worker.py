@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _READ: Final = 1 << 20
-_RINGS: Final = ("iterations", "prefills", "passes", "iteration_ends", "prefill_ends", "pass_ends")
 
 
 class _ClosedError(Exception):
@@ -98,7 +97,7 @@ class Worker:
             job = batch.abort(header["id"])  # None: it ended before the abort arrived, and its result is on the way
             self._send({"op": "aborted", "id": header["id"], "n_generated": len(job.tokens) if job else 0})
         elif op == "stats":
-            self._send({"op": "stats", "id": header["id"], **_statistics(batch, clear=header["clear"])})
+            self._send({"op": "stats", "id": header["id"], **batch.work.statistics(clear=header["clear"]).to_message()})
         elif op == "forget":
             batch.forget()
             self._send({"op": "forgot", "id": header["id"]})
@@ -143,16 +142,6 @@ def _result(job: Job) -> tuple[dict[str, Any], list[int]]:
     if job.passes:
         header["passes"] = job.passes
     return header, job.tokens
-
-
-def _statistics(batch: ContinuousBatch, *, clear: bool) -> dict[str, Any]:
-    rings = {name: getattr(batch, name) for name in _RINGS}
-    statistics = {name: list(ring) for name, ring in rings.items()} | {"n_aborted_tokens": batch.n_aborted_tokens}
-    if clear:
-        for ring in rings.values():
-            ring.clear()
-        batch.n_aborted_tokens = 0
-    return statistics
 
 
 def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:

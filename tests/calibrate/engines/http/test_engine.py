@@ -21,8 +21,9 @@ from scipy import stats
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stream import Streamed
 from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, Wire, split_endpoint
-from calibrate.engines.protocol import EngineStatistics, Generation, Progress, Request
+from calibrate.engines.protocol import Generation, Progress, Request
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.from_outside import iterations, measure_streams, timing_notes
 from calibrate.measuring.measure import MeasureOptions, Problem
 from calibrate.measuring.session import Plan, calibrate_models
