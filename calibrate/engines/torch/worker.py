@@ -106,19 +106,17 @@ class Worker:
 
 
 def _job(header: dict[str, Any], prompt: list[int]) -> Job:
+    """A request as it was sent; what a message does not name is left as it is."""
+    sampling = {name: header[name] for name in ("temperature", "top_p") if name in header}
+    names = ("id", "max_tokens", "seed", "n_logprobs", "ignore_eos", "n_scored")
     return Job(
-        id=header["id"],
         prompt=prompt,
-        max_tokens=header["max_tokens"],
-        stop=tuple(header["stop"]),
-        sampling=Sampling(temperature=header["temperature"], top_p=header["top_p"]),
-        seed=header["seed"],
-        n_logprobs=header["n_logprobs"],
-        ignore_eos=header["ignore_eos"],
-        choices=tuple(header["choices"]),
-        n_scored=header.get("n_scored", 0),
+        stop=tuple(header.get("stop", ())),
+        sampling=Sampling(**sampling),
+        choices=tuple(header.get("choices", ())),
         speculation=Speculation.from_message(header["speculation"]) if header.get("speculation") else None,
         queued=time.monotonic(),
+        **{name: header[name] for name in names if name in header},
     )
 
 

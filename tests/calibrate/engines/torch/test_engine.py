@@ -313,7 +313,7 @@ def test_closing_twice_ends_the_process_once(model_folders, engines):
 
     async def work():
         engine = TorchEngine(TorchConfig(name="brief", model=model_folders["draft"]))
-        launch = asyncio.create_task(engine._launch())
+        launch = asyncio.create_task(engine.process.launch())
         await asyncio.sleep(0.05)
         await asyncio.gather(engine.close(), engine.close())
         with pytest.raises(CalibrationError, match="'brief' is closed"):
@@ -322,7 +322,7 @@ def test_closing_twice_ends_the_process_once(model_folders, engines):
         return engine
 
     engine = engines.run(work())
-    assert engine._process.returncode is not None
+    assert engine.process.popen.returncode is not None
     assert not psutil.pid_exists(engine.pid)
 
 
@@ -330,7 +330,7 @@ def test_what_breaks_in_the_worker_is_told_in_one_line(tmp_path, engines):
     async def work():
         engine = TorchEngine(TorchConfig(name="lost", model=tmp_path / "gone"))
         with pytest.raises(CalibrationError, match=r"'lost' failed: model folder .*gone: no such folder") as error:
-            await engine._launch()
+            await engine.process.launch()
         await engine.close()
         return str(error.value)
 
@@ -348,7 +348,7 @@ def test_a_worker_that_dies_of_its_own_tells_its_last_words(engines, monkeypatch
         engine = TorchEngine(TorchConfig(name="odd", shape="tiny-draft"))
         monkeypatch.setattr("sys.executable", "/bin/ls")  # a process that complains and exits
         with pytest.raises(CalibrationError, match=r"'odd' \(pid \d+\) exited with code \d+: .+"):
-            await engine._launch()
+            await engine.process.launch()
         await engine.close()
 
     engines.run(work())
