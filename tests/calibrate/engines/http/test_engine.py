@@ -188,10 +188,10 @@ def test_what_was_read_is_forgotten_by_a_new_salt() -> None:
         shares = []
         for prompt in (QUESTION, QUESTION + " And why?"):
             await engine.generate(Request(prompt=prompt, max_tokens=3))
-            shares.append(engine._streams[-1].read_before)
+            shares.append(engine.streams[-1].read_before)
         await engine.forget()
         await engine.generate(Request(prompt=QUESTION, max_tokens=3))
-        return [*shares, engine._streams[-1].read_before]
+        return [*shares, engine.streams[-1].read_before]
 
     with serving(Planted()) as server:
         first, second, third = ask(server, work)
