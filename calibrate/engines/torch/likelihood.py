@@ -79,5 +79,5 @@ def token_logprobs(
         return []
     scores = (decoder.logits(hidden[begin - first : end - first]).double() / temperature).log_softmax(-1)
     tokens = torch.tensor(list(prompt[begin + 1 : end + 1]), device=scores.device)[:, None]
-    found: list[float] = scores.gather(1, tokens)[:, 0].tolist()
-    return found
+    logprobs: list[float] = scores.gather(1, tokens)[:, 0].tolist()
+    return logprobs
