@@ -86,11 +86,6 @@ class OpenAIEngine(Server):
         """None: prompts are texts."""
         return None
 
-    @property
-    def tells_tokens(self) -> bool:
-        """Whether each chunk of a stream comes with the ids of its tokens, so that they can be counted."""
-        return self.tells_ids
-
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
         """Continue a prompt; see `Backend.generate`. A cancellation closes the connection.
 

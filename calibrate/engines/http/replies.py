@@ -29,7 +29,7 @@ class Replies:
         self._single: set[tuple[str, ...]] = set()
 
     async def logprobs(self, text: str, choices: Sequence[str]) -> tuple[Streamed, dict[str, float]]:
-        """Return the natural-log probabilities of replies to a prompt, as far as they are known, and the answer asked.
+        """Return the natural-log probabilities of replies to a prompt, as far as they are known, and the stream.
 
         Raises
         ------
