@@ -48,7 +48,6 @@ class TellsLikelihood(Protocol):
         ParameterError : ``n_scored`` is not in [1, tokens of the prompt - 1], or ``temperature`` is not positive.
         CalibrationError : the engine refused, failed or died.
         """
-        ...
 
 
 def forget_scored(cache: KvCache, row: int, n_before: int) -> int:

@@ -28,11 +28,9 @@ class Chance(Protocol):
 
     def accept(self, probability: Any) -> bool:
         """True with this probability."""
-        ...
 
     def pick(self, weights: NDArray[Any]) -> int:
         """An index, with probability in proportion to its weight."""
-        ...
 
 
 def by_draw(guesses: Sequence[Gram], token: Callable[[int, int], int]) -> Accepted:
