@@ -215,11 +215,10 @@ def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> T
 
 def _load_draft(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
     from calibrate.engines.torch.decoder import Decoder
-    from calibrate.engines.torch.model import check_model_folder, load_model
+    from calibrate.engines.torch.model import load_model
     from calibrate.engines.torch.token_methods.draft_model import DraftModel
 
     folder = Path(speculation.source)
-    check_model_folder(folder)
     model = load_model(folder, dtype=target.dtype, device=target.device)
     if model.config.vocab_size != target.vocab_size:
         sizes = f"{model.config.vocab_size} tokens, the target {target.vocab_size}"
