@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from calibrate.engines.protocol import EngineStatistics, Generation, Request
+from calibrate.engines.protocol import Generation, Request
 from calibrate.measuring.measure import MeasuredEngine, Problem, outside_seconds
 from calibrate.record.profile import TokenAnswer, TokenRecord, TokenRequest
 from calibrate.running.wall_clock import WallClock, WallSession
@@ -23,6 +23,7 @@ from sim.operations import TARGET
 
 if TYPE_CHECKING:
     from calibrate.engines.speculation import Speculation
+from calibrate.engines.work import EngineStatistics
 
 __all__ = ["TOKEN_SETTINGS", "TokenSetting", "measure_token_answer", "measure_token_methods", "token_records"]
 
@@ -125,7 +126,7 @@ def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics
         problem=problem.name,
         requests=[TokenRequest(tokens=one.n_generated, passes=list(one.passes)) for one in generations],
         decode=_passes(statistics),
-        prefill=(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
+        prefill=(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills)),
         request=(len(outside), sum(outside)),
     )
 
@@ -133,7 +134,8 @@ def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics
 def _passes(statistics: EngineStatistics) -> list[tuple[int, int, int, int, float, float]]:
     """Sums over the passes of a kind: sequences, rows of each, passes, cached tokens, seconds, drafting seconds."""
     sums: dict[tuple[int, int], tuple[int, int, float, float]] = {}
-    for batch, context, rows, _, seconds, drafting in statistics.passes:
-        n, total, elapsed, drafted = sums.get((batch, rows // batch), (0, 0, 0.0, 0.0))
-        sums[batch, rows // batch] = n + 1, total + context, elapsed + seconds, drafted + drafting
+    for one in statistics.passes:
+        kind = one.batch, one.rows // one.batch
+        n, context, seconds, drafting_s = sums.get(kind, (0, 0, 0.0, 0.0))
+        sums[kind] = n + 1, context + one.context, seconds + one.seconds, drafting_s + one.drafting_s
     return [(*kind, *values) for kind, values in sorted(sums.items())]

@@ -12,11 +12,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
-from calibrate.engines.protocol import Backend, EngineStatistics, Sampling
+from calibrate.engines.protocol import Backend, Sampling
 from calibrate.engines.sentence_encoder import Encoder
-from calibrate.engines.speculation import Speculation, TokenMethodName
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.token_vocabulary import OF_CATALOGUE
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
+from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.engine_work import in_use_records
 from calibrate.measuring.measure import Look, MeasureOptions, Problem, Truth, measure_engine, warm_up
 from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting
@@ -37,25 +39,10 @@ from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.operations import DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, EXACT, GATE, JUDGE, LIKELIHOOD, REWARD, SCORER, TARGET
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["BUNDLED", "NEEDS", "ModelSet", "bundled_problems", "bundled_truth", "general_judge_prompt", "model_folder"]
+__all__ = ["BUNDLED", "ModelSet", "bundled_problems", "bundled_truth", "general_judge_prompt", "model_folder"]
 
 BUNDLED: Final = "bundled"
 """Stands for the bundled pair wherever the path of a model is asked for."""
-
-_TOKEN_METHODS: Final[Mapping[str, TokenMethodName]] = {
-    "prompt-lookup": "ngram",
-    "draft-model": "draft",
-    "eagle": "eagle",
-    "lookahead-decoding": "lookahead",
-    "jacobi": "jacobi",
-}
-"""What an engine calls the token-level methods of the catalogue."""
-
-NEEDS: Final[Mapping[str, str]] = {
-    "draft-model": "a draft with the target's tokenizer",
-    "eagle": "the folder of an EAGLE head of the target",
-}
-"""What weights token-level methods need besides the target's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,17 +178,15 @@ class ModelSet:
         return await TorchEngine.start(self._config(role, model, core))
 
     def _config(self, role: str, model: str, core: int) -> TorchConfig:
-        loaded: list[Speculation] = []
-        if role == TARGET:
-            weights = {method: self._drafting(method) for method in NEEDS}
-            loaded = [Speculation(method=_TOKEN_METHODS[m], model=folder) for m, folder in weights.items() if folder]
+        methods = OF_CATALOGUE.values() if role == TARGET else ()
+        loaded = [(terms.requested, self._drafting(terms.catalogue)) for terms in methods]
         return TorchConfig(
             name=role,
             model=model_folder(role, model),
             device=self.device,
             dtype=self.dtype,
             cores=(core,) if self.device == "cpu" else None,
-            speculations=tuple(loaded),
+            speculations=tuple(Speculation(method=name, model=folder) for name, folder in loaded if folder),
         )
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
@@ -216,18 +201,26 @@ class ModelSet:
         ------
         ParameterError : these models cannot run it.
         """
-        if method not in _TOKEN_METHODS:
-            raise ParameterError("method", method, f"must be one of {', '.join(_TOKEN_METHODS)} on torch engines")
-        folder = self._drafting(method)
-        if method in NEEDS and folder is None:
-            raise ParameterError("method", method, f"needs {NEEDS[method]}")
+        if method not in OF_CATALOGUE:
+            raise ParameterError("method", method, f"must be one of {', '.join(OF_CATALOGUE)} on torch engines")
         known = {field.name for field in fields(Speculation)} - {"method", "model", "extra"}
         chosen = {name: value for name, value in knobs.items() if name in known and value is not None}
-        return Speculation(method=_TOKEN_METHODS[method], model=folder, **chosen)
+        return Speculation(method=OF_CATALOGUE[method].requested, model=self._weights(method), **chosen)
 
     def token_settings(self) -> tuple[TokenSetting, ...]:
         """Return the token-level methods that a calibration runs on these models."""
-        return tuple(one for one in TOKEN_SETTINGS if one.method not in NEEDS or self._drafting(one.method))
+        return self._possible(TOKEN_SETTINGS)
+
+    def _possible(self, settings: Sequence[TokenSetting]) -> tuple[TokenSetting, ...]:
+        """Those of the settings whose methods need no weights, or weights that there are."""
+        return tuple(one for one in settings if not OF_CATALOGUE[one.method].needs or self._drafting(one.method))
+
+    def _weights(self, method: str) -> Path | None:
+        """The weights that draft for a token-level method, which must be there if it needs any."""
+        folder, needs = self._drafting(method), OF_CATALOGUE[method].needs
+        if needs and folder is None:
+            raise ParameterError("method", method, f"needs {needs}")
+        return folder
 
     def _drafting(self, method: str) -> Path | None:
         """The weights that draft for a token-level method inside the target's engine; None: there are none."""
