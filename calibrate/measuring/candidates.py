@@ -13,7 +13,8 @@ from typing import Final
 
 from calibrate.measuring.measure import Problem, Truth
 from calibrate.record.profile import BeamStepRecord, CandidatesRecord, InUse
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms.beams import surveyed_beams
 from sim.operations import DRAFT, STANDS_IN, TARGET, Generate, Operation, Score, Step
 

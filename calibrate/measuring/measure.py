@@ -24,7 +24,8 @@ from calibrate.record.profile import (
     StepRecord,
     VerdictRecord,
 )
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive, draft_trajectory, paired_trajectory
 from sim.operations import (
     DRAFT,

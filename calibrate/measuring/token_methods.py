@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from calibrate.engines.protocol import EngineStatistics, Generation, Request
 from calibrate.measuring.measure import MeasuredEngine, Problem, outside_seconds
 from calibrate.record.profile import TokenAnswer, TokenRecord, TokenRequest
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
 from sim.operations import TARGET
 

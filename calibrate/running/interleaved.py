@@ -13,7 +13,8 @@ from calibrate.engines.speculation import Speculation
 from calibrate.measuring.measure import Problem, Truth
 from calibrate.record.journal import Journal
 from calibrate.record.profile import InUse
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.operations import DRAFT
