@@ -231,11 +231,6 @@ class Timeline:
         """Sequences of ``role`` in parallel, at most."""
         return 1 + max((span.lane for span in self.spans if span.role == role), default=-1)
 
-    def busy_fraction(self, role: str) -> float:
-        """Share of the duration in which ``role`` has at least one operation in flight, in [0, 1]."""
-        busy = covered((span.start, min(span.end, self.duration)) for span in self.spans if span.role == role)
-        return busy / self.duration if self.duration > 0.0 else 0.0
-
     def to_json(self) -> dict[str, Any]:
         """Return plain data for ``json.dumps``; `from_json` turns it back."""
         return {"schema": "specplan.timeline", "schema_version": _VERSION, **asdict(self)}
@@ -258,13 +253,9 @@ class Timeline:
         timeline: Timeline = _record(cls, {**rest, "spans": spans, "commits": commits}, "timeline")
         return timeline
 
-    def to_perfetto(self) -> dict[str, Any]:
-        """Return a trace for ui.perfetto.dev or chrome://tracing, as plain data for ``json.dumps``."""
-        return perfetto(self)
-
 
 def perfetto(*timelines: Timeline) -> dict[str, Any]:
-    """Return one trace of several timelines, each a process, for ui.perfetto.dev or chrome://tracing."""
+    """Return one trace of timelines, each a process, for ui.perfetto.dev or chrome://tracing; for ``json.dumps``."""
     events: list[dict[str, Any]] = []
     for pid, timeline in enumerate(timelines, 1):
         tids: dict[tuple[str, int], int] = {}

@@ -52,8 +52,6 @@ def test_spans_and_lanes() -> None:
         (22, 2, "draft", 1),
     ]
     assert (timeline.n_lanes("target"), timeline.n_lanes("draft")) == (2, 1)
-    assert timeline.busy_fraction("target") == 1.0
-    assert timeline.busy_fraction("draft") == pytest.approx((4 + 1 + 1) / 22)
 
 
 def test_counts() -> None:
