@@ -5,14 +5,14 @@ from a generator (target or draft model) and returns one with probability propor
 :math:`w(y) = \pi_{target}(y) / \pi_{gen}(y) \, e^{\beta r(y)}`; the optimum is
 :math:`\pi^*(y) \propto \pi_{target}(y) e^{\beta r(y)}`.
 
-The laws are integrals over the Laplace transform of the score (Lemma 4 of the paper, and the same formula at a fixed
-width). With s = exp(x) the integrands are analytic for abs(Im x) < pi / 2, so the trapezoidal rule converges
-geometrically: step 3/16 leaves less than exp(-52) times a constant, whatever the width, the alphabet and the scores.
+The laws are integrals over the Laplace transform of the score (Lemma 4 of the paper, at a fixed width). With s = exp(x)
+the integrands are analytic for abs(Im x) < pi / 2, so the trapezoidal rule converges geometrically: step 3/16 leaves
+less than exp(-52) times a constant, whatever the width, the alphabet and the scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, cast
 
 import numpy as np
@@ -25,7 +25,6 @@ from theory.specs.laws import finite, kl_divergence, law_of, normalised, same_sh
 
 __all__ = [
     "optimal_distribution",
-    "poisson_selection_distribution",
     "selection_kl",
     "selection_weights",
     "soft_selection_distribution",
@@ -126,42 +125,12 @@ def soft_selection_distribution(gen: ArrayLike, weights: ArrayLike, n: int) -> F
     >>> soft_selection_distribution([0.5, 0.5], [1.0, 3.0], 1).round(12).tolist()
     [0.5, 0.5]
     """
-    width = checks.scalar_count("n", n)
-    g, w = _model(gen, weights)
-    return _integrated(g, w, width, lambda log_phi, _gap: (width - 1) * log_phi)
+    g = law_of("gen", gen)
+    w = _scaled(same_shape("weights", checks.positive("weights", weights), g))
+    return _integrated(g, w, checks.scalar_count("n", n))
 
 
-def poisson_selection_distribution(gen: ArrayLike, weights: ArrayLike, n: float) -> FloatArray:
-    r"""The same law when the width is Poisson with mean n, given that it is not 0.
-
-    .. math:: \bar\pi_n(y) = \frac{n g_y w_y}{1 - e^{-n}} \int_0^\infty e^{n (\Phi(s) - 1) - s w_y} ds
-
-    Parameters
-    ----------
-    gen : law of one draw, [-], shape (K,).
-    weights : exponentiated scores, > 0, shape (K,).
-    n : mean of the Poisson law before conditioning, > 0, up to 1e15.
-
-    Returns
-    -------
-    Shape (K,), relative error below 1e-13.
-
-    Raises
-    ------
-    ParameterError : not a law, a weight not positive, n not positive, shapes differ.
-
-    References
-    ----------
-    SPECS, Lemma 4 (ledger: SPECS-L4).
-    """
-    mean = scalar("n", checks.positive("n", n))
-    g, w = _model(gen, weights)
-    return cast(FloatArray, _integrated(g, w, mean, lambda _log_phi, gap: mean * gap) / -np.expm1(-mean))
-
-
-def selection_kl(
-    target: ArrayLike, gen: ArrayLike, reward: ArrayLike, beta: float, n: float, *, poisson: bool = False
-) -> float:
+def selection_kl(target: ArrayLike, gen: ArrayLike, reward: ArrayLike, beta: float, n: int) -> float:
     """Divergence of the output of one SPECS block from the tilted optimum, in nats, exactly (to rounding).
 
     Parameters
@@ -169,12 +138,11 @@ def selection_kl(
     target, gen : next-block laws, [-], shape (K,), positive.
     reward : reward per block, [-], shape (K,).
     beta : inverse temperature, >= 0.
-    n : beam width, an integer; with `poisson` the mean of a Poisson width, given that it is not 0.
-    poisson : whether the width is random.
+    n : beam width, integer >= 1.
 
     Returns
     -------
-    D(output | optimum) >= 0, at most ``log(1 + chi_square_bound(kappa, n))`` at a fixed width.
+    D(output | optimum) >= 0, at most ``log(1 + ((kappa - 1) / n)**2)`` with kappa the largest over the smallest weight.
 
     Raises
     ------
@@ -185,12 +153,7 @@ def selection_kl(
     SPECS, Theorem 3, left side of Equation 8 (ledger: SPECS-T3).
     """
     weights = selection_weights(target, gen, reward, beta)
-    law = poisson_selection_distribution(gen, weights, n) if poisson else _fixed(gen, weights, n)
-    return kl_divergence(law, optimal_distribution(gen, weights))
-
-
-def _fixed(gen: ArrayLike, weights: FloatArray, n: float) -> FloatArray:
-    return soft_selection_distribution(gen, weights, cast(int, n))
+    return kl_divergence(soft_selection_distribution(gen, weights, n), optimal_distribution(gen, weights))
 
 
 def specs_output_distribution(
@@ -281,26 +244,19 @@ def _tree_laws(name: str, laws: Sequence[ArrayLike], shape: tuple[int, ...]) -> 
     return made
 
 
-def _integrated(
-    gen: FloatArray, weights: FloatArray, n: float, exponent: Callable[[FloatArray, FloatArray], FloatArray]
-) -> FloatArray:
-    """``n g w integral of exp(exponent(log Phi, Phi - 1) - s w) ds`` per letter, by the trapezoidal rule in log s."""
+def _integrated(gen: FloatArray, weights: FloatArray, n: int) -> FloatArray:
+    """``n g w integral of Phi(s)**(n - 1) exp(-s w) ds`` per letter, by the trapezoidal rule in log s."""
     drawn = gen > 0
     smallest = float(weights[drawn].min())
-    left, right = -_LEFT - np.log(max(n, 1.0)), np.log(_RIGHT / smallest)
+    left, right = -_LEFT - np.log(n), np.log(_RIGHT / smallest)
     s = np.exp(_STEP * np.arange(np.floor(left / _STEP), np.ceil(right / _STEP) + 1))
     products = np.outer(s, weights)
     gap = np.expm1(-products) @ gen
     # near s = 0 log1p keeps the small difference; far out a common factor keeps the sum from underflowing
     far = np.log(np.exp(-np.outer(s, np.maximum(weights - smallest, 0.0))) @ gen) - s * smallest
     log_phi = np.where(gap > -0.5, np.log1p(np.maximum(gap, -0.5)), far)
-    values = np.exp(exponent(log_phi, gap)[:, None] - products)
+    values = np.exp((n - 1) * log_phi[:, None] - products)
     return cast(FloatArray, n * gen * weights * (_STEP * (s @ values)))
-
-
-def _model(gen: ArrayLike, weights: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    g = law_of("gen", gen)
-    return g, _scaled(same_shape("weights", checks.positive("weights", weights), g))
 
 
 def _scaled(weights: FloatArray) -> FloatArray:
