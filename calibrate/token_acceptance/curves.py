@@ -14,8 +14,8 @@ convention                     definition                                       
 =============================  ==================================================  ====================================
 
 The last three are single figures for a draft of k tokens; a curve gives all of them, but none of them gives a curve.
-All are per *draft*. An n-gram lookup that finds nothing drafts nothing: tokens per target *pass* are ``1 + hit_rate *
-(u_1 + ... + u_k)``.
+All are per *draft*. An n-gram lookup that finds nothing drafts nothing: tokens per target *pass* are
+``1 + hit_rate * (u_1 + ... + u_k)``.
 """
 
 from __future__ import annotations
@@ -175,18 +175,18 @@ def _snapped(rate: float) -> float:
 
 
 def _products(rates: Sequence[float | None]) -> tuple[float, ...]:
-    found: list[float] = []
+    unconditional: list[float] = []
     product = 1.0
     for j, rate in enumerate(rates):
         if rate is None:
             if product > 0.0:
                 raise ParameterError(f"conditional[{j}]", rate, "may be unknown after a rate of 0 only")
-            found.append(0.0)
+            unconditional.append(0.0)
             continue
         _rates(f"conditional[{j}]", (rate,))
         product *= rate
-        found.append(product)
-    return tuple(found)
+        unconditional.append(product)
+    return tuple(unconditional)
 
 
 def _rates(name: str, rates: Sequence[float]) -> None:
