@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from calibrate.measuring.measure import Problem, Truth
-from calibrate.record.profile import BeamStepRecord, CandidatesRecord, InUse, RequestSums
+from calibrate.record.answer_records import BeamStepRecord, CandidatesRecord
+from calibrate.record.engine_records import InUse, RequestSums
 from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms.beams import surveyed_beams

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from calibrate.engines.protocol import EngineStatistics, united
-from calibrate.record.profile import InUse, IterationSums, PrefillSums, RequestSums, Work
+from calibrate.record.engine_records import InUse, IterationSums, PrefillSums, RequestSums, Work
 
 __all__ = ["Reporting", "in_use_records", "summed"]
 

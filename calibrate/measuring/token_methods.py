@@ -16,15 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from calibrate.engines.protocol import EngineStatistics, Generation, Request
 from calibrate.measuring.measure import MeasuredEngine, Problem, outside_seconds
-from calibrate.record.profile import (
-    PassSample,
-    PassSums,
-    PrefillSums,
-    RequestSums,
-    TokenAnswer,
-    TokenRecord,
-    TokenRequest,
-)
+from calibrate.record.engine_records import PrefillSums, RequestSums
+from calibrate.record.token_records import PassSample, PassSums, TokenAnswer, TokenRecord, TokenRequest
 from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive

@@ -18,7 +18,8 @@ from calibrate.measuring.measure import Look, MeasureOptions, measure_engine
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.local import BUNDLED, NEEDS, ModelSet, model_folder
 from calibrate.models.vllm_settings import CATALOGUE, KNOBS, REQUESTED, parsed, setting_of
-from calibrate.record.profile import DecodeSample, EngineRecord, ModelRecord
+from calibrate.record.engine_records import DecodeSample, EngineRecord
+from calibrate.record.profile import ModelRecord
 from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError, SchemaError
 

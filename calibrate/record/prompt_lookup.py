@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from calibrate.record.profile import NGramRecord
+    from calibrate.record.token_records import NGramRecord
 
 __all__ = ["count_acceptance", "lookup"]
 
@@ -54,7 +54,7 @@ def count_acceptance(
     ------
     ParameterError : a count is below 1.
     """
-    from calibrate.record.profile import NGramRecord
+    from calibrate.record.token_records import NGramRecord
 
     for name, value in (("max_ngram", max_ngram), ("n_speculative", n_speculative)):
         if value < 1:

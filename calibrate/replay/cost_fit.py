@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from calibrate.record.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Profile, Work
+from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, Work
+from calibrate.record.profile import Profile
 from sim.engines.costs import TableCost
 from sim.operations import TARGET
 from theory.errors import CalibrationError

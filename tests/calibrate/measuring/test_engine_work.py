@@ -9,7 +9,7 @@ import pytest
 
 from calibrate.engines.protocol import EngineStatistics
 from calibrate.measuring.engine_work import in_use_records, summed
-from calibrate.record.profile import InUse, Work
+from calibrate.record.engine_records import InUse, Work
 
 
 @dataclass
