@@ -22,7 +22,7 @@ class Generated(Record):
     correct: bool | None = None
     """Against ground truth, where the task has one."""
     accepted: bool | None = None
-    """Of a draft that was only looked at: what the judge said."""
+    """Of a draft that was only judged: what the judge said."""
     scores: dict[str, Finite] = {}
     """Of a draft: its score by each verifier and scorer that saw it besides the judge, by role, in the role's unit."""
 

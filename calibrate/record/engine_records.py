@@ -97,7 +97,7 @@ class InUse(Work):
     """Of the seconds of ``beside``, those in which another engine worked; None where that is not known: all."""
 
     @property
-    def alone(self) -> Work:
+    def undisturbed(self) -> Work:
         """What was done while no other engine worked at all; everything where that is not known."""
         busy = self.beside or Work()
         less = {iterations.batch: iterations for iterations in busy.decode}

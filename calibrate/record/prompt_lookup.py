@@ -46,7 +46,7 @@ def count_acceptance(
 
     Parameters
     ----------
-    texts : pairs (prompt token ids, generated token ids).
+    texts : of each, the token ids of its prompt and those generated.
     max_ngram : longest n-gram looked up, >= 1.
     n_speculative : tokens drafted per target pass at most, >= 1.
 

@@ -52,10 +52,10 @@ def test_work_counts_as_done_beside_another_engine_if_that_worked_at_any_moment_
     # The second iteration overlaps for 0.5 of 1 s, the third for 1.2 of 2 s, the prefill for 0.3 of 1 s.
     assert found["big"].beside == Work(decode=[(1, 1, 101, 1.0), (2, 1, 202, 2.0)], prefill=(1, 30, 1.0))
     assert found["big"].company_s == pytest.approx(0.5 + 1.2 + 0.3)
-    assert found["big"].alone == Work(decode=[(1, 1, 100, 1.0)], prefill=(0, 0, 0.0))
+    assert found["big"].undisturbed == Work(decode=[(1, 1, 100, 1.0)], prefill=(0, 0, 0.0))
     assert found["small"].beside == Work(decode=[(1, 2, 21, 2.0)], prefill=(1, 5, 0.5))
     assert found["small"].company_s == pytest.approx(1.2 + 0.3 + 0.5)
-    assert found["small"].alone == Work(decode=[], prefill=(0, 0, 0.0))
+    assert found["small"].undisturbed == Work(decode=[], prefill=(0, 0, 0.0))
 
 
 def test_what_ends_as_another_begins_had_no_company() -> None:
@@ -68,14 +68,14 @@ def test_what_ends_as_another_begins_had_no_company() -> None:
     for one in recorded(first, second).values():
         assert one.beside == Work()
         assert one.company_s == 0.0
-        assert one.alone.seconds == 1.0
+        assert one.undisturbed.seconds == 1.0
 
 
 def test_without_moments_nothing_is_told_apart() -> None:
     blind = EngineStatistics(iterations=BIG.iterations, prefills=BIG.prefills, n_aborted_tokens=0)
     found = recorded(blind, SMALL)
     assert found["big"].beside is None
-    assert found["big"].alone == Work(decode=found["big"].decode, prefill=found["big"].prefill)
+    assert found["big"].undisturbed == Work(decode=found["big"].decode, prefill=found["big"].prefill)
     assert found["small"].beside is None
 
 
