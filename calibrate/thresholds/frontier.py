@@ -170,7 +170,7 @@ def cascade(
 
     Parameters
     ----------
-    decisions : confidence ``max(p, 1 - p)``, and whether the judge decides otherwise; see `read_pairs`.
+    decisions : confidence ``max(p, 1 - p)``, and whether the judge decides otherwise; see `read_decisions`.
     bound : on the disagreement with the judge: ``accepted-and-wrong`` bounds that of the whole cascade,
         ``wrong-given-accepted`` that of the decisions kept.
     gate_cost, judge_cost : cost of one verification by the gate and by the judge, > 0, one unit.
