@@ -24,8 +24,9 @@ from benchmarks.gpu.telemetry import Telemetry
 from calibrate.measuring.measure import MeasureOptions, Problem, Truth
 from calibrate.measuring.session import Models, Plan, calibrate_models
 from calibrate.models.local import BUNDLED, ModelSet, bundled_problems, bundled_truth
+from calibrate.record.files import write_atomically
 from calibrate.record.journal import Journal
-from calibrate.record.profile import Profile, write_atomically
+from calibrate.record.profile import Profile
 from calibrate.running.interleaved import BASELINE, RealRun, Runs, measured, run_interleaved
 from sim.timeline import Counts
 from specplan.planning.predict import Configuration, Prediction

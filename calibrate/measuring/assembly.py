@@ -17,19 +17,12 @@ import numpy as np
 from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import NoiseLimits, leading_slow, steadiness
 from calibrate.measuring.token_methods import token_records
+from calibrate.record.answer_records import RecordedAnswer
+from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, Sentinel
 from calibrate.record.journal import Journal
-from calibrate.record.profile import (
-    AnswerRecord,
-    DecodeSample,
-    EngineRecord,
-    InUse,
-    NGramRecord,
-    Profile,
-    Provenance,
-    TokenAnswer,
-    TokenRecord,
-)
+from calibrate.record.profile import Profile, Provenance
 from calibrate.record.prompt_lookup import count_acceptance
+from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
 
 if TYPE_CHECKING:
     from calibrate.measuring.session import Plan
@@ -77,7 +70,7 @@ def assemble(
         models={role: plan.models.record(role, engines[name]) for role, name in placement.items()},
         placement=placement,
         engines={name: record for name, (record, _) in records.items()},
-        answers=[AnswerRecord.model_validate(answer["record"]) for answer in answers],
+        answers=[RecordedAnswer.model_validate(answer["record"]) for answer in answers],
         ngram=_ngrams([answer["ids"] for answer in answers]),
         token=_token_records(plan, answers),
         role_seconds=_merged([answer["role_seconds"] for answer in answers]),
@@ -101,7 +94,7 @@ def _engine_record(name: str, rounds: Sequence[EngineRecord], answers: Sequence[
         **{use: [InUse.model_validate(a[use][name]) for a in answers if name in a.get(use, ())] for use in _USES},
         warmup_decode=[*rounds[0].warmup_decode, *decode[:n_slow]],
         warmup_prefill=rounds[0].warmup_prefill,
-        sentinels=[tuple(answer["sentinels"][name]) for answer in answers],
+        sentinels=[Sentinel(*answer["sentinels"][name]) for answer in answers],
     )
     return record, n_slow
 

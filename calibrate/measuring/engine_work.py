@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from calibrate.engines.work import EngineStatistics, Iteration, Prefill, united
-from calibrate.record.profile import InUse, Work
+from calibrate.record.engine_records import InUse, IterationSums, PrefillSums, RequestSums, Work
 
 __all__ = ["Reporting", "in_use_records", "summed"]
 
@@ -50,7 +50,7 @@ def _in_use(statistics: EngineStatistics, others: Sequence[tuple[float, float]],
     return InUse(
         decode=everything.decode,
         prefill=everything.prefill,
-        request=(len(outside), sum(outside)),
+        request=RequestSums(len(outside), sum(outside)),
         beside=_work(iterations, prefills),
         shared_s=iterations_s + prefills_s,
     )
@@ -59,16 +59,16 @@ def _in_use(statistics: EngineStatistics, others: Sequence[tuple[float, float]],
 def _work(iterations: Sequence[Iteration], prefills: Sequence[Prefill]) -> Work:
     return Work(
         decode=_by_batch((it.batch, 1, it.context, it.seconds) for it in iterations),
-        prefill=(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills)),
+        prefill=PrefillSums(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills)),
     )
 
 
-def _by_batch(cells: Iterable[tuple[int, int, int, float]]) -> list[tuple[int, int, int, float]]:
+def _by_batch(cells: Iterable[tuple[int, int, int, float]]) -> list[IterationSums]:
     sums: dict[int, tuple[int, int, float]] = {}
     for batch, n, context, seconds in cells:
         known = sums.get(batch, (0, 0, 0.0))
         sums[batch] = known[0] + n, known[1] + context, known[2] + seconds
-    return [(batch, *cell) for batch, cell in sorted(sums.items())]
+    return [IterationSums(batch, *cell) for batch, cell in sorted(sums.items())]
 
 
 def _shared(done: Sequence[Done], others: Sequence[tuple[float, float]]) -> tuple[list[Done], float]:
@@ -99,7 +99,7 @@ def summed(entries: Sequence[InUse]) -> list[InUse]:
     return [
         InUse(
             **_total(entries),
-            request=(sum(one.request[0] for one in entries), sum(one.request[1] for one in entries)),
+            request=RequestSums(sum(one.request.n for one in entries), sum(one.request.seconds for one in entries)),
             beside=Work(**_total(parts)) if told else None,
             shared_s=sum(one.company_s for one in entries) if told else None,
         )
@@ -108,4 +108,7 @@ def summed(entries: Sequence[InUse]) -> list[InUse]:
 
 def _total(done: Sequence[Work]) -> dict[str, Any]:
     n, tokens, seconds = (sum(values) for values in zip(*(one.prefill for one in done), strict=True))
-    return {"decode": _by_batch(cell for one in done for cell in one.decode), "prefill": (n, tokens, seconds)}
+    return {
+        "decode": _by_batch(cell for one in done for cell in one.decode),
+        "prefill": PrefillSums(n, tokens, seconds),
+    }

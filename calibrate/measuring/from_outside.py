@@ -30,7 +30,7 @@ from calibrate.engines.http.stream import Streamed
 from calibrate.engines.protocol import Request
 from calibrate.engines.token_vocabulary import OF_REQUEST
 from calibrate.measuring.measure import MeasureOptions
-from calibrate.record.profile import DecodeSample, EngineRecord, PrefillSample
+from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError
 
 __all__ = ["ESTIMATOR", "iterations", "left_out_notes", "measure_streams", "timing_notes", "warm_streams"]

@@ -16,16 +16,10 @@ from typing import Protocol
 from calibrate.engines.protocol import Backend, Choice, Generation, Request
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics
-from calibrate.record.profile import (
-    AnswerRecord,
-    DecodeSample,
-    EngineRecord,
-    Generated,
-    PrefillSample,
-    StepRecord,
-    VerdictRecord,
-)
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
+from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive, draft_trajectory, paired_trajectory
 from sim.operations import (
     DRAFT,
@@ -114,7 +108,7 @@ class Look:
 class Recorded:
     """A recorded answer, and what does not belong in its record."""
 
-    record: AnswerRecord
+    record: RecordedAnswer
 
     ids: tuple[tuple[int, ...], tuple[int, ...]] | None
     """Token ids of prompt and target answer, where the engine tells them (for n-gram statistics)."""
@@ -324,7 +318,7 @@ async def measure_answer(
     await clock.fresh()
     paired = await clock.run(procedure, stream=problem.name)
     alone = await _alone(clock, root, problem, truth, seen.scorers)
-    record = AnswerRecord(
+    record = RecordedAnswer(
         problem=problem.name,
         prompt_tokens=root.n_tokens,
         steps=_step_records(paired, problem, truth),

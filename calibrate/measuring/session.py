@@ -25,8 +25,9 @@ from calibrate.measuring.candidates import measure_beams
 from calibrate.measuring.measure import Look, MeasureOptions, Problem, Truth, measure_answer, outside_seconds
 from calibrate.measuring.stopping import Looked, Precision, Stopping
 from calibrate.measuring.token_methods import TokenSetting, measure_token_answer
+from calibrate.record.engine_records import EngineRecord, InUse
 from calibrate.record.journal import Journal, digest
-from calibrate.record.profile import EngineRecord, InUse, ModelRecord, Profile
+from calibrate.record.profile import ModelRecord, Profile
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive, lookahead_async
 from sim.operations import DRAFT, JUDGE, TARGET, Algorithm, Step

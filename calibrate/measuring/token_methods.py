@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from calibrate.engines.protocol import Generation, Request
 from calibrate.measuring.measure import MeasuredEngine, Problem, outside_seconds
-from calibrate.record.profile import TokenAnswer, TokenRecord, TokenRequest
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.record.engine_records import PrefillSums, RequestSums
+from calibrate.record.token_records import PassSample, PassSums, TokenAnswer, TokenRecord, TokenRequest
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
 from sim.operations import TARGET
 
@@ -124,18 +126,20 @@ def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics
     prefills = statistics.prefills
     return TokenAnswer(
         problem=problem.name,
-        requests=[TokenRequest(tokens=one.n_generated, passes=list(one.passes)) for one in generations],
+        requests=[
+            TokenRequest(tokens=one.n_generated, passes=[PassSample(*each) for each in one.passes])
+            for one in generations
+        ],
         decode=_passes(statistics),
-        prefill=(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills)),
-        request=(len(outside), sum(outside)),
+        prefill=PrefillSums(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills)),
+        request=RequestSums(len(outside), sum(outside)),
     )
 
 
-def _passes(statistics: EngineStatistics) -> list[tuple[int, int, int, int, float, float]]:
-    """Sums over the passes of a kind: sequences, rows of each, passes, cached tokens, seconds, drafting seconds."""
+def _passes(statistics: EngineStatistics) -> list[PassSums]:
     sums: dict[tuple[int, int], tuple[int, int, float, float]] = {}
     for one in statistics.passes:
         kind = one.batch, one.rows // one.batch
         n, context, seconds, drafting_s = sums.get(kind, (0, 0, 0.0, 0.0))
         sums[kind] = n + 1, context + one.context, seconds + one.seconds, drafting_s + one.drafting_s
-    return [(*kind, *values) for kind, values in sorted(sums.items())]
+    return [PassSums._make((*kind, *values)) for kind, values in sorted(sums.items())]

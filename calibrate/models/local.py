@@ -22,7 +22,8 @@ from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.engine_work import in_use_records
 from calibrate.measuring.measure import Look, MeasureOptions, Problem, Truth, measure_engine, warm_up
 from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting
-from calibrate.record.profile import EngineRecord, InUse, ModelRecord
+from calibrate.record.engine_records import EngineRecord, InUse
+from calibrate.record.profile import ModelRecord
 from calibrate.running.embedding import EmbeddingSimilarity
 from calibrate.running.scorers import (
     Chooser,

@@ -20,7 +20,8 @@ from calibrate.measuring.measure import Look, MeasureOptions
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.local import BUNDLED, ModelSet
 from calibrate.models.vllm_settings import parsed, setting_of, speculation_of
-from calibrate.record.profile import EngineRecord, InUse, ModelRecord
+from calibrate.record.engine_records import EngineRecord, InUse
+from calibrate.record.profile import ModelRecord
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, GATE, JUDGE, TARGET
 from theory.errors import CalibrationError, ParameterError, SchemaError

@@ -19,7 +19,8 @@ from calibrate.measuring.measure import Look, MeasureOptions, measure_engine
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.local import BUNDLED, ModelSet, model_folder
 from calibrate.models.vllm_settings import parsed, setting_of, speculation_of, without_knobs
-from calibrate.record.profile import DecodeSample, EngineRecord, ModelRecord
+from calibrate.record.engine_records import DecodeSample, EngineRecord
+from calibrate.record.profile import ModelRecord
 from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError, SchemaError
 

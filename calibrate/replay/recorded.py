@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from calibrate.record.profile import AnswerRecord
+from calibrate.record.answer_records import RecordedAnswer
 from calibrate.replay.accuracy import Spoiling, spoiling
 from calibrate.replay.corruption import known_corruption
 from calibrate.replay.traces import traces_of
@@ -19,7 +19,7 @@ __all__ = ["Recorded"]
 class Recorded:
     """The answers of a profile."""
 
-    def __init__(self, answers: Sequence[AnswerRecord]) -> None:
+    def __init__(self, answers: Sequence[RecordedAnswer]) -> None:
         self._answers = answers
         self._corruption: dict[tuple[str, float | None], tuple[str, Estimate] | None] = {}
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from calibrate.models.local import ModelSet
     from calibrate.models.servers import RemoteModels
     from calibrate.record.profile import Profile
-    from calibrate.running.interleaved import Spec
+    from calibrate.running.interleaved import RealConfiguration
     from calibrate.running.wall_clock import WallClock
     from sim.configuration import Configuration
 
@@ -86,7 +86,7 @@ def of_models(models: ModelSet | RemoteModels, roles: Mapping[str, Any], clock: 
     }
 
 
-def of_configuration(configuration: Configuration, spec: Spec) -> dict[str, Any]:
+def of_configuration(configuration: Configuration, spec: RealConfiguration) -> dict[str, Any]:
     """Every knob of a configuration, defaults filled in, and what its requests speculate with, by role."""
     found: dict[str, Any] = {
         "method": configuration.method,

@@ -14,7 +14,8 @@ from calibrate.measuring.measure import Problem
 from calibrate.measuring.session import Plan, Status
 from calibrate.measuring.stopping import Looked, Precision, Stopping
 from calibrate.pair import draft_path
-from calibrate.record.profile import InUse, Profile
+from calibrate.record.engine_records import InUse
+from calibrate.record.profile import Profile
 from specplan import calibrating as calibration
 from specplan.calibrating import PlannedSpeedup, conclude, most_answers, planned, stopping_rule
 from specplan.cli import main

@@ -23,7 +23,7 @@ from calibrate.engines.speculation import Speculation
 from calibrate.measuring import from_outside as streams
 from calibrate.measuring.from_outside import iterations, left_out_notes, measure_streams, timing_notes
 from calibrate.measuring.measure import MeasureOptions
-from calibrate.record.profile import DecodeSample, EngineRecord
+from calibrate.record.engine_records import DecodeSample, EngineRecord
 from theory.errors import CalibrationError
 
 pytest.importorskip("httpx")

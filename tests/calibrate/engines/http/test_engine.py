@@ -28,7 +28,8 @@ from calibrate.measuring.from_outside import iterations, measure_streams, timing
 from calibrate.measuring.measure import MeasureOptions, Problem
 from calibrate.measuring.session import Plan, calibrate_models
 from calibrate.models.servers import RemoteModels, models_of
-from calibrate.record.profile import EngineRecord, Profile
+from calibrate.record.engine_records import EngineRecord
+from calibrate.record.profile import Profile
 from calibrate.replay.cost_fit import fit_cost
 from calibrate.replay.summary import acceptance
 from theory.errors import CalibrationError, ParameterError, SchemaError
