@@ -14,10 +14,11 @@ from specplan.output import deliver, journal_of
 from theory.errors import CalibrationError, ParameterError, UnstableMeasurementError
 
 if TYPE_CHECKING:
-    from calibrate.measuring.measure import Problem
-    from calibrate.measuring.session import Plan, Status
+    from calibrate.measuring.calibration import Status
+    from calibrate.measuring.plan import CalibrationPlan
     from calibrate.measuring.stopping import Precision, Stopping
     from calibrate.record.profile import Profile
+    from calibrate.running.problem import Problem
     from specplan.configuration import Configuration
     from specplan.planning.predict import Predictor
 
@@ -157,17 +158,17 @@ def _in_use_as_exact(profile: Profile) -> Profile:
     return profile.model_copy(update={"engines": engines})
 
 
-def measure(plan: Plan, output: Path) -> Profile:
+def measure(plan: CalibrationPlan, output: Path) -> Profile:
     """Carry out a calibration, write the profile to ``output``, and remove the journal beside it.
 
     Raises
     ------
-    SpecplanError : as `calibrate.measuring.session.calibrate_models`; what was finished stays in the journal.
+    SpecplanError : as `calibrate.measuring.calibration.calibrate_models`; what was finished stays in the journal.
     click.exceptions.Exit : with code 130, after Ctrl-C and a line that says how to go on.
     """
     import asyncio
 
-    from calibrate.measuring.session import calibrate_models
+    from calibrate.measuring.calibration import calibrate_models
     from calibrate.models.servers import timeouts_as_such
 
     journal = journal_of(output)
@@ -204,7 +205,7 @@ def _how_to_go_on(journal: Path) -> str:
 
 
 @contextmanager
-def _live(plan: Plan) -> Iterator[Callable[[Status], None]]:
+def _live(plan: CalibrationPlan) -> Iterator[Callable[[Status], None]]:
     """Show parts done, time left and precision on stderr; nothing when stderr is no terminal."""
     if not sys.stderr.isatty():
         yield lambda status: None
@@ -226,8 +227,8 @@ def told(status: Status, stopping: Stopping | None) -> str:
     if status.seconds_left is not None:
         minutes, seconds = divmod(round(status.seconds_left), 60)
         parts.append(f"about {minutes}:{seconds:02d} left")
-    if status.looked is not None and stopping is not None:
-        parts.append(f"speedup ±{status.looked.widened:.1%}, asked for ±{stopping.precision:.1%}")
+    if status.last_look is not None and stopping is not None:
+        parts.append(f"speedup ±{status.last_look.widened:.1%}, asked for ±{stopping.precision:.1%}")
     return ", ".join(parts)
 
 

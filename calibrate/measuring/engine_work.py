@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from calibrate.engines.protocol import EngineStatistics, united
 from calibrate.record.profile import InUse, Work
 
-__all__ = ["Reporting", "in_use_records", "summed"]
+__all__ = ["Reporting", "summed", "work_done"]
 
 
 class Reporting(Protocol):
@@ -20,18 +20,21 @@ class Reporting(Protocol):
         ...
 
 
-async def in_use_records(engines: Mapping[str, Reporting], outside: Mapping[str, Sequence[float]]) -> dict[str, InUse]:
+async def work_done(
+    engines: Mapping[str, Reporting], outside: Mapping[str, Sequence[float]] | None = None
+) -> dict[str, InUse]:
     """Sum up what engines did since they were last asked.
 
     Parameters
     ----------
     engines : by name; all that work at the same time on one machine, so that it can be told who had company.
-    outside : by name, the seconds that requests spent outside their engine.
+    outside : by name, the seconds that requests spent outside their engine, where that is known.
 
     Raises
     ------
     CalibrationError : an engine is gone.
     """
+    outside = outside or {}
     statistics = {name: await engine.stats(clear=True) for name, engine in engines.items()}
     if not all(one.tells_moments for one in statistics.values()):
         return {name: _in_use(one, None, outside.get(name, ())) for name, one in statistics.items()}

@@ -28,7 +28,7 @@ from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch, tolerated
 from calibrate.engines.http.stream import Streamed
 from calibrate.engines.protocol import Request
-from calibrate.measuring.measure import MeasureOptions
+from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.models.vllm_settings import method_of
 from calibrate.record.profile import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError

@@ -1,4 +1,4 @@
-"""Whether a machine was warm and steady while it was measured: leading slow samples, spread and drift of sentinels.
+"""Whether a machine was warm, steady and its own: leading slow samples, spread and drift of sentinels, stolen time.
 
 A sentinel is one and the same piece of work, timed again and again between the other parts of a calibration. Its
 spread and its drift say what the machine did, whatever was measured on it.
@@ -10,7 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from pathlib import Path
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,7 @@ from scipy import stats
 
 from theory.errors import ParameterError, UnstableMeasurementError
 
-__all__ = ["NoiseLimits", "Steadiness", "check_steadiness", "leading_slow", "steadiness"]
+__all__ = ["CpuTimes", "NoiseLimits", "Steadiness", "check_steadiness", "leading_slow", "steadiness"]
 
 _FALSE_ALARM: Final = 0.01
 """Of `leading_slow` and of the test for a drift, each."""
@@ -32,6 +33,9 @@ _LEAST: Final = 12
 
 _MOST: Final = 400
 """Samples among which a warm-up is looked for: it is at the beginning."""
+
+
+_CPU_TIMES: Final = Path("/proc/stat")
 
 
 def leading_slow(seconds: ArrayLike) -> int:
@@ -198,3 +202,37 @@ def check_steadiness(sentinels: Mapping[str, Sequence[tuple[float, float]]], lim
     raise UnstableMeasurementError(
         f"the machine was not steady: {said}; stop what else runs on it and measure again", spread=worst
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Time of all cores since the machine's start, in ticks of its clock."""
+
+    busy: int
+    stolen: int
+
+    @classmethod
+    def now(cls) -> Self | None:
+        """Read the clocks; None where the system does not tell."""
+        try:
+            return cls.read(_CPU_TIMES.read_text(encoding="ascii"))
+        except OSError:
+            return None
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """Read Linux's ``/proc/stat``; None if it is something else.
+
+        >>> CpuTimes.read("cpu  100 0 20 1000 5 1 2 7 0 0")
+        CpuTimes(busy=123, stolen=7)
+        """
+        words = text.partition("\n")[0].split()
+        if len(words) < 9 or words[0] != "cpu":
+            return None
+        user, nice, system, _, _, irq, softirq, stolen = map(int, words[1:9])
+        return cls(busy=user + nice + system + irq + softirq, stolen=stolen)
+
+    def stolen_since(self, before: Self) -> float:
+        """The share that was stolen of the time wanted since then, in [0, 1]."""
+        stolen = self.stolen - before.stolen
+        return stolen / max(self.busy - before.busy + stolen, 1)

@@ -12,19 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from calibrate.engines.protocol import EngineStatistics, Generation, Request
-from calibrate.measuring.measure import MeasuredEngine, Problem, outside_seconds
+from calibrate.engines.speculation import Speculation
+from calibrate.measuring.answers import outside_seconds
+from calibrate.measuring.engine_timings import MeasuredEngine
 from calibrate.record.profile import TokenAnswer, TokenRecord, TokenRequest
+from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock, WallSession
 from sim.algorithms import autoregressive
 from sim.operations import TARGET
 
-if TYPE_CHECKING:
-    from calibrate.engines.speculation import Speculation
-
-__all__ = ["TOKEN_SETTINGS", "TokenSetting", "measure_token_answer", "measure_token_methods", "token_records"]
+__all__ = [
+    "TOKEN_SETTINGS",
+    "Speculating",
+    "TokenSetting",
+    "measure_token_answer",
+    "measure_token_methods",
+    "token_records",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +61,7 @@ _WARM_UP: Final = Request(prompt="1 2 3", max_tokens=2)
 
 
 class Speculating(Protocol):
-    """A set of models that knows how to run a token-level method: `calibrate.models.local.ModelSet`."""
+    """Models that know how to run token-level methods."""
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
         """Return what a request must carry."""
@@ -81,11 +88,11 @@ async def measure_token_methods(
     CalibrationError : an engine failed.
     ParameterError : a method that these models cannot run.
     """
-    found: dict[str, list[TokenAnswer]] = {setting.key: [] for setting in settings}
+    answers: dict[str, list[TokenAnswer]] = {setting.key: [] for setting in settings}
     for problem in problems:
         for setting in settings:
-            found[setting.key].append(await measure_token_answer(models, clock, problem, setting))
-    return token_records(settings, found)
+            answers[setting.key].append(await measure_token_answer(models, clock, problem, setting))
+    return token_records(settings, answers)
 
 
 def token_records(settings: Sequence[TokenSetting], answers: Mapping[str, Sequence[TokenAnswer]]) -> list[TokenRecord]:
@@ -123,7 +130,7 @@ def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics
     prefills = statistics.prefills
     return TokenAnswer(
         problem=problem.name,
-        requests=[TokenRequest(tokens=one.n_generated, passes=list(one.passes)) for one in generations],
+        requests=[TokenRequest(tokens=text.n_generated, passes=list(text.passes)) for text in generations],
         decode=_passes(statistics),
         prefill=(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
         request=(len(outside), sum(outside)),

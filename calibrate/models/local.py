@@ -17,11 +17,12 @@ from calibrate.engines.sentence_encoder import Encoder
 from calibrate.engines.speculation import Speculation, TokenMethodName
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
-from calibrate.measuring.engine_work import in_use_records
-from calibrate.measuring.measure import Look, MeasureOptions, Problem, Truth, measure_engine, warm_up
+from calibrate.measuring.answers import Inspection
+from calibrate.measuring.engine_timings import MeasureOptions, measure_engine, warm_up
 from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting
-from calibrate.record.profile import EngineRecord, InUse, ModelRecord
+from calibrate.record.profile import EngineRecord, ModelRecord
 from calibrate.running.embedding import EmbeddingSimilarity
+from calibrate.running.problem import Problem, Truth
 from calibrate.running.scorers import (
     Chooser,
     GradeChooser,
@@ -152,15 +153,15 @@ class ModelSet:
             return judge_prompt
         return general_judge_prompt
 
-    def look(self) -> Look:
+    def inspection(self) -> Inspection:
         """Return how closely a measurement looks at drafts: as closely as these models can be asked.
 
         Scores need a model that answers the request for one; of the bundled pair that is known.
         """
         verifiers = (GATE, EXACT, EMBEDDING) if self.embedding else (GATE, EXACT)
         if self.is_bundled:
-            return Look(drafts=4, verifiers=verifiers, scorers=(SCORER, REWARD), chooser=True, beams=8)
-        return Look(verifiers=verifiers)
+            return Inspection(drafts=4, verifiers=verifiers, scorers=(SCORER, REWARD), chooser=True, beams=8)
+        return Inspection(verifiers=verifiers)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[tuple[dict[str, Any], WallClock]]:
@@ -263,12 +264,6 @@ class ModelSet:
     ) -> EngineRecord:
         """Measure an engine by its own records of its iterations."""
         return await measure_engine(engine, _device(engine), options, warmup=warmup, progress=progress)
-
-    async def in_use(
-        self, engines: Mapping[str, TorchEngine], outside: Mapping[str, Sequence[float]]
-    ) -> Mapping[str, InUse]:
-        """Return what each engine did since it was last asked."""
-        return await in_use_records(engines, outside)
 
     def record(self, role: str, engine: TorchEngine) -> ModelRecord:
         """Return what is known about the model of a role."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
@@ -14,13 +14,13 @@ from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, split_en
 from calibrate.engines.prometheus import SpecDecode
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import checked_speculative
-from calibrate.measuring.engine_work import in_use_records
+from calibrate.measuring.answers import Inspection
+from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_streams, timing_notes, warm_streams
-from calibrate.measuring.measure import Look, MeasureOptions
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.local import BUNDLED, ModelSet
 from calibrate.models.vllm_settings import parsed, setting_of, speculation_of
-from calibrate.record.profile import EngineRecord, InUse, ModelRecord
+from calibrate.record.profile import EngineRecord, ModelRecord
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, GATE, JUDGE, TARGET
 from theory.errors import CalibrationError, ParameterError, SchemaError
@@ -103,12 +103,12 @@ class RemoteModels:
         """Whether the servers run the bundled pair, whose task has ground truth."""
         return self.task == BUNDLED
 
-    def look(self) -> Look:
+    def inspection(self) -> Inspection:
         """Return how closely a measurement looks at drafts: as closely as these models can be asked."""
-        found = replace(self._asked().look(), beams=0)  # a server does not tell how likely a given text is
+        found = replace(self._asked().inspection(), beams=0)  # a server does not tell how likely a given text is
         if self.gate:
             return found
-        return Look(drafts=found.drafts, verifiers=tuple(v for v in found.verifiers if v != GATE))
+        return Inspection(drafts=found.drafts, verifiers=tuple(v for v in found.verifiers if v != GATE))
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[tuple[dict[str, OpenAIEngine], WallClock]]:
@@ -150,12 +150,6 @@ class RemoteModels:
     ) -> EngineRecord:
         """Measure a server from outside."""
         return await measure_streams(engine, engine.config.host, options, warmup=warmup, progress=progress)
-
-    async def in_use(
-        self, engines: Mapping[str, OpenAIEngine], outside: Mapping[str, Sequence[float]]
-    ) -> Mapping[str, InUse]:
-        """Return what each server did since it was last asked, as its streams show it."""
-        return await in_use_records(engines, outside)
 
     def token_settings(self) -> tuple[TokenSetting, ...]:
         """Return the token-level methods for which a server was named."""

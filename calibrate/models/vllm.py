@@ -14,7 +14,8 @@ from calibrate.engines.protocol import Request
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import VllmConfig, checked_speculative
 from calibrate.engines.vllm.group import VllmGroup
-from calibrate.measuring.measure import Look, MeasureOptions, measure_engine
+from calibrate.measuring.answers import Inspection
+from calibrate.measuring.engine_timings import MeasureOptions, measure_engine
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.local import BUNDLED, NEEDS, ModelSet, model_folder
 from calibrate.models.vllm_settings import CATALOGUE, KNOBS, REQUESTED, parsed, setting_of
@@ -73,13 +74,13 @@ class VllmModels(ModelSet):
         """Return the set as plain settings, for a profile."""
         return {"backend": VLLM, **ModelSet.settings(self)}
 
-    def look(self) -> Look:
+    def inspection(self) -> Inspection:
         """Return how closely a measurement looks at drafts: at two of each position, and not at beams.
 
         An iteration of a tiny model takes several times as long here as in the torch backend, and the models are the
         same; their beams are measured there.
         """
-        found = ModelSet.look(self)
+        found = ModelSet.inspection(self)
         return replace(found, drafts=min(found.drafts, 2), beams=0)
 
     async def _start(self, role: str, model: str, core: int) -> VllmGroup:

@@ -16,14 +16,15 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from calibrate.record.profile import Profile, Published
+from calibrate.record.uses import USE_OF_LEVEL, Use
 from calibrate.replay.corruption import known_corruption, least_corruption
-from calibrate.replay.cost_fit import CostFit, Use, fit_cost, reread_tokens
+from calibrate.replay.cost_fit import CostFit, fit_cost, reread_tokens
 from calibrate.replay.traces import traces_of
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.token_passes import PassSource, SpeculatedAnswer
-from sim.catalogue import Level, Method
+from sim.catalogue import Method
 from sim.engines.batching import BatchEngine, Cost, Device, Engine, FixedEngine, PacedCost
 from sim.engines.costs import LinearCost
 from sim.engines.per_candidate import PerCandidate
@@ -216,13 +217,10 @@ def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
     }
 
 
-_USES: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
-
-
 def use_of(method: Method, knobs: Mapping[str, Any]) -> Use:
     """Return what engines are used for while a method runs: several drafts of a position at once are like beams."""
     width = method.settings(knobs).get("width") or 1
-    return "beams" if method.level == "step" and int(width) > 1 else _USES[method.level]
+    return "beams" if method.level == "step" and int(width) > 1 else USE_OF_LEVEL[method.level]
 
 
 def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:

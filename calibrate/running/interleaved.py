@@ -10,9 +10,9 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from calibrate.engines.speculation import Speculation
-from calibrate.measuring.measure import Problem, Truth
 from calibrate.record.journal import Journal
 from calibrate.record.profile import InUse
+from calibrate.running.problem import Problem, Truth
 from calibrate.running.wall_clock import WallClock, WallSession
 from sim.algorithms import autoregressive
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals

@@ -16,8 +16,8 @@ from specplan.output import check_output
 from theory.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
-    from calibrate.measuring.measure import Problem
     from calibrate.models.local import ModelSet
+    from calibrate.running.problem import Problem
 
 __all__ = ["command", "measure_local", "read_prompts"]
 
@@ -78,7 +78,7 @@ def measure_local(
     allow_noise: bool,
 ) -> None:
     """Carry out the calibration of models that run here, in whichever engine; ``asked``: answers, effort, precision."""
-    from calibrate.measuring.session import Plan
+    from calibrate.measuring.plan import CalibrationPlan
     from calibrate.models.local import bundled_problems, bundled_truth
 
     answers, effort, precision = asked
@@ -88,7 +88,7 @@ def measure_local(
             "prompts", None, "must name a JSONL file of questions, unless the bundled pair is measured"
         )
     problems = bundled_problems(n, models.seed, "calibration") if prompts is None else read_prompts(prompts, n)
-    plan = Plan(
+    plan = CalibrationPlan(
         models=models,
         problems=tuple(problems),
         truth=bundled_truth() if prompts is None else None,
@@ -143,8 +143,8 @@ def openai_command(
     an interrupted one stopped. The API key is read from the environment and written nowhere.
     """
     check_output(output, force=force)
-    from calibrate.measuring.measure import MeasureOptions
-    from calibrate.measuring.session import Plan
+    from calibrate.measuring.engine_timings import MeasureOptions
+    from calibrate.measuring.plan import CalibrationPlan
     from calibrate.models.local import BUNDLED, bundled_problems, bundled_truth
     from calibrate.models.servers import RemoteModels
 
@@ -154,7 +154,7 @@ def openai_command(
         task=BUNDLED if bundled else "general", speculative=_speculating_servers(speculative), **options
     )
     problems = bundled_problems(n, models.seed, "calibration") if bundled else read_prompts(Path(prompts), n)
-    plan = Plan(
+    plan = CalibrationPlan(
         models=models,
         problems=tuple(problems),
         truth=bundled_truth() if bundled else None,
@@ -188,7 +188,7 @@ def read_prompts(path: Path, n: int) -> list[Problem]:
     ------
     SchemaError : the file cannot be read, holds fewer than two questions, or a line is not ``{"prompt": text}``.
     """
-    from calibrate.measuring.measure import Problem
+    from calibrate.running.problem import Problem
 
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -16,11 +16,11 @@ from sim.operations import JUDGE
 from specplan import __version__
 
 if TYPE_CHECKING:
-    from calibrate.measuring.measure import Problem
     from calibrate.models.local import ModelSet
     from calibrate.models.servers import RemoteModels
     from calibrate.record.profile import Profile
     from calibrate.running.interleaved import Spec
+    from calibrate.running.problem import Problem
     from calibrate.running.wall_clock import WallClock
     from specplan.configuration import Configuration
 

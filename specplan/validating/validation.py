@@ -9,15 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calibrate.measuring.measure import Problem, Truth
-from calibrate.measuring.stolen import CpuTimes
+from calibrate.measuring.engine_work import work_done
+from calibrate.measuring.noise import CpuTimes
 from calibrate.models.local import ModelSet
 from calibrate.models.servers import RemoteModels
 from calibrate.record.journal import Journal, digest
 from calibrate.record.profile import InUse, Profile
-from calibrate.replay.cost_fit import Use, pace
+from calibrate.record.uses import Use
+from calibrate.replay.cost_fit import pace
 from calibrate.replay.system import use_of
 from calibrate.running.interleaved import BASELINE, Measured, Runs, Spec, measured, run_interleaved
+from calibrate.running.problem import Problem, Truth
 from calibrate.running.wall_clock import WallSession
 from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import AnswerTrace, StepTrace
@@ -126,7 +128,7 @@ async def validate(
             methods,
             truth=truth,
             seed=seed,
-            work=partial(models.in_use, engines, {}),
+            work=partial(work_done, engines),
             journal=kept,
             progress=progress,
         )

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from measured_profiles import measured
 
-from calibrate.measuring.measure import Problem
-from calibrate.measuring.session import Plan, Status
-from calibrate.measuring.stopping import Looked, Precision, Stopping
+from calibrate.measuring.calibration import Status
+from calibrate.measuring.plan import CalibrationPlan
+from calibrate.measuring.stopping import LookOutcome, Precision, Stopping
 from calibrate.pair import draft_path
 from calibrate.record.profile import InUse, Profile
+from calibrate.running.problem import Problem
 from specplan import calibrating as calibration
 from specplan.calibrating import PlannedSpeedup, conclude, most_answers, planned, stopping_rule
 from specplan.cli import main
@@ -72,7 +73,7 @@ def test_the_model_that_drafts_tokens_is_an_option(
     words: tuple[str, ...], folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reaches the target's engine and the methods that are measured; the measurement itself is left out."""
-    seen: list[Plan] = []
+    seen: list[CalibrationPlan] = []
     monkeypatch.setattr(commands, "measure", lambda plan, _: seen.append(plan))
     monkeypatch.setattr(commands, "conclude", lambda *_, **__: None)
     path = str(tmp_path / "x.json")
@@ -160,7 +161,7 @@ def test_the_shortlist_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_time_left_and_precision_are_told() -> None:
-    looked = Looked(
+    outcome = LookOutcome(
         n_answers=24,
         n_rounds=6,
         precision=Precision(planned="x", speedup=1.4, answers=0.05, timings=0.01),
@@ -168,9 +169,9 @@ def test_time_left_and_precision_are_told() -> None:
         seconds_left=30.0,
     )
     rule = Stopping(precision=0.05)
-    status = Status(done=10, n_parts=40, seconds_left=95.4, looked=looked)
+    status = Status(done=10, n_parts=40, seconds_left=95.4, last_look=outcome)
     assert calibration.told(status, rule) == "about 1:35 left, speedup ±7.2%, asked for ±5.0%"
-    assert calibration.told(Status(done=1, n_parts=40, seconds_left=None, looked=None), rule) == ""
+    assert calibration.told(Status(done=1, n_parts=40, seconds_left=None, last_look=None), rule) == ""
 
 
 def unsteady() -> Profile:

@@ -21,8 +21,8 @@ from calibrate.engines.http.wire import HttpConfig
 from calibrate.engines.protocol import Request
 from calibrate.engines.speculation import Speculation
 from calibrate.measuring import from_outside as streams
+from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import iterations, left_out_notes, measure_streams, timing_notes
-from calibrate.measuring.measure import MeasureOptions
 from calibrate.record.profile import DecodeSample, EngineRecord
 from theory.errors import CalibrationError
 

@@ -9,9 +9,10 @@ import pytest
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
-from calibrate.measuring.measure import MeasureOptions, Problem, measure_engine
+from calibrate.measuring.engine_timings import MeasureOptions, measure_engine
 from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting, measure_token_methods
 from calibrate.models.local import ModelSet
+from calibrate.running.problem import Problem
 from calibrate.running.verifiers import ExactMatch
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.algorithms import autoregressive

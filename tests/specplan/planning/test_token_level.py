@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from measured_profiles import measured, speculated
 
 from calibrate.engines.speculation import Speculation
-from calibrate.measuring.measure import Problem
 from calibrate.models.local import ModelSet
 from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
 from calibrate.running.interleaved import BASELINE, Spec, run_interleaved
+from calibrate.running.problem import Problem
 from sim.algorithms import autoregressive
 from sim.catalogue import method
 from sim.operations import DRAFT, TARGET, Step, prompt

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from calibrate.measuring.measure import Problem
-from calibrate.measuring.stolen import CpuTimes
+from calibrate.measuring.noise import CpuTimes
 from calibrate.models.local import ModelSet, bundled_problems
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
 from calibrate.running.interleaved import BASELINE, RealRun, Runs, Spec
+from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, JUDGE, TARGET
 from sim.timeline import Counts

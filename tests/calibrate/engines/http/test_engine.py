@@ -23,13 +23,15 @@ from calibrate.engines.http.stream import Streamed
 from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, Wire, split_endpoint
 from calibrate.engines.protocol import EngineStatistics, Generation, Progress, Request
 from calibrate.engines.speculation import Speculation
+from calibrate.measuring.calibration import calibrate_models
+from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import iterations, measure_streams, timing_notes
-from calibrate.measuring.measure import MeasureOptions, Problem
-from calibrate.measuring.session import Plan, calibrate_models
+from calibrate.measuring.plan import CalibrationPlan
 from calibrate.models.servers import RemoteModels, models_of
 from calibrate.record.profile import EngineRecord, Profile
 from calibrate.replay.cost_fit import fit_cost
 from calibrate.replay.summary import acceptance
+from calibrate.running.problem import Problem
 from theory.errors import CalibrationError, ParameterError, SchemaError
 
 pytest.importorskip("httpx")
@@ -466,13 +468,15 @@ def test_a_chunk_of_several_tokens_is_several_iterations() -> None:
 Pair = tuple[OpenAIServer, OpenAIServer]
 
 
-def plan(servers: Pair, n: int = 3, **options: object) -> Plan:
+def plan(servers: Pair, n: int = 3, **options: object) -> CalibrationPlan:
     models = RemoteModels(target=servers[0].url, draft=f"{servers[1].url}#small", **options)  # type: ignore[arg-type]
     problems = tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(n))
-    return Plan(models=models, problems=problems, engine=OPTIONS, warm_up_s=0.02, patience_s=0.0, name="remote")
+    return CalibrationPlan(
+        models=models, problems=problems, engine=OPTIONS, warm_up_s=0.02, patience_s=0.0, name="remote"
+    )
 
 
-def carry_out(planned: Plan, journal: Path) -> tuple[Profile, int]:
+def carry_out(planned: CalibrationPlan, journal: Path) -> tuple[Profile, int]:
     parts: list[str] = []
     return asyncio.run(calibrate_models(planned, journal, progress=parts.append)), len(parts)
 
@@ -602,11 +606,11 @@ def run_main(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.delenv("SPECPLAN_DEBUG", raising=False)
 
-    def small_plan(engine: MeasureOptions, **options: Any) -> Plan:
+    def small_plan(engine: MeasureOptions, **options: Any) -> CalibrationPlan:
         options["patience_s"] = 0.0
-        return Plan(engine=replace(OPTIONS, batches=engine.batches), warm_up_s=0.02, **options)
+        return CalibrationPlan(engine=replace(OPTIONS, batches=engine.batches), warm_up_s=0.02, **options)
 
-    monkeypatch.setattr("calibrate.measuring.session.Plan", small_plan)
+    monkeypatch.setattr("calibrate.measuring.plan.CalibrationPlan", small_plan)
     monkeypatch.setattr("calibrate.models.servers.HttpConfig.of", partial(HttpConfig.of, backoff_s=0.001))
 
     def run(*arguments: str) -> tuple[int, str, str]:

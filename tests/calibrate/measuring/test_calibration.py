@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from bundled_pair import BundledPair
 
-from calibrate.measuring.measure import MeasureOptions
-from calibrate.measuring.session import Plan, calibrate_models
+from calibrate.measuring.calibration import calibrate_models
+from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.stopping import Stopping
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.local import ModelSet, bundled_problems, bundled_truth
@@ -33,8 +34,8 @@ TOKENS = (
 )
 
 
-def plan(n: int = 3) -> Plan:
-    return Plan(
+def plan(n: int = 3) -> CalibrationPlan:
+    return CalibrationPlan(
         models=BundledPair.models,
         problems=tuple(bundled_problems(n, 5, "calibration")),
         truth=bundled_truth(),
@@ -99,7 +100,7 @@ def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -
 def test_answers_with_token_level_methods_are_spread_evenly() -> None:
     """With a stopping rule, which may come early, they are the first ones."""
 
-    def taken(one: Plan) -> list[int]:
+    def taken(one: CalibrationPlan) -> list[int]:
         return [index for index in range(len(one.problems)) if one.takes_token_answer(index)]
 
     assert taken(replace(plan(10), n_token_answers=4)) == [2, 4, 7, 9]
