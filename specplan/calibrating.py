@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -15,23 +16,11 @@ from theory.errors import CalibrationError, ParameterError, UnstableMeasurementE
 
 if TYPE_CHECKING:
     from calibrate.measuring.calibration import Status
-    from calibrate.measuring.plan import CalibrationPlan
-    from calibrate.measuring.stopping import Precision, Stopping
+    from calibrate.measuring.plan import CalibrationPlan, MeasurableModels
+    from calibrate.measuring.stopping import Stopping
     from calibrate.record.profile import Profile
-    from calibrate.running.problem import Problem
-    from specplan.configuration import Configuration
-    from specplan.planning.predict import Predictor
 
-__all__ = [
-    "PlannedSpeedup",
-    "conclude",
-    "effort_options",
-    "measure",
-    "most_answers",
-    "planned",
-    "resumable",
-    "stopping_rule",
-]
+__all__ = ["Effort", "calibrate", "conclude", "effort_options", "measure", "resumable"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,8 +29,6 @@ _EFFORTS: Final = {"quick": (0.10, 8, 16), "normal": (0.05, 24, 60), "precise": 
 
 _MOST_ANSWERS: Final = 600
 """Answers at most where a precision was named, but no number."""
-
-_SHORTLIST: Final = 5
 
 
 def effort_options(command: F) -> F:
@@ -58,104 +45,88 @@ def effort_options(command: F) -> F:
     return command
 
 
-def most_answers(effort: str | None, answers: int | None, precision: float | None) -> int:
-    """Return how many questions are needed at most.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much to measure: as much as a name stands for, unless a number of answers or a precision is given."""
+
+    named: str | None = None
+    """``quick``, ``normal`` (also None) or ``precise``."""
+
+    answers: int | None = None
+    """Questions to answer, at least 2; with a precision at most so many."""
+
+    precision: float | None = None
+    """Half-width of the planned speedup at which to stop, a share of it in (0, 1)."""
+
+    def __post_init__(self) -> None:
+        if self.answers is not None and self.answers < 2:
+            raise ParameterError("answers", self.answers, "must be an integer >= 2")
+        if self.precision is not None and not 0.0 < self.precision < 1.0:
+            raise ParameterError("precision", self.precision, "must be a share in (0, 1), e.g. 0.05")
+
+    @property
+    def most_answers(self) -> int:
+        """Questions that are needed at most."""
+        if self.answers is not None:
+            return self.answers
+        return _EFFORTS[self.named or "normal"][2] if self.precision is None else _MOST_ANSWERS
+
+    def stopping_rule(self, n: int) -> Stopping | None:
+        """Return when to stop, of n questions at hand; None: when all are answered, because their number was given."""
+        from calibrate.measuring.stopping import Stopping
+
+        if self.answers is not None and self.precision is None:
+            return None
+        precision, least, _ = _EFFORTS[self.named or "normal"]
+        return Stopping(precision=self.precision or precision, min_answers=min(least, n), max_answers=n, growth=1.4)
+
+
+def calibrate(
+    models: MeasurableModels,
+    effort: Effort,
+    prompts: Path | None,
+    *,
+    name: str,
+    output: Path,
+    allow_noise: bool,
+    **options: Any,
+) -> None:
+    """Measure models, write the profile to ``output``, and print what was measured.
+
+    Parameters
+    ----------
+    models : target, draft and judge.
+    effort : how much to measure.
+    prompts : JSONL file of questions; None: those of the bundled task, for the bundled pair.
+    name : of the profile; empty: the file's.
+    allow_noise : do not complain of an unsteady machine.
+    options : further fields of `calibrate.measuring.plan.CalibrationPlan`.
 
     Raises
     ------
-    ParameterError : fewer than 2, or a precision outside (0, 1).
+    SpecplanError : as `measure` and `conclude`, or no questions for models that are not the bundled pair.
     """
-    if answers is not None and answers < 2:
-        raise ParameterError("answers", answers, "must be an integer >= 2")
-    if precision is not None and not 0.0 < precision < 1.0:
-        raise ParameterError("precision", precision, "must be a share in (0, 1), e.g. 0.05")
-    if answers is not None:
-        return answers
-    return _EFFORTS[effort or "normal"][2] if precision is None else _MOST_ANSWERS
+    from calibrate.measuring.plan import CalibrationPlan
+    from calibrate.models.asking import bundled_problems, bundled_truth
+    from specplan.prompts import read_prompts
 
-
-def stopping_rule(
-    effort: str | None, answers: int | None, precision: float | None, problems: Sequence[Problem]
-) -> Stopping | None:
-    """Return when to stop; None: when all problems are answered, because their number was given."""
-    from calibrate.measuring.stopping import Stopping
-
-    if answers is not None and precision is None:
-        return None
-    asked, least, _ = _EFFORTS[effort or "normal"]
-    return Stopping(
-        precision=precision or asked, min_answers=min(least, len(problems)), max_answers=len(problems), growth=1.4
+    n = effort.most_answers
+    if prompts is None and not models.is_bundled:
+        raise ParameterError(
+            "prompts", None, "must name a JSONL file of questions, unless the bundled pair is measured"
+        )
+    problems = bundled_problems(n, models.seed, "calibration") if prompts is None else read_prompts(prompts, n)
+    plan = CalibrationPlan(
+        models=models,
+        problems=tuple(problems),
+        truth=bundled_truth() if prompts is None else None,
+        token=models.token_settings(),
+        stopping=effort.stopping_rule(len(problems)),
+        name=name or output.stem,
+        command=" ".join(["specplan", *sys.argv[1:]]),
+        **options,
     )
-
-
-class PlannedSpeedup:
-    """How well a growing profile knows the speedup of what would be planned with it.
-
-    At the first look the planner ranks everything; from then on the best of its first five are compared again. What is
-    best is chosen on the same data, so the speedup itself is a little optimistic; its half-width is not affected.
-    """
-
-    def __init__(self) -> None:
-        self._shortlist: list[Configuration] = []
-
-    def __call__(self, profile: Profile) -> Precision:
-        """Return the precision of the best speculating configuration's speedup, by its sources.
-
-        The Predictor's error has a part from few answers and one from few timings. Timings made in use grow with the
-        answers: what remains of the second part with those taken as exact is what more timing rounds would narrow.
-        """
-        from calibrate.measuring.stopping import Precision
-        from calibrate.replay.corruption import corruption
-        from specplan.planning.predict import Predictor
-
-        if not self._shortlist:
-            self._shortlist = _ranked(profile)
-        known = corruption(profile.answers)
-        best = _best(Predictor(profile, uncertainty=False), self._shortlist)
-        found = Predictor(profile).predict(best)
-        sweep = Predictor(_in_use_as_exact(profile), corruption=known.value if known else None).predict(best)
-        timings = min(sweep.errors["profile"], found.errors["profile"])
-        answers = found.errors["sampling"] ** 2 + found.errors["profile"] ** 2 - timings**2
-        return Precision(planned=best.name, speedup=found.speedup.value, answers=answers**0.5, timings=timings)
-
-
-def planned(profile: Profile) -> Configuration:
-    """Return the speculating configuration that would be planned with a profile."""
-    from specplan.planning.predict import Predictor
-
-    return _best(Predictor(profile, uncertainty=False), _ranked(profile))
-
-
-def _ranked(profile: Profile) -> list[Configuration]:
-    """The planner's first choices among what speculates."""
-    from specplan.planning.planner import Request, plan
-
-    rows = plan(profile, Request(n_answers=len(profile.answers))).rows
-    found = [row.prediction.configuration for row in rows if row.prediction.configuration.speculates]
-    return found[:_SHORTLIST]
-
-
-def _best(predictor: Predictor, shortlist: Sequence[Configuration]) -> Configuration:
-    """The fastest that costs no more accuracy than the planner allows by default."""
-    from specplan.configuration import Configuration
-    from specplan.planning.planner import Request, accuracy_loss
-
-    plain = predictor.predict(Configuration(method="autoregressive"))
-    found = [predictor.predict(configuration) for configuration in shortlist]
-    allowed = [p for p in found if accuracy_loss(p, plain) <= Request().max_accuracy_loss] or found
-    return max(allowed, key=lambda p: p.speedup.value).configuration
-
-
-def _in_use_as_exact(profile: Profile) -> Profile:
-    """The profile with what engines did during the answers summed up to one entry, which resampling leaves alone."""
-    from calibrate.measuring.engine_work import summed
-
-    uses = ("in_use", "plain_in_use", "beam_in_use")
-    engines = {
-        name: record.model_copy(update={use: summed(getattr(record, use)) for use in uses})
-        for name, record in profile.engines.items()
-    }
-    return profile.model_copy(update={"engines": engines})
+    conclude(measure(plan, output), output, allow_noise=allow_noise)
 
 
 def measure(plan: CalibrationPlan, output: Path) -> Profile:
@@ -170,6 +141,7 @@ def measure(plan: CalibrationPlan, output: Path) -> Profile:
 
     from calibrate.measuring.calibration import calibrate_models
     from calibrate.models.servers import timeouts_as_such
+    from specplan.planning.planned_speedup import PlannedSpeedup
 
     journal = journal_of(output)
     precision = None if plan.stopping is None else PlannedSpeedup()

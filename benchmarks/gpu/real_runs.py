@@ -24,7 +24,8 @@ from benchmarks.gpu.telemetry import Telemetry
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.plan import CalibrationPlan, MeasurableModels
-from calibrate.models.local import BUNDLED, ModelSet, bundled_problems, bundled_truth
+from calibrate.models.asking import BUNDLED, bundled_problems, bundled_truth
+from calibrate.models.local import TorchModels
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile, write_atomically
 from calibrate.running.interleaved import BASELINE, RealRun, Runs, measured, run_interleaved
@@ -119,7 +120,7 @@ def campaign(
 
 
 def _halves(prompts: Path, n: int) -> tuple[list[Problem], list[Problem]]:
-    from specplan.commands.calibrate import read_prompts
+    from specplan.prompts import read_prompts
 
     found = read_prompts(prompts, 2 * n)
     if len(found) < 2 * n:
@@ -130,7 +131,7 @@ def _halves(prompts: Path, n: int) -> tuple[list[Problem], list[Problem]]:
 def _models(target: str, draft: str, through: str, device: str) -> MeasurableModels:
     dtype = "bfloat16" if device == "cuda" else "float32"
     if through == "torch":
-        return ModelSet(target=target, draft=draft, device=device, dtype=dtype)
+        return TorchModels(target=target, draft=draft, device=device, dtype=dtype)
     from calibrate.models.vllm import VllmModels
 
     # compiled and captured where that is worth its minute: launches would be all that is measured of small models

@@ -39,12 +39,21 @@ class MeasurableModels(Speculating, Protocol):
         """Of the sampling."""
         ...
 
+    @property
+    def is_bundled(self) -> bool:
+        """Whether it is the bundled pair, whose task has ground truth."""
+        ...
+
     def settings(self) -> dict[str, str | int | float | bool]:
-        """Return the set as plain settings, for a profile."""
+        """Return everything as plain settings, for a profile."""
         ...
 
     def identity(self) -> dict[str, Any]:
         """Return the settings on which results depend."""
+        ...
+
+    def token_settings(self) -> tuple[TokenSetting, ...]:
+        """Return the token-level methods that a calibration runs."""
         ...
 
     def inspection(self) -> Inspection:

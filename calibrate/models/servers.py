@@ -1,12 +1,12 @@
-"""A set of models on servers: where they are and how they are asked; plain data, as `calibrate.models.local` is."""
+"""Models on OpenAI-compatible servers."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch
@@ -16,18 +16,19 @@ from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import checked_speculative
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
-from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_streams, timing_notes, warm_streams
+from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_server, timing_notes, warm_up_server
 from calibrate.measuring.token_methods import TokenSetting
-from calibrate.models.local import BUNDLED, ModelSet
+from calibrate.models.asking import BUNDLED, AskedModels
+from calibrate.models.local import TorchModels
+from calibrate.models.vllm import VllmModels
 from calibrate.models.vllm_settings import parsed, setting_of, speculation_of
 from calibrate.record.profile import EngineRecord, ModelRecord
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, GATE, JUDGE, TARGET
-from theory.errors import CalibrationError, ParameterError, SchemaError
+from theory.errors import CalibrationError, ParameterError
 
 __all__ = ["RemoteModels", "models_of", "timeouts_as_such"]
 
-_BACKEND: Final = "openai"
 _TICK_S: Final = 0.005
 """Between two looks at whether this process reads answers in time, s: rarely enough to cost nothing beside them."""
 
@@ -36,11 +37,11 @@ _NOT_MEASURED: Final = ("api_key_env", "timeout_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteModels:
+class RemoteModels(AskedModels):
     """Target, draft and judge on OpenAI-compatible servers, each as ``URL[#model]``."""
 
-    target: str
-    draft: str
+    backend: ClassVar[str] = "openai"
+
     judge: str = ""
     """Empty: the target's server judges."""
 
@@ -60,39 +61,14 @@ class RemoteModels:
     gate: bool = True
     """Whether the draft model is asked for its confidence, which needs log-probabilities of its server."""
 
-    temperature: float = 0.6
-    top_p: float = 0.95
-    max_step_tokens: int = 100
-    max_steps: int = 64
-    judge_threshold: float = 0.5
-    seed: int = 0
-
     def __post_init__(self) -> None:
+        AskedModels.__post_init__(self)
         if self.task not in ("general", BUNDLED):
             raise ParameterError("task", self.task, "must be 'general' or 'bundled'")
         servers = [server for server, _ in self._speculating()]
         for endpoint in filter(None, (self.target, self.draft, self.judge, *servers)):
             split_endpoint(endpoint)
-        self._asked()
         self._config(TARGET, self.target)
-
-    @classmethod
-    def from_settings(cls, settings: dict[str, Any]) -> Self:
-        """Rebuild the set from a profile's settings.
-
-        Raises
-        ------
-        SchemaError : the settings lack an address.
-        """
-        names = [field.name for field in fields(cls)]
-        missing = [name for name in (TARGET, DRAFT) if name not in settings]
-        if missing:
-            raise SchemaError(f"settings: lack {', '.join(missing)}, so the servers cannot be asked again")
-        return cls(**{name: settings[name] for name in names if name in settings})
-
-    def settings(self) -> dict[str, str | int | float | bool]:
-        """Return the set as plain settings, for a profile."""
-        return {"backend": _BACKEND, **{field.name: getattr(self, field.name) for field in fields(self)}}
 
     def identity(self) -> dict[str, Any]:
         """Return the settings on which results depend."""
@@ -104,11 +80,11 @@ class RemoteModels:
         return self.task == BUNDLED
 
     def inspection(self) -> Inspection:
-        """Return how closely a measurement looks at drafts: as closely as these models can be asked."""
-        found = replace(self._asked().inspection(), beams=0)  # a server does not tell how likely a given text is
+        """Return what a measurement finds out about drafts: as much as these models can be asked."""
+        known = replace(AskedModels.inspection(self), beams=0)  # a server does not tell how likely a given text is
         if self.gate:
-            return found
-        return Inspection(drafts=found.drafts, verifiers=tuple(v for v in found.verifiers if v != GATE))
+            return known
+        return Inspection(drafts=known.drafts, verifiers=tuple(v for v in known.verifiers if v != GATE))
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[tuple[dict[str, OpenAIEngine], WallClock]]:
@@ -132,7 +108,7 @@ class RemoteModels:
             async with StallWatch(tick_s=_TICK_S) as watch:
                 for engine in (*engines, *engines[0].speculating.values()):
                     engine.watch = watch
-                yield roles, self._asked().clock(roles)
+                yield roles, self.clock(roles)
         finally:
             await asyncio.gather(*(engine.close() for engine in engines))
 
@@ -143,13 +119,13 @@ class RemoteModels:
 
     async def warm_up(self, engine: OpenAIEngine, seconds: float) -> Warmup:
         """Send requests until the first, slow ones are over."""
-        return await warm_streams(engine, seconds=seconds)
+        return await warm_up_server(engine, seconds=seconds)
 
     async def time_engine(
         self, engine: OpenAIEngine, options: MeasureOptions, *, warmup: Warmup, progress: Callable[[str], None]
     ) -> EngineRecord:
         """Measure a server from outside."""
-        return await measure_streams(engine, engine.config.host, options, warmup=warmup, progress=progress)
+        return await measure_server(engine, engine.config.host, options, warmup=warmup, progress=progress)
 
     def token_settings(self) -> tuple[TokenSetting, ...]:
         """Return the token-level methods for which a server was named."""
@@ -226,26 +202,16 @@ class RemoteModels:
     def _config(self, role: str, endpoint: str) -> HttpConfig:
         return HttpConfig.of(role, endpoint, api_key_env=self.api_key_env, timeout_s=self.timeout_s)
 
-    def _asked(self) -> ModelSet:
-        """How the models are asked: as local ones would be."""
-        names = ("temperature", "top_p", "max_step_tokens", "max_steps", "judge_threshold", "seed")
-        model = BUNDLED if self.is_bundled else "on a server"
-        return ModelSet(target=model, draft=model, **{name: getattr(self, name) for name in names})
 
-
-def models_of(settings: dict[str, Any]) -> ModelSet | RemoteModels:
+def models_of(settings: Mapping[str, Any]) -> TorchModels | VllmModels | RemoteModels:
     """Rebuild the models that a profile was measured on from its settings.
 
     Raises
     ------
     SchemaError : the settings are not complete.
     """
-    if settings.get("backend") == "vllm":
-        from calibrate.models.vllm import VllmModels
-
-        return VllmModels.from_settings(settings)
-    kind = RemoteModels if settings.get("backend") == _BACKEND else ModelSet
-    return kind.from_settings(settings)
+    kinds = {kind.backend: kind for kind in (VllmModels, RemoteModels)}
+    return kinds.get(settings.get("backend", ""), TorchModels).from_settings(settings)
 
 
 @contextmanager

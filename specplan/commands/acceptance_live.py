@@ -138,9 +138,9 @@ def live_readings(
     from calibrate import pair
     from calibrate.engines.protocol import Request, Sampling
     from calibrate.engines.vllm.config import VllmConfig
-    from calibrate.models.local import BUNDLED, bundled_problems
+    from calibrate.models.asking import BUNDLED, bundled_problems
     from calibrate.token_acceptance.live_readings import four_readings
-    from specplan.commands.calibrate import read_prompts
+    from specplan.prompts import read_prompts
 
     if requests < 2:
         raise ParameterError("requests", requests, "must be an integer >= 2")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from specplan.calibrating import effort_options
+from specplan.calibrating import Effort, calibrate, effort_options
 from specplan.commands.calibrate_options import json_object, local_models, output_file, sampling
 from specplan.output import check_output
 
@@ -55,11 +55,10 @@ def vllm_command(
     """
     check_output(output, force=force)
     from calibrate.models.vllm import VllmModels
-    from specplan.commands.calibrate import measure_local
 
     models = VllmModels(speculative=_configurations(speculative), **options)
-    asked = (answers, effort, precision)
-    measure_local(models, prompts, asked, name=name, output=output, allow_noise=allow_noise)
+    asked = Effort(named=effort, answers=answers, precision=precision)
+    calibrate(models, asked, prompts, name=name, output=output, allow_noise=allow_noise)
 
 
 def _configurations(texts: tuple[str, ...]) -> str:

@@ -11,8 +11,7 @@ from typing import Any
 
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.noise import CpuTimes
-from calibrate.models.local import ModelSet
-from calibrate.models.servers import RemoteModels
+from calibrate.measuring.plan import MeasurableModels
 from calibrate.record.journal import Journal, digest
 from calibrate.record.profile import InUse, Profile
 from calibrate.record.uses import Use
@@ -79,7 +78,7 @@ def predict_all(profile: Profile, configurations: Sequence[Configuration]) -> li
 async def validate(
     profile: Profile,
     predictions: Sequence[Prediction],
-    models: ModelSet | RemoteModels,
+    models: MeasurableModels,
     problems: Sequence[Problem],
     *,
     truth: Truth | None = None,
@@ -189,7 +188,7 @@ def _name(configuration: Configuration) -> str:
     return configuration.name
 
 
-def _spec(prediction: Prediction, models: ModelSet | RemoteModels) -> Spec:
+def _spec(prediction: Prediction, models: MeasurableModels) -> Spec:
     """What to run: the target's requests speculate as the prediction supposes, knobs left open as recorded."""
     configuration = prediction.configuration
     make, token = configuration.algorithm(), configuration.token

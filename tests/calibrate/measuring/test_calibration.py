@@ -16,7 +16,8 @@ from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.stopping import Stopping
 from calibrate.measuring.token_methods import TokenSetting
-from calibrate.models.local import ModelSet, bundled_problems, bundled_truth
+from calibrate.models.asking import bundled_problems, bundled_truth
+from calibrate.models.local import TorchModels
 from calibrate.record.profile import Profile
 from calibrate.replay.summary import acceptance, cost_ratio, replay_error, summarise
 from calibrate.replay.system import system_of
@@ -51,7 +52,7 @@ def carry_out(pair: BundledPair, journal: Path) -> tuple[Profile, list[str]]:
     """A whole calibration on engines that run already."""
     parts: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ModelSet, "open", lambda _models: pair.opened())
+        patch.setattr(TorchModels, "open", lambda _models: pair.opened())
         return pair.run(calibrate_models(plan(), journal, progress=parts.append)), parts
 
 
@@ -227,11 +228,11 @@ def test_bad_options(options: dict[str, object], message: str) -> None:
 )
 def test_bad_model_sets(options: dict[str, object], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        ModelSet(**options)  # type: ignore[arg-type]
+        TorchModels(**options)  # type: ignore[arg-type]
 
 
 def test_a_model_set_survives_its_settings() -> None:
-    models = ModelSet(temperature=0.3, seed=4)
-    assert ModelSet.from_settings(dict(models.settings())) == models
+    models = TorchModels(temperature=0.3, seed=4)
+    assert TorchModels.from_settings(dict(models.settings())) == models
     with pytest.raises(SchemaError, match="lack"):
-        ModelSet.from_settings({"target": "bundled"})
+        TorchModels.from_settings({"target": "bundled"})

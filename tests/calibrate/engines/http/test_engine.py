@@ -25,8 +25,9 @@ from calibrate.engines.protocol import EngineStatistics, Generation, Progress, R
 from calibrate.engines.speculation import Speculation
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
-from calibrate.measuring.from_outside import iterations, measure_streams, timing_notes
+from calibrate.measuring.from_outside import measure_server, timing_notes
 from calibrate.measuring.plan import CalibrationPlan
+from calibrate.measuring.stream_samples import iterations
 from calibrate.models.servers import RemoteModels, models_of
 from calibrate.record.profile import EngineRecord, Profile
 from calibrate.replay.cost_fit import fit_cost
@@ -417,7 +418,7 @@ def test_planted_latencies_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     options = MeasureOptions(batches=(1, 2, 4), contexts=(8,), iterations=24, prefills=(4, 104), repeats=5, rounds=1)
     with serving(planted) as server:
         parts: list[str] = []
-        record = ask(server, lambda engine: measure_streams(engine, "here", options, progress=parts.append))
+        record = ask(server, lambda engine: measure_server(engine, "here", options, progress=parts.append))
         truth = server.prefills[-10:]
     assert len(parts) == options.n_parts
     z = stats.norm.isf(1e-6 / 2)

@@ -15,7 +15,7 @@ from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Job, Limits
 from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods.jacobi import JacobiBlock
-from calibrate.models.local import bundled_problems
+from calibrate.models.asking import bundled_problems
 from theory.claims import lookahead_decoding_exact as exact
 from theory.errors import ParameterError
 
