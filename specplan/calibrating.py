@@ -130,7 +130,7 @@ def calibrate(
 
 
 def measure(plan: CalibrationPlan, output: Path) -> Profile:
-    """Carry out a calibration, write the profile to ``output``, and remove the journal beside it.
+    """Carry out a calibration, write the profile to ``output``, and remove its journal.
 
     Raises
     ------

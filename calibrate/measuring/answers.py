@@ -31,7 +31,7 @@ from theory.errors import ParameterError
 __all__ = ["Inspection", "MeasuredAnswer", "measure_answer", "outside_seconds"]
 
 _RECENT: Final = 64
-"""Operations before a request among which one can be in its engine's hands."""
+"""Operations before a request among which its engine may still be busy with some."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Inspection:
     """Whether the chooser is asked about the drafts of a position, all at once."""
 
     beams: int = 0
-    """Candidates per position and model of one more answer, for methods that choose among them; 0 leaves it out."""
+    """Candidates per position and model of a further answer, for methods that choose among them; 0: no such answer."""
 
     def __post_init__(self) -> None:
         if isinstance(self.drafts, bool) or not isinstance(self.drafts, int) or self.drafts < 1:
@@ -74,7 +74,7 @@ class MeasuredAnswer:
 def outside_seconds(session: WallSession, clock: WallClock) -> dict[str, list[float]]:
     """Seconds that requests spent outside their engines, by role: round trip less engine time.
 
-    Requests that began while their engine had another one in hand are left out: part of their wait is for that one.
+    Requests that began while their engine was busy with another are left out: part of their wait is for that.
     """
     seconds: dict[str, list[float]] = {}
     for i, o in enumerate(session.operations):

@@ -1,6 +1,6 @@
 """A calibration from beginning to end: what is measured in which order, and kept as it is finished.
 
-A journal beside the output holds every finished piece (see `calibrate.record.journal`). Timing rounds are spread
+A journal next to the output holds every finished piece (see `calibrate.record.journal`). Timing rounds are spread
 between the answers, and so are sentinels, one small piece of work repeated, which tell how steady the machine was. A
 piece that a server breaks off is made again as a whole, so that nothing is lost and nothing counted twice. With a
 stopping rule (`calibrate.measuring.stopping`) the calibration looks at its precision now and then, and goes on until it
@@ -87,7 +87,7 @@ async def calibrate_models(
     precision: Callable[[Profile], Precision] | None = None,
     watch: Callable[[Status], None] = lambda status: None,
 ) -> Profile:
-    """Measure a set of models, resuming from the journal if there is one.
+    """Measure a set of models; what the journal holds already is not measured again.
 
     Parameters
     ----------
@@ -367,7 +367,7 @@ class _Sitting:
         return max(seconds, self._last_look.seconds_left if self._last_look is not None else 0.0)
 
     def _mean_seconds(self, what: str) -> float:
-        """Mean seconds of an answer or a round in this sitting; a second each before there is one."""
+        """Mean seconds of an answer or a round in this sitting; a second before the first is measured."""
         seconds: Sequence[float] = self._seconds[what]
         return max(sum(seconds) / len(seconds), 1e-6) if seconds else 1.0
 

@@ -92,7 +92,7 @@ async def measure_engine(
     warmup: EngineStatistics | None = None,
     progress: Callable[[str], None] = lambda part: None,
 ) -> EngineRecord:
-    """Measure iteration, prefill and request times of one engine that has nothing else to do.
+    """Measure iteration, prefill and request times of an engine that has nothing else to do.
 
     Parameters
     ----------

@@ -36,14 +36,14 @@ async def work_done(
     """
     outside = outside or {}
     statistics = {name: await engine.stats(clear=True) for name, engine in engines.items()}
-    if not all(one.tells_moments for one in statistics.values()):
-        return {name: _in_use(one, None, outside.get(name, ())) for name, one in statistics.items()}
-    working = {name: one.working() for name, one in statistics.items()}
-    found = {}
-    for name, one in statistics.items():
+    if not all(told.tells_moments for told in statistics.values()):
+        return {name: _in_use(told, None, outside.get(name, ())) for name, told in statistics.items()}
+    working = {name: told.working() for name, told in statistics.items()}
+    work = {}
+    for name, told in statistics.items():
         others = united(span for other, spans in working.items() if other != name for span in spans)
-        found[name] = _in_use(one, others, outside.get(name, ()))
-    return found
+        work[name] = _in_use(told, others, outside.get(name, ()))
+    return work
 
 
 def _in_use(
@@ -100,21 +100,21 @@ def _shared(
 
 
 def summed(entries: Sequence[InUse]) -> list[InUse]:
-    """Return everything that entries hold as one; none if there are none."""
+    """Return a single entry with everything that entries hold; none if there are none."""
     if not entries:
         return []
-    parts = [one.beside for one in entries if one.beside is not None]
+    parts = [entry.beside for entry in entries if entry.beside is not None]
     told = len(parts) == len(entries)
     return [
         InUse(
             **_total(entries),
-            request=(sum(one.request[0] for one in entries), sum(one.request[1] for one in entries)),
+            request=(sum(entry.request[0] for entry in entries), sum(entry.request[1] for entry in entries)),
             beside=Work(**_total(parts)) if told else None,
-            shared_s=sum(one.company_s for one in entries) if told else None,
+            shared_s=sum(entry.company_s for entry in entries) if told else None,
         )
     ]
 
 
 def _total(done: Sequence[Work]) -> dict[str, Any]:
-    n, tokens, seconds = (sum(values) for values in zip(*(one.prefill for one in done), strict=True))
-    return {"decode": _by_batch(cell for one in done for cell in one.decode), "prefill": (n, tokens, seconds)}
+    n, tokens, seconds = (sum(values) for values in zip(*(work.prefill for work in done), strict=True))
+    return {"decode": _by_batch(cell for work in done for cell in work.decode), "prefill": (n, tokens, seconds)}

@@ -229,7 +229,7 @@ async def _attempt(
         for prompt, streamed in zip(prompts[:-1], streams, strict=False):
             tasks.append(asyncio.ensure_future(engine.stream(_fixed(prompt, lengths[1]), streamed)))
         for task, streamed in zip(tasks, streams, strict=False):
-            await _first_token_came(task, streamed)
+            await _wait_for_first_token(task, streamed)
         tasks.append(asyncio.ensure_future(engine.stream(_fixed(prompts[-1], lengths[0]), streams[-1])))
         await asyncio.gather(*tasks)
     finally:
@@ -245,7 +245,7 @@ async def _attempt(
     )
 
 
-async def _first_token_came(task: asyncio.Task[Streamed], streamed: Streamed) -> None:
+async def _wait_for_first_token(task: asyncio.Task[Streamed], streamed: Streamed) -> None:
     """Return when the first token has come."""
     first = asyncio.ensure_future(streamed.begun.wait())
     try:

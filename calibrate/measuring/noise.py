@@ -29,10 +29,10 @@ _GROSS: Final = 2.0
 
 _NULL_DRAWS: Final = 20_000
 _LEAST: Final = 12
-"""Samples below which no warm-up is looked for."""
+"""Samples below which no warm-up is searched for."""
 
 _MOST: Final = 400
-"""Samples among which a warm-up is looked for: it is at the beginning."""
+"""Samples among which a warm-up is searched for: it is at the beginning."""
 
 
 _CPU_TIMES: Final = Path("/proc/stat")
@@ -53,7 +53,7 @@ def leading_slow(seconds: ArrayLike) -> int:
     Parameters
     ----------
     seconds : durations of like work in the order in which it was done, shape (n,); work of different size is to be
-        divided by its usual duration before. Only the first 400 are looked at; fewer than 12 are left alone.
+        divided by its usual duration before. Only the first 400 count; of fewer than 12 none is kept apart.
 
     Returns
     -------
@@ -85,11 +85,11 @@ def _rank_sums(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
 def _critical(n: int) -> float:
     """The largest rank sum that exchangeable samples exceed with the false-alarm rate, [-]."""
     rng = np.random.default_rng([0x7761726D, n])
-    found = []
+    largest = []
     for _ in range(10):  # in parts, for the memory
         ranks = rng.permuted(np.tile(np.arange(1.0, n + 1.0), (_NULL_DRAWS // 10, 1)), axis=1)
-        found.append(_rank_sums(ranks).max(axis=1))
-    return float(np.quantile(np.concatenate(found), 1.0 - _FALSE_ALARM))
+        largest.append(_rank_sums(ranks).max(axis=1))
+    return float(np.quantile(np.concatenate(largest), 1.0 - _FALSE_ALARM))
 
 
 def _gross(x: NDArray[np.float64]) -> int:
@@ -138,13 +138,13 @@ class Steadiness:
 
     def complaint(self, limits: NoiseLimits) -> str:
         """What is wrong, in words; empty if nothing is."""
-        found = []
+        faults = []
         if self.spread > limits.spread:
-            found.append(f"the same work varied by ±{self.spread:.0%} (limit {limits.spread:.0%})")
+            faults.append(f"the same work varied by ±{self.spread:.0%} (limit {limits.spread:.0%})")
         if abs(self.drift) > limits.drift and self.trend_p < _FALSE_ALARM:
             what = "slower" if self.drift > 0.0 else "faster"
-            found.append(f"it became {abs(self.drift):.0%} {what} from beginning to end (limit {limits.drift:.0%})")
-        return " and ".join(found)
+            faults.append(f"it became {abs(self.drift):.0%} {what} from beginning to end (limit {limits.drift:.0%})")
+        return " and ".join(faults)
 
     def __str__(self) -> str:
         """Return a short description."""
@@ -193,12 +193,12 @@ def check_steadiness(sentinels: Mapping[str, Sequence[tuple[float, float]]], lim
     UnstableMeasurementError : it was not; the text says what was seen, and what to do.
     """
     limits = limits or NoiseLimits()
-    found = {name: steadiness(values) for name, values in sentinels.items()}
-    complaints = {name: s.complaint(limits) for name, s in found.items() if s is not None and s.complaint(limits)}
+    measured = {name: steadiness(values) for name, values in sentinels.items()}
+    complaints = {name: s.complaint(limits) for name, s in measured.items() if s is not None and s.complaint(limits)}
     if not complaints:
         return
     said = "; ".join(f"{name}: {text}" for name, text in complaints.items())
-    worst = max(max(s.spread, abs(s.drift)) for name, s in found.items() if s is not None and name in complaints)
+    worst = max(max(s.spread, abs(s.drift)) for name, s in measured.items() if s is not None and name in complaints)
     raise UnstableMeasurementError(
         f"the machine was not steady: {said}; stop what else runs on it and measure again", spread=worst
     )

@@ -19,18 +19,16 @@ from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_server, timing_notes, warm_up_server
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import BUNDLED, AskedModels
-from calibrate.models.local import TorchModels
-from calibrate.models.vllm import VllmModels
 from calibrate.models.vllm_settings import parsed, setting_of, speculation_of
 from calibrate.record.profile import EngineRecord, ModelRecord
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, GATE, JUDGE, TARGET
 from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["RemoteModels", "models_of", "timeouts_as_such"]
+__all__ = ["RemoteModels", "timeouts_as_such"]
 
 _TICK_S: Final = 0.005
-"""Between two looks at whether this process reads answers in time, s: rarely enough to cost nothing beside them."""
+"""How often it is checked whether this process reads answers in time, s: seldom enough to cost nothing."""
 
 _NOT_MEASURED: Final = ("api_key_env", "timeout_s")
 """Settings that change no result: a measurement may go on with others."""
@@ -187,31 +185,20 @@ class RemoteModels(AskedModels):
 
     def _speculating(self) -> list[tuple[str, dict[str, Any]]]:
         """Servers of the target that speculate, and how: checked, and no two alike."""
-        pairs = []
-        for one in parsed(self.speculative):
-            if not one.get("server"):
+        servers = []
+        for given in parsed(self.speculative):
+            if not given.get("server"):
                 raise ParameterError("speculative", self.speculative, "must name the server of each configuration")
-            rest = {name: value for name, value in one.items() if name != "server"}
-            pairs.append((str(one["server"]), checked_speculative(rest)))
-        keys = [setting_of(config).key for _, config in pairs]
+            config = {name: value for name, value in given.items() if name != "server"}
+            servers.append((str(given["server"]), checked_speculative(config)))
+        keys = [setting_of(config).key for _, config in servers]
         for key in keys:
             if keys.count(key) > 1:
                 raise ParameterError("speculative", key, "is there twice: leave one of them out")
-        return pairs
+        return servers
 
     def _config(self, role: str, endpoint: str) -> HttpConfig:
         return HttpConfig.of(role, endpoint, api_key_env=self.api_key_env, timeout_s=self.timeout_s)
-
-
-def models_of(settings: Mapping[str, Any]) -> TorchModels | VllmModels | RemoteModels:
-    """Rebuild the models that a profile was measured on from its settings.
-
-    Raises
-    ------
-    SchemaError : the settings are not complete.
-    """
-    kinds = {kind.backend: kind for kind in (VllmModels, RemoteModels)}
-    return kinds.get(settings.get("backend", ""), TorchModels).from_settings(settings)
 
 
 @contextmanager

@@ -112,22 +112,22 @@ class VllmModels(LocalModels):
         ------
         ParameterError : weights that draft are not where they are said to be.
         """
-        found = tuple(map(setting_of, self._configurations())) or self._defaults()
-        for setting in found:
+        settings = tuple(map(setting_of, self._configurations())) or self._defaults()
+        for setting in settings:
             model = self.speculation(setting.method, setting.knobs).model
             if model is not None and not model.is_dir():
                 raise ParameterError("model", str(model), "must be a local folder: nothing is downloaded")
-        return found
+        return settings
 
     def _defaults(self) -> tuple[TokenSetting, ...]:
         """What is measured if no configuration is given: each method whose weights there are."""
-        return tuple(one for one in _DEFAULTS if one.method not in NEEDS or self._drafting(one.method))
+        return tuple(s for s in _DEFAULTS if s.method not in NEEDS or self._drafting(s.method))
 
     def _configurations(self) -> list[dict[str, Any]]:
         """The speculative configurations that were asked for, checked: everything in them reaches an engine."""
-        configurations = [checked_speculative(self._completed(one)) for one in parsed(self.speculative)]
+        configurations = [checked_speculative(self._completed(given)) for given in parsed(self.speculative)]
         _check_passable(configurations)
-        heads = {one["model"] for one in configurations if CATALOGUE[one["method"]] == "eagle"}
+        heads = {config["model"] for config in configurations if CATALOGUE[config["method"]] == "eagle"}
         if configurations and self.eagle not in (None, "none") and heads != {self.eagle}:
             rule = "must be the head of a speculative configuration (method eagle or eagle3): add one, or leave it out"
             raise ParameterError("eagle", self.eagle, rule)
@@ -198,7 +198,7 @@ async def _passes(
     rng = random.Random(f"passes {options.seed}")
     vocabulary = int(group.describe()["vocab_size"])
     engine = await group.engine(speculation)
-    found: list[DecodeSample] = []
+    samples: list[DecodeSample] = []
     for batch in options.pass_batches:
         requests = []
         for _ in range(batch):
@@ -208,8 +208,8 @@ async def _passes(
         await asyncio.gather(*map(engine.generate, requests))
         statistics = await engine.stats(clear=True)
         full = [p for p in statistics.passes if p[0] == batch and p[2] == batch * speculation.k2]
-        found += [
+        samples += [
             DecodeSample(batch=batch, context=context, tokens=speculation.k2, by=method, seconds=seconds)
             for _, context, _, _, seconds, _ in full
         ]
-    return found
+    return samples

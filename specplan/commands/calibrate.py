@@ -128,8 +128,8 @@ def openai_command(
 
 def _speculating_servers(given: tuple[tuple[str, str], ...]) -> str:
     """Servers and their configurations as one JSON list, as `RemoteModels.speculative` has it; empty without any."""
-    found = [{"server": server, **json_object("speculative", text)} for server, text in given]
-    return json.dumps(found) if found else ""
+    servers = [{"server": server, **json_object("speculative", text)} for server, text in given]
+    return json.dumps(servers) if servers else ""
 
 
 def _integers(name: str, text: str) -> tuple[int, ...]:

@@ -62,6 +62,6 @@ def vllm_command(
 
 
 def _configurations(texts: tuple[str, ...]) -> str:
-    """The configurations as one JSON list; what is wrong with one of them is said of that one."""
-    found = [json_object("speculative-config", text) for text in texts]
-    return json.dumps(found, sort_keys=True) if found else ""
+    """The configurations as a JSON list; an error names the configuration that is wrong."""
+    configurations = [json_object("speculative-config", text) for text in texts]
+    return json.dumps(configurations, sort_keys=True) if configurations else ""

@@ -28,7 +28,8 @@ from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import measure_server, timing_notes
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.stream_samples import iterations
-from calibrate.models.servers import RemoteModels, models_of
+from calibrate.models.recorded import models_of
+from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import EngineRecord, Profile
 from calibrate.replay.cost_fit import fit_cost
 from calibrate.replay.summary import acceptance
