@@ -9,7 +9,8 @@ from typing import Final
 from calibrate.engines.protocol import Choice, Generation
 from calibrate.record.profile import AnswerRecord, Generated, StepRecord, VerdictRecord
 from calibrate.running.problem import Problem, Truth
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive, draft_trajectory, paired_trajectory
 from sim.operations import (
     DRAFT,

@@ -27,6 +27,7 @@ from calibrate.record.profile import (
     NGramRecord,
     Profile,
     Provenance,
+    Sentinel,
     TokenAnswer,
     TokenRecord,
 )
@@ -102,7 +103,7 @@ def _engine_record(name: str, rounds: Sequence[EngineRecord], answers: Sequence[
         },
         warmup_decode=[*rounds[0].warmup_decode, *decode[:n_slow]],
         warmup_prefill=rounds[0].warmup_prefill,
-        sentinels=[tuple(answer["sentinels"][name]) for answer in answers],
+        sentinels=[Sentinel(*answer["sentinels"][name]) for answer in answers],
     )
     return record, n_slow
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from calibrate.record.profile import BeamStepRecord, CandidatesRecord, InUse
+from calibrate.record.profile import BeamStepRecord, CandidatesRecord, InUse, RequestSums
 from calibrate.running.problem import Problem, Truth
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms.beams import surveyed_beams
 from sim.operations import DRAFT, STANDS_IN, TARGET, Generate, Operation, Score, Step
 
@@ -36,7 +37,7 @@ class Surveyed:
     def as_groups(self, engine: str, work: InUse) -> InUse:
         """Return what an engine did, its requests' latency being that of a group: its seconds less those of passes."""
         n, seconds = self.spans.get(engine, (0, 0.0))
-        return work.model_copy(update={"request": (n, max(seconds - work.seconds, 0.0))})
+        return work.model_copy(update={"request": RequestSums(n, max(seconds - work.seconds, 0.0))})
 
 
 async def measure_beams(clock: WallClock, problem: Problem, truth: Truth | None = None, *, width: int) -> Surveyed:

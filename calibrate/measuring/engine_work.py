@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from calibrate.engines.protocol import EngineStatistics, united
-from calibrate.record.profile import InUse, Work
+from calibrate.record.profile import InUse, IterationSums, PrefillSums, RequestSums, Work
 
 __all__ = ["Reporting", "summed", "work_done"]
 
@@ -58,7 +58,7 @@ def _in_use(
     return InUse(
         decode=everything.decode,
         prefill=everything.prefill,
-        request=(len(outside), sum(outside)),
+        request=RequestSums(len(outside), sum(outside)),
         beside=beside,
         shared_s=shared_s,
     )
@@ -67,16 +67,16 @@ def _in_use(
 def _work(iterations: Sequence[tuple[int, int, float]], prefills: Sequence[tuple[int, int, float]]) -> Work:
     return Work(
         decode=_by_batch((batch, 1, context, seconds) for batch, context, seconds in iterations),
-        prefill=(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
+        prefill=PrefillSums(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
     )
 
 
-def _by_batch(cells: Iterable[tuple[int, int, int, float]]) -> list[tuple[int, int, int, float]]:
+def _by_batch(cells: Iterable[tuple[int, int, int, float]]) -> list[IterationSums]:
     sums: dict[int, tuple[int, int, float]] = {}
     for batch, n, context, seconds in cells:
         known = sums.get(batch, (0, 0, 0.0))
         sums[batch] = known[0] + n, known[1] + context, known[2] + seconds
-    return [(batch, *cell) for batch, cell in sorted(sums.items())]
+    return [IterationSums(batch, *cell) for batch, cell in sorted(sums.items())]
 
 
 def _shared(
@@ -108,7 +108,9 @@ def summed(entries: Sequence[InUse]) -> list[InUse]:
     return [
         InUse(
             **_total(entries),
-            request=(sum(entry.request[0] for entry in entries), sum(entry.request[1] for entry in entries)),
+            request=RequestSums(
+                sum(entry.request.n for entry in entries), sum(entry.request.seconds for entry in entries)
+            ),
             beside=Work(**_total(parts)) if told else None,
             shared_s=sum(entry.company_s for entry in entries) if told else None,
         )
@@ -117,4 +119,7 @@ def summed(entries: Sequence[InUse]) -> list[InUse]:
 
 def _total(done: Sequence[Work]) -> dict[str, Any]:
     n, tokens, seconds = (sum(values) for values in zip(*(work.prefill for work in done), strict=True))
-    return {"decode": _by_batch(cell for work in done for cell in work.decode), "prefill": (n, tokens, seconds)}
+    return {
+        "decode": _by_batch(cell for work in done for cell in work.decode),
+        "prefill": PrefillSums(n, tokens, seconds),
+    }

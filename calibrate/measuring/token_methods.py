@@ -18,9 +18,18 @@ from calibrate.engines.protocol import EngineStatistics, Generation, Request
 from calibrate.engines.speculation import Speculation
 from calibrate.measuring.answers import outside_seconds
 from calibrate.measuring.engine_timings import MeasuredEngine
-from calibrate.record.profile import TokenAnswer, TokenRecord, TokenRequest
+from calibrate.record.profile import (
+    PassSample,
+    PassSums,
+    PrefillSums,
+    RequestSums,
+    TokenAnswer,
+    TokenRecord,
+    TokenRequest,
+)
 from calibrate.running.problem import Problem
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
 from sim.operations import TARGET
 
@@ -130,17 +139,19 @@ def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics
     prefills = statistics.prefills
     return TokenAnswer(
         problem=problem.name,
-        requests=[TokenRequest(tokens=text.n_generated, passes=list(text.passes)) for text in generations],
+        requests=[
+            TokenRequest(tokens=text.n_generated, passes=[PassSample(*each) for each in text.passes])
+            for text in generations
+        ],
         decode=_passes(statistics),
-        prefill=(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
-        request=(len(outside), sum(outside)),
+        prefill=PrefillSums(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
+        request=RequestSums(len(outside), sum(outside)),
     )
 
 
-def _passes(statistics: EngineStatistics) -> list[tuple[int, int, int, int, float, float]]:
-    """Sums over the passes of a kind: sequences, rows of each, passes, cached tokens, seconds, drafting seconds."""
+def _passes(statistics: EngineStatistics) -> list[PassSums]:
     sums: dict[tuple[int, int], tuple[int, int, float, float]] = {}
     for batch, context, rows, _, seconds, drafting in statistics.passes:
         n, total, elapsed, drafted = sums.get((batch, rows // batch), (0, 0, 0.0, 0.0))
         sums[batch, rows // batch] = n + 1, total + context, elapsed + seconds, drafted + drafting
-    return [(*kind, *values) for kind, values in sorted(sums.items())]
+    return [PassSums._make((*kind, *values)) for kind, values in sorted(sums.items())]

@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -27,13 +27,19 @@ __all__ = [
     "EngineRecord",
     "Generated",
     "InUse",
+    "IterationSums",
     "ModelRecord",
     "NGramRecord",
+    "PassSample",
+    "PassSums",
     "PrefillSample",
+    "PrefillSums",
     "Profile",
     "Provenance",
     "Published",
     "PublishedValue",
+    "RequestSums",
+    "Sentinel",
     "StepRecord",
     "TokenAnswer",
     "TokenRecord",
@@ -47,7 +53,7 @@ SCHEMA_VERSION = 1
 
 Seconds = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
-Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -92,11 +98,11 @@ class Provenance(_Record):
 class DecodeSample(_Record):
     """One decode iteration of an engine."""
 
-    batch: Annotated[int, Field(ge=1)]
+    batch: AtLeastOne
     """Sequences in the iteration."""
     context: Count
     """Cached tokens of all of them together."""
-    tokens: Annotated[int, Field(ge=1)] = 1
+    tokens: AtLeastOne = 1
     """New tokens per sequence (1 is plain decoding; more is the verification of a token draft)."""
     by: str = ""
     """Token-level method whose drafting is part of the time; empty: none's is."""
@@ -111,26 +117,54 @@ class PrefillSample(_Record):
     seconds: Seconds
 
 
+class IterationSums(NamedTuple):
+    """Iterations of one batch size, in sums; sums are arrays in files."""
+
+    batch: AtLeastOne
+    """Sequences in each."""
+    n: Count
+    cached_tokens: Count
+    seconds: Seconds
+
+
+class PrefillSums(NamedTuple):
+    """Prefills, in sums."""
+
+    n: Count
+    tokens: Count
+    """Those that were not cached."""
+    seconds: Seconds
+
+
+_NONE: Final = IterationSums(1, 0, 0, 0.0)
+
+
+class RequestSums(NamedTuple):
+    """Requests, in sums."""
+
+    n: Count
+    seconds: Seconds
+    """What they spent outside the engine."""
+
+
 class Work(_Record):
     """What an engine did, in sums."""
 
-    decode: list[tuple[Annotated[int, Field(ge=1)], Count, Count, Seconds]] = []
-    """Per batch size: the size, iterations, cached tokens summed over them, seconds."""
-
-    prefill: tuple[Count, Count, Seconds] = (0, 0, 0.0)
-    """Prefills, their uncached tokens, seconds."""
+    decode: list[IterationSums] = []
+    """One per batch size."""
+    prefill: PrefillSums = PrefillSums(0, 0, 0.0)
 
     @property
     def seconds(self) -> float:
         """Seconds of everything."""
-        return sum(seconds for *_, seconds in self.decode) + self.prefill[2]
+        return sum(iterations.seconds for iterations in self.decode) + self.prefill.seconds
 
 
 class InUse(Work):
     """What an engine did while one answer was made: the work as it comes, caches cold and neighbours busy."""
 
-    request: tuple[Count, Seconds] = (0, 0.0)
-    """Requests that met no other of theirs, and the seconds that they spent outside the engine."""
+    request: RequestSums = RequestSums(0, 0.0)
+    """Requests that met no other of theirs."""
 
     beside: Work | None = None
     """Of ``decode`` and ``prefill``, all in whose time another engine worked too; None where that is not known."""
@@ -141,10 +175,10 @@ class InUse(Work):
     @property
     def alone(self) -> Work:
         """What was done while no other engine worked at all; everything where that is not known."""
-        less = {batch: sums for batch, *sums in self.beside.decode} if self.beside else {}
-        cells = [(batch, *_difference(sums, less.get(batch, (0, 0, 0.0)))) for batch, *sums in self.decode]
-        busy = self.beside.prefill if self.beside else (0, 0, 0.0)
-        return Work(decode=[cell for cell in cells if cell[1]], prefill=_difference(self.prefill, busy))
+        busy = self.beside or Work()
+        less = {iterations.batch: iterations for iterations in busy.decode}
+        quiet = [IterationSums(own.batch, *_less(own[1:], less.get(own.batch, _NONE)[1:])) for own in self.decode]
+        return Work(decode=[own for own in quiet if own.n], prefill=PrefillSums(*_less(self.prefill, busy.prefill)))
 
     @property
     def company_s(self) -> float:
@@ -154,9 +188,18 @@ class InUse(Work):
         return self.beside.seconds if self.shared_s is None else self.shared_s
 
 
-def _difference(all_of: Sequence[float], part: Sequence[float]) -> tuple[int, int, float]:
-    n, amount, seconds = (a - b for a, b in zip(all_of, part, strict=True))
-    return int(n), int(amount), max(seconds, 0.0)
+def _less(all_of: tuple[int, int, float], part: tuple[int, int, float]) -> tuple[int, int, float]:
+    """Number, tokens and seconds without those of a part."""
+    return all_of[0] - part[0], all_of[1] - part[1], max(all_of[2] - part[2], 0.0)
+
+
+class Sentinel(NamedTuple):
+    """A small piece of work, always the same, that was timed between two answers."""
+
+    moment_s: Seconds
+    """Seconds since 1970."""
+    iteration_s: Seconds
+    """Median of its iterations."""
 
 
 class EngineRecord(_Record):
@@ -177,14 +220,13 @@ class EngineRecord(_Record):
     """The same while candidates were surveyed, many requests at a time; their latency is that of a whole group."""
     warmup_decode: list[DecodeSample] = []
     warmup_prefill: list[PrefillSample] = []
-    sentinels: list[tuple[Seconds, Seconds]] = []
-    """The same small piece of work timed between the answers: moment (s since 1970), median iteration, s."""
+    sentinels: list[Sentinel] = []
 
 
 class Generated(_Record):
     """One generated step."""
 
-    tokens: Annotated[int, Field(ge=1)]
+    tokens: AtLeastOne
     seconds: Seconds
     """From the request to its end, with the engine to itself."""
     final: bool = False
@@ -221,7 +263,7 @@ class StepRecord(_Record):
 class CandidatesRecord(_Record):
     """Several steps of one model after the same prefix, by branch."""
 
-    tokens: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    tokens: Annotated[list[AtLeastOne], Field(min_length=1)]
     """Lengths of the candidates."""
     truncated: list[Count] = []
     """Which of them were cut by the limit on a step's tokens."""
@@ -264,8 +306,8 @@ class AnswerRecord(_Record):
 class NGramRecord(_Record):
     """Token acceptance of prompt lookup (n-gram) on the target's own answers, counted per position of the draft."""
 
-    max_ngram: Annotated[int, Field(ge=1)]
-    n_speculative: Annotated[int, Field(ge=1)]
+    max_ngram: AtLeastOne
+    n_speculative: AtLeastOne
     passes: Count
     """Target passes in all."""
     drafts: Count
@@ -283,34 +325,49 @@ class NGramRecord(_Record):
         return self
 
 
+class PassSample(NamedTuple):
+    """One target pass over a draft. It commits the tokens that were right and one more, cut where the text ends."""
+
+    drafted: Count
+    """Tokens."""
+    right: Count
+    """How many of them, from the first."""
+
+
+class PassSums(NamedTuple):
+    """Target passes of one kind, in sums."""
+
+    batch: AtLeastOne
+    """Sequences in each."""
+    rows: AtLeastOne
+    """Tokens computed of each sequence."""
+    n: Count
+    cached_tokens: Count
+    seconds: Seconds
+    """Drafting included."""
+    drafting_s: Seconds
+
+
 class TokenRequest(_Record):
     """One request decoded with token-level speculation."""
 
-    tokens: Annotated[int, Field(ge=1)]
+    tokens: AtLeastOne
     """Tokens that it generated, the first one (of its prefill) included."""
-
-    passes: list[tuple[Count, Count]] = []
-    """Per target pass after the prefill: tokens drafted, and how many of them were right. A pass yields these and one
-    more, cut where the text ends."""
+    passes: list[PassSample] = []
+    """Those after the prefill, in order."""
 
 
 class TokenAnswer(_Record):
     """One problem answered by the target with token-level speculation."""
 
     problem: str
-
     requests: list[TokenRequest]
     """One per step, in order."""
-
-    decode: list[tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)], Count, Count, Seconds, Seconds]] = []
-    """What its passes took, in sums: sequences, rows per sequence, passes of that kind, cached tokens summed over them,
-    seconds (drafting included), and how many of the seconds went into drafting."""
-
-    prefill: tuple[Count, Count, Seconds] = (0, 0, 0.0)
-    """Prefills, their uncached tokens, seconds (what a draft model reads counts with its first draft)."""
-
-    request: tuple[Count, Seconds] = (0, 0.0)
-    """Requests, and the seconds that they spent outside the engine."""
+    decode: list[PassSums] = []
+    """One per kind of pass."""
+    prefill: PrefillSums = PrefillSums(0, 0, 0.0)
+    """What a draft model reads counts with its first draft, not here."""
+    request: RequestSums = RequestSums(0, 0.0)
 
 
 class TokenRecord(_Record):
@@ -359,18 +416,18 @@ class TokenRecord(_Record):
         ValueError : a pass drafted more than ``k2 - 1`` tokens.
         """
         requests = [request for answer in answers for request in answer.requests]
-        passes = [one for request in requests for one in request.passes]
+        passes = [sample for request in requests for sample in request.passes]
         positions = range(int(settings["k2"]) - 1)
-        if any(not a <= d <= len(positions) for d, a in passes):
+        if any(not sample.right <= sample.drafted <= len(positions) for sample in passes):
             raise ValueError(f"a pass drafts at most k2 - 1 = {len(positions)} tokens, and no more are right")
         return cls(
             method=method,
             settings=dict(settings),
             passes=len(passes),
-            drafts=sum(d > 0 for d, _ in passes),
+            drafts=sum(sample.drafted > 0 for sample in passes),
             tokens=sum(request.tokens - 1 for request in requests if request.passes),
-            drafted_at=[sum(d > i for d, _ in passes) for i in positions],
-            accepted_at=[sum(a > i for _, a in passes) for i in positions],
+            drafted_at=[sum(sample.drafted > i for sample in passes) for i in positions],
+            accepted_at=[sum(sample.right > i for sample in passes) for i in positions],
             answers=list(answers),
         )
 
@@ -395,11 +452,11 @@ class Published(_Record):
     step_length_cv: PublishedValue | None = None
     token_speedup: PublishedValue | None = None
     """Measured speedup of token-level speculation alone, at ``token_k2``."""
-    token_k2: Annotated[int, Field(ge=1)] | None = None
+    token_k2: AtLeastOne | None = None
     step_speedup: PublishedValue | None = None
     """Measured speedup of lookahead reasoning alone: to compare with, never used for prediction."""
     combined_speedup: PublishedValue | None = None
-    k1: Annotated[int, Field(ge=1)] | None = None
+    k1: AtLeastOne | None = None
     accuracy_target: PublishedValue | None = None
     accuracy_method: PublishedValue | None = None
 

@@ -13,7 +13,8 @@ from calibrate.engines.speculation import Speculation
 from calibrate.record.journal import Journal
 from calibrate.record.profile import InUse
 from calibrate.running.problem import Problem, Truth
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.operations import DRAFT
@@ -100,7 +101,7 @@ async def run_interleaved(
     """
     if len(problems) < 2:
         raise ParameterError("problems", len(problems), "must be at least 2, for an interval")
-    specs = {name: one if isinstance(one, Spec) else Spec(make=one) for name, one in methods.items()}
+    specs = {name: method if isinstance(method, Spec) else Spec(make=method) for name, method in methods.items()}
     specs = {BASELINE: Spec(make=autoregressive), **specs}
     runs = Runs(by_name={name: [] for name in specs})
     rng = random.Random(seed)
@@ -134,12 +135,12 @@ def _key(name: str, number: int) -> str:
 
 def _entry(run: RealRun, did: Mapping[str, InUse]) -> dict[str, Any]:
     """A finished run as the journal keeps it."""
-    work = {engine: one.model_dump(mode="json") for engine, one in did.items()}
+    work = {engine: in_use.model_dump(mode="json") for engine, in_use in did.items()}
     return {"run": _RUN.dump_python(run, mode="json"), "work": work}
 
 
 def _kept(entry: Mapping[str, Any]) -> tuple[RealRun, dict[str, InUse]]:
-    work = {engine: InUse.model_validate(one) for engine, one in entry["work"].items()}
+    work = {engine: InUse.model_validate(in_use) for engine, in_use in entry["work"].items()}
     return _RUN.validate_python(entry["run"]), work
 
 

@@ -1,6 +1,6 @@
-"""From scored and labelled step pairs to a threshold with a guarantee, and to the gate of a confidence cascade.
+"""From scored and labelled decisions to a threshold with a guarantee, and to the gate of a confidence cascade.
 
-The statistics are in `calibrate.thresholds.risk`, the pairs in `calibrate.thresholds.labelled_pairs`. Among the
+The statistics are in `calibrate.thresholds.risk`, the decisions in `calibrate.thresholds.labelled_pairs`. Among the
 certified thresholds the one with the largest predicted speedup is chosen, for a cascade the cheapest.
 
 A cascade is the same problem in other words. Its gate, a draft model that says "same meaning" with probability p,
@@ -170,7 +170,7 @@ def cascade(
 
     Parameters
     ----------
-    decisions : confidence ``max(p, 1 - p)``, and whether the judge decides otherwise; see `gate_pairs`.
+    decisions : confidence ``max(p, 1 - p)``, and whether the judge decides otherwise; see `read_pairs`.
     bound : on the disagreement with the judge: ``accepted-and-wrong`` bounds that of the whole cascade,
         ``wrong-given-accepted`` that of the decisions kept.
     gate_cost, judge_cost : cost of one verification by the gate and by the judge, > 0, one unit.

@@ -19,7 +19,7 @@ from calibrate.replay.cost_fit import pace
 from calibrate.replay.system import use_of
 from calibrate.running.interleaved import BASELINE, Measured, Runs, Spec, measured, run_interleaved
 from calibrate.running.problem import Problem, Truth
-from calibrate.running.wall_clock import WallSession
+from calibrate.running.session import WallSession
 from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.operations import DRAFT, TARGET, Generate, Outcome, Verify

@@ -15,7 +15,6 @@ from calibrate.thresholds.labelled_pairs import (
     Pairs,
     check_scores,
     default_grid,
-    gate_pairs,
     pairs_of_profile,
     read_pairs,
     rejudged,
@@ -43,7 +42,7 @@ def answer(*steps: StepRecord, name: str = "q") -> AnswerRecord:
     return AnswerRecord(problem=name, prompt_tokens=5, steps=list(steps), baseline=baseline)
 
 
-# pairs
+# labelled decisions
 
 
 def test_pairs_are_read_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
@@ -72,7 +71,7 @@ def test_pairs_are_read_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
         ('{"score": NaN, "label": true}', r":1: score: must be a finite number"),
         ({"score": 0.5, "label": 1}, r":1: label: must be true, false or null, got 1"),
         ({"score": 0.5, "label": True, "answer": [1]}, r":1: answer: must be a name"),
-        ({"score": 0.5, "label": None}, r"no pair has both"),
+        ({"score": 0.5, "label": None}, r"no decision has both"),
     ],
 )
 def test_bad_lines_are_refused_with_their_place(tmp_path: Path, row: object, message: str) -> None:
@@ -203,13 +202,17 @@ def test_all_certified_needs_no_more() -> None:
 # the gate
 
 
-def test_the_cheapest_certified_gamma_is_chosen() -> None:
+def gate_decisions(folder: Path, probabilities: list[float], judged: list[bool]) -> Decisions:
+    rows = ({"gate": p, "judge": judge} for p, judge in zip(probabilities, judged, strict=True))
+    return read_pairs(lines(folder / "gate.jsonl", *rows), gate=True).decisions
+
+
+def test_the_cheapest_certified_gamma_is_chosen(tmp_path: Path) -> None:
     """900 decisions at confidence .9, all as the judge's; 300 at .6, a third of them not."""
     probabilities = [0.9] * 450 + [0.1] * 450 + [0.6] * 300
     judged = [True] * 450 + [False] * 450 + [True] * 200 + [False] * 100
-    pairs = gate_pairs(probabilities, judged)
     found = cascade(
-        pairs.decisions,
+        gate_decisions(tmp_path, probabilities, judged),
         Bound(level=0.05, risk="accepted-and-wrong"),
         gate_cost=1.0,
         judge_cost=5.0,
@@ -222,14 +225,14 @@ def test_the_cheapest_certified_gamma_is_chosen() -> None:
     assert "keeps 75 % of the decisions, costs 2.25 per step against 5" in found.verdict
 
 
-def test_a_dear_gate_is_told_to_stay_away() -> None:
-    pairs = gate_pairs([0.9] * 300, [True] * 300)
-    found = cascade(pairs.decisions, Bound(level=0.05, risk="accepted-and-wrong"), gate_cost=6.0, judge_cost=5.0)
+def test_a_dear_gate_is_told_to_stay_away(tmp_path: Path) -> None:
+    decisions = gate_decisions(tmp_path, [0.9] * 300, [True] * 300)
+    found = cascade(decisions, Bound(level=0.05, risk="accepted-and-wrong"), gate_cost=6.0, judge_cost=5.0)
     assert found.verdict.startswith("The judge alone is cheaper")
 
 
-def test_a_gate_that_disagrees_is_not_certified() -> None:
-    pairs = gate_pairs([0.9] * 300, [False] * 300, [str(i) for i in range(300)])
-    found = cascade(pairs.decisions, Bound(level=0.05), gate_cost=1.0, judge_cost=5.0)
+def test_a_gate_that_disagrees_is_not_certified(tmp_path: Path) -> None:
+    decisions = gate_decisions(tmp_path, [0.9] * 300, [False] * 300)
+    found = cascade(decisions, Bound(level=0.05), gate_cost=1.0, judge_cost=5.0)
     assert found.chosen is None
     assert "leave every decision to the judge" in found.verdict

@@ -105,7 +105,7 @@ def test_a_gate_is_chosen_by_cost(tmp_path: Path, run_main: Main) -> None:
     ("arguments", "message"),
     [
         ((), "profile=None must be given, or --pairs, and not both"),
-        (("--pairs", "none.jsonl"), "none.jsonl: cannot be read as pairs"),
+        (("--pairs", "none.jsonl"), "none.jsonl: cannot be read as decisions"),
         (("--pairs", "P"), "c1=None must be given"),
         (("--pairs", "P", "--c1", "0.2", "--risk", "0"), "level=0.0 must be in (0, 1)"),
         (("--pairs", "P", "--c1", "0.2", "--bound", "accuracy"), "did you mean"),

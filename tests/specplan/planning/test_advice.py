@@ -14,7 +14,7 @@ from measured_profiles import measured
 
 from calibrate.record.library import bundled
 from calibrate.record.profile import DecodeSample, Profile
-from calibrate.token_acceptance.schedule import Schedule
+from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from specplan.configuration import Configuration
 from specplan.planning.advice import DRAFTERS, Drafter, advise, batch_schedule, speculative_config
 from theory.errors import ParameterError
@@ -54,7 +54,7 @@ def test_the_speculative_config_of_each_drafter(
 ) -> None:
     """k2 = 5 tokens per pass are 4 drafted ones."""
     assert speculative_config(drafter, 5, **options) == expected
-    table = Schedule(((1, 8, 4), (9, 64, 0)))
+    table = Schedule((BatchRange(1, 8, 4), BatchRange(9, 64, 0)))
     found = speculative_config(drafter, 5, **options, schedule=table)
     assert found == {**expected, "num_speculative_tokens_per_batch_size": [[1, 8, 4], [9, 64, 0]]}
 
@@ -69,7 +69,7 @@ def test_the_speculative_config_of_each_drafter(
         ("eagle", 5, {}),
         ("eagle", 5, {"model": "e", "max_ngram": 3}),
         ("medusa", 5, {"model": "m"}),
-        ("eagle", 3, {"model": "e", "schedule": Schedule(((1, 8, 3),))}),
+        ("eagle", 3, {"model": "e", "schedule": Schedule((BatchRange(1, 8, 3),))}),
     ],
 )
 def test_what_does_not_go_together_is_refused(drafter: Any, k2: int, options: dict[str, Any]) -> None:
@@ -187,7 +187,7 @@ def test_vllm_reads_the_flags(drafter: Drafter) -> None:
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     options: dict[str, Any] = {"max_ngram": 3} if drafter == "ngram" else {"model": "some/model"}
-    config = speculative_config(drafter, 5, **options, schedule=Schedule(((1, 8, 4), (9, 64, 0))))
+    config = speculative_config(drafter, 5, **options, schedule=Schedule((BatchRange(1, 8, 4), BatchRange(9, 64, 0))))
     known = {field.name for field in dataclasses.fields(SpeculativeConfig)}
     assert set(config) <= known
     parser = arg_utils.EngineArgs.add_cli_args(FlexibleArgumentParser())
