@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from calibrate.engines.protocol import Backend, EngineStatistics, Request
+from calibrate.engines.protocol import Backend, Request
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.engine_work import Reporting
 from calibrate.record.profile import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError, ParameterError
@@ -126,7 +127,7 @@ async def measure_engine(
     await engine.stats(clear=True)
     if not statistics.iterations or not statistics.prefills:
         raise CalibrationError(f"engine {engine.name!r} reported no iterations: it cannot be timed")
-    kept = warmup if warmup is not None else EngineStatistics(iterations=(), prefills=(), n_aborted_tokens=0)
+    kept = warmup if warmup is not None else EngineStatistics()
     return EngineRecord(
         device=device,
         decode=[*_decode_samples(statistics), *_pass_samples(statistics)],
@@ -160,17 +161,17 @@ async def _request_latency(engine: Backend, prompt: tuple[int, ...]) -> float:
 
 
 def _decode_samples(statistics: EngineStatistics) -> list[DecodeSample]:
-    return [DecodeSample(batch=b, context=c, seconds=s) for b, c, s in statistics.iterations]
+    return [DecodeSample(batch=it.batch, context=it.context, seconds=it.seconds) for it in statistics.iterations]
 
 
 def _pass_samples(statistics: EngineStatistics) -> list[DecodeSample]:
     """Passes over drafts, without the drafting; of batches of equal sequences."""
     return [
-        DecodeSample(batch=batch, context=context, tokens=rows // batch, seconds=seconds - drafting)
-        for batch, context, rows, _, seconds, drafting in statistics.passes
-        if rows > batch
+        DecodeSample(batch=p.batch, context=p.context, tokens=p.rows // p.batch, seconds=p.seconds - p.drafting_s)
+        for p in statistics.passes
+        if p.rows > p.batch
     ]
 
 
 def _prefill_samples(statistics: EngineStatistics) -> list[PrefillSample]:
-    return [PrefillSample(tokens=n, cached=c, seconds=s) for n, c, s in statistics.prefills]
+    return [PrefillSample(tokens=p.tokens, cached=p.cached, seconds=p.seconds) for p in statistics.prefills]

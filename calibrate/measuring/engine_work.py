@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from calibrate.engines.protocol import EngineStatistics, united
+from calibrate.engines.work import EngineStatistics, Iteration, Prefill, united
 from calibrate.record.profile import InUse, IterationSums, PrefillSums, RequestSums, Work
 
 __all__ = ["Reporting", "summed", "work_done"]
+
+Done = TypeVar("Done", Iteration, Prefill)
 
 
 class Reporting(Protocol):
@@ -36,9 +38,7 @@ async def work_done(
     """
     outside = outside or {}
     statistics = {name: await engine.stats(clear=True) for name, engine in engines.items()}
-    if not all(told.tells_moments for told in statistics.values()):
-        return {name: _in_use(told, None, outside.get(name, ())) for name, told in statistics.items()}
-    working = {name: told.working() for name, told in statistics.items()}
+    working = {name: told.busy_spans() for name, told in statistics.items()}
     work = {}
     for name, told in statistics.items():
         others = united(span for other, spans in working.items() if other != name for span in spans)
@@ -46,28 +46,23 @@ async def work_done(
     return work
 
 
-def _in_use(
-    statistics: EngineStatistics, others: Sequence[tuple[float, float]] | None, outside: Sequence[float]
-) -> InUse:
+def _in_use(statistics: EngineStatistics, others: Sequence[tuple[float, float]], outside: Sequence[float]) -> InUse:
     everything = _work(statistics.iterations, statistics.prefills)
-    beside, shared_s = None, None
-    if others is not None:
-        iterations, iterations_s = _shared(statistics.iterations, statistics.iteration_ends, others)
-        prefills, prefills_s = _shared(statistics.prefills, statistics.prefill_ends, others)
-        beside, shared_s = _work(iterations, prefills), iterations_s + prefills_s
+    iterations, iterations_s = _shared(statistics.iterations, others)
+    prefills, prefills_s = _shared(statistics.prefills, others)
     return InUse(
         decode=everything.decode,
         prefill=everything.prefill,
         request=RequestSums(len(outside), sum(outside)),
-        beside=beside,
-        shared_s=shared_s,
+        beside=_work(iterations, prefills),
+        shared_s=iterations_s + prefills_s,
     )
 
 
-def _work(iterations: Sequence[tuple[int, int, float]], prefills: Sequence[tuple[int, int, float]]) -> Work:
+def _work(iterations: Sequence[Iteration], prefills: Sequence[Prefill]) -> Work:
     return Work(
-        decode=_by_batch((batch, 1, context, seconds) for batch, context, seconds in iterations),
-        prefill=PrefillSums(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
+        decode=_by_batch((it.batch, 1, it.context, it.seconds) for it in iterations),
+        prefill=PrefillSums(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills)),
     )
 
 
@@ -79,17 +74,16 @@ def _by_batch(cells: Iterable[tuple[int, int, int, float]]) -> list[IterationSum
     return [IterationSums(batch, *cell) for batch, cell in sorted(sums.items())]
 
 
-def _shared(
-    done: Sequence[tuple[int, int, float]], ends: Sequence[float], others: Sequence[tuple[float, float]]
-) -> tuple[list[tuple[int, int, float]], float]:
+def _shared(done: Sequence[Done], others: Sequence[tuple[float, float]]) -> tuple[list[Done], float]:
     """What others worked beside, be it for a moment, and the seconds for which they did.
 
     What begins or ends in between is as slow as what has company throughout: it tells nothing of work alone.
     """
     begins = [begin for begin, _ in others]
     found, seconds = [], 0.0
-    for one, end in zip(done, ends, strict=True):
-        begin, overlap, i = end - one[2], 0.0, bisect_right(begins, end) - 1
+    for one in done:
+        end = one.ended_s
+        begin, overlap, i = end - one.seconds, 0.0, bisect_right(begins, end) - 1
         while i >= 0 and others[i][1] > begin:
             overlap += max(min(end, others[i][1]) - max(begin, others[i][0]), 0.0)
             i -= 1

@@ -28,9 +28,9 @@ from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch, tolerated
 from calibrate.engines.http.stream import Streamed
 from calibrate.engines.protocol import Request
+from calibrate.engines.token_vocabulary import OF_REQUEST
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.stream_samples import grouped, iterations, levelled, prefill, tail_s
-from calibrate.models.vllm_settings import method_of
 from calibrate.record.profile import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError
 
@@ -132,7 +132,7 @@ async def measure_server(
             progress(f"{engine.name}: prefill {n_words}")
         for speculation, other in engine.speculating.items() if len(options.batches) > 1 else ():
             passes = await _passes(other, prompts, options, watch)
-            decode += [sample.model_copy(update={"by": method_of(speculation)}) for sample in passes]
+            decode += [sample.model_copy(update={"by": OF_REQUEST[speculation.method].catalogue}) for sample in passes]
     trip = statistics.median(trips)  # one late answer must not make all prefills look short
     progress(f"{engine.name}: request latency")
     return EngineRecord(

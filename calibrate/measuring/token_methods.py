@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from calibrate.engines.protocol import EngineStatistics, Generation, Request
+from calibrate.engines.protocol import Generation, Request
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.answers import outside_seconds
 from calibrate.measuring.engine_timings import MeasuredEngine
 from calibrate.record.profile import (
@@ -144,14 +145,15 @@ def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics
             for text in generations
         ],
         decode=_passes(statistics),
-        prefill=PrefillSums(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
+        prefill=PrefillSums(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills)),
         request=RequestSums(len(outside), sum(outside)),
     )
 
 
 def _passes(statistics: EngineStatistics) -> list[PassSums]:
     sums: dict[tuple[int, int], tuple[int, int, float, float]] = {}
-    for batch, context, rows, _, seconds, drafting in statistics.passes:
-        n, total, elapsed, drafted = sums.get((batch, rows // batch), (0, 0, 0.0, 0.0))
-        sums[batch, rows // batch] = n + 1, total + context, elapsed + seconds, drafted + drafting
+    for done in statistics.passes:
+        kind = done.batch, done.rows // done.batch
+        n, context, seconds, drafting_s = sums.get(kind, (0, 0, 0.0, 0.0))
+        sums[kind] = n + 1, context + done.context, seconds + done.seconds, drafting_s + done.drafting_s
     return [PassSums._make((*kind, *values)) for kind, values in sorted(sums.items())]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from calibrate.engines.protocol import EngineStatistics
 from calibrate.engines.sentence_encoder import Encoder
-from calibrate.engines.speculation import Speculation, TokenMethodName
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.token_vocabulary import OF_CATALOGUE
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
+from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasuredEngine, MeasureOptions, measure_engine, warm_up
 from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting
@@ -23,22 +24,7 @@ from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, TARGET
 from theory.errors import ParameterError
 
-__all__ = ["NEEDS", "LocalModels", "TorchModels", "model_folder"]
-
-_TOKEN_METHODS: Final[Mapping[str, TokenMethodName]] = {
-    "prompt-lookup": "ngram",
-    "draft-model": "draft",
-    "eagle": "eagle",
-    "lookahead-decoding": "lookahead",
-    "jacobi": "jacobi",
-}
-"""What an engine calls the token-level methods of the catalogue."""
-
-NEEDS: Final[Mapping[str, str]] = {
-    "draft-model": "a draft with the target's tokenizer",
-    "eagle": "the folder of an EAGLE head of the target",
-}
-"""What weights token-level methods need besides the target's."""
+__all__ = ["LocalModels", "TorchModels", "model_folder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +97,17 @@ class LocalModels(AskedModels):
         """Start the engine of a role."""
         raise NotImplementedError
 
+    def _possible(self, settings: Sequence[TokenSetting]) -> tuple[TokenSetting, ...]:
+        """Those of the settings whose methods need no weights, or weights that there are."""
+        return tuple(s for s in settings if not OF_CATALOGUE[s.method].needs or self._drafting(s.method))
+
+    def _weights(self, method: str) -> Path | None:
+        """The weights that draft for a token-level method, which must be there if it needs any."""
+        folder, needs = self._drafting(method), OF_CATALOGUE[method].needs
+        if needs and folder is None:
+            raise ParameterError("method", method, f"needs {needs}")
+        return folder
+
     def _drafting(self, method: str) -> Path | None:
         """The weights that draft for a token-level method inside the target's engine; None: there are none."""
         if method == "eagle":
@@ -177,17 +174,15 @@ class TorchModels(LocalModels):
         return await TorchEngine.start(self._config(role, model, core))
 
     def _config(self, role: str, model: str, core: int) -> TorchConfig:
-        loaded: list[Speculation] = []
-        if role == TARGET:
-            weights = {method: self._drafting(method) for method in NEEDS}
-            loaded = [Speculation(method=_TOKEN_METHODS[m], model=folder) for m, folder in weights.items() if folder]
+        methods = OF_CATALOGUE.values() if role == TARGET else ()
+        loaded = [(terms.requested, self._drafting(terms.catalogue)) for terms in methods]
         return TorchConfig(
             name=role,
             model=model_folder(role, model),
             device=self.device,
             dtype=self.dtype,
             cores=(core,) if self.device == "cpu" else None,
-            speculations=tuple(loaded),
+            speculations=tuple(Speculation(method=name, model=folder) for name, folder in loaded if folder),
         )
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
@@ -202,18 +197,15 @@ class TorchModels(LocalModels):
         ------
         ParameterError : these models cannot run it.
         """
-        if method not in _TOKEN_METHODS:
-            raise ParameterError("method", method, f"must be one of {', '.join(_TOKEN_METHODS)} on torch engines")
-        folder = self._drafting(method)
-        if method in NEEDS and folder is None:
-            raise ParameterError("method", method, f"needs {NEEDS[method]}")
+        if method not in OF_CATALOGUE:
+            raise ParameterError("method", method, f"must be one of {', '.join(OF_CATALOGUE)} on torch engines")
         known = {field.name for field in fields(Speculation)} - {"method", "model", "extra"}
         chosen = {name: value for name, value in knobs.items() if name in known and value is not None}
-        return Speculation(method=_TOKEN_METHODS[method], model=folder, **chosen)
+        return Speculation(method=OF_CATALOGUE[method].requested, model=self._weights(method), **chosen)
 
     def token_settings(self) -> tuple[TokenSetting, ...]:
         """Return the token-level methods that a calibration runs on these models."""
-        return tuple(s for s in TOKEN_SETTINGS if s.method not in NEEDS or self._drafting(s.method))
+        return self._possible(TOKEN_SETTINGS)
 
 
 def model_folder(role: str, model: str) -> Path:

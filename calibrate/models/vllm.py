@@ -7,26 +7,25 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from calibrate.engines.protocol import Request
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM
 from calibrate.engines.vllm.config import VllmConfig, checked_speculative
 from calibrate.engines.vllm.group import VllmGroup
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasuredEngine, MeasureOptions
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import BUNDLED
-from calibrate.models.local import NEEDS, LocalModels, model_folder
-from calibrate.models.vllm_settings import CATALOGUE, KNOBS, REQUESTED, parsed, setting_of
+from calibrate.models.local import LocalModels, model_folder
+from calibrate.models.vllm_settings import parsed, setting_of, speculation_of, without_knobs
 from calibrate.record.profile import DecodeSample, EngineRecord
 from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError
 
 __all__ = ["VllmModels"]
 
-_METHODS: Final = {"prompt-lookup": "ngram", "draft-model": "draft_model", "eagle": "eagle"}
 _DEFAULTS: Final = (
     TokenSetting(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 3}),
     TokenSetting(method="draft-model", knobs={"k2": 4}),
@@ -93,17 +92,15 @@ class VllmModels(LocalModels):
         ------
         ParameterError : vLLM has no such method, or the weights that draft are not known.
         """
-        if method not in _METHODS:
-            raise ParameterError("method", method, f"must be one of {', '.join(_METHODS)} on vLLM engines")
-        given = next((one for one in self._configurations() if CATALOGUE[one["method"]] == method), {})
-        model = Path(given["model"]) if "model" in given else self._drafting(method)
-        if method in NEEDS and model is None:
-            raise ParameterError("method", method, f"needs {NEEDS[method]}")
-        known = {"k2", "max_ngram", "min_ngram"} if method == "prompt-lookup" else {"k2"}
-        chosen = {name: int(value) for name, value in knobs.items() if name in known and value is not None}
-        extra = tuple(sorted((n, v) for n, v in given.items() if n not in KNOBS | {"method", "model"}))
-        kind = REQUESTED[given.get("method", _METHODS[method])]
-        return Speculation(method=kind, model=model, extra=extra, **chosen)
+        known = {terms.catalogue for terms in OF_VLLM.values()}
+        if method not in known:
+            raise ParameterError("method", method, f"must be one of {', '.join(sorted(known))} on vLLM engines")
+        for config in self._configurations():
+            if OF_VLLM[config["method"]].catalogue == method:
+                return speculation_of(config, knobs)
+        weights = self._weights(method)
+        config = {"method": OF_CATALOGUE[method].vllm} | ({"model": str(weights)} if weights else {})
+        return speculation_of(config, knobs)
 
     def token_settings(self) -> tuple[TokenSetting, ...]:
         """Return the token-level methods that a calibration runs on these models.
@@ -112,22 +109,18 @@ class VllmModels(LocalModels):
         ------
         ParameterError : weights that draft are not where they are said to be.
         """
-        settings = tuple(map(setting_of, self._configurations())) or self._defaults()
+        settings = tuple(map(setting_of, self._configurations())) or self._possible(_DEFAULTS)
         for setting in settings:
             model = self.speculation(setting.method, setting.knobs).model
             if model is not None and not model.is_dir():
                 raise ParameterError("model", str(model), "must be a local folder: nothing is downloaded")
         return settings
 
-    def _defaults(self) -> tuple[TokenSetting, ...]:
-        """What is measured if no configuration is given: each method whose weights there are."""
-        return tuple(s for s in _DEFAULTS if s.method not in NEEDS or self._drafting(s.method))
-
     def _configurations(self) -> list[dict[str, Any]]:
         """The speculative configurations that were asked for, checked: everything in them reaches an engine."""
         configurations = [checked_speculative(self._completed(given)) for given in parsed(self.speculative)]
         _check_passable(configurations)
-        heads = {config["model"] for config in configurations if CATALOGUE[config["method"]] == "eagle"}
+        heads = {config["model"] for config in configurations if OF_VLLM[config["method"]].catalogue == "eagle"}
         if configurations and self.eagle not in (None, "none") and heads != {self.eagle}:
             rule = "must be the head of a speculative configuration (method eagle or eagle3): add one, or leave it out"
             raise ParameterError("eagle", self.eagle, rule)
@@ -177,7 +170,7 @@ def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
             if not isinstance(value, str if name == "model" else int | float | str):
                 raise ParameterError(name, value, "must be one text, number or truth value: change it or leave it out")
         setting = setting_of(config)
-        rest = {name: value for name, value in config.items() if name not in KNOBS}
+        rest = without_knobs(config)
         known = first.setdefault(setting.method, rest)
         for name in sorted(rest.keys() | known.keys()):
             if rest.get(name) != known.get(name):
@@ -207,9 +200,9 @@ async def _passes(
         await engine.stats(clear=True)
         await asyncio.gather(*map(engine.generate, requests))
         statistics = await engine.stats(clear=True)
-        full = [p for p in statistics.passes if p[0] == batch and p[2] == batch * speculation.k2]
+        full = [p for p in statistics.passes if p.batch == batch and p.rows == batch * speculation.k2]
         samples += [
-            DecodeSample(batch=batch, context=context, tokens=speculation.k2, by=method, seconds=seconds)
-            for _, context, _, _, seconds, _ in full
+            DecodeSample(batch=batch, context=p.context, tokens=speculation.k2, by=method, seconds=p.seconds)
+            for p in full
         ]
     return samples

@@ -25,6 +25,9 @@ class Streamed:
     """Moments at which tokens came, and how many."""
 
     logprobs: list[TokenLogprobs] = field(default_factory=list)
+    likeliest: Mapping[str, Any] = field(default_factory=dict)
+    """Natural-log probabilities of the likeliest first tokens, by their text."""
+
     reason: str = ""
     stopped_by: Any = None
     tells_stop: bool = False
@@ -110,6 +113,7 @@ class Streamed:
         self.text += text
         self.ids += ids
         self.logprobs += logs
+        self.likeliest = self.likeliest or _first_likeliest(choice.get("logprobs"))
         self.n_prompt_ids = self.n_prompt_ids or len(choice.get("prompt_token_ids") or ())
         n = len(ids) or len(logs) or bool(text)
         if n:
@@ -126,6 +130,11 @@ def first_stop(text: str, stops: Sequence[str]) -> int | None:
     """Where the first stop string ends in a text."""
     ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
     return min(ends, default=None)
+
+
+def _first_likeliest(record: Any) -> Mapping[str, Any]:
+    tops = record.get("top_logprobs") if isinstance(record, dict) else None
+    return tops[0] or {} if tops else {}
 
 
 def _token_logprobs(record: Any) -> list[TokenLogprobs]:

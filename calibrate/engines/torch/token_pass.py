@@ -1,9 +1,11 @@
-"""One forward pass over the rows that several sequences ask for, each another number of them."""
+"""One forward pass over the rows that several sequences ask for, each another number of them; and reading a text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from calibrate.engines.torch.token_methods.protocol import Rows
 
 if TYPE_CHECKING:
     import torch
@@ -11,9 +13,25 @@ if TYPE_CHECKING:
 
     from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.kv_cache import KvCache
-    from calibrate.engines.torch.token_methods.protocol import Rows
 
-__all__ = ["forward_rows"]
+__all__ = ["CHUNK", "chunks", "forward_rows", "read_tokens"]
+
+CHUNK: Final = 512
+"""Tokens of a text that one pass reads at most."""
+
+
+def chunks(begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Cut the positions from ``begin`` to ``end`` into pieces that one pass each can read."""
+    return ((first, min(first + CHUNK, end)) for first in range(begin, end, CHUNK))
+
+
+def read_tokens(
+    decoder: Decoder, cache: KvCache, row: int, ids: Sequence[int], features: Tensor | None = None
+) -> Tensor:
+    """Run the next tokens of a row of the cache through the model, and cache them; final hidden states (n, size)."""
+    hidden = forward_rows(decoder, cache, row, [Rows(ids=list(ids), features=features)])
+    cache.append(row, ids)
+    return hidden
 
 
 def forward_rows(decoder: Decoder, cache: KvCache, first_row: int, rows: Sequence[Rows]) -> Tensor:

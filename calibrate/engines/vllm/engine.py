@@ -16,7 +16,6 @@ from calibrate.engines.choosing import choice_ids, shares
 from calibrate.engines.prometheus import SpecDecode, parse_metrics
 from calibrate.engines.protocol import (
     Choice,
-    EngineStatistics,
     Finish,
     Generation,
     Progress,
@@ -31,6 +30,7 @@ from calibrate.engines.vllm.config import VllmConfig
 from calibrate.engines.vllm.description import described
 from calibrate.engines.vllm.recorder import Active, Recorder
 from calibrate.engines.vllm.start import end, engine_settings, processes_of, start
+from calibrate.engines.work import EngineStatistics
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class VllmEngine:
         except BaseException:
             await engine.close()
             raise
-        engine.recorder.statistics(clear=True)
+        engine.recorder.work.statistics(clear=True)
         return engine
 
     @property
@@ -226,7 +226,7 @@ class VllmEngine:
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """Durations of the latest iterations and prefills; ``clear`` starts afresh."""
-        return self.recorder.statistics(clear=clear)
+        return self.recorder.work.statistics(clear=clear)
 
     def counters(self) -> SpecDecode | None:
         """Read vLLM's own counters of speculative decoding, since the engine's start; None if it does not speculate.
@@ -301,7 +301,7 @@ class VllmEngine:
 
     async def _left(self, read: Read) -> None:
         """Wait until the core has let go of an aborted request: it answers questions in the order of their arrival."""
-        self.recorder.aborted(len(read.token_ids))
+        self.recorder.work.n_aborted_tokens += len(read.token_ids)
         if self._llm is not None and not self._llm.errored:
             await asyncio.shield(self._llm.is_paused())
 

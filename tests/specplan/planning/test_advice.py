@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from measured_profiles import measured
 
+from calibrate.engines.token_vocabulary import OF_VLLM
 from calibrate.record.library import bundled
 from calibrate.record.profile import DecodeSample, Profile
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from specplan.configuration import Configuration
-from specplan.planning.advice import DRAFTERS, Drafter, advise, batch_schedule, speculative_config
+from specplan.planning.advice import advise, batch_schedule, speculative_config
 from theory.errors import ParameterError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,13 +45,13 @@ def with_passes(profile: Profile) -> Profile:
             {"max_ngram": 3},
             {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1},
         ),
-        ("draft-model", {"model": "d"}, {"method": "draft_model", "model": "d", "num_speculative_tokens": 4}),
+        ("draft_model", {"model": "d"}, {"method": "draft_model", "model": "d", "num_speculative_tokens": 4}),
         ("eagle", {"model": "e"}, {"method": "eagle", "model": "e", "num_speculative_tokens": 4}),
         ("eagle3", {"model": "e"}, {"method": "eagle3", "model": "e", "num_speculative_tokens": 4}),
     ],
 )
 def test_the_speculative_config_of_each_drafter(
-    drafter: Drafter, options: dict[str, Any], expected: dict[str, Any]
+    drafter: str, options: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """k2 = 5 tokens per pass are 4 drafted ones."""
     assert speculative_config(drafter, 5, **options) == expected
@@ -177,8 +178,8 @@ def test_the_table_is_not_guessed() -> None:
 
 
 @pytest.mark.vllm
-@pytest.mark.parametrize("drafter", DRAFTERS)
-def test_vllm_reads_the_flags(drafter: Drafter) -> None:
+@pytest.mark.parametrize("drafter", OF_VLLM)
+def test_vllm_reads_the_flags(drafter: str) -> None:
     """The command line through vLLM's own parser, and the config's fields against vLLM's own class."""
     import dataclasses
 

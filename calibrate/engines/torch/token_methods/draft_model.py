@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from calibrate.engines.sampling import DRAFT_STREAM, TEST_STREAM, distribution, invert, uniform
-from calibrate.engines.torch.kv_cache import KvCache
 from calibrate.engines.torch.token_methods.protocol import OneHot, Rows, Verdict
 from calibrate.engines.torch.token_methods.rejection import verify_drafts
-from calibrate.engines.torch.token_pass import forward_rows
+from calibrate.engines.torch.token_pass import chunks, forward_rows, read_tokens
 
 if TYPE_CHECKING:
     import torch
 
-    from calibrate.engines.torch.batch import Job, Limits
     from calibrate.engines.torch.decoder import Decoder
+    from calibrate.engines.torch.job import Job, Limits
 
 __all__ = ["DraftModel"]
-
-_CHUNK: Final = 512
 
 
 class DraftModel(OneHot):
@@ -38,21 +35,11 @@ class DraftModel(OneHot):
     decoder : the draft model; it shares the target's vocabulary.
     limits : of the target's engine.
     max_context : positions that the draft model knows; longer texts get no drafts.
-    spare : positions beyond the context that its cache has room for, as the target's.
     """
 
-    def __init__(self, decoder: Decoder, limits: Limits, max_context: int, spare: int) -> None:
+    def __init__(self, decoder: Decoder, limits: Limits, max_context: int) -> None:
         self.decoder = decoder
-        self.cache = KvCache(
-            n_layers=decoder.n_layers,
-            n_heads=decoder.n_kv_heads,
-            head_dim=decoder.head_dim,
-            max_batch=limits.max_batch,
-            n_idle=limits.n_idle,
-            max_context=limits.max_context + spare,
-            dtype=decoder.dtype,
-            device=decoder.device,
-        )
+        self.cache = decoder.cache(limits)
         self._max_context = max_context
         self._jobs: list[Job] = []  # job i owns row i of the cache
 
@@ -113,10 +100,8 @@ class DraftModel(OneHot):
         self.cache.reserve(len(text))
         n = self.cache.admit(text)
         self._jobs.append(job)
-        for first in range(n, len(text) - 1, _CHUNK):
-            ids = text[first : min(first + _CHUNK, len(text) - 1)]
-            forward_rows(self.decoder, self.cache, row, [Rows(ids=ids)])
-            self.cache.append(row, ids)
+        for first, end in chunks(n, len(text) - 1):
+            read_tokens(self.decoder, self.cache, row, text[first:end])
 
     def _write(self, wanted: Sequence[int]) -> tuple[list[list[int]], list[torch.Tensor]]:
         """Draft for all rows of the cache: tokens by row, and by position the weights that they were drawn from.

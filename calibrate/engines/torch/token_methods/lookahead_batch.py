@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from calibrate.engines.speculation import Speculation
-    from calibrate.engines.torch.batch import Job
+    from calibrate.engines.torch.job import Job
 
 __all__ = ["LookaheadDecoding", "Shelf", "StreamChance"]
 

@@ -21,8 +21,9 @@ from scipy import stats
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stream import Streamed
 from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, Wire, split_endpoint
-from calibrate.engines.protocol import EngineStatistics, Generation, Progress, Request
+from calibrate.engines.protocol import Generation, Progress, Request
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import measure_server, timing_notes
@@ -191,10 +192,10 @@ def test_what_was_read_is_forgotten_by_a_new_salt() -> None:
         shares = []
         for prompt in (QUESTION, QUESTION + " And why?"):
             await engine.generate(Request(prompt=prompt, max_tokens=3))
-            shares.append(engine._streams[-1].read_before)
+            shares.append(engine.streams[-1].read_before)
         await engine.forget()
         await engine.generate(Request(prompt=QUESTION, max_tokens=3))
-        return [*shares, engine._streams[-1].read_before]
+        return [*shares, engine.streams[-1].read_before]
 
     with serving(Planted()) as server:
         first, second, third = ask(server, work)
