@@ -271,10 +271,10 @@ def test_what_is_recorded_is_replayed(engines: Any) -> None:
         clock = real_clock(engines)
         clock.verifiers["judge"] = clock.verifiers["gate"] = ExactMatch()
         make = partial(confspec, k1=1, fallback="reuse", check=Check(verifier=CASCADE, gamma=0.9))
-        look = Inspection(drafts=2, verifiers=(GATE, EXACT), scorers=(SCORER,))
+        inspection = Inspection(drafts=2, verifiers=(GATE, EXACT), scorers=(SCORER,))
         for name in ("p1", "p2", "p3"):
             problem = Problem(name=name, prompt=QUESTION)
-            found = await measure_answer(clock, problem, look=look)
+            found = await measure_answer(clock, problem, inspection=inspection)
             trace = trace_of(found.record)
             real = await clock.run(make(await clock.root(QUESTION)), stream=name)
             replay = run_answer(make, TraceBehaviour((trace,)).answer(0), fixed())
@@ -290,8 +290,8 @@ def fixed() -> dict[str, FixedEngine]:
 def test_the_survey_records_every_opinion(engines: Any) -> None:
     async def work() -> None:
         clock = real_clock(engines)
-        look = Inspection(drafts=3, verifiers=(GATE, EXACT), scorers=(SCORER, REWARD), chooser=True)
-        found = await measure_answer(clock, Problem(name="p", prompt=QUESTION), look=look)
+        inspection = Inspection(drafts=3, verifiers=(GATE, EXACT), scorers=(SCORER, REWARD), chooser=True)
+        found = await measure_answer(clock, Problem(name="p", prompt=QUESTION), inspection=inspection)
         plain = await measure_answer(clock, Problem(name="p", prompt=QUESTION))
         assert [s.verdict.accepted for s in found.record.steps] == [s.verdict.accepted for s in plain.record.steps]
         for step in found.record.steps:
