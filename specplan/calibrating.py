@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Effort", "calibrate", "conclude", "effort_options", "measure", "resumable"]
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _EFFORTS: Final = {"quick": (0.10, 8, 16), "normal": (0.05, 24, 60), "precise": (0.02, 60, 240)}
 """Precision asked for, answers at least and at most."""
 
@@ -31,8 +30,14 @@ _MOST_ANSWERS: Final = 600
 """Answers at most where a precision was named, but no number."""
 
 
-def effort_options(command: F) -> F:
-    """Give a command the options that say how much to measure, and when to complain."""
+def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that say how much to measure, as its ``effort``, and when to complain."""
+
+    @wraps(command)
+    def with_effort(*, answers: int | None, precision: float | None, effort: str | None, **others: Any) -> Any:
+        return command(effort=Effort(named=effort, answers=answers, precision=precision), **others)
+
+    given: Callable[..., Any] = with_effort
     options = (
         click.option("-n", "--answers", type=int, help="Answer so many questions; at most, if a precision is given."),
         click.option("--precision", type=float, help="Stop at this half-width of the planned speedup, e.g. 0.05."),
@@ -41,8 +46,8 @@ def effort_options(command: F) -> F:
         click.option("--allow-noise", is_flag=True, help="Exit 0 even if the machine was not steady."),
     )
     for option in reversed(options):
-        command = option(command)
-    return command
+        given = option(given)
+    return given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

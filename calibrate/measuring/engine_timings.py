@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from calibrate.engines.protocol import Backend, Request
+from calibrate.engines.protocol import Backend, Prompt, Request
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.engine_work import Reporting
 from calibrate.record.profile import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["MeasureOptions", "MeasuredEngine", "measure_engine", "warm_up"]
+__all__ = ["MeasureOptions", "MeasuredEngine", "measure_engine", "request_of_length", "warm_up"]
 
 _PASS_BATCHES: Final = (1, 2, 4)
 
@@ -81,7 +81,7 @@ async def warm_up(engine: MeasuredEngine, *, seconds: float = 1.0) -> EngineStat
     await engine.stats(clear=True)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        await engine.generate(_fixed(next(prompts)(32), 16))
+        await engine.generate(request_of_length(next(prompts)(32), 16))
     return await engine.stats(clear=True)
 
 
@@ -111,7 +111,7 @@ async def measure_engine(
     await engine.stats(clear=True)
     for context in options.contexts:
         for batch in options.batches:
-            requests = [_fixed(next(prompts)(context), options.iterations + 1) for _ in range(batch)]
+            requests = [request_of_length(next(prompts)(context), options.iterations + 1) for _ in range(batch)]
             await asyncio.gather(*(engine.generate(request) for request in requests))
             if options.k2 > 1 and engine.describe().get("speculates_per_request"):
                 drafting = [_drafting(next(prompts)(context), options.k2) for _ in range(batch)]
@@ -119,7 +119,7 @@ async def measure_engine(
             progress(f"{engine.name}: batch {batch}, context {context}")
     for n_tokens in options.prefills:
         for _ in range(options.repeats):
-            await engine.generate(_fixed(next(prompts)(n_tokens), 1))
+            await engine.generate(request_of_length(next(prompts)(n_tokens), 1))
         progress(f"{engine.name}: prefill {n_tokens}")
     statistics = await engine.stats(clear=True)
     request_s = [await _request_latency(engine, next(prompts)(32)) for _ in range(4 * options.repeats)]
@@ -145,18 +145,19 @@ def _prompts(engine: Backend, rng: random.Random) -> Iterator[Callable[[int], tu
         yield lambda n: tuple(rng.randrange(vocabulary) for _ in range(n))
 
 
-def _fixed(prompt: tuple[int, ...], n_tokens: int) -> Request:
+def request_of_length(prompt: Prompt, n_tokens: int) -> Request:
+    """Return a request for exactly so many tokens."""
     return Request(prompt=prompt, max_tokens=n_tokens, stop=(), ignore_eos=True)
 
 
 def _drafting(prompt: tuple[int, ...], k2: int) -> Request:
     """A request whose passes take k2 tokens, k2 - 1 tokens, ... and 2: a draft never goes beyond the request's end."""
-    return replace(_fixed(prompt, k2 + 1), speculation=Speculation(method="random", k2=k2))
+    return replace(request_of_length(prompt, k2 + 1), speculation=Speculation(method="random", k2=k2))
 
 
 async def _request_latency(engine: Backend, prompt: tuple[int, ...]) -> float:
     started = time.monotonic()
-    generation = await engine.generate(_fixed(prompt, 2))
+    generation = await engine.generate(request_of_length(prompt, 2))
     return max(time.monotonic() - started - (generation.times.end - generation.times.prefill_start), 0.0)
 
 

@@ -27,9 +27,8 @@ from typing import Final
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch, tolerated
 from calibrate.engines.http.stream import Streamed
-from calibrate.engines.protocol import Request
 from calibrate.engines.token_vocabulary import OF_REQUEST
-from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.engine_timings import MeasureOptions, request_of_length
 from calibrate.measuring.stream_samples import grouped, iterations, levelled, prefill, tail_s
 from calibrate.record.profile import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError
@@ -84,7 +83,7 @@ async def warm_up_server(engine: OpenAIEngine, *, seconds: float) -> Warmup:
     prefills: list[PrefillSample] = []
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        streamed = await engine.stream(_fixed(next(prompts)(32), 16), Streamed())
+        streamed = await engine.stream(request_of_length(next(prompts)(32), 16), Streamed())
         decode += iterations([streamed])
         prefills.append(prefill(streamed, 0.0))
     return decode, prefills
@@ -227,10 +226,10 @@ async def _attempt(
     tasks: list[asyncio.Task[Streamed]] = []
     try:
         for prompt, streamed in zip(prompts[:-1], streams, strict=False):
-            tasks.append(asyncio.ensure_future(engine.stream(_fixed(prompt, lengths[1]), streamed)))
+            tasks.append(asyncio.ensure_future(engine.stream(request_of_length(prompt, lengths[1]), streamed)))
         for task, streamed in zip(tasks, streams, strict=False):
             await _wait_for_first_token(task, streamed)
-        tasks.append(asyncio.ensure_future(engine.stream(_fixed(prompts[-1], lengths[0]), streams[-1])))
+        tasks.append(asyncio.ensure_future(engine.stream(request_of_length(prompts[-1], lengths[0]), streams[-1])))
         await asyncio.gather(*tasks)
     finally:
         for task in tasks:
@@ -301,7 +300,7 @@ async def _timed_prefill(
         await asyncio.sleep(_PAUSE_S * repetition)
         began = time.monotonic()
         trip = await engine.round_trip()
-        streamed = await engine.stream(_fixed(next(prompts)(n_words), 1), Streamed())
+        streamed = await engine.stream(request_of_length(next(prompts)(n_words), 1), Streamed())
         tried.append((watch.longest(began, streamed.end), trip, streamed))
         if tried[-1][0] <= tolerated(streamed.end - began):
             break
@@ -342,7 +341,3 @@ def _prompts(rng: random.Random) -> Iterator[Callable[[int], str]]:
     """Endless makers of random prompts: no two share a beginning of any length, so that no cache helps."""
     while True:
         yield lambda n: " ".join(rng.choice(_WORDS) for _ in range(n))
-
-
-def _fixed(prompt: str, n_tokens: int) -> Request:
-    return Request(prompt=prompt, max_tokens=n_tokens, stop=(), ignore_eos=True)

@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from calibrate.engines.protocol import Request
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM
 from calibrate.engines.vllm.config import VllmConfig, checked_speculative
 from calibrate.engines.vllm.group import VllmGroup
 from calibrate.measuring.answers import Inspection
-from calibrate.measuring.engine_timings import MeasuredEngine, MeasureOptions
+from calibrate.measuring.engine_timings import MeasuredEngine, MeasureOptions, request_of_length
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import BUNDLED
 from calibrate.models.local import LocalModels, model_folder
@@ -196,7 +195,7 @@ async def _passes(
         requests = []
         for _ in range(batch):
             unit = tuple(rng.randrange(vocabulary) for _ in range(max(options.contexts[0] // 4, 4)))
-            requests.append(Request(prompt=unit * 4, max_tokens=options.iterations + 1, stop=(), ignore_eos=True))
+            requests.append(request_of_length(unit * 4, options.iterations + 1))
         await engine.stats(clear=True)
         await asyncio.gather(*map(engine.generate, requests))
         statistics = await engine.stats(clear=True)

@@ -42,9 +42,7 @@ command.add_command(vllm_command)
 @output_file
 def torch_command(
     prompts: Path | None,
-    answers: int | None,
-    effort: str | None,
-    precision: float | None,
+    effort: Effort,
     allow_noise: bool,
     name: str,
     output: Path,
@@ -59,8 +57,7 @@ def torch_command(
     check_output(output, force=force)
     from calibrate.models.local import TorchModels
 
-    asked = Effort(named=effort, answers=answers, precision=precision)
-    calibrate(TorchModels(**options), asked, prompts, name=name, output=output, allow_noise=allow_noise)
+    calibrate(TorchModels(**options), effort, prompts, name=name, output=output, allow_noise=allow_noise)
 
 
 @command.command(name="openai")
@@ -90,9 +87,7 @@ def openai_command(
     concurrency: str,
     patience: float,
     prompts: str,
-    answers: int | None,
-    effort: str | None,
-    precision: float | None,
+    effort: Effort,
     allow_noise: bool,
     name: str,
     output: Path,
@@ -116,7 +111,7 @@ def openai_command(
     )
     calibrate(
         models,
-        Effort(named=effort, answers=answers, precision=precision),
+        effort,
         None if bundled else Path(prompts),
         name=name,
         output=output,

@@ -38,9 +38,7 @@ __all__ = ["vllm_command"]
 def vllm_command(
     speculative: tuple[str, ...],
     prompts: Path | None,
-    answers: int | None,
-    effort: str | None,
-    precision: float | None,
+    effort: Effort,
     allow_noise: bool,
     name: str,
     output: Path,
@@ -57,8 +55,7 @@ def vllm_command(
     from calibrate.models.vllm import VllmModels
 
     models = VllmModels(speculative=_configurations(speculative), **options)
-    asked = Effort(named=effort, answers=answers, precision=precision)
-    calibrate(models, asked, prompts, name=name, output=output, allow_noise=allow_noise)
+    calibrate(models, effort, prompts, name=name, output=output, allow_noise=allow_noise)
 
 
 def _configurations(texts: tuple[str, ...]) -> str:
