@@ -26,8 +26,9 @@ from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.plan import CalibrationPlan, MeasurableModels
 from calibrate.models.asking import BUNDLED, bundled_problems, bundled_truth
 from calibrate.models.local import TorchModels
+from calibrate.record.files import write_atomically
 from calibrate.record.journal import Journal
-from calibrate.record.profile import Profile, write_atomically
+from calibrate.record.profile import Profile
 from calibrate.running.interleaved import BASELINE, RealRun, Runs, measured, run_interleaved
 from calibrate.running.problem import Problem, Truth
 from sim.timeline import Counts

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from calibrate.engines.protocol import Choice, Generation
-from calibrate.record.profile import AnswerRecord, Generated, StepRecord, VerdictRecord
+from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock
@@ -63,7 +63,7 @@ class Inspection:
 class MeasuredAnswer:
     """The record of an answer, and what was measured with it but belongs elsewhere."""
 
-    record: AnswerRecord
+    record: RecordedAnswer
 
     token_ids: tuple[tuple[int, ...], tuple[int, ...]] | None
     """Token ids of prompt and target answer, where the engine tells them (for n-gram statistics)."""
@@ -121,7 +121,7 @@ async def measure_answer(
     await clock.fresh()
     paired = await clock.run(procedure, stream=problem.name)
     draft_answer = await _draft_answer(clock, root, problem, truth, asked.scorers)
-    record = AnswerRecord(
+    record = RecordedAnswer(
         problem=problem.name,
         prompt_tokens=root.n_tokens,
         steps=_step_records(paired, problem, truth),

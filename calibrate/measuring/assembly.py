@@ -18,20 +18,11 @@ from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import NoiseLimits, leading_slow, steadiness
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.token_methods import token_records
+from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, Sentinel
 from calibrate.record.journal import Journal
-from calibrate.record.profile import (
-    AnswerRecord,
-    DecodeSample,
-    EngineRecord,
-    InUse,
-    NGramRecord,
-    Profile,
-    Provenance,
-    Sentinel,
-    TokenAnswer,
-    TokenRecord,
-)
+from calibrate.record.profile import Profile, Provenance
 from calibrate.record.prompt_lookup import count_acceptance
+from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
 from calibrate.record.uses import FIELD_OF_USE
 
 __all__ = ["assemble"]
@@ -76,7 +67,7 @@ def assemble(
         models={role: plan.models.record(role, engines[name]) for role, name in placement.items()},
         placement=placement,
         engines=records,
-        answers=[AnswerRecord.model_validate(answer["record"]) for answer in answers],
+        answers=[RecordedAnswer.model_validate(answer["record"]) for answer in answers],
         ngram=_ngrams([answer["ids"] for answer in answers]),
         token=_token_records(plan, answers),
         role_seconds=_merged([answer["role_seconds"] for answer in answers]),

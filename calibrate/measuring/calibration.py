@@ -27,8 +27,9 @@ from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.stopping import LookOutcome, Precision, Stopping
 from calibrate.measuring.token_methods import TokenSetting, measure_token_answer
+from calibrate.record.engine_records import EngineRecord, InUse
 from calibrate.record.journal import Journal
-from calibrate.record.profile import EngineRecord, InUse, Profile
+from calibrate.record.profile import Profile
 from calibrate.record.uses import FIELD_OF_USE, Use
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock

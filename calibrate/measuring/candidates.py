@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from calibrate.record.profile import BeamStepRecord, CandidatesRecord, InUse, RequestSums
+from calibrate.record.answer_records import BeamStepRecord, CandidatesRecord
+from calibrate.record.engine_records import InUse, RequestSums
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock

@@ -13,7 +13,7 @@ from calibrate.engines.protocol import Backend, Prompt, Request
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.engine_work import Reporting
-from calibrate.record.profile import DecodeSample, EngineRecord, PrefillSample
+from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError, ParameterError
 
 __all__ = ["MeasureOptions", "MeasuredEngine", "measure_engine", "request_of_length", "warm_up"]

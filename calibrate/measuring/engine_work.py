@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from calibrate.engines.work import EngineStatistics, Iteration, Prefill, united
-from calibrate.record.profile import InUse, IterationSums, PrefillSums, RequestSums, Work
+from calibrate.record.engine_records import InUse, IterationSums, PrefillSums, RequestSums, Work
 
 __all__ = ["Reporting", "summed", "work_done"]
 

@@ -30,7 +30,7 @@ from calibrate.engines.http.stream import Streamed
 from calibrate.engines.token_vocabulary import OF_REQUEST
 from calibrate.measuring.engine_timings import MeasureOptions, request_of_length
 from calibrate.measuring.stream_samples import grouped, iterations, levelled, prefill, tail_s
-from calibrate.record.profile import DecodeSample, EngineRecord, PrefillSample
+from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError
 
 __all__ = ["ESTIMATOR", "left_out_notes", "measure_server", "timing_notes", "warm_up_server"]

@@ -11,8 +11,9 @@ from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.stopping import Stopping
 from calibrate.measuring.token_methods import Speculating, TokenSetting
+from calibrate.record.engine_records import EngineRecord
 from calibrate.record.journal import digest
-from calibrate.record.profile import EngineRecord, ModelRecord
+from calibrate.record.profile import ModelRecord
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.wall_clock import WallClock
 from theory.errors import ParameterError

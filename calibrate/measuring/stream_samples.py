@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from calibrate.engines.http.stream import Streamed
-from calibrate.record.profile import DecodeSample, PrefillSample
+from calibrate.record.engine_records import DecodeSample, PrefillSample
 
 __all__ = ["grouped", "iterations", "levelled", "prefill", "tail_s"]
 

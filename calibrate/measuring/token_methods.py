@@ -19,15 +19,8 @@ from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.answers import outside_seconds
 from calibrate.measuring.engine_timings import MeasuredEngine
-from calibrate.record.profile import (
-    PassSample,
-    PassSums,
-    PrefillSums,
-    RequestSums,
-    TokenAnswer,
-    TokenRecord,
-    TokenRequest,
-)
+from calibrate.record.engine_records import PrefillSums, RequestSums
+from calibrate.record.token_records import PassSample, PassSums, TokenAnswer, TokenRecord, TokenRequest
 from calibrate.running.problem import Problem
 from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock

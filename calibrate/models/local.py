@@ -19,7 +19,8 @@ from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasuredEngine, MeasureOptions, measure_engine, warm_up
 from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting
 from calibrate.models.asking import BUNDLED, AskedModels
-from calibrate.record.profile import EngineRecord, ModelRecord
+from calibrate.record.engine_records import EngineRecord
+from calibrate.record.profile import ModelRecord
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, TARGET
 from theory.errors import ParameterError

@@ -20,7 +20,8 @@ from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_server, 
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import BUNDLED, AskedModels
 from calibrate.models.vllm_settings import parsed, setting_of, speculation_of
-from calibrate.record.profile import EngineRecord, ModelRecord
+from calibrate.record.engine_records import EngineRecord
+from calibrate.record.profile import ModelRecord
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, GATE, JUDGE, TARGET
 from theory.errors import CalibrationError, ParameterError

@@ -19,7 +19,7 @@ from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import BUNDLED
 from calibrate.models.local import LocalModels, model_folder
 from calibrate.models.vllm_settings import parsed, setting_of, speculation_of, without_knobs
-from calibrate.record.profile import DecodeSample, EngineRecord
+from calibrate.record.engine_records import DecodeSample, EngineRecord
 from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError
 

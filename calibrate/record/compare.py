@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from calibrate.record.profile import AnswerRecord, EngineRecord, Profile
+from calibrate.record.answer_records import RecordedAnswer
+from calibrate.record.engine_records import EngineRecord
+from calibrate.record.profile import Profile
 from calibrate.record.two_samples import Share, holm, log_ratio, newcombe
 from sim.estimate import Estimate, ratio_of_totals
 from theory.errors import ParameterError
@@ -244,7 +246,7 @@ def _acceptance(first: Profile, second: Profile, confidence: float) -> Iterator[
     )
 
 
-def _verdicts(answers: Sequence[AnswerRecord]) -> NDArray[np.float64]:
+def _verdicts(answers: Sequence[RecordedAnswer]) -> NDArray[np.float64]:
     """Accepted and judged steps of each answer, shape (n, 2)."""
     return np.array([[sum(s.verdict.accepted for s in a.steps), len(a.steps)] for a in answers], dtype=np.float64)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, cast
 
-from calibrate.record.profile import EngineRecord, InUse
+from calibrate.record.engine_records import EngineRecord, InUse
 from sim.catalogue import Level
 
 __all__ = ["FIELD_OF_USE", "USE_OF_LEVEL", "Use", "work_in_use"]

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from calibrate.record.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Profile, Work
+from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, Work
+from calibrate.record.profile import Profile
 from calibrate.record.uses import Use, work_in_use
 from sim.engines.costs import TableCost
 from sim.operations import TARGET
@@ -216,7 +217,7 @@ def _factors(cost: TableCost, done: Sequence[InUse]) -> tuple[float, float, floa
 
 def _alone_and_beside(cost: TableCost, done: Sequence[InUse]) -> tuple[float, float, float] | None:
     """The factors alone, and by how much company slows; None if one factor will do for both cases."""
-    alone = [one.alone for one in done]
+    alone = [one.undisturbed for one in done]
     both = [one.beside for one in done if one.beside is not None]
     decode_factor = _usual(_decodes(cost, alone), _decodes(cost, both))
     if decode_factor is None:
@@ -257,7 +258,7 @@ def pace(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
     """
     pairs: _Pairs = []
     for fit, done in work:
-        for part, factor in ((done.alone, 1.0), (done.beside, _slowing(_share([done]), fit.beside))):
+        for part, factor in ((done.undisturbed, 1.0), (done.beside, _slowing(_share([done]), fit.beside))):
             if part is not None:
                 pairs += _scaled([*_decodes(fit.cost, [part]), *_prefills(fit.cost, [part], fit.reread)], factor)
     return _ratio(pairs)

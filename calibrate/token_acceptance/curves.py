@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Self, get_args
 
-from calibrate.record.profile import NGramRecord
+from calibrate.record.token_records import NGramRecord
 from theory.errors import ParameterError
 
 __all__ = ["CONVENTIONS", "FIGURES", "AcceptanceCurve", "Convention", "Figure"]

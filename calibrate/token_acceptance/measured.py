@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from calibrate.record.profile import NGramRecord, Profile
+from calibrate.record.profile import Profile
+from calibrate.record.token_records import NGramRecord
 from calibrate.token_acceptance.curves import AcceptanceCurve
 from calibrate.token_acceptance.schedule import DynamicStats
 from sim.operations import TARGET

@@ -4,26 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 from theory.errors import SchemaError
 
-__all__ = ["count", "integer_keys", "load_json", "number", "read_text"]
-
-
-def read_text(path: Path, what: str) -> str:
-    """The text of a file.
-
-    Raises
-    ------
-    SchemaError : it cannot be read.
-    """
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise SchemaError(f"{path}: cannot be read as {what}: {reason}") from None
+__all__ = ["count", "integer_keys", "load_json", "number"]
 
 
 def load_json(text: str, where: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from specplan import __version__
 if TYPE_CHECKING:
     from calibrate.measuring.plan import MeasurableModels
     from calibrate.record.profile import Profile
-    from calibrate.running.interleaved import Spec
+    from calibrate.running.interleaved import RealConfiguration
     from calibrate.running.problem import Problem
     from calibrate.running.wall_clock import WallClock
     from specplan.configuration import Configuration
@@ -85,7 +85,7 @@ def of_models(models: MeasurableModels, roles: Mapping[str, Any], clock: WallClo
     }
 
 
-def of_configuration(configuration: Configuration, spec: Spec) -> dict[str, Any]:
+def of_configuration(configuration: Configuration, spec: RealConfiguration) -> dict[str, Any]:
     """Every knob of a configuration, defaults filled in, and what its requests speculate with, by role."""
     found: dict[str, Any] = {
         "method": configuration.method,

@@ -12,12 +12,13 @@ from typing import Any
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.noise import CpuTimes
 from calibrate.measuring.plan import MeasurableModels
+from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal, digest
-from calibrate.record.profile import InUse, Profile
+from calibrate.record.profile import Profile
 from calibrate.record.uses import Use
 from calibrate.replay.cost_fit import pace
 from calibrate.replay.system import use_of
-from calibrate.running.interleaved import BASELINE, Measured, Runs, Spec, measured, run_interleaved
+from calibrate.running.interleaved import BASELINE, Measured, RealConfiguration, Runs, measured, run_interleaved
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.session import WallSession
 from sim.answers.drawn import TraceBehaviour
@@ -188,15 +189,15 @@ def _name(configuration: Configuration) -> str:
     return configuration.name
 
 
-def _spec(prediction: Prediction, models: MeasurableModels) -> Spec:
+def _spec(prediction: Prediction, models: MeasurableModels) -> RealConfiguration:
     """What to run: the target's requests speculate as the prediction supposes, knobs left open as recorded."""
     configuration = prediction.configuration
     make, token = configuration.algorithm(), configuration.token
     if token is None:
-        return Spec(make=make)
+        return RealConfiguration(make=make)
     given = {name: value for name, value in configuration.token_knobs.items() if value is not None}
     speculation = models.speculation(token, {**prediction.token_settings, **given})
-    return Spec(make=make, speculation={TARGET: speculation})
+    return RealConfiguration(make=make, speculation={TARGET: speculation})
 
 
 def draw_timelines(profile: Profile, validation: Validation, row: Row, path: Path) -> None:

@@ -14,7 +14,8 @@ from calibrate.measuring.calibration import Status
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.stopping import LookOutcome, Precision, Stopping
 from calibrate.pair import draft_path
-from calibrate.record.profile import InUse, Profile
+from calibrate.record.engine_records import InUse
+from calibrate.record.profile import Profile
 from specplan import calibrating
 from specplan.calibrating import Effort, conclude
 from specplan.cli import main

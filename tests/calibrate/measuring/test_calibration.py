@@ -91,7 +91,7 @@ def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -
         # Decoded as in the recorded baseline, with the same seeds: a prefill a step, and its other tokens one by one.
         assert alone.prefill[0] == len(answer.baseline)
         assert sum(n for _, n, _, _ in alone.decode) == sum(step.tokens - 1 for step in answer.baseline)
-        assert alone.alone.decode == alone.decode
+        assert alone.undisturbed.decode == alone.decode
         assert (idle.decode, idle.prefill) == ([], (0, 0, 0.0))
     tokens = sum(step.tokens for answer in profile.answers for step in answer.baseline)
     # The ids of the answers lack only the end-of-text tokens, one per answer.

@@ -9,7 +9,7 @@ import pytest
 
 from calibrate.engines.work import EngineStatistics, Iteration, Prefill
 from calibrate.measuring.engine_work import summed, work_done
-from calibrate.record.profile import InUse, Work
+from calibrate.record.engine_records import InUse, Work
 
 
 @dataclass
@@ -46,10 +46,10 @@ def test_work_counts_as_done_beside_another_engine_if_that_worked_at_any_moment_
     # The second iteration overlaps for 0.5 of 1 s, the third for 1.2 of 2 s, the prefill for 0.3 of 1 s.
     assert found["big"].beside == Work(decode=[(1, 1, 101, 1.0), (2, 1, 202, 2.0)], prefill=(1, 30, 1.0))
     assert found["big"].company_s == pytest.approx(0.5 + 1.2 + 0.3)
-    assert found["big"].alone == Work(decode=[(1, 1, 100, 1.0)], prefill=(0, 0, 0.0))
+    assert found["big"].undisturbed == Work(decode=[(1, 1, 100, 1.0)], prefill=(0, 0, 0.0))
     assert found["small"].beside == Work(decode=[(1, 2, 21, 2.0)], prefill=(1, 5, 0.5))
     assert found["small"].company_s == pytest.approx(1.2 + 0.3 + 0.5)
-    assert found["small"].alone == Work(decode=[], prefill=(0, 0, 0.0))
+    assert found["small"].undisturbed == Work(decode=[], prefill=(0, 0, 0.0))
 
 
 def test_what_ends_as_another_begins_had_no_company() -> None:
@@ -58,13 +58,13 @@ def test_what_ends_as_another_begins_had_no_company() -> None:
     for one in recorded(first, second).values():
         assert one.beside == Work()
         assert one.company_s == 0.0
-        assert one.alone.seconds == 1.0
+        assert one.undisturbed.seconds == 1.0
 
 
 def test_profiles_made_without_moments_tell_nothing_apart() -> None:
     """Engines tell when they did something, older profiles do not."""
     blind = recorded(BIG, SMALL)["big"].model_copy(update={"beside": None, "shared_s": None})
-    assert blind.alone == Work(decode=blind.decode, prefill=blind.prefill)
+    assert blind.undisturbed == Work(decode=blind.decode, prefill=blind.prefill)
     assert blind.company_s == 0.0
 
 

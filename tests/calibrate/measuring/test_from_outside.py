@@ -24,7 +24,7 @@ from calibrate.measuring import from_outside
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import left_out_notes, measure_server, timing_notes
 from calibrate.measuring.stream_samples import grouped, iterations
-from calibrate.record.profile import DecodeSample, EngineRecord
+from calibrate.record.engine_records import DecodeSample, EngineRecord
 from theory.errors import CalibrationError
 
 pytest.importorskip("httpx")

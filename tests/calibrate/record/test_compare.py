@@ -11,18 +11,11 @@ from hypothesis import strategies as st
 from measured_profiles import measured
 from scipy import stats
 
+from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.record.compare import compare, settings_that_differ
+from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from calibrate.record.library import bundled
-from calibrate.record.profile import (
-    AnswerRecord,
-    DecodeSample,
-    EngineRecord,
-    Generated,
-    PrefillSample,
-    Profile,
-    StepRecord,
-    VerdictRecord,
-)
+from calibrate.record.profile import Profile
 from calibrate.record.two_samples import Share, holm, log_ratio, newcombe
 from sim.estimate import Estimate
 from theory.errors import ParameterError
@@ -159,13 +152,13 @@ STEPS = {
 }
 
 
-def answers(rng: np.random.Generator, alpha: float, n: int = 40, own: object = None) -> list[AnswerRecord]:
+def answers(rng: np.random.Generator, alpha: float, n: int = 40, own: object = None) -> list[RecordedAnswer]:
     """Answers whose own acceptance varies around ``alpha``, beyond what independent verdicts would."""
     chances = rng.beta(8 * alpha, 8 * (1 - alpha), n) if own is None else np.asarray(own)
     found = []
     for number, chance in enumerate(chances):
         steps = [STEPS[bool(yes)] for yes in rng.random(10) < chance]
-        found.append(AnswerRecord.model_construct(problem=str(number), prompt_tokens=8, steps=steps, baseline=[]))
+        found.append(RecordedAnswer.model_construct(problem=str(number), prompt_tokens=8, steps=steps, baseline=[]))
     return found
 
 

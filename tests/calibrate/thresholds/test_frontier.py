@@ -1,4 +1,4 @@
-"""Pairs from files and profiles, the choice among certified thresholds, and the gate of a cascade."""
+"""LabelledDecisions from files and profiles, the choice among certified thresholds, and the gate of a cascade."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.record.library import bundled
-from calibrate.record.profile import AnswerRecord, Generated, StepRecord, VerdictRecord
 from calibrate.thresholds.frontier import cascade, frontier
-from calibrate.thresholds.labelled_pairs import (
-    Pairs,
+from calibrate.thresholds.labelled_decisions import (
+    LabelledDecisions,
     check_scores,
+    decisions_of_profile,
     default_grid,
-    pairs_of_profile,
-    read_pairs,
+    read_decisions,
     rejudged,
 )
 from calibrate.thresholds.risk import Bound, Decisions
@@ -37,9 +37,9 @@ def step(score: float | None, accepted: bool, *, draft_final: bool = False, targ
     )
 
 
-def answer(*steps: StepRecord, name: str = "q") -> AnswerRecord:
+def answer(*steps: StepRecord, name: str = "q") -> RecordedAnswer:
     baseline = [Generated(tokens=4, seconds=0.4, final=True)]
-    return AnswerRecord(problem=name, prompt_tokens=5, steps=list(steps), baseline=baseline)
+    return RecordedAnswer(problem=name, prompt_tokens=5, steps=list(steps), baseline=baseline)
 
 
 # labelled decisions
@@ -54,10 +54,15 @@ def test_pairs_are_read_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
         {"score": None, "label": True, "answer": "b"},
         {"score": 0.1, "label": None, "answer": 7},
     )
-    pairs = read_pairs(file)
-    assert pairs.decisions.scores.tolist() == [0.9, 1.0]
-    assert pairs.decisions.wrong.tolist() == [False, True]
-    assert (pairs.n_unscored, pairs.n_unlabelled, pairs.clustered, pairs.decisions.n_answers) == (1, 1, True, 1)
+    labelled = read_decisions(file)
+    assert labelled.decisions.scores.tolist() == [0.9, 1.0]
+    assert labelled.decisions.wrong.tolist() == [False, True]
+    assert (labelled.n_unscored, labelled.n_unlabelled, labelled.clustered, labelled.decisions.n_answers) == (
+        1,
+        1,
+        True,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,39 +81,39 @@ def test_pairs_are_read_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
 )
 def test_bad_lines_are_refused_with_their_place(tmp_path: Path, row: object, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
-        read_pairs(lines(tmp_path / "p.jsonl", row))
+        read_decisions(lines(tmp_path / "p.jsonl", row))
 
 
 def test_answers_are_named_in_all_lines_or_none(tmp_path: Path) -> None:
     file = lines(tmp_path / "p.jsonl", {"score": 1, "label": True, "answer": "a"}, {"score": 1, "label": True})
     with pytest.raises(SchemaError, match=r":2: answer: missing, but other lines name one"):
-        read_pairs(file)
+        read_decisions(file)
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="No such file"):
-        read_pairs(tmp_path / "none.jsonl")
+        read_decisions(tmp_path / "none.jsonl")
 
 
 def test_a_gate_errs_where_it_keeps_what_the_judge_would_not(tmp_path: Path) -> None:
     rows = [(0.9, True), (0.9, False), (0.2, True), (0.2, False)]
     file = lines(tmp_path / "g.jsonl", *({"gate": p, "judge": judge} for p, judge in rows))
-    pairs = read_pairs(file, gate=True)
-    assert pairs.decisions.scores.tolist() == [0.9, 0.9, 0.8, 0.8]
-    assert pairs.decisions.wrong.tolist() == [False, True, True, False]
+    labelled = read_decisions(file, gate=True)
+    assert labelled.decisions.scores.tolist() == [0.9, 0.9, 0.8, 0.8]
+    assert labelled.decisions.wrong.tolist() == [False, True, True, False]
     with pytest.raises(SchemaError, match="gate: must be a probability"):
-        read_pairs(lines(tmp_path / "h.jsonl", {"gate": 1.5, "judge": True}), gate=True)
+        read_decisions(lines(tmp_path / "h.jsonl", {"gate": 1.5, "judge": True}), gate=True)
 
 
 def test_pairs_of_a_profile_carry_the_answer_and_the_chosen_truth() -> None:
     profile = bundled("lr-deepseek-gsm8k").model_copy(
         update={"answers": [answer(step(0.3, True), step(0.4, True), name="a"), answer(step(None, True), name="b")]}
     )
-    same = pairs_of_profile(profile)
+    same = decisions_of_profile(profile)
     assert (same.decisions.wrong.tolist(), same.n_unscored) == ([True, False], 1)
-    assert pairs_of_profile(profile, "correct").decisions.wrong.tolist() == [False, True]
+    assert decisions_of_profile(profile, "correct").decisions.wrong.tolist() == [False, True]
     with pytest.raises(SchemaError, match="no judged steps"):
-        pairs_of_profile(bundled("lr-deepseek-gsm8k"))
+        decisions_of_profile(bundled("lr-deepseek-gsm8k"))
 
 
 def test_grids_span_their_scores_and_others_are_refused() -> None:
@@ -116,10 +121,12 @@ def test_grids_span_their_scores_and_others_are_refused() -> None:
     assert default_grid("probability").min() == 0.0
     assert default_grid("confidence").min() == 0.5
     assert (default_grid("cosine").min(), default_grid("cosine").max()) == (-1.0, 1.0)
-    pairs = Pairs(decisions=Decisions([7.0], [True]), clustered=False, n_unscored=0, n_unlabelled=0, source="")
-    check_scores(pairs, "0-9")
+    labelled = LabelledDecisions(
+        decisions=Decisions([7.0], [True]), clustered=False, n_unscored=0, n_unlabelled=0, source=""
+    )
+    check_scores(labelled, "0-9")
     with pytest.raises(ParameterError, match=r"holds the score 7, outside \[0, 1\]"):
-        check_scores(pairs, "probability")
+        check_scores(labelled, "probability")
 
 
 def test_rejudged_answers_end_where_a_committed_step_ends_them() -> None:
@@ -204,7 +211,7 @@ def test_all_certified_needs_no_more() -> None:
 
 def gate_decisions(folder: Path, probabilities: list[float], judged: list[bool]) -> Decisions:
     rows = ({"gate": p, "judge": judge} for p, judge in zip(probabilities, judged, strict=True))
-    return read_pairs(lines(folder / "gate.jsonl", *rows), gate=True).decisions
+    return read_decisions(lines(folder / "gate.jsonl", *rows), gate=True).decisions
 
 
 def test_the_cheapest_certified_gamma_is_chosen(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ import pytest
 from measured_profiles import measured
 
 from calibrate.engines.token_vocabulary import OF_VLLM
+from calibrate.record.engine_records import DecodeSample
 from calibrate.record.library import bundled
-from calibrate.record.profile import DecodeSample, Profile
+from calibrate.record.profile import Profile
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from specplan.configuration import Configuration
 from specplan.planning.advice import advise, batch_schedule, speculative_config

@@ -19,7 +19,7 @@ from calibrate.engines.speculation import Speculation
 from calibrate.models.local import TorchModels
 from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
-from calibrate.running.interleaved import BASELINE, Spec, run_interleaved
+from calibrate.running.interleaved import BASELINE, RealConfiguration, run_interleaved
 from calibrate.running.problem import Problem
 from sim.algorithms import autoregressive
 from sim.catalogue import method
@@ -289,7 +289,7 @@ class _Clock:
 def test_each_configuration_runs_with_its_own_speculation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibrate.running.interleaved._run", lambda problem, session, truth: problem.name)
     clock = _Clock()
-    spec = Spec(make=autoregressive, speculation={TARGET: Speculation(method="ngram", k2=4)})
+    spec = RealConfiguration(make=autoregressive, speculation={TARGET: Speculation(method="ngram", k2=4)})
     problems = [Problem(name=name, prompt="?") for name in "ab"]
     methods = {"fast": spec, "bare": autoregressive}
     runs = asyncio.run(run_interleaved(clock, problems, methods))  # type: ignore[arg-type]  # all that it needs

@@ -15,7 +15,7 @@ from calibrate.models.asking import bundled_problems
 from calibrate.models.local import TorchModels
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
-from calibrate.running.interleaved import BASELINE, RealRun, Runs, Spec
+from calibrate.running.interleaved import BASELINE, RealConfiguration, RealRun, Runs
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, JUDGE, TARGET
@@ -58,7 +58,9 @@ async def opened(models: TorchModels) -> AsyncIterator[tuple[dict[str, Any], Wal
     yield roles, models.clock(roles)
 
 
-async def ran(clock: WallClock, problems: Sequence[Problem], methods: Mapping[str, Spec], **options: Any) -> Runs:
+async def ran(
+    clock: WallClock, problems: Sequence[Problem], methods: Mapping[str, RealConfiguration], **options: Any
+) -> Runs:
     """Twice as fast as plain decoding, whatever it is."""
     runs = {
         name: [

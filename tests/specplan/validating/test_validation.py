@@ -7,7 +7,7 @@ from bundled_pair import BundledPair
 from measured_profiles import measured
 
 from calibrate.models.asking import bundled_problems
-from calibrate.record.profile import InUse
+from calibrate.record.engine_records import InUse
 from calibrate.running.interleaved import BASELINE, Runs
 from sim.algorithms import autoregressive, lookahead_async
 from sim.answers.drawn import TraceBehaviour

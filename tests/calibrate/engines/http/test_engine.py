@@ -31,7 +31,8 @@ from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.stream_samples import iterations
 from calibrate.models.recorded import models_of
 from calibrate.models.servers import RemoteModels
-from calibrate.record.profile import EngineRecord, Profile
+from calibrate.record.engine_records import EngineRecord
+from calibrate.record.profile import Profile
 from calibrate.replay.cost_fit import fit_cost
 from calibrate.replay.summary import acceptance
 from calibrate.running.problem import Problem

@@ -7,13 +7,14 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.record.profile import AnswerRecord, Profile, StepRecord
+from calibrate.record.answer_records import RecordedAnswer, StepRecord
+from calibrate.record.files import read_text
+from calibrate.record.profile import Profile
 from calibrate.thresholds.risk import Decisions
 from theory.errors import ParameterError, SchemaError
 
@@ -21,12 +22,12 @@ __all__ = [
     "LABELS",
     "SCORES",
     "Label",
-    "Pairs",
+    "LabelledDecisions",
     "ScoreKind",
     "check_scores",
+    "decisions_of_profile",
     "default_grid",
-    "pairs_of_profile",
-    "read_pairs",
+    "read_decisions",
     "rejudged",
 ]
 
@@ -44,7 +45,7 @@ _RANGES: Final[dict[ScoreKind, tuple[float, float]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pairs:
+class LabelledDecisions:
     """Scored and labelled decisions, and what was left out on the way."""
 
     decisions: Decisions
@@ -59,7 +60,7 @@ class Pairs:
     """Where they come from, in words."""
 
 
-def read_pairs(path: str | os.PathLike[str], *, gate: bool = False) -> Pairs:
+def read_decisions(path: str | os.PathLike[str], *, gate: bool = False) -> LabelledDecisions:
     """Read decisions from a file of JSON lines.
 
     Each line is an object with ``score`` (higher is safer; negate a distance), ``label`` (true: accepting is right)
@@ -83,11 +84,7 @@ def read_pairs(path: str | os.PathLike[str], *, gate: bool = False) -> Pairs:
 
 
 def _json_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise SchemaError(f"{path}: cannot be read as decisions: {reason}") from None
+    text = read_text(path, "decisions")
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -125,13 +122,13 @@ def _decision(where: str, row: dict[str, Any], score_key: str, label_key: str) -
     return _Decision(score, label, None if answer is None else str(answer))
 
 
-def _collected(decisions: Sequence[_Decision], *, clustered: bool, source: str) -> Pairs:
+def _collected(decisions: Sequence[_Decision], *, clustered: bool, source: str) -> LabelledDecisions:
     scored = [decision for decision in decisions if decision.score is not None]
     kept = [decision for decision in scored if decision.right is not None]
     if not kept:
         rule = f"label some of the {len(decisions)} decisions"
         raise SchemaError(f"{source}: no decision has both a score and a label; {rule}")
-    return Pairs(
+    return LabelledDecisions(
         decisions=Decisions(
             np.array([decision.score for decision in kept], dtype=np.float64),
             np.array([not decision.right for decision in kept]),
@@ -144,7 +141,7 @@ def _collected(decisions: Sequence[_Decision], *, clustered: bool, source: str) 
     )
 
 
-def _of_gate(decisions: Sequence[_Decision], *, clustered: bool, source: str) -> Pairs:
+def _of_gate(decisions: Sequence[_Decision], *, clustered: bool, source: str) -> LabelledDecisions:
     return _collected([_kept_by_gate(source, decision) for decision in decisions], clustered=clustered, source=source)
 
 
@@ -159,7 +156,7 @@ def _kept_by_gate(source: str, decision: _Decision) -> _Decision:
     return replace(decision, score=max(p, 1.0 - p), right=agrees)
 
 
-def pairs_of_profile(profile: Profile, label: Label = "same-meaning") -> Pairs:
+def decisions_of_profile(profile: Profile, label: Label = "same-meaning") -> LabelledDecisions:
     """The judged steps of a measured profile as labelled decisions, clustered by answer.
 
     Parameters
@@ -200,7 +197,7 @@ def default_grid(kind: ScoreKind) -> NDArray[np.float64]:
     return np.concatenate([[0.0], grid]) if kind == "probability" else grid[grid >= 0.5]
 
 
-def check_scores(pairs: Pairs, kind: ScoreKind) -> None:
+def check_scores(labelled: LabelledDecisions, kind: ScoreKind) -> None:
     """Refuse scores outside the range of their kind: their grid would be the wrong one.
 
     Raises
@@ -208,14 +205,14 @@ def check_scores(pairs: Pairs, kind: ScoreKind) -> None:
     ParameterError : a score is outside.
     """
     low, high = _RANGES[kind]
-    scores = pairs.decisions.scores
+    scores = labelled.decisions.scores
     outside = scores[(scores < low) | (scores > high)]
     if outside.size:
         rule = f"holds the score {float(outside[0]):g}, outside [{low:g}, {high:g}]: name another kind, or a grid"
         raise ParameterError("score", kind, rule)
 
 
-def rejudged(answers: Sequence[AnswerRecord], threshold: float) -> list[AnswerRecord]:
+def rejudged(answers: Sequence[RecordedAnswer], threshold: float) -> list[RecordedAnswer]:
     """Recorded answers with the verdicts that another threshold would have given on the recorded scores.
 
     An approximation: after a changed verdict a real run continues from the other step, while the replay goes on with
@@ -225,7 +222,7 @@ def rejudged(answers: Sequence[AnswerRecord], threshold: float) -> list[AnswerRe
     return [_rejudged(answer, threshold) for answer in answers]
 
 
-def _rejudged(answer: AnswerRecord, threshold: float) -> AnswerRecord:
+def _rejudged(answer: RecordedAnswer, threshold: float) -> RecordedAnswer:
     steps: list[StepRecord] = []
     for step in answer.steps:
         verdict = step.verdict
