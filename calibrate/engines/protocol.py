@@ -182,7 +182,6 @@ class Forgetful(Protocol):
 
     async def forget(self) -> None:
         """Drop keys and values kept for later requests; what is running keeps its own."""
-        ...
 
 
 class Backend(Protocol):
@@ -191,12 +190,10 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """Short name for messages."""
-        ...
 
     @property
     def tokenizer_id(self) -> str | None:
         """A fingerprint of the tokenizer; backends that share it understand each other's token ids. None: text only."""
-        ...
 
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
         """Continue a prompt. Cancelling the task aborts the request in the engine, and ends when the engine has.
@@ -207,7 +204,6 @@ class Backend(Protocol):
         ------
         CalibrationError : the engine refused, failed or died.
         """
-        ...
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies to a prompt (a judge's yes and no, a score, a gate).
@@ -217,20 +213,15 @@ class Backend(Protocol):
         ParameterError : a choice is not one token of this model.
         CalibrationError : the engine refused, failed or died.
         """
-        ...
 
     def encode(self, text: str) -> tuple[int, ...] | None:
         """Token ids of a text as the beginning of a prompt; None where the tokenizer is out of reach."""
-        ...
 
     async def count_tokens(self, text: str) -> int:
         """Tokens of a text as a prompt."""
-        ...
 
     def describe(self) -> Mapping[str, Any]:
         """Model, engine, versions, device, dtype, cores: what a profile must say about where its numbers come from."""
-        ...
 
     async def close(self) -> None:
         """End the engine; requests in flight fail with `CalibrationError`. Twice does no harm."""
-        ...

@@ -23,26 +23,25 @@ _HEAD: Final = "the folder of an EAGLE head of the target"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """One method under all its names."""
+    """One method under all its names.
+
+    Attributes
+    ----------
+    requested : its name in a request (`Speculation.method`).
+    catalogue : in the catalogue of methods; empty: it is none, but a means of measuring.
+    vllm : in vLLM's speculative configuration; empty: vLLM has no such method.
+    torch : whether torch engines have it.
+    needs : the weights that it needs besides the target's, in words; empty: none.
+    knobs : of `VLLM_KNOBS` those that it has.
+    drafter_settings : what vLLM can set of those weights.
+    """
 
     requested: TokenMethodName
-    """In a request (`Speculation.method`)."""
-
     catalogue: str = ""
-    """In the catalogue of methods; empty: it is none, but a means of measuring."""
-
     vllm: str = ""
-    """In vLLM's speculative configuration; empty: vLLM has no such method."""
-
     torch: bool = True
-    """Whether torch engines have it."""
-
     needs: str = ""
-    """The weights that it needs besides the target's, in words; empty: none."""
-
     knobs: tuple[str, ...] = ("k2",)
-    """Of `VLLM_KNOBS` those that it has."""
-
     drafter_settings: frozenset[str] = frozenset()
 
     @property

@@ -15,41 +15,40 @@ _KEPT: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """A decode iteration in which no sequence speculated; it gives each of them a token."""
+    """A decode iteration in which no sequence speculated; it gives each of them a token.
+
+    Attributes
+    ----------
+    batch, context : sequences decoded, and cached tokens of all of them.
+    seconds, ended_s : how long it took, and when it ended, s on the machine's monotonic clock.
+    """
 
     batch: int
-    """Sequences decoded."""
-
     context: int
-    """Cached tokens of all of them."""
-
     seconds: float
     ended_s: float
-    """When it ended, s on the machine's monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A decode iteration in which a sequence speculated."""
+    """A decode iteration in which a sequence speculated.
+
+    Attributes
+    ----------
+    batch, context : sequences decoded, and cached tokens of all of them.
+    rows : new tokens computed for all of them; each sequence gets as many as the longest draft asks for.
+    tokens : tokens that it led to, of all of them.
+    seconds, drafting_s : how long it took, and how much of that went into drafting.
+    ended_s : when it ended, s on the machine's monotonic clock.
+    """
 
     batch: int
-    """Sequences decoded."""
-
     context: int
-    """Cached tokens of all of them."""
-
     rows: int
-    """New tokens computed for all of them; each sequence gets as many as the longest draft asks for."""
-
     tokens: int
-    """Tokens that it led to, of all of them."""
-
     seconds: float
     drafting_s: float
-    """How many of the seconds went into drafting."""
-
     ended_s: float
-    """When it ended, s on the machine's monotonic clock."""
 
     @classmethod
     def without_draft(cls, plain: Iteration) -> Self:
@@ -60,17 +59,18 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """The reading of a request's prompt."""
+    """The reading of a request's prompt.
+
+    Attributes
+    ----------
+    tokens, cached : prompt tokens computed, and prompt tokens that the cache held.
+    seconds, ended_s : how long it took, and when it ended, s on the machine's monotonic clock.
+    """
 
     tokens: int
-    """Prompt tokens computed."""
-
     cached: int
-    """Prompt tokens found in the cache."""
-
     seconds: float
     ended_s: float
-    """When it ended, s on the machine's monotonic clock."""
 
 
 _KINDS: Final[Mapping[str, type[Any]]] = {"iterations": Iteration, "passes": Pass, "prefills": Prefill}

@@ -98,7 +98,7 @@ class RemoteModels(AskedModels):
                 other = await OpenAIEngine.start(self._config(name, server))
                 other.speculates = speculation_of(config)
                 engines[0].speculating[other.speculates] = other
-                if not other.tells_tokens:
+                if not other.tells_ids:
                     raise CalibrationError(f"{name}: its streams do not tell their tokens (return_token_ids)")
             roles = dict(zip((TARGET, DRAFT, JUDGE), (*engines, engines[0])[:3], strict=True))
             await roles[JUDGE].check_logprobs()
@@ -180,7 +180,7 @@ class RemoteModels(AskedModels):
             )
         if about["n_retries"]:
             notes.append(f"warning: {about['n_retries']} requests were sent again; their waits are in the step times")
-        if not engine.tells_tokens:
+        if not engine.tells_ids:
             notes.append("chunks of streams do not tell their tokens; the count of an aborted request is a guess")
         return notes + timing_notes(engine)
 

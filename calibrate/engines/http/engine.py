@@ -86,11 +86,6 @@ class OpenAIEngine(Server):
         """None: prompts are texts."""
         return None
 
-    @property
-    def tells_tokens(self) -> bool:
-        """Whether each chunk of a stream comes with the ids of its tokens, so that they can be counted."""
-        return self.tells_ids
-
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
         """Continue a prompt; see `Backend.generate`. A cancellation closes the connection.
 
@@ -242,7 +237,7 @@ class OpenAIEngine(Server):
 
     def _speculating(self, speculation: Speculation) -> OpenAIEngine:
         if speculation not in self.speculating:
-            rule = f"must be how a server speculates that was named beside {self.name!r}'s"
+            rule = f"must be how a server speculates that was named with {self.name!r}'s"
             raise ParameterError("speculation", speculation.method, rule)
         return self.speculating[speculation]
 
@@ -251,10 +246,10 @@ class OpenAIEngine(Server):
         reason, by = streamed.reason, streamed.stopped_by
         if streamed.closed:
             return "stop"
-        found = first_stop(streamed.text, stops)
-        if found is not None:
+        end = first_stop(streamed.text, stops)
+        if end is not None:
             self._stop_mode = "included"
-            streamed.text = streamed.text[:found]
+            streamed.text = streamed.text[:end]
             return "stop"
         if reason == "length":
             return "length"

@@ -29,7 +29,7 @@ class Replies:
         self._single: set[tuple[str, ...]] = set()
 
     async def logprobs(self, text: str, choices: Sequence[str]) -> tuple[Streamed, dict[str, float]]:
-        """Return the natural-log probabilities of replies to a prompt, as far as they are known, and the answer asked.
+        """Return the natural-log probabilities of replies to a prompt, as far as they are known, and the stream.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Replies:
         Servers that report probabilities after the constraint was applied say 0 = log 1; that contradicts ``floor``,
         the least of the listed ones, and is not used.
         """
-        found: dict[str, float] = {}
+        forced: dict[str, float] = {}
         for choice in missing:
             body = {**self._server.body(text, 1), "temperature": 1.0, "logprobs": 1}
             body |= {"structured_outputs": {"choice": [choice]}, **self._server.salted()}
@@ -94,10 +94,10 @@ class Replies:
                 value = float(reply["logprobs"]["token_logprobs"][0])
             except (RefusedError, LookupError, TypeError) as error:
                 raise_transient(error)
-                return found
+                return forced
             if reply["text"].strip() == choice.strip() and value <= floor + 1e-3:
-                found[choice] = value
-        return found
+                forced[choice] = value
+        return forced
 
     async def _check_single(self, choices: tuple[str, ...]) -> None:
         if choices in self._single:

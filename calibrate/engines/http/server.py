@@ -41,7 +41,7 @@ class Server:
     card : what the server says of the model.
     version : of the server; empty where it names none.
     extras : those of the parameters beyond the common interface that it takes.
-    tells_ids : whether each chunk of a stream comes with the ids of its tokens.
+    tells_ids : whether each chunk of a stream comes with the ids of its tokens, so that they can be counted.
     tokenizes : whether it has ``/tokenize``; None: it was not asked.
     streams : the latest streams of answers.
     """

@@ -78,14 +78,14 @@ class Streamed:
         A chunk is a pass, or several where their tokens came together. A draft of which nothing was accepted is not
         seen: ``always`` says that there was one all the same, as with drafts by a model; else there was none.
         """
-        found: list[tuple[int, int]] = []
+        passes: list[tuple[int, int]] = []
         for i, (_, n) in enumerate(self.arrivals):
             left = n - 1 if i == 0 else n  # the first token is the prefill's
             while left > 0:
                 tokens = min(left, k2)
-                found.append((k2 - 1 if always or tokens > 1 else 0, tokens - 1))
+                passes.append((k2 - 1 if always or tokens > 1 else 0, tokens - 1))
                 left -= tokens
-        return tuple(found)
+        return tuple(passes)
 
     @property
     def tells_cached(self) -> bool:
@@ -102,9 +102,9 @@ class Streamed:
         self.usage = event.get("usage") or self.usage
         for choice in event.get("choices") or ():
             self._take(choice, now)
-        found = first_stop(self.text, self.stops)
-        if found is not None:
-            self.text, self.closed = self.text[:found], True
+        end = first_stop(self.text, self.stops)
+        if end is not None:
+            self.text, self.closed = self.text[:end], True
         return self.closed
 
     def _take(self, choice: Mapping[str, Any], now: float) -> None:

@@ -39,7 +39,7 @@ class ContinuousBatch:
     Parameters
     ----------
     decoder : the model.
-    tokenizer : for stop strings and texts; None if requests are token ids alone and have no stop strings.
+    tokenizer : for stop strings and texts; None if requests are token ids only, without stop strings.
     eos : ids that end the text.
     limits : bounds on memory.
     methods : of token-level speculation that were loaded, by `Speculation.method` and `Speculation.source`; those
@@ -186,12 +186,12 @@ class ContinuousBatch:
 
     def _propose(self, groups: Mapping[TokenMethod, Sequence[int]]) -> list[Rows]:
         """What each running sequence wants to know, in the order of the cache."""
-        found: dict[int, Rows] = {}
+        asked: dict[int, Rows] = {}
         for method, members in groups.items():
             jobs = [self._running[row] for row in members]
             room = [min(j.max_tokens, self.limits.max_context - len(j.prompt)) - len(j.tokens) for j in jobs]
-            found.update(zip(members, method.propose(jobs, room), strict=True))
-        return [found[row] for row in range(len(self._running))]
+            asked.update(zip(members, method.propose(jobs, room), strict=True))
+        return [asked[row] for row in range(len(self._running))]
 
     def _settle(
         self,
@@ -200,19 +200,19 @@ class ContinuousBatch:
         hidden: torch.Tensor,
         logits: torch.Tensor,
     ) -> int:
-        """Let each method read its part of the pass, and commit what it found; return the tokens committed."""
-        ends = list(accumulate(len(one.ids) for one in rows))
-        firsts = [end - len(one.ids) for end, one in zip(ends, rows, strict=True)]
+        """Let each method read its part of the pass, and commit what it says; return the tokens committed."""
+        ends = list(accumulate(len(asked.ids) for asked in rows))
+        firsts = [end - len(asked.ids) for end, asked in zip(ends, rows, strict=True)]
         n_new = 0
         for method, members in groups.items():
-            jobs, asked = [self._running[row] for row in members], [rows[row] for row in members]
+            jobs, own_rows = [self._running[row] for row in members], [rows[row] for row in members]
             own_logits, own_hidden = logits, hidden
             if len(groups) > 1:
                 index = [i for row in members for i in range(firsts[row], ends[row])]
                 own_logits, own_hidden = logits[index], hidden[index]
-            verdicts = method.verify(jobs, asked, own_logits, own_hidden)
-            for row, job, one, verdict in zip(members, jobs, asked, verdicts, strict=True):
-                n_new += self._follow(row, job, one, verdict, logits[firsts[row] : ends[row]])
+            verdicts = method.verify(jobs, own_rows, own_logits, own_hidden)
+            for row, job, asked, verdict in zip(members, jobs, own_rows, verdicts, strict=True):
+                n_new += self._follow(row, job, asked, verdict, logits[firsts[row] : ends[row]])
         return n_new
 
     def _follow(self, row: int, job: Job, asked: Rows, verdict: Verdict, logits: torch.Tensor) -> int:

@@ -8,15 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from calibrate.engines.choosing import choice_ids, shares
-from calibrate.engines.protocol import (
-    Choice,
-    Generation,
-    Progress,
-    Prompt,
-    Request,
-    Times,
-    TokenLogprobs,
-)
+from calibrate.engines.protocol import Choice, Generation, Progress, Prompt, Request, Times, TokenLogprobs
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.config import TorchConfig, check_torch_has
 from calibrate.engines.torch.likelihood import Likelihood

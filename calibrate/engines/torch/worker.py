@@ -205,7 +205,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
 
 
 def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
-    """A method of token-level speculation, beside its target: the place for one more."""
+    """Load the weights of a method of token-level speculation, with its target's: the place for one more."""
     if speculation.method == "draft":
         return _load_draft(speculation, target, limits)
     if speculation.method == "eagle":

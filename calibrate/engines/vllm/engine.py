@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from calibrate.engines.choosing import choice_ids, shares
 from calibrate.engines.prometheus import SpecDecode, parse_metrics
-from calibrate.engines.protocol import (
-    Choice,
-    Finish,
-    Generation,
-    Progress,
-    Prompt,
-    Request,
-    Times,
-    TokenLogprobs,
-)
+from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times, TokenLogprobs
 from calibrate.engines.stop_strings import StopFinder
 from calibrate.engines.torch.model import check_model_folder, load_tokenizer, tokenizer_fingerprint
 from calibrate.engines.vllm.config import VllmConfig
@@ -191,11 +182,11 @@ class VllmEngine:
         read = Read()
         parameters = SamplingParams(temperature=0.0, max_tokens=1, detokenize=False, **asked)
         await self._stream(self._ids(prompt), parameters, read, None)
-        found = (read.output.logprobs or [{}])[0]
-        missing = [choice for choice, i in zip(choices, ids, strict=True) if i not in found]
+        listed = (read.output.logprobs or [{}])[0]
+        missing = [choice for choice, i in zip(choices, ids, strict=True) if i not in listed]
         if missing:
             raise CalibrationError(f"vLLM engine {self.name!r} gave no log-probability of {missing[0]!r}")
-        probabilities, mass = shares([found[i].logprob for i in ids])
+        probabilities, mass = shares([listed[i].logprob for i in ids])
         return Choice(
             choices=tuple(choices),
             probabilities=probabilities,
@@ -296,7 +287,7 @@ class VllmEngine:
         for token, position in zip(completion.token_ids, completion.logprobs or (), strict=False):
             top = sorted(position.items(), key=lambda item: -item[1].logprob)
             read.logprobs.append(
-                TokenLogprobs(chosen=position[token].logprob, top=tuple((i, found.logprob) for i, found in top))
+                TokenLogprobs(chosen=position[token].logprob, top=tuple((i, entry.logprob) for i, entry in top))
             )
 
     async def _left(self, read: Read) -> None:

@@ -150,7 +150,7 @@ class VllmGroup:
 
 
 async def _warm(engine: VllmEngine) -> VllmEngine:
-    """Generate, one text alone and then several side by side, and forget the timings."""
+    """Generate, one text by itself and then several at the same time, and forget the timings."""
     await engine.generate(_WARM_UP[0])
     await asyncio.gather(*map(engine.generate, _WARM_UP))
     await engine.stats(clear=True)

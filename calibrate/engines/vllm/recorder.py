@@ -30,10 +30,10 @@ class Active:
     n_prompt: int
     n_generated: int = 0
     passes: list[tuple[int, int]] = field(default_factory=list)
-    """Decode passes that were seen while it was alone: drafted, accepted."""
+    """Decode passes while no other request decoded: drafted, accepted tokens."""
 
     shared: bool = False
-    """Whether others decoded beside it: then passes cannot be told apart."""
+    """Whether others decoded at the same time: then passes cannot be told apart."""
 
 
 class Recorder:

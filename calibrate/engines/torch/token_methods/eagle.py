@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["EagleHead"]
 
 _FEW: Final = 16
-"""Tokens that a row may read while the others repeat theirs; longer texts are read alone."""
+"""Tokens that a row may read while the others repeat theirs; longer texts are read by themselves."""
 _UNKNOWN: Final = -1
 
 
@@ -57,12 +57,12 @@ class EagleHead(DraftModel):
         self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor, hidden: torch.Tensor
     ) -> list[Verdict]:
         """Verify as drafts of a model are, and keep the hidden states of what is committed."""
-        found = super().verify(jobs, rows, logits, hidden)
+        verdicts = super().verify(jobs, rows, logits, hidden)
         first = 0
-        for job, one, verdict in zip(jobs, rows, found, strict=True):
+        for job, asked, verdict in zip(jobs, rows, verdicts, strict=True):
             self._add(job, hidden[first : first + 1 + verdict.n_accepted])
-            first += len(one.ids)
-        return found
+            first += len(asked.ids)
+        return verdicts
 
     def leave(self, job: Job) -> None:
         """End a job's row, and drop what the head has not read."""
@@ -85,14 +85,14 @@ class EagleHead(DraftModel):
         few = _FEW if len(self._jobs) > 1 else CHUNK
         for row, job in self._owners():
             while len(self._features[job]) > few:
-                self._read_alone(row, job)
-        found = super()._write(wanted)
+                self._read_chunk(row, job)
+        drafted = super()._write(wanted)
         for row, job in self._owners():
             self.cache.truncate(row, len(job.prompt) + len(job.tokens) - 1)
             self._features[job] = self._nothing()
-        return found
+        return drafted
 
-    def _read_alone(self, row: int, job: Job) -> None:
+    def _read_chunk(self, row: int, job: Job) -> None:
         """Read the next chunk of a row, but not its last token, after which the draft begins."""
         unread = self._unread(row, job)
         n = min(len(unread.ids) - 1, CHUNK)

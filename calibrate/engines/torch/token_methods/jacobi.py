@@ -55,8 +55,8 @@ class JacobiBlock:
         self.guesses = rest + self._fill(self.window - len(rest))
 
     def _fill(self, n: int) -> list[int]:
-        found: list[int] = self._random.choice(self._source, n).tolist()
-        return found
+        guesses: list[int] = self._random.choice(self._source, n).tolist()
+        return guesses
 
 
 class JacobiDecoding(OneHot):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from calibrate.engines.sampling import TEST_STREAM, draw, uniform
+from calibrate.engines.sampling import TEST_DRAWS, draw, uniform
 from calibrate.record.prompt_lookup import lookup
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Rows:
 
 @dataclass(slots=True, kw_only=True)
 class Verdict:
-    """What a pass has found for one sequence."""
+    """What a pass tells of one sequence."""
 
     tokens: list[int]
     """The tokens that follow, at least one."""
@@ -145,7 +145,7 @@ class Noise(OneHot):
     def draft(self, job: Job, n: int) -> list[int]:
         """Tokens that hardly ever come true."""
         at = len(job.tokens)
-        return [int(uniform(job.seed ^ TEST_STREAM, at + i) * self._vocab_size) for i in range(n)]
+        return [int(uniform(job.seed ^ TEST_DRAWS, at + i) * self._vocab_size) for i in range(n)]
 
 
 def _draw_lines(jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor) -> list[list[int]]:

@@ -20,7 +20,7 @@ from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.kv_cache import KvCache
 from calibrate.engines.torch.model import load_model, load_tokenizer
-from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding, Shelf, StreamChance
+from calibrate.engines.torch.token_methods.lookahead_batch import DrawnChance, LookaheadDecoding, Shelf
 from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, LookaheadSettings, pass_layout
 from calibrate.engines.torch.token_methods.protocol import Rows
 from calibrate.engines.torch.token_pass import forward_rows
@@ -307,7 +307,7 @@ def test_algorithm_4_draws_from_the_target(target):
     firsts, seconds = np.zeros_like(first), np.zeros_like(first)
     for seed in range(8000):
         one = job(prompt, sampling=sampling, seed=seed)
-        verification = method._verification(one, logits, [], StreamChance(seed))
+        verification = method._verification(one, logits, [], DrawnChance(seed))
         tokens, _ = verification(rows.memo, row_of)
         firsts[tokens[0]] += 1
         if tokens[0] == likely[0]:
