@@ -18,6 +18,7 @@ from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import NoiseLimits, leading_slow, steadiness
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.token_methods import token_records
+from calibrate.record.answer_records import RecordedAnswer
 from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, Sentinel
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile, Provenance
