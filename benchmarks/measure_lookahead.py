@@ -29,7 +29,7 @@ from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding
 from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSettings
-from calibrate.models.local import bundled_problems
+from calibrate.models.asking import bundled_problems
 
 SEED: Final = 20
 N_PROBLEMS: Final = 24

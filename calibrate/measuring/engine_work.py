@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from calibrate.engines.work import EngineStatistics, Iteration, Prefill, united
 from calibrate.record.engine_records import InUse, IterationSums, PrefillSums, RequestSums, Work
 
-__all__ = ["Reporting", "in_use_records", "summed"]
+__all__ = ["Reporting", "summed", "work_done"]
 
 Done = TypeVar("Done", Iteration, Prefill)
 
@@ -22,25 +22,28 @@ class Reporting(Protocol):
         ...
 
 
-async def in_use_records(engines: Mapping[str, Reporting], outside: Mapping[str, Sequence[float]]) -> dict[str, InUse]:
+async def work_done(
+    engines: Mapping[str, Reporting], outside: Mapping[str, Sequence[float]] | None = None
+) -> dict[str, InUse]:
     """Sum up what engines did since they were last asked.
 
     Parameters
     ----------
     engines : by name; all that work at the same time on one machine, so that it can be told who had company.
-    outside : by name, the seconds that requests spent outside their engine.
+    outside : by name, the seconds that requests spent outside their engine, where that is known.
 
     Raises
     ------
     CalibrationError : an engine is gone.
     """
+    outside = outside or {}
     statistics = {name: await engine.stats(clear=True) for name, engine in engines.items()}
-    working = {name: one.busy_spans() for name, one in statistics.items()}
-    found = {}
-    for name, one in statistics.items():
+    working = {name: told.busy_spans() for name, told in statistics.items()}
+    work = {}
+    for name, told in statistics.items():
         others = united(span for other, spans in working.items() if other != name for span in spans)
-        found[name] = _in_use(one, others, outside.get(name, ()))
-    return found
+        work[name] = _in_use(told, others, outside.get(name, ()))
+    return work
 
 
 def _in_use(statistics: EngineStatistics, others: Sequence[tuple[float, float]], outside: Sequence[float]) -> InUse:
@@ -91,24 +94,26 @@ def _shared(done: Sequence[Done], others: Sequence[tuple[float, float]]) -> tupl
 
 
 def summed(entries: Sequence[InUse]) -> list[InUse]:
-    """Return everything that entries hold as one; none if there are none."""
+    """Return a single entry with everything that entries hold; none if there are none."""
     if not entries:
         return []
-    parts = [one.beside for one in entries if one.beside is not None]
+    parts = [entry.beside for entry in entries if entry.beside is not None]
     told = len(parts) == len(entries)
     return [
         InUse(
             **_total(entries),
-            request=RequestSums(sum(one.request.n for one in entries), sum(one.request.seconds for one in entries)),
+            request=RequestSums(
+                sum(entry.request.n for entry in entries), sum(entry.request.seconds for entry in entries)
+            ),
             beside=Work(**_total(parts)) if told else None,
-            shared_s=sum(one.company_s for one in entries) if told else None,
+            shared_s=sum(entry.company_s for entry in entries) if told else None,
         )
     ]
 
 
 def _total(done: Sequence[Work]) -> dict[str, Any]:
-    n, tokens, seconds = (sum(values) for values in zip(*(one.prefill for one in done), strict=True))
+    n, tokens, seconds = (sum(values) for values in zip(*(work.prefill for work in done), strict=True))
     return {
-        "decode": _by_batch(cell for one in done for cell in one.decode),
+        "decode": _by_batch(cell for work in done for cell in work.decode),
         "prefill": PrefillSums(n, tokens, seconds),
     }

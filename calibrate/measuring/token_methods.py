@@ -12,22 +12,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from calibrate.engines.protocol import Generation, Request
-from calibrate.measuring.measure import MeasuredEngine, Problem, outside_seconds
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.work import EngineStatistics
+from calibrate.measuring.answers import outside_seconds
+from calibrate.measuring.engine_timings import MeasuredEngine
 from calibrate.record.engine_records import PrefillSums, RequestSums
 from calibrate.record.token_records import PassSample, PassSums, TokenAnswer, TokenRecord, TokenRequest
+from calibrate.running.problem import Problem
 from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
 from sim.operations import TARGET
 
-if TYPE_CHECKING:
-    from calibrate.engines.speculation import Speculation
-from calibrate.engines.work import EngineStatistics
-
-__all__ = ["TOKEN_SETTINGS", "TokenSetting", "measure_token_answer", "measure_token_methods", "token_records"]
+__all__ = [
+    "TOKEN_SETTINGS",
+    "Speculating",
+    "TokenSetting",
+    "measure_token_answer",
+    "measure_token_methods",
+    "token_records",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +64,7 @@ _WARM_UP: Final = Request(prompt="1 2 3", max_tokens=2)
 
 
 class Speculating(Protocol):
-    """A set of models that knows how to run a token-level method: `calibrate.models.local.ModelSet`."""
+    """Models that know how to run token-level methods."""
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
         """Return what a request must carry."""
@@ -84,11 +91,11 @@ async def measure_token_methods(
     CalibrationError : an engine failed.
     ParameterError : a method that these models cannot run.
     """
-    found: dict[str, list[TokenAnswer]] = {setting.key: [] for setting in settings}
+    answers: dict[str, list[TokenAnswer]] = {setting.key: [] for setting in settings}
     for problem in problems:
         for setting in settings:
-            found[setting.key].append(await measure_token_answer(models, clock, problem, setting))
-    return token_records(settings, found)
+            answers[setting.key].append(await measure_token_answer(models, clock, problem, setting))
+    return token_records(settings, answers)
 
 
 def token_records(settings: Sequence[TokenSetting], answers: Mapping[str, Sequence[TokenAnswer]]) -> list[TokenRecord]:
@@ -127,8 +134,8 @@ def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics
     return TokenAnswer(
         problem=problem.name,
         requests=[
-            TokenRequest(tokens=one.n_generated, passes=[PassSample(*each) for each in one.passes])
-            for one in generations
+            TokenRequest(tokens=text.n_generated, passes=[PassSample(*each) for each in text.passes])
+            for text in generations
         ],
         decode=_passes(statistics),
         prefill=PrefillSums(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills)),
@@ -138,8 +145,8 @@ def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics
 
 def _passes(statistics: EngineStatistics) -> list[PassSums]:
     sums: dict[tuple[int, int], tuple[int, int, float, float]] = {}
-    for one in statistics.passes:
-        kind = one.batch, one.rows // one.batch
+    for done in statistics.passes:
+        kind = done.batch, done.rows // done.batch
         n, context, seconds, drafting_s = sums.get(kind, (0, 0, 0.0, 0.0))
-        sums[kind] = n + 1, context + one.context, seconds + one.seconds, drafting_s + one.drafting_s
+        sums[kind] = n + 1, context + done.context, seconds + done.seconds, drafting_s + done.drafting_s
     return [PassSums._make((*kind, *values)) for kind, values in sorted(sums.items())]

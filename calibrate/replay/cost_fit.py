@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, Work
 from calibrate.record.profile import Profile
+from calibrate.record.uses import Use, work_in_use
 from sim.engines.costs import TableCost
 from sim.operations import TARGET
 from theory.errors import CalibrationError
 
-__all__ = ["CostFit", "Use", "fit_cost", "fit_passes", "pace", "reread_tokens", "resampled_answers"]
+__all__ = ["CostFit", "fit_cost", "fit_passes", "pace", "reread_tokens", "resampled_answers"]
 
 
 _HARDLY: Final = 0.01
@@ -60,10 +61,6 @@ class CostFit:
     n_in_use: int
 
 
-Use: TypeAlias = Literal["plain", "steps", "beams"]
-"""What an engine is used for: it decodes without end, or step by step in turns with another one, or many candidates."""
-
-
 def fit_cost(
     record: EngineRecord, rng: np.random.Generator | None = None, *, use: Use = "steps", reread: float = 0.0
 ) -> CostFit:
@@ -89,7 +86,7 @@ def fit_cost(
     request = np.array(record.request_s or [0.0])
     if rng is not None:
         request = rng.choice(request, request.size)
-    in_use = {"plain": record.plain_in_use, "steps": record.in_use, "beams": record.beam_in_use}[use]
+    in_use = work_in_use(record, use)
     grouped = use == "beams" and bool(in_use)
     if not any(one.decode for one in in_use):
         in_use = record.in_use

@@ -16,14 +16,15 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from calibrate.record.profile import Profile, Published
+from calibrate.record.uses import USE_OF_LEVEL, Use
 from calibrate.replay.corruption import least_corruption
-from calibrate.replay.cost_fit import CostFit, Use, fit_cost, reread_tokens
+from calibrate.replay.cost_fit import CostFit, fit_cost, reread_tokens
 from calibrate.replay.recorded import Recorded
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.token_passes import PassSource, SpeculatedAnswer
-from sim.catalogue import Level, Meets, Method
+from sim.catalogue import Meets, Method
 from sim.engines.batching import BatchEngine, Device
 from sim.engines.costs import LinearCost, PacedCost
 from sim.engines.fixed import FixedEngine
@@ -211,13 +212,10 @@ def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
     }
 
 
-_USES: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
-
-
 def use_of(method: Method, knobs: Mapping[str, Any]) -> Use:
     """Return what engines are used for while a method runs: several drafts of a position at once are like beams."""
     width = method.settings(knobs).get("width") or 1
-    return "beams" if method.level == "step" and int(width) > 1 else _USES[method.level]
+    return "beams" if method.level == "step" and int(width) > 1 else USE_OF_LEVEL[method.level]
 
 
 def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
@@ -229,7 +227,7 @@ def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
 
 
 def _beside_the_draft(profile: Profile) -> dict[str, str]:
-    """An embedding model shares the core of a draft that runs on one (`calibrate.models.local.ModelSet`)."""
+    """An embedding model shares the core of a draft that runs on one (`calibrate.models.local.TorchModels`)."""
     device = profile.engines[profile.placement[DRAFT]].device
     return {EMBEDDING: device} if device.startswith("cpu") else {}
 

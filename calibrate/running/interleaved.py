@@ -10,9 +10,9 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from calibrate.engines.speculation import Speculation
-from calibrate.measuring.measure import Problem, Truth
 from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal
+from calibrate.running.problem import Problem, Truth
 from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive

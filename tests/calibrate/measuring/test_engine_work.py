@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from calibrate.engines.work import EngineStatistics, Iteration, Prefill
-from calibrate.measuring.engine_work import in_use_records, summed
+from calibrate.measuring.engine_work import summed, work_done
 from calibrate.record.engine_records import InUse, Work
 
 
@@ -36,7 +36,7 @@ SMALL = EngineStatistics(
 
 
 def recorded(big: EngineStatistics, small: EngineStatistics) -> dict[str, InUse]:
-    return asyncio.run(in_use_records({"big": Engine(big), "small": Engine(small)}, {"big": [0.1, 0.2]}))
+    return asyncio.run(work_done({"big": Engine(big), "small": Engine(small)}, {"big": [0.1, 0.2]}))
 
 
 def test_work_counts_as_done_beside_another_engine_if_that_worked_at_any_moment_of_it() -> None:

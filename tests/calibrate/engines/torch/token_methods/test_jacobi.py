@@ -16,7 +16,7 @@ from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods.jacobi import JacobiBlock
-from calibrate.models.local import bundled_problems
+from calibrate.models.asking import bundled_problems
 from theory.claims.lookahead_decoding import exact
 from theory.errors import ParameterError
 

@@ -24,7 +24,7 @@ from calibrate.engines.torch.token_methods.lookahead_batch import DrawnChance, L
 from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, LookaheadSettings, pass_layout
 from calibrate.engines.torch.token_methods.protocol import Rows
 from calibrate.engines.torch.token_pass import forward_rows
-from calibrate.models.local import bundled_problems
+from calibrate.models.asking import bundled_problems
 from theory.errors import ParameterError
 
 LIMITS = Limits(max_batch=4, n_idle=4, max_context=512)
