@@ -1,10 +1,11 @@
-"""A configuration: a method of the catalogue with all its knobs set, and the token-level depth below it."""
+"""A configuration: a method of the catalogue with all its knobs set, and the token-level method below it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self, get_args
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from sim.catalogue import KnobValue, Method, method, methods
 from sim.operations import JUDGE, REWARD, SCORER, MakeAlgorithm
@@ -14,7 +15,6 @@ __all__ = [
     "DEFAULT_TOKEN_METHOD",
     "METHOD_NAMES",
     "RULE_NAMES",
-    "SHORTCUTS",
     "TOKEN_METHOD_NAMES",
     "Configuration",
     "RuleName",
@@ -22,110 +22,84 @@ __all__ = [
 ]
 
 RuleName = Literal["paper", "released-code", "eager"]
-
-SHORTCUTS: Final = ("k1", "width", "rules")
-"""Knobs that have a field, and an option on the command line, of their own."""
+RULE_NAMES: Final = get_args(RuleName)
+METHOD_NAMES: Final = tuple(methods())
+TOKEN_METHOD_NAMES: Final = tuple(methods("token"))
 
 DEFAULT_TOKEN_METHOD: Final = "prompt-lookup"
 """What decodes below a step-level method if only k2 is said: it needs no other model."""
 
-_WITHOUT: Final = {"k1": 1, "width": 1, "rules": "paper"}
+Knobs: TypeAlias = Mapping[str, KnobValue | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Configuration:
-    """A method with its knobs, and the token-level method below it.
-
-    ``k1``, ``width`` and ``rules`` may also be given among the ``knobs``; afterwards both places hold every knob of the
-    method, the defaults filled in. The same holds for ``k2`` and the ``token_knobs``. A method of the token level is
-    its own ``token``, and its knobs are the ``token_knobs``.
-    """
+    """A method with its knobs, and the token-level method below it."""
 
     method: str
     """Name of a method of `sim.catalogue`."""
 
-    k1: int = None  # type: ignore[assignment]  # None until __post_init__ has found the method's default
-    """Target steps in flight along one path, >= 1; default the method's, 1 for methods without the knob."""
-
-    k2: int = None  # type: ignore[assignment]
-    """Tokens that a target pass commits at most, >= 1; 1 is plain decoding. Default the token-level method's."""
-
-    width: int = None  # type: ignore[assignment]
-    """Drafts per position, >= 1; default the method's, 1 for methods without the knob."""
-
-    rules: RuleName = None  # type: ignore[assignment]
-    """Schedule of Lookahead Reasoning; default the paper's."""
-
-    knobs: Mapping[str, KnobValue | None] = field(default_factory=dict, hash=False)
+    knobs: Knobs
     """All knobs of the method by name."""
 
-    token: str | None = None
-    """Name of the token-level method that the target decodes with; None: plain decoding, or prompt lookup if k2 > 1."""
+    token: str | None
+    """Name of the token-level method that the target decodes with: ``method`` itself if it is one; None: plain."""
 
-    token_knobs: Mapping[str, KnobValue | None] = field(default_factory=dict, hash=False)
+    token_knobs: Knobs
     """All knobs of the token-level method by name."""
 
-    def __post_init__(self) -> None:
-        given = {name: value for name, value in self.knobs.items() if value is not None}
-        for name in SHORTCUTS:
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if name in given and given[name] != value:
-                raise ParameterError(name, value, f"contradicts the knob {name}={given[name]!r}")
-            if self.spec.has(name):
-                given[name] = value
-            elif value != _WITHOUT[name] and name != "rules":
-                raise ParameterError(name, value, f"must be {_WITHOUT[name]} for the method {self.method}")
-        if self.spec.level == "token" and self.spec.has("k2") and self.k2 is not None:
-            if given.get("k2", self.k2) != self.k2:
-                raise ParameterError("k2", self.k2, f"contradicts the knob k2={given['k2']!r}")
-            given["k2"] = self.k2
-        full = self.spec.settings(given)
-        for name in SHORTCUTS:
-            object.__setattr__(self, name, full.get(name, getattr(self, name) or _WITHOUT[name]))
-        object.__setattr__(self, "knobs", full)
-        self._settle_token_level()
+    def __init__(
+        self,
+        *,
+        method: str,
+        k1: int | None = None,
+        k2: int | None = None,
+        width: int | None = None,
+        rules: str | None = None,
+        knobs: Knobs = MappingProxyType({}),
+        token: str | None = None,
+        token_knobs: Knobs = MappingProxyType({}),
+    ) -> None:
+        """Fill in the defaults of what is not given.
 
-    def _settle_token_level(self) -> None:
-        """Fill in the token-level method, its knobs and k2."""
-        k2, token = self.k2, self.token
-        if k2 is not None and (isinstance(k2, bool) or not isinstance(k2, int) or not 1 <= k2 <= 1024):
-            raise ParameterError("k2", k2, "must be an integer in [1, 1024]")
-        if self.spec.level == "token":
+        ``k1``, ``width`` and ``rules`` stand for knobs of the method, ``k2`` for one of the token level. A method that
+        has no such knob takes a k1 or width of 1, and any rules. A k2 > 1 without a ``token`` means prompt lookup.
+
+        Raises
+        ------
+        ParameterError : an unknown method or knob, a value outside its domain, or two that contradict each other.
+        """
+        put = object.__setattr__
+        put(self, "method", method)
+        put(self, "knobs", _filled(self.spec, knobs, k1=k1, width=width, rules=rules, k2=k2))
+        name, below = self._token_level(token, token_knobs, k2)
+        put(self, "token", name)
+        put(self, "token_knobs", below)
+        if k2 not in (None, self.k2):
+            raise ParameterError("k2", k2, f"must be left out, or {self.k2}: so many the knobs of {name} say")
+
+    def _token_level(self, token: str | None, knobs: Knobs, k2: int | None) -> tuple[str | None, Knobs]:
+        """The token-level method and all its knobs."""
+        level = self.spec.level
+        if level == "token":
             if token not in (None, self.method):
                 raise ParameterError("token", token, f"must not be given: {self.method} is a token-level method itself")
-            if self.token_knobs and dict(self.token_knobs) != dict(self.knobs):
-                raise ParameterError("token_knobs", dict(self.token_knobs), "must not differ from the method's knobs")
-            token, knobs = self.method, dict(self.knobs)
-        elif token is None and (k2 is None or k2 == 1):
-            if self.token_knobs:
-                raise ParameterError("token_knobs", dict(self.token_knobs), "need a token-level method")
-            object.__setattr__(self, "k2", 1)
-            return
-        else:
-            if self.spec.level == "baseline":
-                name, value = ("k2", k2) if token is None else ("token", token)
-                rule = "must be 1 for plain decoding" if token is None else "must not be given for plain decoding"
-                raise ParameterError(name, value, rule)
-            token, knobs = self._below(DEFAULT_TOKEN_METHOD if token is None else token, k2)
-        most = method(token).most_per_pass(**knobs)
-        if k2 is not None and k2 != most:
-            raise ParameterError("k2", k2, f"must be left out, or {most}: so many the knobs of {token} say")
-        object.__setattr__(self, "k2", most)
-        object.__setattr__(self, "token", token)
-        object.__setattr__(self, "token_knobs", knobs)
+            if knobs and knobs != self.knobs:
+                raise ParameterError("token_knobs", dict(knobs), "must not differ from the method's knobs")
+            return self.method, self.knobs
+        if token is None and k2 in (None, 1):
+            if knobs:
+                raise ParameterError("token_knobs", dict(knobs), "need a token-level method")
+            return None, {}
+        if level == "baseline" and token is None:
+            raise ParameterError("k2", k2, "must be 1 for plain decoding")
+        if level == "baseline":
+            raise ParameterError("token", token, "must not be given for plain decoding")
+        name = choice("token", DEFAULT_TOKEN_METHOD if token is None else token, TOKEN_METHOD_NAMES)
+        return name, _filled(method(name), knobs, k2=k2)
 
-    def _below(self, token: str, k2: int | None) -> tuple[str, dict[str, KnobValue | None]]:
-        """The token-level method of a hybrid, and its knobs."""
-        if token not in methods("token"):
-            raise ParameterError("token", token, f"must be one of {', '.join(methods('token'))}")
-        spec = method(token)
-        given = {name: value for name, value in self.token_knobs.items() if value is not None}
-        if k2 is not None and spec.has("k2"):
-            # A changed k2 wins over the one that was filled in before, as in `dataclasses.replace`.
-            given["k2"] = k2
-        return token, spec.settings(given)
+    def __hash__(self) -> int:
+        return hash((self.method, *self.knobs.items(), self.token, *self.token_knobs.items()))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -144,11 +118,35 @@ class Configuration:
             rule = "must be METHOD [KNOB=VALUE ...] [+ TOKEN-METHOD [KNOB=VALUE ...]]"
             raise ParameterError("configuration", text, rule)
         name = choice("method", words[0], METHOD_NAMES)
-        fields: dict[str, Any] = {"knobs": parse_knobs(name, words[1:])}
-        if under:
-            token = choice("token", under[0], TOKEN_METHOD_NAMES)
-            fields |= {"token": token, "token_knobs": parse_knobs(token, under[1:])}
-        return cls(method=name, **fields)
+        found = cls(method=name, knobs=parse_knobs(name, words[1:]))
+        if not under:
+            return found
+        token = choice("token", under[0], TOKEN_METHOD_NAMES)
+        return found.with_token(token, parse_knobs(token, under[1:]))
+
+    def with_token(self, token: str, token_knobs: Knobs) -> Self:
+        """Return the same with a token-level method below it."""
+        return type(self)(method=self.method, knobs=self.knobs, token=token, token_knobs=token_knobs)
+
+    @property
+    def k1(self) -> int:
+        """Target steps in flight along one path, >= 1; 1 for methods without the knob."""
+        return int(self.knobs.get("k1") or 1)
+
+    @property
+    def width(self) -> int:
+        """Drafts per position, >= 1; 1 for methods without the knob."""
+        return int(self.knobs.get("width") or 1)
+
+    @property
+    def rules(self) -> str:
+        """Schedule of Lookahead Reasoning; the paper's for methods without the knob."""
+        return str(self.knobs.get("rules") or "paper")
+
+    @property
+    def k2(self) -> int:
+        """Tokens that a target pass commits at most, >= 1; 1 is plain decoding."""
+        return 1 if self.token is None else method(self.token).most_per_pass(**self.token_knobs)
 
     @property
     def spec(self) -> Method:
@@ -198,8 +196,28 @@ class Configuration:
         """Builds the method's generator for a prompt."""
         return self.spec.build(**self.knobs)
 
+    def plain(self) -> dict[str, Any]:
+        """As plain data: the store, and what is read from it by a name of its own."""
+        names = ("method", "k1", "k2", "width", "rules", "knobs", "token", "token_knobs")
+        return {name: getattr(self, name) for name in names}
 
-def _shown(spec: Method, knobs: Mapping[str, KnobValue | None], always: str) -> list[str]:
+
+def _filled(spec: Method, knobs: Knobs, **shortcuts: KnobValue | None) -> Knobs:
+    """All knobs of a method: those given either way, and the defaults of the others."""
+    given = dict(knobs)
+    for name, value in shortcuts.items():
+        if value is None:
+            continue
+        if given.get(name) not in (None, value):
+            raise ParameterError(name, value, f"contradicts the knob {name}={given[name]!r}")
+        if spec.has(name):
+            given[name] = value
+        elif name in ("k1", "width") and value != 1:
+            raise ParameterError(name, value, f"must be 1 for the method {spec.name}")
+    return spec.settings(given)
+
+
+def _shown(spec: Method, knobs: Knobs, always: str) -> list[str]:
     """Knobs to name: one always, the others where they differ from their defaults."""
     defaults = spec.settings({})
     shown = [f"{always}={knobs[always]}"] if spec.has(always) else []
@@ -211,7 +229,7 @@ def parse_knobs(chosen: str, settings: Sequence[str]) -> dict[str, KnobValue]:
 
     Raises
     ------
-    ParameterError : an unknown method or knob, no ``=``, or a value outside its domain.
+    ParameterError : an unknown method or knob, no ``=``, a value outside its domain, or a knob given twice.
 
     >>> parse_knobs("lr-async", ("k1=3", "gamma=0.8"))
     {'k1': 3, 'gamma': 0.8}
@@ -221,10 +239,8 @@ def parse_knobs(chosen: str, settings: Sequence[str]) -> dict[str, KnobValue]:
         name, equals, value = text.partition("=")
         if not equals:
             raise ParameterError("set", text, f"must be NAME=VALUE; see 'specplan methods {chosen}' for the names")
-        found[name.strip()] = method(chosen).knob(name.strip()).parse(value.strip())
+        knob = method(chosen).knob(name.strip())
+        if knob.name in found:
+            raise ParameterError(knob.name, value.strip(), "must not be given twice")
+        found[knob.name] = knob.parse(value.strip())
     return found
-
-
-RULE_NAMES: Final = get_args(RuleName)
-METHOD_NAMES: Final = tuple(methods())
-TOKEN_METHOD_NAMES: Final = tuple(methods("token"))

@@ -40,8 +40,8 @@ def simulated_rows(rules: str, n_answers: int = 60) -> list[Row]:
         assert figures.token_speedup is not None
         assert figures.combined_speedup is not None
         predictor = Predictor(profile, n_answers=n_answers, uncertainty=False)
-        step = Configuration(method="lr-async", k1=figures.k1, rules=rules)  # type: ignore[arg-type]
-        both = Configuration(method="lr-async", k1=figures.k1, k2=figures.token_k2, rules=rules)  # type: ignore[arg-type]
+        step = Configuration(method="lr-async", k1=figures.k1, rules=rules)
+        both = Configuration(method="lr-async", k1=figures.k1, k2=figures.token_k2, rules=rules)
         found.append(
             Row(
                 name=name,

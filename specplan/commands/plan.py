@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +133,7 @@ def plan_as_json(found: Plan, timings: Timed | None = None) -> dict[str, Any]:
         "verdict": found.verdict,
         "assumptions": list(found.assumptions),
         "latency": None if timings is None else timings.plain(),
-        "rows": [{"label": row.label, "why": row.why, **asdict(row.prediction)} for row in found.rows],
+        "rows": [{"label": row.label, "why": row.why, **row.prediction.plain()} for row in found.rows],
     }
 
 

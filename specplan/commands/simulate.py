@@ -82,10 +82,10 @@ def command(
         raise ParameterError("token-set", token_settings, "needs --token")
     configuration = Configuration(
         method=chosen,
-        k1=k1,  # type: ignore[arg-type]  # None: the method's default
-        k2=k2,  # type: ignore[arg-type]
-        width=width,  # type: ignore[arg-type]
-        rules=schedule,  # type: ignore[arg-type]
+        k1=k1,
+        k2=k2,
+        width=width,
+        rules=schedule,
         knobs=knobs,
         token=None if token is None else choice("token", token, TOKEN_METHOD_NAMES),
         token_knobs=parse_knobs(token, token_settings) if token is not None else {},
@@ -127,7 +127,7 @@ def _check_kind(path: Path, until: float | None) -> None:
 
 
 def _as_json(profile: str, prediction: Prediction, loss: Overshoot | None) -> dict[str, object]:
-    found = {"schema": "specplan.prediction", "schema_version": 1, "profile": profile, **asdict(prediction)}
+    found = {"schema": "specplan.prediction", "schema_version": 1, "profile": profile, **prediction.plain()}
     return {**found, "overshoot": None if loss is None else {**asdict(loss), "total": loss.total}}
 
 

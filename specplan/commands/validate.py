@@ -254,9 +254,9 @@ def _configurations(
     found = []
     for name in names:
         knobs = parse_knobs(name, settings)
-        schedule: Any = None if "rules" in knobs else rules
-        windows: list[Any] = list(dict.fromkeys(k1_list)) or [None]  # None: the method's own
-        depths: list[Any] = list(dict.fromkeys(below.k2_list)) or [None]
+        schedule = None if "rules" in knobs else rules
+        windows: list[int | None] = [*dict.fromkeys(k1_list)] or [None]  # None: the method's own
+        depths: list[int | None] = [*dict.fromkeys(below.k2_list)] or [None]
         under = {} if name in TOKEN_METHOD_NAMES else below.fields()
         found += [
             Configuration(method=name, k1=k1, k2=k2, rules=schedule, knobs=knobs, **under)
@@ -277,7 +277,7 @@ def plain(found: Validation) -> dict[str, Any]:
         "rows": [
             {
                 "name": row.name,
-                "prediction": dataclasses.asdict(row.prediction),
+                "prediction": row.prediction.plain(),
                 "measured": dataclasses.asdict(row.measured),
                 "error": row.error,
                 "at_pace": row.at_pace,

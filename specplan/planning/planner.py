@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from calibrate.record.profile import Profile
 from calibrate.replay.trials import PLAIN, Trials
@@ -189,7 +189,7 @@ def candidates(trials: Trials, request: Request) -> list[Configuration]:
             for one in below:
                 knobs = one.best(step.most_sequences, request.max_parallel)
                 if knobs is not None:
-                    found.append(replace(step, k2=None, token=one.name, token_knobs=knobs))  # type: ignore[arg-type]
+                    found.append(step.with_token(one.name, knobs))
     return found
 
 
@@ -225,7 +225,7 @@ def _step_level(profile: Profile, spec: Method, rules: RuleName, k1_max: int) ->
     if spec.level != "step" or not _is_known(profile, spec):
         return
     for k1 in range(2, k1_max + 1) if spec.has("k1") else (None,):
-        yield Configuration(method=spec.name, k1=k1, rules=rules)  # type: ignore[arg-type]  # None: the method's own
+        yield Configuration(method=spec.name, k1=k1, rules=rules)
 
 
 def _is_known(profile: Profile, spec: Method) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,10 @@ class Prediction:
     """Share of right answers of the target alone, as recorded; None without ground truth."""
     token_settings: Mapping[str, int | float | str | bool] = field(default_factory=dict)
     """Settings of the token-level method that the prediction rests on; empty without one, and for published ones."""
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**asdict(self), "configuration": self.configuration.plain()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, replace
 
 import pytest
 from click.testing import CliRunner
@@ -45,10 +44,33 @@ def test_knobs_come_from_fields_settings_and_defaults() -> None:
     configuration = Configuration(method="confspec", k1=2, knobs={"gamma": 0.8})
     assert (configuration.k1, configuration.width, configuration.knobs["gamma"]) == (2, 1, 0.8)
     assert configuration.name == "confspec k1=2 gamma=0.8"
-    assert replace(configuration, k1=None, k2=1).knobs == configuration.knobs
     assert Configuration(method="spec-cot").width == 3
     assert Configuration(method="lr-async", knobs={"k1": 7}).k1 == 7
-    assert asdict(configuration)["knobs"]["schedule"] == "async"
+    assert configuration.knobs["schedule"] == "async"
+
+
+def test_equal_configurations_hash_alike_and_a_knob_tells_them_apart() -> None:
+    one = Configuration(method="confspec", k1=2, width=1, knobs={"gamma": 0.8})
+    same = Configuration(method="confspec", knobs={"k1": 2, "gamma": 0.8})
+    other = Configuration(method="confspec", k1=2, knobs={"gamma": 0.7})
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != other
+    assert hash(one) != hash(other)  # floats hash alike in every process
+
+
+def test_a_configuration_in_plain_data_has_its_knobs_and_their_shortcuts() -> None:
+    lookup = {"k2": 4, "max_ngram": None}
+    assert Configuration(method="prompt-lookup", k2=4, rules="eager").plain() == {
+        "method": "prompt-lookup",
+        "k1": 1,
+        "k2": 4,
+        "width": 1,
+        "rules": "paper",
+        "knobs": lookup,
+        "token": "prompt-lookup",
+        "token_knobs": lookup,
+    }
 
 
 @pytest.mark.parametrize(
@@ -74,6 +96,8 @@ def test_settings_are_read_as_typed() -> None:
         parse_knobs("spec-cot", ("width",))
     with pytest.raises(ParameterError, match="knob='wide'"):
         parse_knobs("spec-cot", ("wide=2",))
+    with pytest.raises(ParameterError, match="k1='3' must not be given twice"):
+        run("simulate", "-p", PROFILE, "--set", "k1=2", "--set", "k1=3")
 
 
 @pytest.mark.parametrize("name", [name for name, one in methods().items() if one.level in ("baseline", "step")])
