@@ -123,7 +123,9 @@ def plan(profile: Profile, request: Request, *, progress: Progress = _silent) ->
     predictions = [plain]
     with progress(f"planning for {profile.name}", len(by_kind)) as step_done:
         for alike in by_kind.values():
-            predictions.append(predictor.predict(fastest(predictor, _accurate_enough(predictor, alike, least))))
+            predictions.append(
+                predictor.predict(fastest(predictor, _accurate_enough(predictor.accuracy, alike, least)))
+            )
             step_done()
     rows = tuple(_ranked(predictions, plain, request.max_accuracy_loss))
     return Plan(
@@ -242,7 +244,7 @@ def _is_known(profile: Profile, spec: Method) -> bool:
 
 
 def _accurate_enough(
-    predictor: Predictor, alike: Sequence[Configuration], least: float | None
+    accuracy: Callable[[Configuration], float | None], alike: Sequence[Configuration], least: float | None
 ) -> Sequence[Configuration]:
     """Of methods that choose among candidates the settings with enough right answers, else the one with most of them.
 
@@ -250,8 +252,8 @@ def _accurate_enough(
     """
     if least is None or alike[0].spec.level != "beam":
         return alike
-    outlines = [predictor.outline(configuration).accuracy for configuration in alike]
-    right = [math.inf if accuracy is None else accuracy for accuracy in outlines]
+    known = [accuracy(configuration) for configuration in alike]
+    right = [math.inf if share is None else share for share in known]
     enough = min(least, max(right))
     return [configuration for configuration, share in zip(alike, right, strict=True) if share >= enough]
 

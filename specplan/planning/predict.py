@@ -30,7 +30,7 @@ from sim.trial import Runs, false_accepts, run_trial, session_of
 from specplan.planning.model_error import ModelError, model_error
 from theory.errors import ParameterError
 
-__all__ = ["METHODS", "RULES", "Configuration", "Prediction", "Predictor", "RuleName", "Screened"]
+__all__ = ["METHODS", "RULES", "Configuration", "Prediction", "Predictor", "RuleName"]
 
 METHODS: Final = METHOD_NAMES
 
@@ -80,16 +80,6 @@ class Prediction:
     """Share of right answers of the target alone, as recorded; None without ground truth."""
     token_settings: Mapping[str, int | float | str | bool] = field(default_factory=dict)
     """Settings of the token-level method that the prediction rests on; empty without one, and for published ones."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Screened:
-    """What a configuration is roughly expected to do."""
-
-    speedup: float
-    """Over plain decoding, uncorrected, [-]."""
-    accuracy: float | None
-    """Share of right answers; None where the profile's task has no ground truth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +140,14 @@ class Predictor:
 
     def screen(self, configuration: Configuration, *, n_answers: int = 6) -> float:
         """A rough speedup from few answers; comparable between configurations, because all meet the same answers."""
-        return self.outline(configuration, n_answers=n_answers).speedup
-
-    def outline(self, configuration: Configuration, *, n_answers: int = 6) -> Screened:
-        """As `screen`, with the share of right answers."""
         n = self._few(n_answers)
-        runs = self.simulated(configuration, n)
+        return float(self.simulated(PLAIN, n).seconds.sum() / self.simulated(configuration, n).seconds.sum())
+
+    def accuracy(self, configuration: Configuration) -> float | None:
+        """The share of right answers; None where the profile's task has no ground truth."""
+        runs = self.simulated(configuration, self._few(_RESAMPLE_ANSWERS))
         right = self._accuracy(configuration, runs.counts)
-        return Screened(
-            speedup=float(self.simulated(PLAIN, n).seconds.sum() / runs.seconds.sum()),
-            accuracy=None if right is None else right.value,
-        )
+        return None if right is None else right.value
 
     def predict(self, configuration: Configuration) -> Prediction:
         """Simulate a configuration and say how sure the speedup is.

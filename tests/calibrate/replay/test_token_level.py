@@ -19,6 +19,7 @@ from calibrate.engines.speculation import Speculation
 from calibrate.models.local import TorchModels
 from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
+from calibrate.record.token_records import PassSample
 from calibrate.replay.trials import Trials
 from calibrate.running.interleaved import BASELINE, RealConfiguration, run_interleaved
 from calibrate.running.problem import Problem
@@ -128,7 +129,9 @@ def test_resampled_answers_widen_the_interval(profile: Profile) -> None:
     alike = Predictor(profile).predict(one)
     record = profile.token[0]
     slow = record.answers[0].model_copy(
-        update={"requests": [r.model_copy(update={"passes": [(2, 0)] * 20}) for r in record.answers[0].requests]}
+        update={
+            "requests": [r.model_copy(update={"passes": [PassSample(2, 0)] * 20}) for r in record.answers[0].requests]
+        }
     )
     mixed = type(record).counted("draft-model", record.settings, [slow, *record.answers[1:]])
     unsure = Predictor(profile.model_copy(update={"token": [mixed]})).predict(one)

@@ -13,9 +13,9 @@ from calibrate.record.answer_records import BeamStepRecord, CandidatesRecord
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
 from calibrate.replay.trials import Trials
+from sim.configuration import Configuration
 from sim.estimate import proportion
 from specplan.planning.planner import Request, _accurate_enough, _ranked, candidates, plan
-from specplan.planning.predict import Configuration, Screened
 from theory.errors import ParameterError
 
 ALL, NONE = [True] * 24, [False] * 24
@@ -122,9 +122,9 @@ def test_beams_are_proposed_as_far_as_candidates_are_recorded() -> None:
 
 
 def test_the_fastest_setting_that_is_accurate_enough_is_taken() -> None:
-    fast, slow = (Configuration(method="specs", knobs={"width": n}) for n in (2, 4))
-    found = [(Screened(speedup=2.0, accuracy=0.5), fast), (Screened(speedup=1.0, accuracy=0.9), slow)]
-    assert [c for _, c in _accurate_enough(found, 0.8)] == [slow]
-    assert [c for _, c in _accurate_enough(found, 0.4)] == [fast, slow]
-    assert [c for _, c in _accurate_enough(found, 0.99)] == [slow]
-    assert list(_accurate_enough(found, None)) == found
+    fast, slow = both = [Configuration(method="specs", knobs={"width": n}) for n in (2, 4)]
+    accuracy = {fast.name: 0.5, slow.name: 0.9}.get
+    assert _accurate_enough(lambda c: accuracy(c.name), both, 0.8) == [slow]
+    assert _accurate_enough(lambda c: accuracy(c.name), both, 0.4) == both
+    assert _accurate_enough(lambda c: accuracy(c.name), both, 0.99) == [slow]
+    assert _accurate_enough(lambda c: accuracy(c.name), both, None) == both
