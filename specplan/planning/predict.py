@@ -41,8 +41,10 @@ _RESAMPLE_ANSWERS = 8
 _DRAWN_ANSWERS = 40
 _PILOT = 2
 """Answers to simulate at the ends of a range of configurations."""
-_SIMULATED = 4
-"""Answers to simulate where the recursion extends them: the factor between the two varies by 0.1 to 2 %."""
+_SIMULATED = (3, 6, 12)
+"""Answers to simulate where the recursion extends them, until the factor between the two is known well enough."""
+_FACTOR_KNOWN = 0.02
+"""Half-width at which it is, as a share of the factor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +135,8 @@ class Predictor:
         self.trials = Trials(profile, corruption=corruption, slower=slower, behaviour=behaviour)
         self._recorded = self.trials.system.behaviour.n_answers
         self.n_answers = n_answers or self._recorded or _DRAWN_ANSWERS
-        self.sparing = sparing
+        self._sparing = sparing
+        self._extends = sparing and self._recorded is None
         self._known: dict[Configuration, Runs] = {}
         self._variants = range(_RESAMPLES if uncertainty else 0)
         self._variant_baselines: dict[int, NDArray[np.float64]] = {}
@@ -211,7 +214,7 @@ class Predictor:
 
         See `calibrate.replay.recursion`.
         """
-        return self.trials.unshared_seconds(configuration, range(self.n_answers)) if self.sparing else None
+        return self.trials.unshared_seconds(configuration, range(self.n_answers)) if self._extends else None
 
     def sharing(self, configuration: Configuration) -> float:
         """Simulated seconds over `unshared_seconds`, on few answers, [-]."""
@@ -225,12 +228,12 @@ class Predictor:
         if alone is None:
             runs = self.simulated(configuration, self.n_answers)
             return _Timed(runs, runs.seconds)
-        runs = self.simulated(configuration, min(_SIMULATED, self.n_answers))
-        few = alone[: runs.seconds.size]
-        scale = float(runs.seconds.sum() / few.sum())
-        left = runs.seconds - scale * few
-        stderr = float(left.std(ddof=1)) / math.sqrt(left.size) / float(runs.seconds.mean())
-        return _Timed(runs, scale * alone, student_quantile(0.95, left.size - 1) * stderr)
+        for n in _SIMULATED:
+            runs = self.simulated(configuration, min(n, self.n_answers))
+            factor = ratio_of_totals(runs.seconds, alone[: runs.seconds.size])
+            if factor.relative_half_width <= _FACTOR_KNOWN:
+                break
+        return _Timed(runs, factor.value * alone, factor.relative_half_width)
 
     def _few(self, n_answers: int) -> int:
         """So many drawn answers, or all recorded ones."""
@@ -266,7 +269,7 @@ class Predictor:
 
     def _variant_speedup(self, configuration: Configuration, variant: int) -> float:
         """The speedup by a resampled profile."""
-        n = min(_RESAMPLE_ANSWERS, self.n_answers) if self.sparing else self._few(_RESAMPLE_ANSWERS)
+        n = min(_RESAMPLE_ANSWERS, self.n_answers) if self._sparing else self._few(_RESAMPLE_ANSWERS)
         if variant not in self._variant_baselines:
             self._variant_baselines[variant] = self._resampled(PLAIN, n, variant=variant)
         return float(self._variant_baselines[variant].sum() / self._resampled(configuration, n, variant=variant).sum())
@@ -280,7 +283,7 @@ class Predictor:
         tokens_per_pass: float | None = None,
     ) -> NDArray[np.float64]:
         """Seconds of the first answers under other assumptions: by the recursion, if it knows, or simulated."""
-        if self.sparing:
+        if self._extends:
             alone = self.trials.unshared_seconds(
                 configuration, range(n), variant=variant, tokens_per_pass=tokens_per_pass
             )
