@@ -18,11 +18,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.idiomatic_simpy import idiomatic_commit_times
-from sim.acceptance import Acceptance
 from sim.algorithms import lookahead_async
-from sim.behaviours import DrawnAnswer, SyntheticBehaviour
-from sim.engines import FixedEngine
-from sim.lengths import Fixed, Lengths, Lognormal
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour
+from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.engines.batching import FixedEngine
 from sim.virtual_clock import VirtualClock
 
 REQUIRED = 2.0

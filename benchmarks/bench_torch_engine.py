@@ -20,10 +20,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from calibrate.backends.base import Generation, Progress, Request, Times
-from calibrate.backends.torch_engine import TorchConfig, TorchEngine
-from calibrate.verifiers import ExactMatch
-from calibrate.wall_clock import StepLimits, WallClock
+from calibrate.engines.protocol import Generation, Progress, Request, Times
+from calibrate.engines.torch.engine import TorchConfig, TorchEngine
+from calibrate.running.verifiers import ExactMatch
+from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.algorithms import autoregressive
 
 BATCHES = (1, 2, 4, 8, 16)
@@ -112,7 +112,7 @@ def transformers_token(shape: str, n: int = 60) -> float:
     import torch
     from transformers import DynamicCache
 
-    from calibrate.backends.torch_model import random_model
+    from calibrate.engines.torch.model import random_model
 
     torch.set_num_threads(1)
     model = random_model(shape, seed=0, max_context=1024, dtype=torch.float32, device=torch.device("cpu"))

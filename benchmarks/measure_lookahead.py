@@ -21,14 +21,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch
 
 from calibrate import pair
-from calibrate.backends.base import Sampling
-from calibrate.backends.lookahead_decoding import LookaheadSettings
-from calibrate.backends.lookahead_method import LookaheadDecoding
-from calibrate.backends.speculation import Speculation
-from calibrate.backends.torch_batch import SPARE, ContinuousBatch, Job, Limits
-from calibrate.backends.torch_decoder import Decoder
-from calibrate.backends.torch_model import load_model, load_tokenizer
-from calibrate.models import bundled_problems
+from calibrate.engines.protocol import Sampling
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Job, Limits
+from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.model import load_model, load_tokenizer
+from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding
+from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSettings
+from calibrate.models.local import bundled_problems
 
 SEED: Final = 20
 N_PROBLEMS: Final = 24

@@ -8,14 +8,14 @@ import numpy as np
 from _common import BLUE, GREEN, VERMILION, new_figure, save
 from scipy.stats import t as student
 
-from sim.acceptance import Acceptance
 from sim.algorithms import lookahead_async, lookahead_sync
-from sim.behaviours import SyntheticBehaviour
-from sim.engines import Engine, FixedEngine
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.lengths import Fixed, Lengths
+from sim.engines.batching import Engine, FixedEngine
 from sim.estimate import Estimate
-from sim.lengths import Fixed, Lengths
 from sim.operations import DRAFT, JUDGE, TARGET
-from sim.replicate import simulate
+from sim.trial import simulate, with_plain
 from theory import f_async, f_sync
 
 SEED = 20
@@ -35,7 +35,7 @@ def simulated(alpha1: float, c1: float, k1: int, mode: str) -> Estimate:
     )
     engines: dict[str, Engine] = {TARGET: FixedEngine(1.0), DRAFT: FixedEngine(c1), JUDGE: FixedEngine(0.0)}
     algorithm = lookahead_sync if mode == "sync" else lookahead_async
-    return simulate(partial(algorithm, k1=k1), behaviour, engines, n=N_ANSWERS).speedup
+    return simulate(*with_plain(partial(algorithm, k1=k1), behaviour, engines), n=N_ANSWERS).speedup
 
 
 def main() -> None:

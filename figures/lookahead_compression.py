@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from theory.cost import GPUS, Shape, pass_seconds
-from theory.lookahead_fit import LookaheadFit, fit_lookahead
-from theory.lookahead_parallelism import device_rows, parallel_speedup
+from theory.lookahead_decoding.fit import LookaheadFit, fit_lookahead
+from theory.lookahead_decoding.parallelism import device_rows, parallel_speedup
 
 DATA: Final = Path(__file__).parent / "lookahead_compression.json"
 COLOURS: Final = {2: BLUE, 3: ORANGE, 4: GREEN, 5: VERMILION, 6: PURPLE}

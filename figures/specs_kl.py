@@ -8,9 +8,9 @@ import numpy as np
 from _common import BLUE, GREEN, GREY, VERMILION, new_figure, save
 from numpy.typing import NDArray
 
-from theory.claims.balls import point, precision
-from theory.claims.specs_exact import Instance, coverage, selection_law
-from theory.specs import (
+from theory.claims.proving.balls import point, precision
+from theory.claims.specs.exact import Instance, coverage, selection_law
+from theory.specs.selection import (
     coverage_coefficient,
     kl_bound,
     kl_bound_printed,

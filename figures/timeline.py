@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from _common import save
 
-from calibrate.profiles import bundled
+from calibrate.record.library import bundled
 from sim.gantt import figure
-from specplan.predict import Configuration, Predictor
+from specplan.planning.predict import Configuration, Predictor
 
 PROFILE, ANSWER, UNTIL = "lr-deepseek-gsm8k", 4, 4.0
 CONFIGURATIONS = (

@@ -12,15 +12,14 @@ method that stands in it is simulated, run for real, planned with and tested wit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from sim.operations import Algorithm, Step
-from theory.errors import ParameterError
+from theory.errors import ParameterError, choice
 
 __all__ = [
     "Knob",
@@ -37,6 +36,10 @@ __all__ = [
 KnobValue: TypeAlias = int | float | str | bool
 Level: TypeAlias = Literal["baseline", "token", "step", "beam"]
 _Kind: TypeAlias = Literal["integer", "number", "choice", "switch"]
+
+Meets: TypeAlias = Literal["plain", "speculation", "candidates"]
+"""How a method meets an answer: as the target alone writes it, as a course of drafts and verdicts, or as candidates of
+every position."""
 
 _MODULES: Final = (
     "sim.algorithms.autoregressive",
@@ -224,11 +227,15 @@ class Method:
         ------
         ParameterError : there is none; the message suggests the nearest.
         """
-        for knob in self.knobs:
-            if knob.name == name:
-                return knob
-        names = [knob.name for knob in self.knobs]
-        raise ParameterError("knob", name, _rule(names, name, f"a knob of {self.name}"))
+        by_name = {knob.name: knob for knob in self.knobs}
+        return by_name[choice("knob", name, by_name, f"a knob of {self.name}")]
+
+    @property
+    def meets(self) -> Meets:
+        """How it meets an answer."""
+        if self.level == "beam":
+            return "candidates"
+        return "speculation" if self.drafts_steps else "plain"
 
     def has(self, name: str) -> bool:
         """Whether it has a knob of that name."""
@@ -296,15 +303,4 @@ def method(name: str) -> Method:
     ------
     ParameterError : there is none; the message suggests the nearest.
     """
-    found = _collected().get(name)
-    if found is None:
-        raise ParameterError("method", name, _rule(_collected(), name, "one"))
-    return found
-
-
-def _rule(names: Iterable[str], name: str, what: str) -> str:
-    listed = list(names)
-    if not listed:
-        return f"must be {what}, which has none"
-    near = get_close_matches(name, listed, n=1)
-    return f"must be {what} of {', '.join(listed)}" + (f"; did you mean {near[0]!r}?" if near else "")
+    return _collected()[choice("method", name, _collected())]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,13 +12,11 @@ from theory.errors import ParameterError
 
 __all__ = [
     "Estimate",
-    "batch_sums",
     "exact",
     "mean",
     "proportion",
     "ratio_of_totals",
     "student_quantile",
-    "with_control",
 ]
 
 
@@ -151,41 +147,6 @@ def ratio_of_totals(
     return _student(value, stderr, n, confidence, estimator, unit, seed)
 
 
-def with_control(
-    numerator: ArrayLike,
-    denominator: ArrayLike,
-    control: ArrayLike,
-    *,
-    confidence: float = 0.95,
-    seed: int | None = None,
-) -> Estimate:
-    """Ratio of totals, with the denominator's noise that a control variate of mean zero explains taken out.
-
-    The coefficient is fitted on the same samples, which costs one degree of freedom and a bias of O(1/n).
-
-    Parameters
-    ----------
-    numerator, denominator, control : paired observations of independent units, shape (n,), n >= 3.
-
-    Raises
-    ------
-    ParameterError : unequal lengths, or fewer than three samples.
-    """
-    b, t, c = _vector("numerator", numerator), _vector("denominator", denominator), _vector("control", control)
-    if not b.size == t.size == c.size or b.size < 3:
-        raise ParameterError("control", f"{c.size} samples", "must have at least 3, as many as the other columns")
-    value = float(b.sum() / t.sum())
-    centred = c - c.mean()
-    variance = float(centred @ centred)
-    # The coefficient that minimises the variance of b - value * (t - beta * c), the noise of the ratio.
-    beta = float(centred @ (value * t - b)) / (value * variance) if variance > 0.0 else 0.0
-    name = "ratio of totals with the closed form as control variate"
-    plain = ratio_of_totals(b, t - beta * c, confidence=confidence, estimator=name, seed=seed)
-    n = b.size
-    stderr = plain.stderr * math.sqrt((n - 1) / (n - 2))
-    return _student(plain.value, stderr, n, confidence, name, "", seed)
-
-
 def proportion(successes: int, n: int, *, confidence: float = 0.95, seed: int | None = None) -> Estimate:
     """Share of independent trials that succeeded, with Wilson's interval (right near 0 and 1 too).
 
@@ -211,23 +172,6 @@ def proportion(successes: int, n: int, *, confidence: float = 0.95, seed: int | 
     )
 
 
-def batch_sums(samples: Sequence[float] | NDArray[np.float64], n_batches: int) -> NDArray[np.float64]:
-    """Sum consecutive samples into batches of equal size, to make a correlated stream nearly independent.
-
-    The first ``len(samples) % n_batches`` samples are left out, as a warm-up.
-
-    Raises
-    ------
-    ParameterError : fewer samples than batches, or no batch.
-    """
-    x = _vector("samples", samples)
-    if n_batches < 1 or x.size < n_batches:
-        raise ParameterError("n_batches", n_batches, f"must be between 1 and the number of samples ({x.size})")
-    size = x.size // n_batches
-    return np.asarray(x[x.size - size * n_batches :].reshape(n_batches, size).sum(axis=1), dtype=np.float64)
-
-
-@lru_cache(maxsize=4096)
 def student_quantile(confidence: float, degrees: int) -> float:
     """Return the two-sided quantile of Student's t: ``P(|t| <= quantile) = confidence``; infinite at 0 degrees."""
     if not 0.0 < confidence < 1.0:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from sim.engines import BatchEngine
+from sim.engines.batching import BatchEngine
 from sim.operations import DRAFT, TARGET, Choose, Generate, Operation, Outcome, Score, Step, Verify
 from sim.timeline import Counts, Run, Timeline, covered
 from theory.errors import SpecplanError

@@ -7,19 +7,17 @@ answers, and a warm-up that is thrown away. Replication r of two methods meets t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
 from simpy import Timeout
 
-from sim.behaviours import Behaviour
-from sim.engines import BatchEngine, Engine
+from sim.engines.batching import BatchEngine
 from sim.estimate import Estimate, mean, ratio_of_totals
-from sim.replicate import MakeAlgorithm, answers_for
-from sim.streams import stream
-from sim.virtual_clock import Answer, Session, VirtualClock
+from sim.random_streams import stream
+from sim.trial import Trial
+from sim.virtual_clock import Session, VirtualClock
 from theory.errors import ParameterError, SpecplanError
 
 __all__ = ["LoadResult", "OverloadError", "closed_loop", "load_speedup", "poisson"]
@@ -64,27 +62,23 @@ class LoadResult:
 
 
 def closed_loop(
-    make_algorithm: MakeAlgorithm,
-    behaviour: Behaviour,
-    engines: Mapping[str, Engine],
+    trial: Trial,
     *,
     concurrency: int,
     answers: int = 100,
     warmup: int | None = None,
     replications: int = 10,
-    baseline: bool = False,
     confidence: float = 0.95,
 ) -> LoadResult:
     """Keep ``concurrency`` answers in flight: each that ends is replaced at once.
 
     Parameters
     ----------
-    make_algorithm, behaviour, engines : as in `sim.replicate.simulate`.
+    trial : the algorithm, its answers and the engines that they share.
     concurrency : answers in flight, >= 1.
     answers : completed answers that count in each replication, >= 1.
     warmup : completed answers that do not count, before; default ``2 * concurrency``.
     replications : independent repetitions, >= 2.
-    baseline : meet the questions as the target alone does (`Behaviour.baseline_answer`).
 
     Raises
     ------
@@ -94,24 +88,21 @@ def closed_loop(
     _check(concurrency=concurrency, answers=answers, replications=replications - 1)
     runs = []
     for r in range(replications):
-        run = _Replication(make_algorithm, behaviour, engines, baseline, r, warmup + answers)
+        run = _Replication(trial, r, warmup + answers)
         for _ in range(concurrency):
             run.start(replace=True)
         runs.append(run.finish(warmup))
-    return _result(runs, answers, confidence, behaviour.seed)
+    return _result(runs, answers, confidence, trial.seed)
 
 
 def poisson(
-    make_algorithm: MakeAlgorithm,
-    behaviour: Behaviour,
-    engines: Mapping[str, Engine],
+    trial: Trial,
     *,
     rate: float,
     answers: int = 100,
     warmup: int = 20,
     replications: int = 10,
     max_in_flight: int = 10_000,
-    baseline: bool = False,
     confidence: float = 0.95,
 ) -> LoadResult:
     """Let questions arrive at random, ``rate`` per second, whatever is still in flight.
@@ -120,7 +111,7 @@ def poisson(
     ----------
     rate : arrivals per second, > 0.
     max_in_flight : give up when so many answers are in flight at once.
-    answers, warmup, replications, baseline : as in `closed_loop`, in order of completion.
+    trial, answers, warmup, replications : as in `closed_loop`, in order of completion.
 
     Raises
     ------
@@ -132,10 +123,10 @@ def poisson(
     _check(answers=answers, replications=replications - 1)
     runs = []
     for r in range(replications):
-        run = _Replication(make_algorithm, behaviour, engines, baseline, r, warmup + answers)
-        run.arrive(rate, behaviour.seed or 0, max_in_flight)
+        run = _Replication(trial, r, warmup + answers)
+        run.arrive(rate, trial.seed or 0, max_in_flight)
         runs.append(run.finish(warmup))
-    return _result(runs, answers, confidence, behaviour.seed)
+    return _result(runs, answers, confidence, trial.seed)
 
 
 def load_speedup(method: LoadResult, baseline: LoadResult) -> Estimate:
@@ -148,18 +139,9 @@ def load_speedup(method: LoadResult, baseline: LoadResult) -> Estimate:
 class _Replication:
     """One clock with answers coming and going until enough have ended."""
 
-    def __init__(
-        self,
-        make_algorithm: MakeAlgorithm,
-        behaviour: Behaviour,
-        engines: Mapping[str, Engine],
-        baseline: bool,
-        number: int,
-        wanted: int,
-    ) -> None:
-        self.make_algorithm = make_algorithm
-        self.answer_of = behaviour.baseline_answer if baseline else answers_for(make_algorithm, behaviour)
-        self.clock = VirtualClock(engines, record=False)
+    def __init__(self, trial: Trial, number: int, wanted: int) -> None:
+        self.trial = trial
+        self.clock = VirtualClock(trial.engines, record=False)
         self.number = number
         self.wanted = wanted
         # Answers of a replication are numbered from its own million on, so that no two share a question.
@@ -168,9 +150,9 @@ class _Replication:
         self.done: list[Session] = []
 
     def start(self, *, replace: bool) -> None:
-        answer: Answer = self.answer_of(next(self.indices))
+        answer = self.trial.answer(next(self.indices))
         self.in_flight += 1
-        session = self.clock.launch(self.make_algorithm(answer.root), answer)
+        session = self.clock.launch(self.trial.algorithm(answer.root), answer)
         if session.finished is not None:
             self._on_finish(session, replace)
         else:

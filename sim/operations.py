@@ -10,12 +10,12 @@ An algorithm is a plain generator. It does no I/O, draws no random number and kn
   Operations that end at the same moment are delivered in the order in which they ended, and cancelled ones never.
 
 Two drivers run the same generator: ``sim.virtual_clock`` (SimPy; durations from a cost model, outcomes from a behaviour
-model) and ``calibrate.wall_clock`` (asyncio; real engines, real text). What is simulated is what is run.
+model) and ``calibrate.running.wall_clock`` (asyncio; real engines, real text). What is simulated is what is run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -42,6 +42,7 @@ __all__ = [
     "Choose",
     "Commit",
     "Generate",
+    "MakeAlgorithm",
     "Operation",
     "Outcome",
     "Score",
@@ -151,8 +152,7 @@ class Step:
         parent: Step | None,
         role: str,
         n_tokens: int,
-        *,
-        final: bool = False,
+        final: bool = False,  # these may be given by position: names would double the time of the millions made
         truncated: bool = False,
         payload: Any = None,
     ) -> None:
@@ -352,3 +352,6 @@ WAIT: Final = Wait()
 
 Action: TypeAlias = Operation | Cancel | Commit | Wait
 Algorithm: TypeAlias = Generator[Action, Any, None]
+
+MakeAlgorithm: TypeAlias = Callable[[Step], Algorithm]
+"""Builds the generator for a prompt."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
-from sim.facts import Facts
+from sim.answers.facts import Facts
 from sim.operations import DRAFT, JUDGE, TARGET, Choose, Generate, Operation, Outcome, Score, Step, Verify
 from theory.errors import SchemaError
 
@@ -145,23 +145,23 @@ class Counts:
     @classmethod
     def of(cls, run: Run) -> Counts:
         """Count a finished run."""
-        tally = dict.fromkeys(_COUNTED.values(), 0)
-        tokens = {DRAFT: 0, TARGET: 0}
-        kept = {DRAFT: 0, TARGET: 0}
-        n_verify = 0
-        targets = []
+        tally, tokens = dict.fromkeys(_COUNTED, 0), dict.fromkeys(_COUNTED, 0)
+        end = _end(run)
+        starts, ends = [], []
         for op in run.operations:
             if not isinstance(op, Generate):
-                n_verify += 1
                 continue
-            tally[_COUNTED[op.role, op.outcome]] += 1
-            n = _tokens(op)
-            tokens[op.role] += n
-            if op.outcome is Outcome.ACCEPTED or op.outcome is Outcome.COMMITTED:
-                kept[op.role] += n
-            if op.role == TARGET:
-                targets.append(op)
-        end = _end(run)
+            role = op.role
+            fate = role, op.outcome
+            tally[fate] += 1
+            tokens[fate] += _tokens(op) if op.result is None else op.result.n_tokens
+            finished = op.finished if op.finished >= 0.0 else end
+            if role == TARGET and finished > op.started:
+                starts.append(op.started)
+                ends.append(finished)
+        written = {role: sum(tokens[fate] for fate in _COUNTED if fate[0] == role) for role in (DRAFT, TARGET)}
+        drafted = sum(tally[fate] for fate in _COUNTED if fate[0] == DRAFT)
+        targets = sum(tally.values()) - drafted
         graded = [step for step in run.committed if step.payload.__class__ is Facts]
         wrong = [step.role for step in graded if not step.payload.right]
         return cls(
@@ -170,15 +170,15 @@ class Counts:
             wrong_steps=len(wrong),
             steps=len(run.committed),
             committed_tokens=sum(step.n_tokens for step in run.committed),
-            drafted=tally["accepted"] + tally["rejected"] + tally["discarded"],
-            targets=len(targets),
-            verifier_calls=n_verify,
-            draft_tokens=tokens[DRAFT],
-            target_tokens=tokens[TARGET],
-            wasted_draft_tokens=tokens[DRAFT] - kept[DRAFT],
-            wasted_target_tokens=tokens[TARGET] - kept[TARGET],
-            peak_targets=_peak((op.started, op.finished if op.finished >= 0.0 else end) for op in targets),
-            **tally,
+            drafted=drafted,
+            targets=targets,
+            verifier_calls=len(run.operations) - drafted - targets,
+            draft_tokens=written[DRAFT],
+            target_tokens=written[TARGET],
+            wasted_draft_tokens=written[DRAFT] - tokens[DRAFT, Outcome.ACCEPTED],
+            wasted_target_tokens=written[TARGET] - tokens[TARGET, Outcome.COMMITTED],
+            peak_targets=_peak(starts, ends),
+            **{name: tally[fate] for fate, name in _COUNTED.items()},
         )
 
 
@@ -372,13 +372,14 @@ def covered(intervals: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-def _peak(intervals: Iterable[tuple[float, float]]) -> int:
-    """Most intervals open at one time; one that ends when another starts does not meet it."""
-    changes = sorted(change for start, end in intervals if end > start for change in ((start, 1), (end, -1)))
-    peak = level = 0
-    for _, change in changes:
-        level += change
-        peak = max(peak, level)
+def _peak(starts: list[float], ends: list[float]) -> int:
+    """Most intervals open at one time, none of them empty; one that ends when another starts does not meet it."""
+    ends = sorted(ends)
+    peak = n_over = 0
+    for n_begun, start in enumerate(sorted(starts), 1):
+        while ends[n_over] <= start:
+            n_over += 1
+        peak = max(peak, n_begun - n_over)
     return peak
 
 

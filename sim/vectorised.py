@@ -12,15 +12,15 @@ away, and without shared engines it delays nothing.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sim.algorithms.rules import PAPER, Rules, check_counts
-from sim.control import stage_table
 from sim.estimate import Estimate, ratio_of_totals
-from sim.streams import stream
+from sim.random_streams import stream
 from theory.errors import ParameterError
 
 __all__ = ["async_commit_times", "stage_speedup", "sync_answer_seconds"]
@@ -67,7 +67,7 @@ def stage_speedup(
     if method == "sync":
         seconds = np.full(n_stages, 1.0 + (k1 - 1) * c1)
     else:
-        seconds = np.array(stage_table(c1, k1, int(runs.max()) + 1))[runs]
+        seconds = np.array(_stage_table(c1, k1, int(runs.max()) + 1))[runs]
     return ratio_of_totals(
         runs + 1.0, seconds, confidence=confidence, estimator="ratio of totals over stages", seed=seed
     )
@@ -205,3 +205,20 @@ def _columns(target_s: ArrayLike, draft_s: ArrayLike, accepted: ArrayLike) -> tu
     if target.ndim != 2 or target.shape != draft.shape or target.shape != yes.shape or target.shape[1] == 0:
         raise ParameterError("accepted", yes.shape, f"and target_s {target.shape}, draft_s {draft.shape} must be equal")
     return target, draft, yes
+
+
+@lru_cache(maxsize=256)
+def _stage_table(c1: float, k1: int, n: int) -> tuple[float, ...]:
+    """When step 0, 1, ..., n - 1 of an asynchronous stage is committed, if all drafts before it are accepted.
+
+    In target steps, for fixed step times and free verification; entry x is how long a stage takes whose first x drafts
+    are accepted and the next is rejected. A position starts when its prefix is drafted and the window admits it, and is
+    decided when both its texts exist.
+    """
+    started: list[float] = []
+    decided: list[float] = []
+    for j in range(n):
+        drafted = started[-1] + c1 if j else 0.0
+        started.append(max(drafted, decided[j - k1]) if j >= k1 else drafted)
+        decided.append(max(started[j] + max(1.0, c1), decided[-1] if j else 0.0))
+    return tuple(decided)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from heapq import heappop
+from typing import Any, Protocol
 
 import simpy
 
-from sim.engines import Engine, FixedEngine
+from sim.engines.batching import Engine, FixedEngine, Moment
 from sim.operations import (
     INSTANT,
     STANDS_IN,
@@ -84,6 +85,7 @@ class Session:
         "_done",
         "_env",
         "_ready",
+        "_record",
         "_send",
         "_submit",
         "_waiting",
@@ -99,6 +101,7 @@ class Session:
         self._clock = clock
         self._env = clock.env
         self._submit = clock.submit
+        self._record = clock.record
         self._answer = answer
         self._send = algorithm.send
         self._done = self._on_done  # bound once: a simulation needs it millions of times
@@ -144,6 +147,7 @@ class Session:
 
     def _end(self) -> None:
         self._ready.clear()
+        del self._done  # a session that refers to itself would stay in memory for long
         self.finished = self._clock.env.now
         if self.on_finish is not None:
             self.on_finish(self)
@@ -160,7 +164,7 @@ class Session:
     def _start_generate(self, operation: Generate) -> None:
         operation.started = self._env._now  # the property behind it costs a call
         operation.pending = step = self._answer.generate(operation)
-        if self._clock.record:
+        if self._record:
             self.operations.append(operation)
         prefix, role = operation.prefix, operation.role
         # What the model wrote itself is in its cache, and so is what it has just read for a sibling.
@@ -170,7 +174,7 @@ class Session:
     def _start_verify(self, operation: Verify) -> None:
         operation.started = self._env._now
         operation.pending = self._answer.verify(operation)
-        if self._clock.record:
+        if self._record:
             self.operations.append(operation)
         n_prompt = self._answer.judge_tokens(operation)
         self._submit[operation.role](operation, 1, n_prompt, n_prompt, self._done)
@@ -185,7 +189,7 @@ class Session:
 
     def _start_one_token(self, operation: Score | Choose, candidate: Step) -> None:
         operation.started = self._env._now
-        if self._clock.record:
+        if self._record:
             self.operations.append(operation)
         n_new = self._answer.score_tokens(operation)
         context = candidate.context_tokens - candidate.n_tokens + n_new
@@ -258,10 +262,15 @@ class VirtualClock:
         ------
         DeadlockError : time ran out of events first.
         """
-        step = self.env.step
+        env = self.env
+        queue: list[Any] = env._queue
         for session in sessions:
             while session.finished is None:
-                try:
-                    step()
-                except simpy.core.EmptySchedule:
-                    raise DeadlockError("an algorithm waits although nothing that it started is running") from None
+                if not queue:
+                    raise DeadlockError("an algorithm waits although nothing that it started is running")
+                if isinstance(queue[0][3], Moment):  # a step of the environment, without what a moment cannot be
+                    env._now, _, _, moment = heappop(queue)
+                    for callback in moment.callbacks:
+                        callback(moment)
+                else:
+                    env.step()

@@ -24,7 +24,7 @@ HEAVY = {
     "distributed",
     "numba",
 }
-HEAVY_FOLDERS = ("calibrate/backends/", "calibrate/pair/")
+HEAVY_FOLDERS = ("calibrate/engines/", "calibrate/pair/")
 MODULES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
 # Of these folders some modules are scripts or worker processes that are never imported by the product itself.
 

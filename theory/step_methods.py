@@ -1,9 +1,9 @@
 r"""Closed forms of methods that speculate on reasoning steps, other than Lookahead Reasoning: speed and accuracy.
 
 All times are in target steps: a target step takes 1, a draft step c1, a score, gate or judge what its cost says,
-whatever runs beside it. Acceptance is independent from position to position. Answers are long, so that their ends
-do not count. Under these assumptions every formula here is exact (``tests/sim/test_step_methods.py`` compares each
-with the simulator to rounding); what varying lengths and shared engines do to them is the simulator's business.
+whatever runs beside it. Acceptance is independent from position to position. Answers are long, so that their ends do
+not count. Under these assumptions every formula here is exact (``tests/sim/algorithms/test_step_methods.py`` compares
+each with the simulator to rounding); what varying lengths and shared engines do to them is the simulator's business.
 
 Accuracy. A step that stands is wrong with probability ``wrong`` if the draft wrote it (a false accept) and
 ``wrong_target`` if the target did. Once a wrong step stands, later drafts are accepted less often by the factor
@@ -50,7 +50,7 @@ def any_of(alpha1: ArrayLike, width: ArrayLike) -> FloatArray:
     References
     ----------
     Fu et al. 2025 (Lookahead Reasoning), section 3.1. Siblings of a real draft tree are correlated:
-    `sim.acceptance.union_probability`.
+    `sim.answers.acceptance.union_probability`.
 
     >>> float(any_of(0.5, 2))
     0.75

@@ -9,7 +9,7 @@ between 1 and k2 tokens (tau). Two countings of acceptance per position are in u
 A pass without a draft counts as one whose first position is wrong. Costs are in plain passes: ``pass_cost`` is the
 time of a pass over k2 positions / over one, ``draft_cost`` the time of drafting for it / of a plain pass. Where one
 acceptance probability holds at every position, `theory.speedup.g` is the speedup; several drafted sequences at a time
-are Equation 5 of Lookahead Decoding, `theory.lookahead.expected_tokens_multi`.
+are Equation 5 of Lookahead Decoding, `theory.lookahead_decoding.speedup.expected_tokens_multi`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from theory.checks import FloatArray, broadcast_shape, count, nonnegative, positive, probability, unwrap
 from theory.errors import ParameterError
 from theory.kernels import geometric_sum
-from theory.lookahead import MAX_DRAFT, expected_tokens_multi
+from theory.lookahead_decoding.speedup import MAX_DRAFT, expected_tokens_multi
 
 __all__ = [
     "answer_speedup",
@@ -223,7 +223,7 @@ def multi_draft_speedup(
 
     Parameters
     ----------
-    alpha2, gamma, n_sequences : as `theory.lookahead.expected_tokens_multi` (independent sequences).
+    alpha2, gamma, n_sequences : as `theory.lookahead_decoding.speedup.expected_tokens_multi` (independent sequences).
     pass_cost : time of a pass over ``n_sequences * gamma + 1`` positions / over one, [-], > 0.
     draft_cost : time of drafting for a pass / of a plain pass, [-], >= 0.
 

@@ -1,4 +1,4 @@
-"""Reading a measurement's journal without resuming it (see `calibrate.checkpoint` for the format)."""
+"""Reading a measurement's journal without resuming it (see `calibrate.record.journal` for the format)."""
 
 from __future__ import annotations
 

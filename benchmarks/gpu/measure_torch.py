@@ -29,7 +29,7 @@ from benchmarks.gpu.replay import described, is_fatal, timed
 from benchmarks.gpu.shapes import SHAPES, ModelShape, shape_of
 from benchmarks.gpu.sharing import run_together, slowdown
 from benchmarks.gpu.telemetry import Telemetry
-from calibrate.checkpoint import Journal
+from calibrate.record.journal import Journal
 from theory.errors import CalibrationError, ParameterError, SchemaError, SpecplanError
 
 __all__ = ["Session", "journal_path", "main", "provenance"]

@@ -38,7 +38,7 @@ from benchmarks.gpu.replay import Timings
 from benchmarks.gpu.served import Served, check_installed, iterations, open_engine, outside, write_config
 from benchmarks.gpu.shapes import SHAPES, ModelShape, shape_of
 from benchmarks.gpu.telemetry import Telemetry, slowed
-from calibrate.checkpoint import Journal
+from calibrate.record.journal import Journal
 from theory.errors import CalibrationError, ParameterError, SchemaError, SpecplanError
 
 __all__ = ["Speculation", "main"]

@@ -1,9 +1,9 @@
 """Lookahead Reasoning for real on two trained models, predicted against measured, in as many calls as it takes.
 
-First the models are calibrated (`calibrate.session`, which keeps a journal of its own), and the profile is written.
-From it alone the speedups are predicted, and put on record. Then fresh questions are answered by plain decoding and by
-Lookahead Reasoning at several depths, interleaved, a few questions at a time; every few that are finished are in a
-journal. When all are, the table of `specplan validate` is printed, and written as JSON.
+First the models are calibrated (`calibrate.measuring.session`, which keeps a journal of its own), and the profile is
+written. From it alone the speedups are predicted, and put on record. Then fresh questions are answered by plain
+decoding and by Lookahead Reasoning at several depths, interleaved, a few questions at a time; every few that are
+finished are in a journal. When all are, the table of `specplan validate` is printed, and written as JSON.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from typing import Any, Final
 
 from benchmarks.gpu.measure_torch import Session
 from benchmarks.gpu.telemetry import Telemetry
-from calibrate.checkpoint import Journal
-from calibrate.measure import MeasureOptions, Problem, Truth
-from calibrate.models import BUNDLED, ModelSet, bundled_problems, bundled_truth
-from calibrate.profile import Profile, write_atomically
-from calibrate.session import Models, Plan, calibrate_models
-from calibrate.validate import BASELINE, RealRun, Runs, measured, run_interleaved
+from calibrate.measuring.measure import MeasureOptions, Problem, Truth
+from calibrate.measuring.session import Models, Plan, calibrate_models
+from calibrate.models.local import BUNDLED, ModelSet, bundled_problems, bundled_truth
+from calibrate.record.journal import Journal
+from calibrate.record.profile import Profile, write_atomically
+from calibrate.running.interleaved import BASELINE, RealRun, Runs, measured, run_interleaved
 from sim.timeline import Counts
-from specplan.predict import Configuration, Prediction
-from specplan.validation import Row, Validation, predict_all
+from specplan.planning.predict import Configuration, Prediction
+from specplan.validating.validation import Row, Validation, predict_all
 from theory.errors import CalibrationError, ParameterError, SchemaError
 
 __all__ = ["Campaign", "campaign", "run"]
@@ -129,7 +129,7 @@ def _models(target: str, draft: str, through: str, device: str) -> Models:
     dtype = "bfloat16" if device == "cuda" else "float32"
     if through == "torch":
         return ModelSet(target=target, draft=draft, device=device, dtype=dtype)
-    from calibrate.vllm_models import VllmModels
+    from calibrate.models.vllm import VllmModels
 
     # compiled and captured where that is worth its minute: launches would be all that is measured of small models
     return VllmModels(target=target, draft=draft, device=device, dtype=dtype, eager=device == "cpu")

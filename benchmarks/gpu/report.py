@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from calibrate.fit import fit_cost
-from calibrate.profile import EngineRecord, Profile
+from calibrate.record.profile import EngineRecord, Profile
+from calibrate.replay.cost_fit import fit_cost
 from specplan.output import table
 
 __all__ = ["FreeLimit", "free_limits", "medians", "report", "spreads", "verification_costs"]

@@ -1,8 +1,8 @@
 """The bundled pair: two tiny language models (a target and a several times cheaper draft) and the task they solve.
 
 Synthetic step-by-step arithmetic with blank lines between the steps, many wordings of the same step and computable
-ground truth. Importing this package loads neither torch nor numpy; ``calibrate.pair.train`` makes the weights and
-``calibrate.pair.evaluate`` measures them.
+ground truth. Importing this package loads neither torch nor numpy; ``calibrate.pair.training.train`` makes the weights
+and ``calibrate.pair.training.evaluate`` measures them.
 
 >>> from calibrate import pair
 >>> problem, = pair.problems(1, seed=0)
@@ -66,5 +66,5 @@ def head_path() -> Path:
 
 
 def card_path() -> Path:
-    """What was measured on these weights, and their hash (JSON, written by ``python -m calibrate.pair.evaluate``)."""
+    """What was measured on these weights, and their hash (from ``python -m calibrate.pair.training.evaluate``)."""
     return _WEIGHTS / "card.json"

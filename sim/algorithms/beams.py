@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from sim.algorithms.candidates import Candidate, Candidates, among_candidates, best
+from sim.algorithms.candidates import Candidate, Candidates, best
 from sim.algorithms.rules import check_counts
 from sim.catalogue import Knob, KnobValue, Method
 from sim.operations import DRAFT, REWARD, TARGET, Algorithm, Outcome, Step
@@ -20,7 +20,6 @@ from theory.errors import ParameterError
 __all__ = ["METHODS", "NOISE", "WIDTH", "beam_search", "rsd_beams", "surveyed_beams"]
 
 
-@among_candidates
 def beam_search(root: Step, *, width: int, keep: int = 1, role: str = TARGET, noise: float = 0.0) -> Algorithm:
     """Generate the answer to ``root``: candidates at every step, of which those with the best rewards go on.
 
@@ -58,7 +57,6 @@ def _beam_search(root: Step, width: int, keep: int, role: str, noise: float) -> 
         kept = ended + (yield from tree.grow([one.step for one in kept if not one.step.final], role, width))
 
 
-@among_candidates
 def rsd_beams(root: Step, *, width: int, threshold: float, first: int = 0, noise: float = 0.0) -> Algorithm:
     """Generate the answer to ``root``: the best of several drafts, or of as many target steps where it is not enough.
 
@@ -95,7 +93,6 @@ def _rsd_beams(step: Step, width: int, threshold: float, first: int, noise: floa
         yield from tree.settle([step])
 
 
-@among_candidates
 def surveyed_beams(root: Step, *, width: int) -> Algorithm:
     """Measure what test-time scaling methods meet: at every position ``width`` candidates of both models, all scored.
 
@@ -174,7 +171,7 @@ METHODS = (
         roles=(REWARD,),
         exact=EXACT,
         measured=MEASURED,
-        closed_form="theory.beams.beam_speedup",
+        closed_form="theory.specs.beams.beam_speedup",
         in_flight=_beams_in_flight,
         drafts_seen=_after_beams,
     ),
@@ -188,7 +185,7 @@ METHODS = (
         roles=(DRAFT, REWARD),
         exact=EXACT,
         measured=MEASURED,
-        closed_form="theory.beams.beam_speedup",
+        closed_form="theory.specs.beams.beam_speedup",
         in_flight=_none_in_flight,
         drafts_seen=_after_beams,
     ),
@@ -202,7 +199,7 @@ METHODS = (
         roles=(DRAFT, REWARD),
         exact=EXACT,
         measured=MEASURED,
-        closed_form="theory.beams.rsd_beams_speedup",
+        closed_form="theory.specs.beams.rsd_beams_speedup",
         in_flight=width_in_flight,
     ),
 )

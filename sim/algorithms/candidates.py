@@ -8,10 +8,10 @@ it shares the target's engine, finds the text cached.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from itertools import pairwise
 from statistics import NormalDist
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from sim.operations import (
     DRAFT,
@@ -21,7 +21,6 @@ from sim.operations import (
     REWARD,
     WAIT,
     Action,
-    Algorithm,
     Commit,
     Generate,
     Operation,
@@ -30,11 +29,7 @@ from sim.operations import (
     Step,
 )
 
-__all__ = ["Candidate", "Candidates", "among_candidates", "best", "is_among_candidates", "soft_choice"]
-
-Made = TypeVar("Made", bound=Callable[..., Algorithm])
-
-_AMONG_CANDIDATES: Final[list[object]] = []
+__all__ = ["Candidate", "Candidates", "best", "soft_choice"]
 
 Asking: TypeAlias = Generator[Action, Any, Any]
 
@@ -45,22 +40,6 @@ _SWITCHING: Final = -2
 """Branch of the lot that chooses the next generator."""
 
 _SMALLEST: Final = 2.0**-53
-
-
-def among_candidates(algorithm: Made) -> Made:
-    """Mark an algorithm that chooses among candidates of a position, whichever model wrote them.
-
-    Replays need to know: such an algorithm meets recorded candidates (`sim.behaviours.Behaviour.beam_answer`), others
-    the recorded course of speculation.
-    """
-    _AMONG_CANDIDATES.append(algorithm)
-    return algorithm
-
-
-def is_among_candidates(make_algorithm: object) -> bool:
-    """Whether what builds an algorithm for a prompt builds a marked one: the algorithm itself, or a `partial` of it."""
-    made = getattr(make_algorithm, "func", make_algorithm)
-    return any(made is one for one in _AMONG_CANDIDATES)
 
 
 class Candidate:

@@ -1,7 +1,8 @@
 """Lookahead Decoding and Jacobi decoding as methods: plain decoding, by an engine that drafts with the target itself.
 
-What their passes commit comes from recorded passes (`sim.token_passes`); the algorithms themselves, with windows, pools
-and verification, run inside the engine (`calibrate.backends.lookahead_decoding`, ``jacobi_decoding``).
+What their passes commit comes from recorded passes (`sim.answers.token_passes`); the algorithms themselves, with
+windows, pools and verification, run inside the engine (`calibrate.engines.torch.token_methods.lookahead_decoding`,
+``jacobi_decoding``).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ METHODS = (
             Knob(name="ngram", kind="integer", default=3, low=2, high=32, help="N, tokens of an n-gram"),
             Knob(name="guesses", kind="integer", default=5, low=1, high=128, help="G, n-grams verified in a pass"),
         ),
-        closed_form="theory.lookahead.lookahead_compression",
+        closed_form="theory.lookahead_decoding.speedup.lookahead_compression",
         most_tokens=lookahead_tokens,
         drafts_steps=False,
     ),
@@ -51,7 +52,7 @@ METHODS = (
         exact=f"{_TEXT}, in at most as many passes; Equation 4 where guesses are right independently",
         measured="tokens of each pass; seconds of a pass by rows and batch",
         knobs=(Knob(name="window", kind="integer", default=4, low=1, high=128, help="guesses that are iterated on"),),
-        closed_form="theory.lookahead.expected_tokens_single",
+        closed_form="theory.lookahead_decoding.speedup.expected_tokens_single",
         most_tokens=jacobi_tokens,
         drafts_steps=False,
     ),

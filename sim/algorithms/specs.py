@@ -15,7 +15,6 @@ from sim.algorithms.beams import EXACT, MEASURED, NOISE, WIDTH, width_in_flight
 from sim.algorithms.candidates import (
     Candidate,
     Candidates,
-    among_candidates,
     best,
     selection_lot,
     soft_choice,
@@ -34,7 +33,6 @@ step, to the draft or back to the target; ``retry`` begins every step with the d
 same step if no reward is above tau; at ``random``, drawn anew for every step; never."""
 
 
-@among_candidates
 def specs(
     root: Step,
     *,
@@ -152,7 +150,7 @@ def _variant(name: str, title: str, where: str, **defaults: KnobValue) -> Method
         roles=(DRAFT, REWARD, LIKELIHOOD, DRAFT_LIKELIHOOD),
         exact=f"{EXACT}; the law of the selected step on small alphabets",
         measured=MEASURED,
-        closed_form="theory.beams.specs_speedup",
+        closed_form="theory.specs.beams.specs_speedup",
         in_flight=width_in_flight,
         ablation=name != "specs",
     )

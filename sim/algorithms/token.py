@@ -1,7 +1,7 @@
 """Token-level speculation as methods of their own: plain decoding, by an engine whose passes commit several tokens.
 
-What a pass commits and costs is the engine's business (`sim.token_passes`, `calibrate.backends`), so the generator is
-that of plain decoding; below a method of the step level the same speculation makes a hybrid.
+What a pass commits and costs is the engine's business (`sim.answers.token_passes`, `calibrate.engines`), so the
+generator is that of plain decoding; below a method of the step level the same speculation makes a hybrid.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from specplan.output import check_output, deliver, json_option, output_options, 
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from calibrate.formats.curves import AcceptanceCurve
-    from calibrate.formats.schedule import DynamicStats
+    from calibrate.token_acceptance.curves import AcceptanceCurve
+    from calibrate.token_acceptance.schedule import DynamicStats
 
 __all__ = ["command"]
 
@@ -56,7 +56,7 @@ def command(
     the records of the requests, llm.get_metrics() of an offline engine, and the tokens of streamed chunks.
     """
     check_output(output, force=force)
-    from specplan.naming import choice
+    from theory.errors import choice
 
     known = choice("from", source_format, READABLE)
     readings = live_readings(source, **live) if known == LIVE else None
@@ -73,25 +73,25 @@ def command(
 
 
 def _read(source: str, known: str, model: str | None, mode: str | None) -> tuple[AcceptanceCurve, DynamicStats | None]:
-    from calibrate.formats.text import read_text
+    from calibrate.token_acceptance.text import read_text
 
     if known == "profile":
-        from calibrate.formats.measured import curve_of, dynamic_stats_of
-        from calibrate.profiles import load
+        from calibrate.record.library import load
+        from calibrate.token_acceptance.measured import curve_of, dynamic_stats_of
 
         profile = load(source)
         return curve_of(profile), dynamic_stats_of(profile)
     text = read_text(Path(source), f"a file of the format {known}")
     if known == "vllm-dynamic":
-        from calibrate.formats.schedule import DynamicStats
+        from calibrate.token_acceptance.schedule import DynamicStats
 
         stats = DynamicStats.parse(text, source)
         return stats.curve, stats
     if known == "vllm-requests":
-        from calibrate.formats.requests import read_responses
+        from calibrate.token_acceptance.requests import read_responses
 
         return read_responses(text, source).curve(), None
-    from calibrate.formats.lengths import LengthTable
+    from calibrate.token_acceptance.lengths import LengthTable
 
     return LengthTable.parse(text, source).curve(model, mode), None
 
@@ -100,7 +100,7 @@ def _written(
     wanted: str, curve: AcceptanceCurve, stats: DynamicStats | None, model: str, mode: str, max_batch: int | None
 ) -> str:
     if wanted == "lengths":
-        from calibrate.formats.lengths import LengthTable
+        from calibrate.token_acceptance.lengths import LengthTable
 
         lengths = {k: curve.figure("length-with-bonus", k) for k in range(1, curve.k + 1)}
         return LengthTable({(model, mode): lengths}).to_yaml()
@@ -112,7 +112,7 @@ def _written(
 
 
 def _plain(curve: AcceptanceCurve, stats: DynamicStats | None) -> dict[str, Any]:
-    from calibrate.formats.curves import FIGURES
+    from calibrate.token_acceptance.curves import FIGURES
 
     figures: dict[str, list[float]] = {name: [curve.figure(name, k) for k in range(1, curve.k + 1)] for name in FIGURES}
     return {
@@ -130,7 +130,7 @@ def _plain(curve: AcceptanceCurve, stats: DynamicStats | None) -> dict[str, Any]
 
 
 def _as_text(curve: AcceptanceCurve, stats: DynamicStats | None) -> str:
-    from calibrate.formats.curves import FIGURES
+    from calibrate.token_acceptance.curves import FIGURES
 
     headings = ["position, K", "unconditional", "conditional", "length with bonus", "without", "accepted / drafted"]
     rows = []

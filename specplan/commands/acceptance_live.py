@@ -15,10 +15,10 @@ from specplan.commands.calibrate_options import json_object
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
-    from calibrate.backends.base import Request
-    from calibrate.backends.vllm_config import VllmConfig
-    from calibrate.formats.curves import AcceptanceCurve
-    from calibrate.token_readings import Readings
+    from calibrate.engines.protocol import Request
+    from calibrate.engines.vllm.config import VllmConfig
+    from calibrate.token_acceptance.curves import AcceptanceCurve
+    from calibrate.token_acceptance.live_readings import Readings
 
 __all__ = ["AGREEMENT", "LIVE", "LiveReadings", "live_options", "live_readings"]
 
@@ -62,7 +62,7 @@ class LiveReadings:
 
     def as_text(self) -> str:
         """Return the four readings, their definition, and the parameters in effect."""
-        from calibrate.token_counts import report
+        from calibrate.token_acceptance.counts import report
 
         words = (f"{name}={json.dumps(value)}" for name, value in self._effective().items())
         return f"{report(self.readings.counts)}\nrun with: {' '.join(words)}"
@@ -71,7 +71,7 @@ class LiveReadings:
         """Return the same as plain data."""
         from dataclasses import asdict
 
-        from calibrate.token_counts import DEFINITION, disagreement
+        from calibrate.token_acceptance.counts import DEFINITION, disagreement
 
         sources = [
             {**asdict(one), "tokens_per_pass": one.tokens_per_pass, "acceptance_rate": one.acceptance_rate}
@@ -91,7 +91,7 @@ class LiveReadings:
         ------
         CalibrationError : they are further apart than `AGREEMENT`.
         """
-        from calibrate.token_counts import disagreement
+        from calibrate.token_acceptance.counts import disagreement
 
         apart = disagreement(self.readings.counts)
         if apart >= AGREEMENT:
@@ -136,10 +136,10 @@ def live_readings(
     import asyncio
 
     from calibrate import pair
-    from calibrate.backends.base import Request, Sampling
-    from calibrate.backends.vllm_config import VllmConfig
-    from calibrate.models import BUNDLED, bundled_problems
-    from calibrate.token_readings import four_readings
+    from calibrate.engines.protocol import Request, Sampling
+    from calibrate.engines.vllm.config import VllmConfig
+    from calibrate.models.local import BUNDLED, bundled_problems
+    from calibrate.token_acceptance.live_readings import four_readings
     from specplan.commands.calibrate import read_prompts
 
     if requests < 2:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.calibration import conclude, effort_options, measure, most_answers, stopping_rule
+from specplan.calibrating import conclude, effort_options, measure, most_answers, stopping_rule
 from specplan.commands.calibrate_options import json_object, local_models, output_file, sampling
 from specplan.commands.calibrate_vllm import vllm_command
 from specplan.output import check_output
 from theory.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
-    from calibrate.measure import Problem
-    from calibrate.models import ModelSet
+    from calibrate.measuring.measure import Problem
+    from calibrate.models.local import ModelSet
 
 __all__ = ["command", "measure_local", "read_prompts"]
 
@@ -62,7 +62,7 @@ def torch_command(
     OUTPUT.part: the same command goes on where an interrupted one stopped.
     """
     check_output(output, force=force)
-    from calibrate.models import ModelSet
+    from calibrate.models.local import ModelSet
 
     asked = (answers, effort, precision)
     measure_local(ModelSet(**options), prompts, asked, name=name, output=output, allow_noise=allow_noise)
@@ -78,8 +78,8 @@ def measure_local(
     allow_noise: bool,
 ) -> None:
     """Carry out the calibration of models that run here, in whichever engine; ``asked``: answers, effort, precision."""
-    from calibrate.models import bundled_problems, bundled_truth
-    from calibrate.session import Plan
+    from calibrate.measuring.session import Plan
+    from calibrate.models.local import bundled_problems, bundled_truth
 
     answers, effort, precision = asked
     n = most_answers(effort, answers, precision)
@@ -143,10 +143,10 @@ def openai_command(
     an interrupted one stopped. The API key is read from the environment and written nowhere.
     """
     check_output(output, force=force)
-    from calibrate.measure import MeasureOptions
-    from calibrate.models import BUNDLED, bundled_problems, bundled_truth
-    from calibrate.remote import RemoteModels
-    from calibrate.session import Plan
+    from calibrate.measuring.measure import MeasureOptions
+    from calibrate.measuring.session import Plan
+    from calibrate.models.local import BUNDLED, bundled_problems, bundled_truth
+    from calibrate.models.servers import RemoteModels
 
     n = most_answers(effort, answers, precision)
     bundled = prompts == BUNDLED
@@ -188,7 +188,7 @@ def read_prompts(path: Path, n: int) -> list[Problem]:
     ------
     SchemaError : the file cannot be read, holds fewer than two questions, or a line is not ``{"prompt": text}``.
     """
-    from calibrate.measure import Problem
+    from calibrate.measuring.measure import Problem
 
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

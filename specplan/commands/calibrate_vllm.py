@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from specplan.calibration import effort_options
+from specplan.calibrating import effort_options
 from specplan.commands.calibrate_options import json_object, local_models, output_file, sampling
 from specplan.output import check_output
 
@@ -54,7 +54,7 @@ def vllm_command(
     goes on where an interrupted one stopped.
     """
     check_output(output, force=force)
-    from calibrate.vllm_models import VllmModels
+    from calibrate.models.vllm import VllmModels
     from specplan.commands.calibrate import measure_local
 
     models = VllmModels(speculative=_configurations(speculative), **options)

@@ -40,7 +40,8 @@ def command(name: str | None, gaps: bool, as_json: bool, output: Path | None, fo
 def _gaps(as_json: bool) -> str:
     from dataclasses import asdict
 
-    from specplan.gaps import as_text, committed_cells
+    from sim.gaps.table import committed_cells
+    from specplan.gaps_text import gaps_text
 
     cells = committed_cells()
     data = {
@@ -48,7 +49,7 @@ def _gaps(as_json: bool) -> str:
         "schema_version": 1,
         "cells": [asdict(cell) | {"gap": cell.gap} for cell in cells],
     }
-    return to_json(data) if as_json else as_text(cells)
+    return to_json(data) if as_json else gaps_text(cells)
 
 
 def _listed(every: list[Method]) -> str:

@@ -12,8 +12,8 @@ from specplan.output import check_output, deliver, json_option, output_options, 
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
-    from specplan.latency import Timed
-    from specplan.planner import Plan, Row
+    from specplan.planning.latency import Timed
+    from specplan.planning.planner import Plan, Row
 
 __all__ = ["command", "plan_as_json", "plan_as_text"]
 
@@ -81,9 +81,9 @@ def command(
     predicted speedup over plain decoding with its 95 % interval, what it keeps in flight, and what it wastes.
     """
     check_output(output, force=force)
-    from calibrate.profiles import load
-    from specplan.latency import timed
-    from specplan.planner import Request, candidates, plan
+    from calibrate.record.library import load
+    from specplan.planning.latency import timed
+    from specplan.planning.planner import Request, plan
 
     timings = timed(load(profile), latency=latency, gpu=gpu, folder=folder)
     known = timings.profile
@@ -96,9 +96,8 @@ def command(
         n_answers=answers,
         max_accuracy_loss=max_accuracy_loss,
     )
-    with progress(f"planning for {known.name}", len(candidates(known, request)) + 5) as step_done:
-        found = plan(known, request, step_done=step_done)
-    from specplan.advice import advise
+    found = plan(known, request, progress=progress)
+    from specplan.planning.advice import advise
 
     advice = advise(known, found.best.prediction.configuration)
     if as_json:
@@ -108,9 +107,9 @@ def command(
 
 
 def _methods(text: str) -> Any:
-    from specplan.naming import choice
-    from specplan.planner import PROPOSED
-    from specplan.predict import METHODS
+    from specplan.planning.planner import PROPOSED
+    from specplan.planning.predict import METHODS
+    from theory.errors import choice
 
     if not text.strip():
         return PROPOSED
@@ -118,8 +117,8 @@ def _methods(text: str) -> Any:
 
 
 def _rules(text: str | None) -> Any:
-    from specplan.naming import choice
-    from specplan.predict import RULES
+    from specplan.planning.predict import RULES
+    from theory.errors import choice
 
     return None if text is None else choice("rules", text, tuple(RULES))
 

@@ -11,8 +11,8 @@ from specplan.output import check_output, deliver, json_option, output_options, 
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from calibrate.compare import Comparison, Difference
-    from calibrate.profile import Profile, PublishedValue
+    from calibrate.record.compare import Comparison, Difference
+    from calibrate.record.profile import Profile, PublishedValue
     from sim.estimate import Estimate
 
 __all__ = ["command"]
@@ -27,7 +27,7 @@ def command() -> None:
 @json_option
 def list_profiles(as_json: bool) -> None:
     """List the profiles that come with specplan."""
-    from calibrate import profiles
+    from calibrate.record import library as profiles
 
     known = [_summary(profiles.bundled(name)) for name in profiles.names()]
     if as_json:
@@ -43,7 +43,7 @@ def list_profiles(as_json: bool) -> None:
 @output_options
 def show(profile: str, as_json: bool, output: Path | None, force: bool) -> None:
     """Show the profile PROFILE, a name or a file."""
-    from calibrate.profiles import load
+    from calibrate.record.library import load
 
     check_output(output, force=force)
     found = load(profile)
@@ -55,7 +55,7 @@ def show(profile: str, as_json: bool, output: Path | None, force: bool) -> None:
 @json_option
 def check(files: tuple[str, ...], as_json: bool) -> None:
     """Check that each of FILES (names or files) is a valid profile."""
-    from calibrate.profiles import load
+    from calibrate.record.library import load
 
     found = [load(file) for file in files]
     if as_json:
@@ -69,7 +69,7 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
 @output_options
 def schema(output: Path | None, force: bool) -> None:
     """Print the JSON schema of profile files."""
-    from calibrate.profile import Profile
+    from calibrate.record.profile import Profile
 
     check_output(output, force=force)
     deliver(to_json(Profile.model_json_schema()), output)
@@ -100,8 +100,8 @@ def diff(
     All tests of a comparison share one error rate (Holm): if only chance differs, the probability that anything is
     called more than noise is at most 5 % (--confidence).
     """
-    from calibrate.compare import compare
-    from calibrate.profiles import load
+    from calibrate.record.compare import compare
+    from calibrate.record.library import load
 
     check_output(output, force=force)
     one, two = load(first), load(second)
@@ -114,8 +114,8 @@ def diff(
 
 def _planned_speedups(one: Profile, two: Profile) -> dict[str, tuple[Estimate, Estimate]]:
     """What would be planned with either profile, predicted with both; nothing if one of them has no answers."""
-    from specplan.calibration import planned
-    from specplan.predict import Predictor
+    from specplan.calibrating import planned
+    from specplan.planning.predict import Predictor
 
     if not (one.answers and two.answers):
         return {}
@@ -200,7 +200,7 @@ def _time_ratio(profile: Profile) -> str:
 
 def _iteration_ratio(profile: Profile) -> str:
     """c1 of timings alone: the fitted iteration times of one sequence, without cached tokens."""
-    from calibrate.fit import fit_cost
+    from calibrate.replay.cost_fit import fit_cost
 
     draft, target = (fit_cost(profile.engines[profile.placement[role]]).cost for role in ("draft", "target"))
     base = target.iteration(1, 0.0)

@@ -14,8 +14,8 @@ from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from sim.timeline import Timeline
-    from specplan.hybrid import Overshoot
-    from specplan.predict import Prediction
+    from specplan.planning.overshoot import Overshoot
+    from specplan.planning.predict import Prediction
 
 __all__ = ["command", "save_timeline"]
 
@@ -65,12 +65,12 @@ def command(
     """Predict one configuration by simulation, and draw a timeline of one answer."""
     check_output(output, force=force)
     check_output(timeline, force=force)
-    from calibrate.profiles import load
-    from specplan.configuration import METHOD_NAMES, RULE_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
-    from specplan.hybrid import overshoot
-    from specplan.naming import choice
-    from specplan.planner import Request
-    from specplan.predict import Predictor
+    from calibrate.record.library import load
+    from sim.configuration import METHOD_NAMES, RULE_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
+    from specplan.planning.overshoot import overshoot
+    from specplan.planning.planner import Request
+    from specplan.planning.predict import Predictor
+    from theory.errors import choice
 
     chosen = choice("method", method, METHOD_NAMES)
     known = load(profile)
@@ -96,8 +96,8 @@ def command(
     prediction = predictor.predict(configuration)
     loss = None
     if configuration.is_hybrid:
-        n_explained = answers or (None if known.published is None else _EXPLAINED)
-        loss = overshoot(known, configuration, n_answers=n_explained)
+        n_explained = predictor.n_answers if known.published is None else min(_EXPLAINED, predictor.n_answers)
+        loss = overshoot(predictor.trials, configuration, n_answers=predictor.n_answers, n_explained=n_explained)
     if timeline is not None:
         save_timeline(predictor.timeline(configuration, answer), timeline, until=until)
     shown = to_json(_as_json(known.name, prediction, loss)) if as_json else _as_text(known.name, prediction, loss)
@@ -107,7 +107,7 @@ def command(
 def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None) -> None:
     """Draw a timeline, or write it as a trace for Perfetto where the name ends in .json."""
     if path.suffix.lower() == ".json":
-        from calibrate.profile import write_atomically
+        from calibrate.record.profile import write_atomically
 
         write_atomically(path, json.dumps(timeline.to_perfetto(), sort_keys=True) + "\n")
         return
@@ -131,7 +131,7 @@ def _as_json(profile: str, prediction: Prediction, loss: Overshoot | None) -> di
 
 
 def _as_text(profile: str, p: Prediction, loss: Overshoot | None) -> str:
-    from specplan.planner import label
+    from specplan.planning.planner import label
 
     c, s = p.configuration, p.speedup
     rows = [

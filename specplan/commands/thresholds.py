@@ -12,9 +12,9 @@ from specplan.output import check_output, deliver, json_option, output_options, 
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from calibrate.pairs import Pairs
-    from calibrate.risk import Bound, Row
-    from calibrate.thresholds import Cascade, Frontier
+    from calibrate.thresholds.frontier import Cascade, Frontier
+    from calibrate.thresholds.labelled_pairs import Pairs
+    from calibrate.thresholds.risk import Bound, Row
 
 __all__ = ["command"]
 
@@ -73,11 +73,18 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _frontier(options: dict[str, Any]) -> tuple[Frontier, Pairs]:
-    from calibrate.pairs import LABELS, SCORES, check_scores, default_grid, pairs_of_profile, read_pairs
-    from calibrate.profiles import load
-    from calibrate.thresholds import frontier
-    from specplan.frontier import check_plot, closed_form_speedup, draw_frontier, replayed_speedup
-    from specplan.naming import choice
+    from calibrate.record.library import load
+    from calibrate.thresholds.frontier import frontier
+    from calibrate.thresholds.labelled_pairs import (
+        LABELS,
+        SCORES,
+        check_scores,
+        default_grid,
+        pairs_of_profile,
+        read_pairs,
+    )
+    from specplan.planning.threshold_speedup import check_plot, closed_form_speedup, draw_frontier, replayed_speedup
+    from theory.errors import choice
 
     check_plot(options["plot"])
 
@@ -101,8 +108,8 @@ def _frontier(options: dict[str, Any]) -> tuple[Frontier, Pairs]:
 
 
 def _gate(options: dict[str, Any]) -> tuple[Cascade, Pairs]:
-    from calibrate.pairs import read_pairs
-    from calibrate.thresholds import cascade
+    from calibrate.thresholds.frontier import cascade
+    from calibrate.thresholds.labelled_pairs import read_pairs
 
     if options["pairs_path"] is None:
         raise ParameterError("pairs", None, "must be given with --gate: a file with gate, judge and answer")
@@ -123,8 +130,8 @@ def _gate(options: dict[str, Any]) -> tuple[Cascade, Pairs]:
 
 
 def _configuration(options: dict[str, Any]) -> Any:
-    from specplan.configuration import Configuration
-    from specplan.naming import choice
+    from sim.configuration import Configuration
+    from theory.errors import choice
 
     if options["k1"] < 2:
         raise ParameterError("k1", options["k1"], "must be at least 2: with one step in flight nothing is accepted")
@@ -132,8 +139,8 @@ def _configuration(options: dict[str, Any]) -> Any:
 
 
 def _bound(options: dict[str, Any], pairs: Pairs) -> Bound:
-    from calibrate.risk import SAMPLINGS, Bound
-    from specplan.naming import choice
+    from calibrate.thresholds.risk import SAMPLINGS, Bound
+    from theory.errors import choice
 
     risk: Any = _RISK_OF[choice("bound", options["bound"], tuple(_RISK_OF))]
     default = "per-answer-mean" if pairs.clustered else "independent"

@@ -22,13 +22,13 @@ from specplan.output import (
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from calibrate.profile import Profile
-    from calibrate.validate import Measured
+    from calibrate.record.profile import Profile
+    from calibrate.running.interleaved import Measured
+    from sim.configuration import Configuration
     from sim.estimate import Estimate
-    from specplan.advice import Advice
-    from specplan.configuration import Configuration
-    from specplan.predict import Prediction
-    from specplan.validation import Row, Validation
+    from specplan.planning.advice import Advice
+    from specplan.planning.predict import Prediction
+    from specplan.validating.validation import Row, Validation
 
 __all__ = ["as_text", "command", "plain", "run_validation"]
 
@@ -96,7 +96,7 @@ def command(
     check_output(timeline, force=force)
     if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
         raise ParameterError("run", runs[0], "names method and knobs itself: leave --method and its knobs out")
-    from calibrate.profiles import load
+    from calibrate.record.library import load
 
     profile = load(profile_path)
     found = run_validation(
@@ -126,7 +126,7 @@ def command(
 
 def _advice(profile: Profile, found: Validation) -> Advice:
     """How to run the configuration that was measured to be the fastest."""
-    from specplan.advice import advise
+    from specplan.planning.advice import advise
 
     best = max(found.rows, key=lambda row: row.measured.speedup.value)
     return advise(profile, best.prediction.configuration)
@@ -159,11 +159,11 @@ def run_validation(
     """Predict and run; see `command` for the parameters."""
     import asyncio
 
-    from calibrate.models import bundled_problems, bundled_truth
-    from calibrate.remote import models_of, timeouts_as_such
-    from specplan.calibration import resumable
+    from calibrate.models.local import bundled_problems, bundled_truth
+    from calibrate.models.servers import models_of, timeouts_as_such
+    from specplan.calibrating import resumable
     from specplan.commands.calibrate import read_prompts
-    from specplan.validation import predict_all, validate
+    from specplan.validating.validation import predict_all, validate
 
     if profile.source != "measured":
         raise ParameterError("profile", profile.name, "must be a measured one: a published one names no models to run")
@@ -202,7 +202,7 @@ def run_validation(
 
 def _draw(profile: Profile, found: Validation, path: Path) -> None:
     """Draw the fastest configuration of which a run was done in this sitting."""
-    from specplan.validation import draw_timelines
+    from specplan.validating.validation import draw_timelines
 
     rows = [row for row in found.rows if row.name in found.runs.sessions]
     if rows:
@@ -221,8 +221,8 @@ class _Below:
 
     def fields(self) -> dict[str, Any]:
         """Fields of a configuration for a step-level method."""
-        from specplan.configuration import TOKEN_METHOD_NAMES, parse_knobs
-        from specplan.naming import choice
+        from sim.configuration import TOKEN_METHOD_NAMES, parse_knobs
+        from theory.errors import choice
 
         if self.token is None:
             if self.settings:
@@ -234,7 +234,7 @@ class _Below:
 
 def _named(runs: tuple[str, ...]) -> list[Configuration]:
     """Configurations by their names, each once."""
-    from specplan.configuration import Configuration
+    from sim.configuration import Configuration
 
     found = [Configuration.parse(text) for text in runs]
     return list({one.name: one for one in found}.values())
@@ -244,8 +244,8 @@ def _configurations(
     method: str, settings: tuple[str, ...], k1_list: list[int], rules: str, below: _Below
 ) -> list[Configuration]:
     """Every method asked for with every window and depth asked for, or with its own."""
-    from specplan.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
-    from specplan.naming import choice
+    from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
+    from theory.errors import choice
 
     names = [choice("method", name.strip(), METHOD_NAMES) for name in method.split(",")]
     if settings and len(names) > 1:
@@ -294,7 +294,7 @@ def plain(found: Validation) -> dict[str, Any]:
 
 def as_text(found: Validation) -> str:
     """The validation for a reader: predicted beside measured, and all that it was run with."""
-    from specplan.effective import as_lines
+    from specplan.validating.run_record import as_lines
 
     n = found.baseline.n
     lines = [

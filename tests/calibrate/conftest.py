@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 if TYPE_CHECKING:
-    from calibrate.backends.torch_engine import TorchEngine
+    from calibrate.engines.torch.engine import TorchEngine
 
 T = TypeVar("T")
 _LANGUAGE = " add and apples are five four has he left more now one six so ten the then two"
@@ -75,8 +75,8 @@ class Engines:
     doomed: TorchEngine
 
     def __init__(self, folders: dict[str, Path]) -> None:
-        from calibrate.backends.speculation import Speculation
-        from calibrate.backends.torch_engine import TorchConfig, TorchEngine
+        from calibrate.engines.speculation import Speculation
+        from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 
         self._runner = asyncio.Runner()
         drafting = (Speculation(method="draft", model=folders["draft"]),)

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from calibrate.models import ModelSet
+from calibrate.models.local import ModelSet
 
 if TYPE_CHECKING:
-    from calibrate.backends.torch_engine import TorchEngine
-    from calibrate.wall_clock import WallClock
+    from calibrate.engines.torch.engine import TorchEngine
+    from calibrate.running.wall_clock import WallClock
 
 __all__ = ["BundledPair"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calibrate.profile import (
+from calibrate.record.profile import (
     AnswerRecord,
     DecodeSample,
     EngineRecord,

@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from calibrate.backends.vllm_plugin import VARIABLE
-from calibrate.backends.vllm_repair import EXTENSION
+from calibrate.engines.vllm.plugin import VARIABLE
+from calibrate.engines.vllm.repair import EXTENSION
 
 __all__ = ["vllm_server"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sim.engines import BatchEngine
+from sim.engines.batching import BatchEngine
 from sim.invariants import check, check_engine
 from sim.virtual_clock import Session, VirtualClock
 

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.acceptance import Acceptance
-from sim.behaviours import SyntheticBehaviour
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.facts import Quality
+from sim.answers.lengths import Lengths, Lognormal
 from sim.catalogue import Knob, Method, method, methods
-from sim.costs import LinearCost
-from sim.engines import BatchEngine, Device
-from sim.facts import Quality
+from sim.engines.batching import BatchEngine, Device
+from sim.engines.costs import LinearCost
 from sim.invariants import check, check_timeline
-from sim.lengths import Lengths, Lognormal
 from sim.operations import DRAFT, JUDGE, TARGET
-from sim.replicate import run_answer
 from sim.timeline import Timeline
+from sim.trial import run_answer
 from theory.errors import ParameterError
 
 BEHAVIOUR = SyntheticBehaviour(

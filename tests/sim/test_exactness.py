@@ -14,14 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sim.acceptance import Acceptance
 from sim.algorithms import PAPER, Rules, lookahead_async, lookahead_sync
-from sim.behaviours import DrawnAnswer, SyntheticBehaviour, TraceBehaviour
-from sim.control import Control
-from sim.engines import FixedEngine
-from sim.lengths import Fixed, Lengths, Lognormal
-from sim.replicate import run_answer, simulate
-from sim.traces import AnswerTrace, StepTrace
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour, TraceBehaviour
+from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.traces import AnswerTrace, StepTrace
+from sim.engines.batching import FixedEngine
+from sim.trial import run_answer
 from sim.vectorised import async_commit_times, stage_speedup, sync_answer_seconds
 from theory.errors import ParameterError
 from theory.speedup import f_async, f_sync
@@ -103,29 +102,6 @@ def test_stages_by_the_million_agree_within_chance(
     expected = float(closed_form(alpha, c1, k1))  # type: ignore[operator]
     assert 2 * margin <= 6e-3 * expected
     assert abs(estimate.value - expected) <= margin
-
-
-@pytest.mark.parametrize("method", ["async", "sync"])
-def test_control_variate_has_mean_zero_and_takes_all_the_noise_of_its_own_assumptions(method: str) -> None:
-    make = partial({"async": lookahead_async, "sync": lookahead_sync}[method], k1=3)
-    behaviour = drawn(n_steps=30, cv=0.0)
-    control = Control(method=method, alpha=0.7, c1=0.2, k1=3)  # type: ignore[arg-type]
-    with_it = simulate(make, behaviour, fixed(0.2), n=40, control=control).speedup
-    assert with_it.stderr < 1e-12
-    deviations = np.array([control.deviation(behaviour.answer(i)) for i in range(4000)])
-    # Mean zero within 5 standard errors: false alarm 6e-7.
-    assert abs(deviations.mean()) <= 5.0 * deviations.std(ddof=1) / math.sqrt(deviations.size)
-    plain = simulate(make, behaviour, fixed(0.2), n=40).speedup
-    assert abs(plain.value - with_it.value) <= 5.0 * plain.stderr
-
-
-def test_control_variate_reduces_the_error_with_random_lengths_too() -> None:
-    make, engines = partial(lookahead_async, k1=3), by_tokens(0.0)
-    control = Control(method="async", alpha=0.7, c1=0.2, k1=3)
-    plain = simulate(make, drawn(n_steps=30, cv=0.4), engines, n=150).speedup
-    helped = simulate(make, drawn(n_steps=30, cv=0.4), engines, n=150, control=control).speedup
-    assert helped.stderr < 0.8 * plain.stderr
-    assert abs(helped.value - plain.value) < 4.0 * plain.stderr
 
 
 def drawn(n_steps: int, cv: float, seed: int = 1, alpha: float = 0.7) -> SyntheticBehaviour:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.acceptance import Acceptance
 from sim.algorithms import EAGER, PAPER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync
-from sim.behaviours import SyntheticBehaviour
-from sim.costs import LinearCost
-from sim.engines import BatchEngine, Device, FixedEngine
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.lengths import Lengths, Lognormal
+from sim.engines.batching import BatchEngine, Device, FixedEngine
+from sim.engines.costs import LinearCost
 from sim.invariants import InvariantError, check, check_engine, check_timeline
-from sim.lengths import Lengths, Lognormal
 from sim.operations import Generate, Outcome, Verify
 from sim.timeline import Timeline
 from sim.virtual_clock import Session, VirtualClock

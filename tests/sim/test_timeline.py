@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from sim.algorithms import lookahead_async
-from sim.behaviours import TraceBehaviour
-from sim.engines import FixedEngine
+from sim.answers.drawn import TraceBehaviour
+from sim.answers.traces import AnswerTrace, StepTrace
+from sim.engines.batching import FixedEngine
 from sim.gantt import draw, figure
-from sim.replicate import run_answer
 from sim.timeline import Counts, Timeline, covered, perfetto
-from sim.traces import AnswerTrace, StepTrace
+from sim.trial import run_answer
 from sim.virtual_clock import Session
 from theory.errors import ParameterError, SchemaError
 

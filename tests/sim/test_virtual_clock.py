@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sim.algorithms import autoregressive, lookahead_async
-from sim.behaviours import TraceBehaviour
-from sim.costs import LinearCost
-from sim.engines import BatchEngine, FixedEngine
+from sim.answers.drawn import TraceBehaviour
+from sim.answers.traces import AnswerTrace, StepTrace
+from sim.engines.batching import BatchEngine, FixedEngine
+from sim.engines.costs import LinearCost
 from sim.operations import WAIT, Algorithm, Cancel, Commit, Generate, Outcome, Step, prompt
-from sim.traces import AnswerTrace, StepTrace
 from sim.virtual_clock import Session, VirtualClock
 
 TOKENS = FixedEngine(lambda n_tokens, n_prompt, context: float(n_tokens))

@@ -14,7 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from calibrate.profiles import bundled
+from calibrate.record.library import bundled
 from specplan.cli import COMMANDS, cli, exit_code, main
 from theory.errors import CalibrationError, ParameterError, SchemaError, UnstableMeasurementError
 
@@ -292,7 +292,7 @@ def test_failures_have_their_exit_codes(
     def fail(*arguments: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr("calibrate.profiles.names", fail)
+    monkeypatch.setattr("calibrate.record.library.names", fail)
     found, out, err = run_main("profile", "list")
     assert (found, out) == (code, "")
     assert err.strip().count("\n") == 0  # click ends the line that ^C was echoed on

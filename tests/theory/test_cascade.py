@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory import cascade
-from theory.claims import statements_confspec as cs
-from theory.claims.confspec_exact import iteration
+from theory.claims.confspec import statements as cs
+from theory.claims.confspec.exact import iteration
 from theory.errors import ParameterError
 
 EPS = np.finfo(np.float64).eps

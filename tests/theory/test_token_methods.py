@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from theory import g, token_methods
 from theory.errors import ParameterError
-from theory.lookahead import expected_tokens_multi
+from theory.lookahead_decoding.speedup import expected_tokens_multi
 
 EPS = float(np.finfo(np.float64).eps)
 VECTORS = ([0.5], [0.9, 0.8, 0.7], [1.0, 0.0, 0.3], [0.0, 1.0], [1e-9, 0.5], [1 - 1e-12] * 12, [1.0] * 5)

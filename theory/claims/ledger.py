@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,7 +21,7 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["PAPERS", "Claim", "Evidence", "Mutant", "Verdict", "claim", "claims", "statement"]
+__all__ = ["PAPERS", "Claim", "Evidence", "Mutant", "Verdict", "claim", "claim_modules", "claims", "statement"]
 
 PAPERS: Mapping[str, str] = {
     "lookahead_reasoning": "Lookahead Reasoning",
@@ -30,7 +29,7 @@ PAPERS: Mapping[str, str] = {
     "specs": "SPECS",
     "confspec": "ConfSpec",
 }
-"""Module prefix -> paper, in the order of the ledger."""
+"""Folder -> paper, in the order of the ledger."""
 
 
 class Verdict(StrEnum):
@@ -133,21 +132,25 @@ class Claim:
 
 @functools.cache
 def claims() -> tuple[Claim, ...]:
-    """All claims: by paper, then by the module's ``READING_ORDER`` (default 50) and name, then as written there.
-
-    Every module of this package whose name starts with a key of `PAPERS` and that has a tuple ``CLAIMS`` contributes.
+    """All claims: by paper, then by the ``READING_ORDER`` of the paper's folder, then as written there.
 
     Raises
     ------
     ParameterError : two claims share an id.
     """
-    found = [item for module in _modules() for item in getattr(module, "CLAIMS", ())]
+    collected = tuple(item for paper in PAPERS for module in claim_modules(paper) for item in module.CLAIMS)
     seen: set[str] = set()
-    for item in found:
+    for item in collected:
         if item.id in seen:
             raise ParameterError("id", item.id, "must be unique in the ledger")
         seen.add(item.id)
-    return tuple(found)
+    return collected
+
+
+def claim_modules(paper: str) -> tuple[ModuleType, ...]:
+    """The modules with the claims of one paper (a key of `PAPERS`), in reading order."""
+    folder = importlib.import_module(f"theory.claims.{paper}")
+    return tuple(importlib.import_module(f"{folder.__name__}.{name}") for name in folder.READING_ORDER)
 
 
 def claim(claim_id: str) -> Claim:
@@ -166,24 +169,11 @@ def claim(claim_id: str) -> Claim:
     raise ParameterError("ID", claim_id, f"must be the id of a claim{hint}")
 
 
-def statement(name: str) -> Callable[[], sympy.Basic]:
-    """Builder of a closed form of ``statements.STATEMENTS``, for `Claim.expression`; imports sympy when called."""
+def statement(paper: str, name: str) -> Callable[[], sympy.Basic]:
+    """Builder of a closed form of the paper's ``statements``, for `Claim.expression`; imports sympy when called."""
 
     def build() -> sympy.Basic:
-        from theory.claims.statements import STATEMENTS
-
-        return STATEMENTS[name]()
+        expression: sympy.Basic = getattr(importlib.import_module(f"theory.claims.{paper}.statements"), name)()
+        return expression
 
     return build
-
-
-def _modules() -> list[ModuleType]:
-    """The claim modules in reading order."""
-    package = importlib.import_module(__package__ or "theory.claims")
-    names = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
-    ordered: list[ModuleType] = []
-    for prefix in PAPERS:
-        mine = [name for name in names if name == prefix or name.startswith(prefix + "_")]
-        modules = [importlib.import_module(f"{package.__name__}.{name}") for name in mine]
-        ordered.extend(sorted(modules, key=lambda module: (getattr(module, "READING_ORDER", 50), module.__name__)))
-    return ordered

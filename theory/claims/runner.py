@@ -46,10 +46,7 @@ def verify_claim(item: Claim) -> Verification:
 
 
 def verify_all(
-    ids: Iterable[str] | None = None,
-    *,
-    jobs: int = 2,
-    progress: Callable[[Verification], None] | None = None,
+    ids: Iterable[str] | None = None, *, jobs: int = 2, progress: Callable[[Verification], None] | None = None
 ) -> tuple[Verification, ...]:
     """Derive the verdicts of the named claims (default all), in ledger order.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrate.profile import Profile
+from calibrate.record.profile import Profile
 
 ROOT = Path(__file__).resolve().parents[3]
 if str(ROOT) not in sys.path:

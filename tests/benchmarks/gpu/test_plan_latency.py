@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from calibrate.fit import fit_cost
-from calibrate.profile import ModelRecord, Profile
-from calibrate.profiles import FOLDER_VARIABLE, bundled, latencies
-from calibrate.system import system_of
+from calibrate.record.library import FOLDER_VARIABLE, bundled, latencies
+from calibrate.record.profile import ModelRecord, Profile
+from calibrate.replay.cost_fit import fit_cost
+from calibrate.replay.system import system_of
 from specplan.cli import main
-from specplan.latency import difference, timed
+from specplan.planning.latency import difference, timed
 from theory.errors import ParameterError, SchemaError
 
 FAST = ("--methods", "lr-async", "--k1-max", "2", "-n", "2")

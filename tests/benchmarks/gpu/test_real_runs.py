@@ -16,8 +16,8 @@ from benchmarks.gpu import measure_vllm, real_runs
 from benchmarks.gpu.measure_vllm import main
 from benchmarks.gpu.real_runs import Campaign, campaign
 from benchmarks.gpu.telemetry import Telemetry
-from calibrate.measure import MeasureOptions
-from calibrate.profile import Profile
+from calibrate.measuring.measure import MeasureOptions
+from calibrate.record.profile import Profile
 from theory.errors import CalibrationError, ParameterError, SchemaError
 
 QUICK = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 16), repeats=1, rounds=1)

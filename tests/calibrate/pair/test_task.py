@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrate import pair
-from calibrate.pair.examples import MAX_QUALITY, corrupt, judge_example, quality, writing_example
 from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES
 from calibrate.pair.task import (
     Problem,
@@ -25,6 +24,7 @@ from calibrate.pair.task import (
     state_after,
     word_step,
 )
+from calibrate.pair.training.examples import MAX_QUALITY, corrupt, judge_example, quality, writing_example
 from calibrate.pair.wording import LAST_NUMBER, parse_step
 from theory.errors import ParameterError
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from calibrate import pair
-from calibrate.pair.evaluate import area_under_curve, weights_hash, wilson
-from calibrate.pair.inference import LanguageModel, load
 from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES
+from calibrate.pair.training.evaluate import area_under_curve, weights_hash, wilson
+from calibrate.pair.training.inference import LanguageModel, load
 
 PATHS = {"target": pair.target_path, "draft": pair.draft_path}
 FOLDERS = {**PATHS, "eagle": pair.head_path}

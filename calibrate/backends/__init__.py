@@ -1,1 +1,0 @@
-"""Engines behind one small protocol (`calibrate.backends.base`); torch and vLLM are imported only by those who ask."""

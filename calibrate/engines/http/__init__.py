@@ -1,0 +1,1 @@
+"""A model on any OpenAI-compatible server, seen from outside."""

@@ -1,0 +1,134 @@
+"""What comes over the stream of a completion, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from calibrate.engines.protocol import TokenLogprobs
+
+__all__ = ["Streamed", "first_stop"]
+
+
+@dataclass(slots=True)
+class Streamed:
+    """What came over one stream, and when (s on the monotonic clock)."""
+
+    stops: tuple[str, ...] = ()
+    """Stop strings to watch for on this side."""
+
+    text: str = ""
+    ids: list[int] = field(default_factory=list)
+    arrivals: list[tuple[float, int]] = field(default_factory=list)
+    """Moments at which tokens came, and how many."""
+
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
+    reason: str = ""
+    stopped_by: Any = None
+    tells_stop: bool = False
+    """Whether the server says what stopped it, which may be nothing."""
+
+    closed: bool = False
+    """Whether the stream was closed on this side, at a stop string."""
+
+    usage: dict[str, Any] = field(default_factory=dict)
+    n_prompt_ids: int = 0
+    read_before: float = 0.0
+    """Share of the prompt that the server was sent before, in [0, 1]: what a prefix cache can hold of it."""
+
+    sent: float = 0.0
+    end: float = 0.0
+    begun: asyncio.Event = field(default_factory=asyncio.Event, compare=False, repr=False)
+    """Set when the first token has come."""
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens that the model drew: the server's count, else those seen here; at least 1."""
+        seen = sum(n for _, n in self.arrivals)
+        told = None if self.closed else self.usage.get("completion_tokens")
+        return max(seen if told is None else int(told), 1)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the answer came to its end."""
+        return bool(self.reason) or self.closed
+
+    @property
+    def tokens_per_unit(self) -> float:
+        """Tokens by the server's count for each one counted here, [-]; 1 where chunks tell their tokens."""
+        return 1.0 if self.ids else self.n_tokens / max(sum(n for _, n in self.arrivals), 1)
+
+    def seen(self, moment: float) -> int:
+        """Tokens that had come at a moment, s on the monotonic clock."""
+        return sum(n for arrived, n in self.arrivals if arrived <= moment)
+
+    @property
+    def n_prompt(self) -> int:
+        """Tokens of the prompt; 0 if the server does not say."""
+        return int(self.usage.get("prompt_tokens") or self.n_prompt_ids)
+
+    def passes(self, k2: int, *, always: bool) -> tuple[tuple[int, int], ...]:
+        """Return drafted and accepted tokens of each pass of a server that commits k2 tokens per pass at most.
+
+        A chunk is a pass, or several where their tokens came together. A draft of which nothing was accepted is not
+        seen: ``always`` says that there was one all the same, as with drafts by a model; else there was none.
+        """
+        found: list[tuple[int, int]] = []
+        for i, (_, n) in enumerate(self.arrivals):
+            left = n - 1 if i == 0 else n  # the first token is the prefill's
+            while left > 0:
+                tokens = min(left, k2)
+                found.append((k2 - 1 if always or tokens > 1 else 0, tokens - 1))
+                left -= tokens
+        return tuple(found)
+
+    @property
+    def tells_cached(self) -> bool:
+        """Whether the server says how much of the prompt it had computed before."""
+        return bool(self.usage.get("prompt_tokens_details"))
+
+    @property
+    def n_cached(self) -> int:
+        """Tokens of the prompt that the server had computed before, where it says so."""
+        return int((self.usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
+
+    def take(self, event: Mapping[str, Any], now: float) -> bool:
+        """Take in one event; return whether enough was seen."""
+        self.usage = event.get("usage") or self.usage
+        for choice in event.get("choices") or ():
+            self._take(choice, now)
+        found = first_stop(self.text, self.stops)
+        if found is not None:
+            self.text, self.closed = self.text[:found], True
+        return self.closed
+
+    def _take(self, choice: Mapping[str, Any], now: float) -> None:
+        text = choice.get("text") or ""
+        ids, logs = choice.get("token_ids") or [], _token_logprobs(choice.get("logprobs"))
+        self.text += text
+        self.ids += ids
+        self.logprobs += logs
+        self.n_prompt_ids = self.n_prompt_ids or len(choice.get("prompt_token_ids") or ())
+        n = len(ids) or len(logs) or bool(text)
+        if n:
+            self.arrivals.append((now, int(n)))
+            self.begun.set()
+        self.reason = choice.get("finish_reason") or self.reason
+        for key in ("stop_reason", "matched_stop"):
+            if key in choice:
+                self.tells_stop = True
+                self.stopped_by = choice[key] if choice[key] is not None else self.stopped_by
+
+
+def first_stop(text: str, stops: Sequence[str]) -> int | None:
+    """Where the first stop string ends in a text."""
+    ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
+    return min(ends, default=None)
+
+
+def _token_logprobs(record: Any) -> list[TokenLogprobs]:
+    """Log-probabilities of a chunk; its tokens are named by text, so the likeliest ones get no ids."""
+    values = record.get("token_logprobs") if isinstance(record, dict) else None
+    return [TokenLogprobs(chosen=float(value), top=()) for value in values or () if value is not None]

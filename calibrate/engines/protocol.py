@@ -1,0 +1,312 @@
+"""What every backend offers: generate a text, choose one of a few tokens, count tokens, say what it is, and close.
+
+A backend is one engine with one model. Requests are asyncio awaitables; cancelling the awaiting task aborts the request
+inside the engine. Times in results are seconds on the machine's monotonic clock (`time.monotonic`), which processes of
+one machine share; a remote engine reports what can be seen from here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
+
+from calibrate.engines.speculation import Speculation
+from theory.errors import ParameterError
+
+__all__ = [
+    "GREEDY",
+    "Backend",
+    "Choice",
+    "EngineStatistics",
+    "Finish",
+    "Forgetful",
+    "Generation",
+    "Progress",
+    "Prompt",
+    "Request",
+    "Sampling",
+    "Times",
+    "TokenLogprobs",
+    "united",
+]
+
+Prompt: TypeAlias = str | tuple[int, ...]
+"""A text, or the token ids that stand for it (exact: what an engine wrote is continued as it was written)."""
+
+Finish: TypeAlias = Literal["stop", "eos", "length", "abort"]
+"""Why a generation ended: stop string, end of text, limit of tokens or context, or aborted by its caller."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How a token is drawn from the model's distribution."""
+
+    temperature: float = 0.0
+    """Divides the logits; 0 is greedy."""
+
+    top_p: float = 1.0
+    """Draw among the fewest tokens whose probabilities sum to at least this, in (0, 1]."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature >= 0.0):
+            raise ParameterError("temperature", self.temperature, "must be a finite number >= 0")
+        if not 0.0 < self.top_p <= 1.0:
+            raise ParameterError("top_p", self.top_p, "must be in (0, 1]")
+
+
+GREEDY: Final = Sampling()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One generation: continue ``prompt`` until a stop string, the end of the text, or ``max_tokens``."""
+
+    prompt: Prompt
+    max_tokens: int
+    """Tokens to generate at most, >= 1."""
+
+    stop: tuple[str, ...] = ("\n\n",)
+    """Generation ends with the first of these that appears in the generated text; it is kept in the text."""
+
+    sampling: Sampling = GREEDY
+    seed: int = 0
+    """The same prompt, sampling and seed give the same text, whatever else the engine does meanwhile."""
+
+    n_logprobs: int = 0
+    """How many of the likeliest tokens to report at each position, >= 0; 0 reports none."""
+
+    ignore_eos: bool = False
+    """Go on after an end-of-text token: for latency measurements that need an exact number of tokens."""
+
+    speculation: Speculation | None = None
+    """Token-level speculation for this request; None is plain decoding. The distribution of the text is the same, and
+    the same prompt, sampling, seed and speculation give the same text."""
+
+    def __post_init__(self) -> None:
+        if not self.prompt:
+            raise ParameterError("prompt", self.prompt, "must not be empty")
+        if self.max_tokens < 1:
+            raise ParameterError("max_tokens", self.max_tokens, "must be >= 1")
+        if self.n_logprobs < 0:
+            raise ParameterError("n_logprobs", self.n_logprobs, "must be >= 0")
+        if not all(self.stop):
+            raise ParameterError("stop", self.stop, "must not contain an empty string")
+
+
+class Progress:
+    """How far a request has come; its backend keeps ``n_generated`` right once the request has ended or was aborted."""
+
+    __slots__ = ("n_generated",)
+
+    def __init__(self) -> None:
+        self.n_generated = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """When things happened to a request inside its engine, s on the machine's monotonic clock."""
+
+    queued: float
+    prefill_start: float
+    prefill_end: float
+    first_token: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLogprobs:
+    """Natural-log probabilities at one position, of the model's own distribution (temperature 1, no top-p)."""
+
+    chosen: float
+    """Of the token that was drawn."""
+
+    top: tuple[tuple[int, float], ...]
+    """The likeliest token ids, likeliest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """What a request produced."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    """The ids that stand for ``text``, without the end-of-text token; ready to be appended to a prompt."""
+
+    n_generated: int
+    """Tokens that the engine drew, the end-of-text token included: what the time was spent on."""
+
+    finish: Finish
+    n_prompt_tokens: int
+    n_cached_tokens: int
+    """Prompt tokens whose keys and values the engine already had."""
+
+    n_iterations: int
+    """Decode iterations that the request took part in (its first token comes from the prefill)."""
+
+    times: Times
+    logprobs: tuple[TokenLogprobs, ...] = ()
+
+    passes: tuple[tuple[int, int], ...] = ()
+    """With speculation, for each decode pass of the target: tokens drafted, and of these verified as right. A pass
+    yields the right ones and one more, cut where the text ends; what is cut counts as right but is not generated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The model's preference among a few single-token replies."""
+
+    choices: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    """Of each choice, given that the reply is one of them; they sum to 1."""
+
+    mass: float
+    """Probability, under the whole vocabulary, that the reply is one of them: low means the question was not heard."""
+
+    n_prompt_tokens: int
+    n_cached_tokens: int
+    times: Times
+
+    @property
+    def best(self) -> str:
+        """The likeliest choice; the first of them on a tie."""
+        return self.choices[max(range(len(self.choices)), key=self.probabilities.__getitem__)]
+
+    def probability(self, choice: str) -> float:
+        """Probability of one of the choices."""
+        return self.probabilities[self.choices.index(choice)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStatistics:
+    """What an engine spent its time on, since its start or the last time this was read with ``clear``."""
+
+    iterations: tuple[tuple[int, int, float], ...]
+    """Plain decode iterations, oldest first: sequences, cached tokens of all of them, seconds."""
+
+    prefills: tuple[tuple[int, int, float], ...]
+    """Prefills, oldest first: prompt tokens computed, prompt tokens found in the cache, seconds."""
+
+    n_aborted_tokens: int
+    """Tokens drawn for requests that were then aborted."""
+
+    passes: tuple[tuple[int, int, int, int, float, float], ...] = ()
+    """Decode iterations in which a sequence speculated, oldest first: sequences, cached tokens of all of them, rows
+    computed for all of them (a row is a new token; each sequence gets as many as the longest draft asks for), tokens
+    that they led to, seconds, and how many of the seconds went into drafting."""
+
+    iteration_ends: tuple[float, ...] = ()
+    """When each of ``iterations`` ended, s on the machine's monotonic clock; empty where that is not known. So too:"""
+
+    prefill_ends: tuple[float, ...] = ()
+    pass_ends: tuple[float, ...] = ()
+
+    @property
+    def tells_moments(self) -> bool:
+        """Whether it is known when everything was done."""
+        moments = len(self.iteration_ends), len(self.prefill_ends), len(self.pass_ends)
+        return moments == (len(self.iterations), len(self.prefills), len(self.passes))
+
+    def beside(self, others: Iterable[EngineStatistics]) -> EngineStatistics:
+        """Return this and what engines did that speculate for it: what they decoded are passes, drafted or not."""
+        passes, prefills, n_aborted = list(self.passes), list(self.prefills), self.n_aborted_tokens
+        pass_ends, prefill_ends = list(self.pass_ends), list(self.prefill_ends)
+        for other in others:
+            passes += [*other.passes, *((b, c, b, b, s, 0.0) for b, c, s in other.iterations)]
+            pass_ends += [*other.pass_ends, *other.iteration_ends]
+            prefills += other.prefills
+            prefill_ends += other.prefill_ends
+            n_aborted += other.n_aborted_tokens
+        return replace(
+            self,
+            passes=tuple(passes),
+            pass_ends=tuple(pass_ends),
+            prefills=tuple(prefills),
+            prefill_ends=tuple(prefill_ends),
+            n_aborted_tokens=n_aborted,
+        )
+
+    def working(self) -> list[tuple[float, float]]:
+        """Return from when to when the engine worked, s, in order and apart; empty where moments are not known."""
+        timed = (
+            *zip(self.iteration_ends, (one[2] for one in self.iterations), strict=False),
+            *zip(self.prefill_ends, (one[2] for one in self.prefills), strict=False),
+            *zip(self.pass_ends, (one[4] for one in self.passes), strict=False),
+        )
+        return united((end - seconds, end) for end, seconds in timed)
+
+
+def united(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Join spans (from, to) that touch; return them in order.
+
+    >>> united([(3.0, 4.0), (0.0, 1.0), (1.0, 2.0)])
+    [(0.0, 2.0), (3.0, 4.0)]
+    """
+    found: list[tuple[float, float]] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return found
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """An engine that can be told to forget the texts that it has read."""
+
+    async def forget(self) -> None:
+        """Drop keys and values kept for later requests; what is running keeps its own."""
+        ...
+
+
+class Backend(Protocol):
+    """One engine with one model."""
+
+    @property
+    def name(self) -> str:
+        """Short name for messages."""
+        ...
+
+    @property
+    def tokenizer_id(self) -> str | None:
+        """A fingerprint of the tokenizer; backends that share it understand each other's token ids. None: text only."""
+        ...
+
+    async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
+        """Continue a prompt. Cancelling the task aborts the request in the engine, and ends when the engine has.
+
+        ``progress`` tells how many tokens were drawn, also after a cancellation.
+
+        Raises
+        ------
+        CalibrationError : the engine refused, failed or died.
+        """
+        ...
+
+    async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
+        """Probabilities of single-token replies to a prompt (a judge's yes and no, a score, a gate).
+
+        Raises
+        ------
+        ParameterError : a choice is not one token of this model.
+        CalibrationError : the engine refused, failed or died.
+        """
+        ...
+
+    def encode(self, text: str) -> tuple[int, ...] | None:
+        """Token ids of a text as the beginning of a prompt; None where the tokenizer is out of reach."""
+        ...
+
+    async def count_tokens(self, text: str) -> int:
+        """Tokens of a text as a prompt."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """Model, engine, versions, device, dtype, cores: what a profile must say about where its numbers come from."""
+        ...
+
+    async def close(self) -> None:
+        """End the engine; requests in flight fail with `CalibrationError`. Twice does no harm."""
+        ...

@@ -1,0 +1,86 @@
+"""Drawing tokens: greedy, temperature and top-p, with reproducible streams of uniforms per request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import torch
+
+    from calibrate.engines.protocol import Sampling
+
+__all__ = ["DRAFT_STREAM", "TEST_STREAM", "distribution", "draw", "invert", "nucleus", "uniform"]
+
+_MASK: Final = (1 << 64) - 1
+
+DRAFT_STREAM: Final = 0x6A09E667F3BCC908
+"""Added to a request's seed by exclusive or: the stream that draws a draft model's tokens."""
+
+TEST_STREAM: Final = 0xBB67AE8584CAA73B
+"""The same for the stream that decides whether they are accepted."""
+
+
+def uniform(seed: int, index: int) -> float:
+    """The ``index``-th number of the stream ``seed``, in [0, 1): a counter passed through SplitMix64's finaliser.
+
+    A request's draws depend on its seed and the position only, never on its neighbours in a batch. 52 bits, so
+    that a float64 total times the largest of them rounds to less than the total.
+    """
+    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return ((z ^ (z >> 31)) >> 12) * 2.0**-52
+
+
+def nucleus(probabilities: torch.Tensor, top_p: float | torch.Tensor) -> torch.Tensor:
+    """Probabilities with all but the fewest likeliest tokens that reach ``top_p`` set to 0, not renormalised; (..., V).
+
+    A tensor ``top_p`` holds one limit for each row, (..., 1).
+    """
+    ordered, order = probabilities.sort(descending=True, stable=True)
+    before = ordered.cumsum(-1) - ordered
+    ordered[before >= top_p * ordered.sum(-1, keepdim=True)] = 0.0
+    return ordered.new_zeros(ordered.shape).scatter_(-1, order, ordered)
+
+
+def distribution(logits: torch.Tensor, samplings: Sequence[Sampling]) -> torch.Tensor:
+    """What each row of ``logits`` (B, V) is drawn from at a temperature > 0: weights in float64, not normalised."""
+    import torch
+
+    device = logits.device
+    temperatures = torch.tensor([s.temperature for s in samplings], dtype=torch.float64, device=device)[:, None]
+    probabilities = (logits.double() / temperatures).softmax(-1)
+    if all(s.top_p >= 1.0 for s in samplings):
+        return probabilities
+    # rounding must not cut anything where there is no limit
+    limits = [s.top_p if s.top_p < 1.0 else 2.0 for s in samplings]
+    return nucleus(probabilities, torch.tensor(limits, dtype=torch.float64, device=device)[:, None])
+
+
+def invert(weights: torch.Tensor, uniforms: Sequence[float]) -> list[int]:
+    """For each row of ``weights`` (B, V) the first token, by id, at which their sum exceeds the uniform's share."""
+    import torch
+
+    cumulative = weights.cumsum(-1)
+    shares = torch.tensor(uniforms, dtype=cumulative.dtype, device=cumulative.device)[:, None]
+    tokens: list[int] = (cumulative <= shares * cumulative[:, -1:]).sum(-1).tolist()
+    return tokens
+
+
+def draw(logits: torch.Tensor, samplings: Sequence[Sampling], uniforms: Sequence[float]) -> list[int]:
+    """One token for each row of ``logits`` (B, V); a greedy row ignores its uniform.
+
+    Sums run in float64, so that the chance of a token is right to about 1e-16 in any vocabulary.
+    """
+    drawn = [row for row, sampling in enumerate(samplings) if sampling.temperature > 0.0]
+    if not drawn:
+        greedy: list[int] = logits.argmax(-1).tolist()
+        return greedy
+    if len(drawn) == len(samplings):
+        return invert(distribution(logits, samplings), uniforms)
+    tokens: list[int] = logits.argmax(-1).tolist()
+    found = invert(distribution(logits[drawn], [samplings[row] for row in drawn]), [uniforms[row] for row in drawn])
+    for row, token in zip(drawn, found, strict=True):
+        tokens[row] = token
+    return tokens

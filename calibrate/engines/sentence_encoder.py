@@ -1,0 +1,184 @@
+"""A sentence-embedding model in a process of its own, for `calibrate.running.embedding`.
+
+The encoder runs in a process of its own, on a core of its choice: in a thread it would hold the interpreter for
+milliseconds at a time and so delay every event of the wall clock. Requests and replies are lines of JSON; the process
+ends with its standard input, and so with its parent, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from theory.errors import CalibrationError
+
+__all__ = ["Encoder", "check_embedding_folder"]
+
+_WARM_UP: Final = 8
+"""Pairs encoded before the first request: torch's first passes are slow."""
+_LINE_LIMIT: Final = 1 << 20
+_LISTED: Final = "modules.json"
+"""The file that makes a folder that of a sentence-transformers model."""
+
+
+def check_embedding_folder(folder: Path) -> None:
+    """Refuse a folder that holds no sentence-transformers model, before anything is loaded.
+
+    Raises
+    ------
+    CalibrationError : no such folder, or it lacks ``modules.json``.
+    """
+    if not (folder / _LISTED).is_file():
+        rule = f"must be the folder of a sentence-transformers model (with {_LISTED})"
+        raise CalibrationError(f"embedding={str(folder)!r} {rule}")
+
+
+class Encoder:
+    """A sentence-embedding model in a process of its own. Make one with `start`.
+
+    Raises
+    ------
+    CalibrationError : from every method, as soon as the process has died, failed or been closed.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._one_at_a_time = asyncio.Lock()
+        self._unread = 0  # replies to requests that were abandoned
+
+    @classmethod
+    async def start(cls, folder: Path, *, core: int | None = None, timeout_s: float = 300.0) -> Self:
+        """Start the process and load the model, without any network access; return when it is warm.
+
+        Parameters
+        ----------
+        folder : of a sentence-transformers model.
+        core : CPU core to pin the process to; None leaves it free.
+        timeout_s : seconds until it must be ready.
+
+        Raises
+        ------
+        CalibrationError : no such model, the extra ``embedding`` is not installed, or it was not ready in time.
+        """
+        check_embedding_folder(folder)
+        process = await asyncio.create_subprocess_exec(
+            *(
+                sys.executable,
+                "-m",
+                "calibrate.engines.sentence_encoder",
+                str(folder),
+                "" if core is None else str(core),
+            ),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=_LINE_LIMIT,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
+        )
+        encoder = cls(process)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await encoder._reply()
+        except TimeoutError:
+            await encoder.close()
+            raise CalibrationError(f"the embedding model was not ready within {timeout_s:g} s") from None
+        except BaseException:
+            await encoder.close()
+            raise
+        return encoder
+
+    @property
+    def pid(self) -> int:
+        """Process id of the encoder."""
+        return self._process.pid
+
+    async def cosine(self, first: str, second: str) -> float:
+        """Return the cosine of two texts' embeddings, in [-1, 1].
+
+        Pairs are encoded one at a time, in the order of their requests; an abandoned one that has begun is finished
+        first, one that has not is dropped.
+        """
+        async with self._one_at_a_time:
+            while self._unread:
+                await self._reply()
+                self._unread -= 1
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps([first, second]).encode() + b"\n")
+            self._unread += 1
+            value = float((await self._reply())["cosine"])
+            self._unread -= 1
+            return value
+
+    async def _reply(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line:
+            raise CalibrationError("the process of the embedding model has ended")
+        reply: dict[str, Any] = json.loads(line)
+        if "error" in reply:
+            raise CalibrationError(str(reply["error"]))
+        return reply
+
+    async def close(self) -> None:
+        """End the process. Twice does no harm."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if self._process.returncode is None:
+            try:
+                async with asyncio.timeout(2.0):
+                    await self._process.wait()
+            except TimeoutError:  # in the middle of loading: it does not look at its input
+                self._process.kill()
+                await self._process.wait()
+
+
+def cosine_of(model: Any, texts: Sequence[str]) -> float:
+    """Return the cosine of two texts' embeddings by a loaded model; exactly 1 at most, whatever rounding says."""
+    a, b = model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+    cosine = math.fsum(float(x) * float(y) for x, y in zip(a, b, strict=True))
+    return min(max(cosine, -1.0), 1.0)
+
+
+def _load(folder: str, core: str) -> Any:
+    if core:
+        os.sched_setaffinity(0, {int(core)})
+    import torch
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise CalibrationError("sentence-transformers is missing: install the extra 'embedding'") from None
+    return SentenceTransformer(folder, device="cpu", local_files_only=True)
+
+
+def _serve() -> None:
+    """The process: load, warm up, say so, and answer pairs until the input ends."""
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    sys.stdout = sys.stderr  # whatever a library prints is no reply
+
+    def reply(**fields: object) -> None:
+        replies.write(json.dumps(fields) + "\n")
+        replies.flush()
+
+    try:
+        model = _load(sys.argv[1], sys.argv[2])
+        for number in range(_WARM_UP):
+            cosine_of(model, (f"She has {number} apples.", f"That makes {number} apples in all."))
+        reply(ready=True)
+        for line in sys.stdin:
+            reply(cosine=cosine_of(model, json.loads(line)))
+    except BrokenPipeError:
+        return  # the parent has gone
+    except Exception as error:  # whatever it is, the parent must hear of it before this process is gone
+        reply(error=f"the embedding model failed: {' '.join(str(error).split())[:300]}")
+
+
+if __name__ == "__main__":
+    _serve()

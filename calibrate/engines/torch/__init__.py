@@ -1,0 +1,1 @@
+"""The torch engine: continuous batching in a process of its own."""

@@ -1,0 +1,89 @@
+"""What a torch engine runs, and on what."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from calibrate.engines.speculation import TORCH_METHODS, Speculation
+from calibrate.engines.torch.model import SHAPES
+from theory.errors import ParameterError
+
+__all__ = ["TorchConfig", "check_torch_has"]
+
+_DTYPES: Final = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchConfig:
+    """What a torch engine runs, and on what."""
+
+    name: str
+    """Short name for messages, e.g. ``"target"``."""
+
+    model: Path | None = None
+    """Local folder with ``config.json``, safetensors weights and ``tokenizer.json``; nothing is ever downloaded."""
+
+    shape: str | None = None
+    """Instead of a model: random weights of this shape (`SHAPES`), for latency only; prompts are token ids."""
+
+    seed: int = 0
+    """Of the random weights."""
+
+    device: str = "cpu"
+    """``"cpu"``, ``"cuda"`` or ``"cuda:N"``."""
+
+    dtype: str = "float32"
+    cores: tuple[int, ...] | None = None
+    """CPU cores that the process is pinned to, one torch thread each; None leaves both to the system."""
+
+    max_batch: int = 16
+    """Sequences decoded at once; more requests wait."""
+
+    n_idle: int = 16
+    """Finished sequences whose keys and values are kept for prompts that extend them."""
+
+    max_context: int | None = None
+    """Tokens of a sequence at most; None: what the model allows, up to 4096."""
+
+    speculations: tuple[Speculation, ...] = ()
+    """Methods of token-level speculation to load, for requests to choose from; those without weights are always there.
+    Of each only ``method`` and ``model`` count."""
+
+    start_timeout_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        if (self.model is None) == (self.shape is None):
+            raise ParameterError("model", self.model, "must be given, or shape, but not both")
+        if self.shape is not None and self.shape not in SHAPES:
+            raise ParameterError("shape", self.shape, f"must be one of {', '.join(SHAPES)}")
+        if self.dtype not in _DTYPES:
+            raise ParameterError("dtype", self.dtype, f"must be one of {', '.join(_DTYPES)}")
+        if self.device.split(":")[0] not in ("cpu", "cuda"):
+            raise ParameterError("device", self.device, "must be 'cpu', 'cuda' or 'cuda:N'")
+        if self.cores is not None:
+            allowed = os.sched_getaffinity(0)
+            if not self.cores or not allowed.issuperset(self.cores):
+                raise ParameterError("cores", self.cores, f"must be some of this process's cores {sorted(allowed)}")
+        for name, least in (("max_batch", 1), ("n_idle", 1), ("max_context", 2)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ParameterError(name, value, f"must be an integer >= {least}")
+        for speculation in self.speculations:
+            check_torch_has(speculation)
+
+
+def check_torch_has(speculation: Speculation) -> None:
+    """Refuse what the torch engine cannot do, before it is asked to.
+
+    Raises
+    ------
+    ParameterError : a method that it has not (heads of EAGLE-3 are vLLM's), or settings of another engine.
+    """
+    if speculation.method not in TORCH_METHODS:
+        rule = f"must be one of {', '.join(TORCH_METHODS)} on torch engines; heads of EAGLE-3 run on vLLM engines"
+        raise ParameterError("method", speculation.method, rule)
+    if speculation.extra:
+        raise ParameterError("extra", dict(speculation.extra), "must be empty: these are settings of vLLM")

@@ -1,0 +1,289 @@
+"""One forward pass of a Qwen3, Qwen2 or Llama model over a batch whose sequences have different lengths.
+
+The arithmetic is that of transformers (a test compares the logits), with its weights, in far fewer kernel launches:
+when a small model decodes, its time is launches, not arithmetic. Query, key and value are one product, gate and up
+another; the per-head norms of Qwen3 are folded into the rotary factors, which are made once per pass for all layers;
+keys and values are written into the cache with `index_copy_` and read from it as views; grouped query heads are laid
+along the query axis, so that keys are never repeated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from theory.errors import CalibrationError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from calibrate.engines.torch.kv_cache import KvCache
+
+__all__ = ["Decoder"]
+
+
+@dataclass(slots=True)
+class _Layer:
+    """One layer's weights, fused; norm weights carry the factor sqrt(size) of `_rms_norm`."""
+
+    norm: Tensor | None
+    """None: the layer takes its input as it is."""
+    qkv: Tensor
+    qkv_bias: Tensor | None
+    out: Tensor
+    out_bias: Tensor | None
+    mlp_norm: Tensor
+    gate_up: Tensor
+    gate_up_bias: Tensor | None
+    down: Tensor
+    down_bias: Tensor | None
+
+
+class Decoder:
+    """A causal language model ready to decode.
+
+    Parameters
+    ----------
+    model : a transformers model of a supported architecture; its projection weights are taken over, not kept twice.
+    max_context : positions that the rotary tables cover.
+
+    Raises
+    ------
+    CalibrationError : the configuration asks for something that this forward pass does not do.
+    """
+
+    def __init__(self, model: PreTrainedModel, max_context: int) -> None:
+        body: Any = model.model
+        self.n_parameters = sum(p.numel() for p in model.parameters())
+        self._take_body(body, max_context)
+        self._norm: Tensor | None = _scaled(body.norm.weight.detach())
+        self._head = _placed(model.lm_head.weight)
+        tied = body.embed_tokens.weight is model.lm_head.weight
+        self._embedding = self._head if tied else body.embed_tokens.weight.detach()
+
+    def _take_body(self, body: Any, max_context: int) -> None:
+        """Take the layers of a transformers model without output matrix, and the sizes that a forward pass needs."""
+        import torch
+
+        config = body.config
+        _check_config(config, max_context)
+        parameter = body.layers[0].mlp.down_proj.weight
+        self.device: torch.device = parameter.device
+        self.dtype: torch.dtype = parameter.dtype
+        self.hidden_size = int(config.hidden_size)
+        self.n_layers = int(config.num_hidden_layers)
+        self.n_heads = int(config.num_attention_heads)
+        self.n_kv_heads = int(config.num_key_value_heads)
+        self.head_dim = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+        self.vocab_size = int(config.vocab_size)
+        with torch.no_grad():
+            positions = torch.arange(max_context, device=self.device)[None]
+            cos, sin = body.rotary_emb(torch.empty(0, dtype=torch.float32, device=self.device), positions)
+            self._cos, self._sin = _signed(cos[0], sin[0])
+            self._gain = self._head_gains(body)
+            self._scaled_eps = {
+                n: torch.tensor(n * float(config.rms_norm_eps), device=self.device)
+                for n in (self.hidden_size, self.head_dim)
+            }
+            self._layers = [_take_layer(layer) for layer in body.layers]
+
+    def _head_gains(self, body: Any) -> Tensor | None:
+        """Norm weights of all layers' heads, (layers, 1, 1, heads + kv heads, head_dim); None without such norms."""
+        import torch
+
+        attentions = [layer.self_attn for layer in body.layers]
+        if not hasattr(attentions[0], "q_norm"):
+            return None
+        gains = [
+            torch.cat((a.q_norm.weight.expand(self.n_heads, -1), a.k_norm.weight.expand(self.n_kv_heads, -1)))
+            for a in attentions
+        ]
+        return _scaled(torch.stack(gains))[:, None, None]
+
+    def forward(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        cache: KvCache,
+        first_row: int,
+        columns: int,
+        mask: Tensor | None,
+        slots: Tensor | None = None,
+        features: Tensor | None = None,
+    ) -> Tensor:
+        """Final hidden states (B, m, hidden) of ``m`` new tokens for each of ``B`` rows of the cache.
+
+        Parameters
+        ----------
+        ids, positions : new tokens and their positions, (B, m), int64.
+        cache : their keys and values are written to rows ``first_row`` to ``first_row + B - 1``.
+        columns : cached tokens that attention reads, new ones included; at least every slot + 1.
+        mask : added to the attention scores, (B, 1, m, columns), or None where every column is visible to every token.
+        slots : where in its row of the cache each token is written, (B, m); by default its position.
+        features : what comes with each token, (B, m, size); for decoders that read such (`eagle_head.HeadDecoder`).
+        """
+        import torch
+
+        linear = torch.nn.functional.linear
+        batch, m = ids.shape
+        heads, kv_heads, dim = self.n_heads, self.n_kv_heads, self.head_dim
+        n_qk = (heads + kv_heads) * dim
+        rotation = self._rotation(positions)
+        stored = [planes.unbind(0) for planes in cache.kv.flatten(4).flatten(2, 3).unbind(0)]
+        seen = cache.view(first_row, batch, columns).unbind(0)
+        rows = torch.arange(first_row, first_row + batch, device=self.device)
+        index = ((positions if slots is None else slots) + rows[:, None] * cache.capacity).flatten()
+        grouped = _grouped_mask(mask, heads // kv_heads)
+        hidden = self._enter(ids, features)
+        for i, layer in enumerate(self._layers):
+            qkv = linear(self._rms_norm(hidden, layer.norm), layer.qkv, layer.qkv_bias)
+            qk = self._rotate(qkv[..., :n_qk].unflatten(-1, (-1, dim)), *rotation[i if self._gain is not None else 0])
+            stored[i][0].index_copy_(0, index, qk[:, :, heads:].reshape(batch * m, -1))
+            stored[i][1].index_copy_(0, index, qkv[..., n_qk:].reshape(batch * m, -1))
+            mixed = self._attend(qk[:, :, :heads], seen[i], grouped)
+            hidden = hidden + linear(mixed, layer.out, layer.out_bias)
+            normed = self._rms_norm(hidden, layer.mlp_norm)
+            gate, up = linear(normed, layer.gate_up, layer.gate_up_bias).chunk(2, -1)
+            hidden = hidden + linear(torch.nn.functional.silu(gate).mul_(up), layer.down, layer.down_bias)
+        return self._rms_norm(hidden, self._norm)
+
+    def _enter(self, ids: Tensor, features: Tensor | None) -> Tensor:
+        """What the first layer reads, (B, m, hidden)."""
+        import torch
+
+        return torch.nn.functional.embedding(ids, self._embedding)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of the next token, float32, (..., vocabulary)."""
+        import torch
+
+        return torch.nn.functional.linear(hidden, self._head).float()
+
+    def _attend(self, query: Tensor, seen: Tensor, mask: Tensor | None) -> Tensor:
+        """Attention of queries (B, m, heads, dim) to ``seen`` (2, B, kv heads, columns, dim): (B, m, heads * dim)."""
+        import torch
+
+        keys, values = seen.unbind(0)
+        batch, m = query.shape[:2]
+        kv_heads, dim = self.n_kv_heads, self.head_dim
+        group = self.n_heads // kv_heads
+        if m == 1:
+            q = query.reshape(batch, kv_heads, group, dim)
+        else:
+            q = query.unflatten(2, (kv_heads, group)).permute(0, 2, 3, 1, 4).reshape(batch, kv_heads, -1, dim)
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
+        if m > 1:
+            mixed = mixed.unflatten(2, (group, m)).permute(0, 3, 1, 2, 4)
+        return mixed.reshape(batch, m, -1)
+
+    def _rotation(self, positions: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Rotary factors for each layer (one entry for all where the heads have no norm), (B, m, heads, dim) each."""
+        import torch
+
+        cos = self._cos[positions][:, :, None]
+        sin = self._sin[positions][:, :, None]
+        if self._gain is None:
+            return [(cos, sin)]
+        half = self.head_dim // 2
+        # rotating n * gain: the half that is swapped in brings the gain of where it comes from
+        cosines = (self._gain * cos).unbind(0)
+        sines = (torch.roll(self._gain, half, -1) * sin).unbind(0)
+        return list(zip(cosines, sines, strict=True))
+
+    def _rotate(self, qk: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Per-head norm (where the model has it) and rotary embedding, of queries and keys at once."""
+        import torch
+
+        if self._gain is not None:
+            qk = qk * self._inverse_norm(qk)
+        return torch.addcmul(qk * cos, qk.roll(self.head_dim // 2, -1), sin).to(self.dtype)
+
+    def _inverse_norm(self, x: Tensor) -> Tensor:
+        """1 / sqrt(sum of squares + size * eps), float32: the inverse root mean square over sqrt(size)."""
+        import torch
+
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        return torch.addcmul(self._scaled_eps[x.shape[-1]], norm, norm).rsqrt_()
+
+    def _rms_norm(self, x: Tensor, scaled_weight: Tensor | None) -> Tensor:
+        if scaled_weight is None:
+            return x
+        return (x * self._inverse_norm(x)).mul_(scaled_weight).to(self.dtype)
+
+
+def _check_config(config: Any, max_context: int) -> None:
+    problems = []
+    if config.hidden_act != "silu":
+        problems.append(f"hidden_act={config.hidden_act!r} must be 'silu'")
+    window = getattr(config, "sliding_window", None)
+    if "sliding_attention" in (getattr(config, "layer_types", None) or ()) and window and window < max_context:
+        problems.append(f"sliding_window={window} must be at least max_context={max_context}")
+    rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
+    if rope in ("dynamic", "longrope"):
+        problems.append(f"rope_type={rope!r} changes with the length, which is not supported")
+    if problems:
+        raise CalibrationError(f"this model cannot be decoded: {'; '.join(problems)}")
+
+
+def _signed(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """Rotary tables (positions, dim) for ``x * cos + roll(x, dim / 2) * sin``: the first half's sine is negative."""
+    sin = sin.clone()
+    sin[:, : sin.shape[1] // 2].neg_()
+    return cos, sin
+
+
+def _scaled(weight: Tensor) -> Tensor:
+    """A norm weight times sqrt(size), float32: `Decoder._inverse_norm` leaves that factor out."""
+    return weight.float() * weight.shape[-1] ** 0.5
+
+
+def _grouped_mask(mask: Tensor | None, group: int) -> Tensor | None:
+    """Repeat a mask (B, 1, m, columns) for the query heads of a group: (B, 1, group * m, columns)."""
+    if mask is None or mask.shape[2] == 1:
+        return mask
+    return mask.expand(-1, group, -1, -1).flatten(1, 2)[:, None]
+
+
+def _placed(weight: Tensor) -> Tensor:
+    """On CPU a copy: a safetensors file is mapped at odd addresses, and vector loads want multiples of 64 bytes."""
+    return weight.detach().clone() if weight.device.type == "cpu" else weight.detach()
+
+
+def _joined(*projections: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Stack linear layers into one; each gives up its weight, so that memory holds it once.
+
+    On CPU the matrix lies in memory as the product reads it, inputs first: 5 to 20 % faster at decoding batch sizes.
+    """
+    import torch
+
+    weight = torch.cat([p.weight for p in projections])
+    if weight.device.type == "cpu":
+        weight = weight.t().contiguous().t()
+    biases = [p.bias for p in projections]
+    bias = None if biases[0] is None else torch.cat(biases)
+    for p in projections:
+        p.weight = None
+    return weight, bias
+
+
+def _take_layer(layer: Any) -> _Layer:
+    attention, mlp = layer.self_attn, layer.mlp
+    qkv, qkv_bias = _joined(attention.q_proj, attention.k_proj, attention.v_proj)
+    gate_up, gate_up_bias = _joined(mlp.gate_proj, mlp.up_proj)
+    out, out_bias = _joined(attention.o_proj)
+    down, down_bias = _joined(mlp.down_proj)
+    norm = getattr(layer.input_layernorm, "weight", None)  # heads begin with a layer whose norm is the identity
+    return _Layer(
+        norm=None if norm is None else _scaled(norm),
+        qkv=qkv,
+        qkv_bias=qkv_bias,
+        out=out,
+        out_bias=out_bias,
+        mlp_norm=_scaled(layer.post_attention_layernorm.weight),
+        gate_up=gate_up,
+        gate_up_bias=gate_up_bias,
+        down=down,
+        down_bias=down_bias,
+    )

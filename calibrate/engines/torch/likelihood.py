@@ -1,0 +1,83 @@
+"""How likely a given text is under a model: one prefill, of which the scores of every token are kept, not of the last.
+
+An engine that has the text before it in its cache reads the scored tokens alone, and one token more: the one whose
+scores say how likely the first of them is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import torch
+
+    from calibrate.engines.protocol import Times
+    from calibrate.engines.torch.decoder import Decoder
+    from calibrate.engines.torch.kv_cache import KvCache
+
+__all__ = ["Likelihood", "TellsLikelihood", "forget_scored", "token_logprobs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Likelihood:
+    """Natural-log probabilities of the last tokens of a prompt, each given all before it."""
+
+    logprobs: tuple[float, ...]
+    n_prompt_tokens: int
+    n_cached_tokens: int
+    times: Times
+
+    @property
+    def total(self) -> float:
+        """Log probability of all of them together, nats."""
+        return math.fsum(self.logprobs)
+
+
+@runtime_checkable
+class TellsLikelihood(Protocol):
+    """A backend that can say how likely a given text is."""
+
+    async def likelihood(self, prompt: Sequence[int], n_scored: int, *, temperature: float = 1.0) -> Likelihood:
+        """Log probabilities of the last ``n_scored`` tokens of a prompt, logits divided by ``temperature`` (> 0).
+
+        Raises
+        ------
+        ParameterError : ``n_scored`` is not in [1, tokens of the prompt - 1], or ``temperature`` is not positive.
+        CalibrationError : the engine refused, failed or died.
+        """
+        ...
+
+
+def forget_scored(cache: KvCache, row: int, n_before: int) -> int:
+    """Keep of a row only what lies before the token whose scores are wanted first; return how many tokens that are."""
+    cache.truncate(row, n_before - 1)
+    return int(cache.length[row])
+
+
+def token_logprobs(
+    decoder: Decoder, hidden: torch.Tensor, prompt: Sequence[int], first: int, n_scored: int, temperature: float
+) -> list[float]:
+    """Log probabilities of those scored tokens that follow the positions ``first``, ``first`` + 1, ... of ``hidden``.
+
+    Parameters
+    ----------
+    decoder : the model.
+    hidden : final hidden states of consecutive prompt tokens, (m, hidden).
+    prompt : the whole prompt.
+    first : position of the first of them.
+    n_scored : how many tokens at the prompt's end are scored.
+    temperature : divides the logits, > 0.
+    """
+    import torch
+
+    begin = max(len(prompt) - n_scored - 1, first)
+    end = min(len(prompt) - 1, first + hidden.shape[0])
+    if end <= begin:
+        return []
+    scores = (decoder.logits(hidden[begin - first : end - first]).double() / temperature).log_softmax(-1)
+    tokens = torch.tensor(list(prompt[begin + 1 : end + 1]), device=scores.device)[:, None]
+    found: list[float] = scores.gather(1, tokens)[:, 0].tolist()
+    return found

@@ -1,0 +1,111 @@
+"""Speculation by an EAGLE head inside the torch engine: drafts written from the target's own hidden states.
+
+The head reads the target's hidden states of all committed text, as passes and prefills compute them, and then drafts
+from its own outputs. What it read of its own outputs is forgotten after each draft, since the verification tells the
+target's. Drafts are verified as those of a draft model are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from calibrate.engines.torch.token_methods.draft_model import DraftModel, text_from
+from calibrate.engines.torch.token_methods.protocol import Rows, Verdict
+from calibrate.engines.torch.token_pass import forward_rows
+
+if TYPE_CHECKING:
+    import torch
+
+    from calibrate.engines.torch.batch import Job, Limits
+    from calibrate.engines.torch.token_methods.eagle_head import HeadDecoder
+
+__all__ = ["EagleHead"]
+
+_CHUNK: Final = 512
+_FEW: Final = 16
+"""Tokens that a row may read while the others repeat theirs; longer texts are read alone."""
+_UNKNOWN: Final = -1
+
+
+class EagleHead(DraftModel):
+    """An EAGLE head, for all sequences that use it; the parameters are those of `DraftModel`.
+
+    Its cache names slot i by the token at i + 1. The first token of a text is thus not compared when a text is taken up
+    again: after another first token the head drafts from hidden states that are slightly off, and the target corrects.
+    """
+
+    def __init__(self, decoder: HeadDecoder, limits: Limits, max_context: int, spare: int) -> None:
+        super().__init__(decoder, limits, max_context, spare)
+        self._features: dict[Job, torch.Tensor] = {}
+        """Hidden states of the target that the head has not read yet: those of the slots behind the cached ones."""
+
+    def join(self, job: Job, n_cached: int) -> int:
+        """Give the job a row; where the head knows less of the prompt than the target, the target reads it again."""
+        prompt = [*job.prompt[1:], _UNKNOWN]
+        self.cache.reserve(len(prompt))
+        known = self.cache.admit(prompt)
+        self._jobs.append(job)
+        self._features[job] = self._nothing()
+        return min(n_cached, known)
+
+    def read(self, job: Job, first: int, hidden: torch.Tensor) -> None:
+        """Keep the hidden states of the prompt, from where the head's cache ends."""
+        n = int(self.cache.length[self._jobs.index(job)]) + len(self._features[job])
+        self._add(job, hidden[max(n - first, 0) :])
+
+    def verify(
+        self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor, hidden: torch.Tensor
+    ) -> list[Verdict]:
+        """Verify as drafts of a model are, and keep the hidden states of what is committed."""
+        found = super().verify(jobs, rows, logits, hidden)
+        first = 0
+        for job, one, verdict in zip(jobs, rows, found, strict=True):
+            self._add(job, hidden[first : first + 1 + verdict.n_accepted])
+            first += len(one.ids)
+        return found
+
+    def leave(self, job: Job) -> None:
+        """End a job's row, and drop what the head has not read."""
+        super().leave(job)
+        self._features.pop(job, None)
+
+    def _nothing(self) -> torch.Tensor:
+        import torch
+
+        return torch.empty(0, self.decoder.hidden_size, dtype=self.decoder.dtype, device=self.decoder.device)
+
+    def _add(self, job: Job, hidden: torch.Tensor) -> None:
+        import torch
+
+        self._features[job] = torch.cat((self._features[job], hidden))
+
+    def _write(self, wanted: Sequence[int]) -> tuple[list[list[int]], list[torch.Tensor]]:
+        if not any(wanted):
+            return [[] for _ in wanted], []
+        few = _FEW if len(self._jobs) > 1 else _CHUNK
+        for row, job in self._owners():
+            while len(self._features[job]) > few:
+                self._read_alone(row, job)
+        found = super()._write(wanted)
+        for row, job in self._owners():
+            self.cache.truncate(row, len(job.prompt) + len(job.tokens) - 1)
+            self._features[job] = self._nothing()
+        return found
+
+    def _read_alone(self, row: int, job: Job) -> None:
+        """Read the next chunk of a row, but not its last token, after which the draft begins."""
+        unread = self._unread(row, job)
+        n = min(len(unread.ids) - 1, _CHUNK)
+        assert unread.features is not None
+        forward_rows(self.decoder, self.cache, row, [Rows(ids=unread.ids[:n], features=unread.features[:n])])
+        self.cache.append(row, unread.ids[:n])
+        self._features[job] = unread.features[n:]
+
+    def _unread(self, row: int, job: Job) -> Rows:
+        """The tokens after the hidden states that the row does not hold yet, and these."""
+        return Rows(ids=text_from(job, int(self.cache.length[row]) + 1), features=self._features[job])
+
+    def _drafted(self, drafts: Sequence[list[int]], ends: torch.Tensor) -> list[Rows]:
+        """The latest drafted token of each row, and the head's own guess of the hidden state before it."""
+        return [Rows(ids=draft[-1:], features=ends[row : row + 1]) for row, draft in enumerate(drafts)]

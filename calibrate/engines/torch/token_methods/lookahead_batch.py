@@ -1,0 +1,185 @@
+"""Lookahead Decoding inside the torch engine: windows and pools of its sequences, carried from step to step.
+
+Sequences are independent: each has its own rows, and one pass serves all of a batch, padded to the longest. The engine
+generates a text step by step, one request each, so that the state of a finished request is put on a shelf and taken up
+by requests whose prompts go further: by the next step, and, where the draft's version of a step takes the place of the
+target's own, by the step behind it. A request never gets n-grams of an earlier reply to its own prompt.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrate.engines.sampling import distribution, draw, uniform
+from calibrate.engines.torch.token_methods.gram_verification import Accepted, by_draw, by_rejection
+from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, LookaheadSettings, Verification
+from calibrate.engines.torch.token_methods.ngram_pool import Gram
+from calibrate.engines.torch.token_methods.protocol import Rows, TokenMethod, Verdict
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from calibrate.engines.speculation import Speculation
+    from calibrate.engines.torch.batch import Job
+
+__all__ = ["LookaheadDecoding", "Shelf", "StreamChance"]
+
+_DECISIONS: Final = 0x3C6EF372FE94F82B
+"""Added to a request's seed by exclusive or: the stream of Algorithm 4's decisions."""
+
+_SHELF: Final = 64
+
+
+class StreamChance:
+    """Decisions from a stream of uniforms of their own, for `by_rejection`."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed ^ _DECISIONS
+        self._used = 0
+
+    def accept(self, probability: Any) -> bool:
+        """True with this probability; never at 0, always at 1."""
+        return bool(self._next() < probability)
+
+    def pick(self, weights: NDArray[Any]) -> int:
+        """An index, with probability in proportion to its weight."""
+        cumulative = np.cumsum(weights)
+        return int(np.searchsorted(cumulative, self._next() * cumulative[-1], side="right"))
+
+    def _next(self) -> float:
+        self._used += 1
+        return uniform(self._seed, self._used - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """A state with the prompt and the text of its request."""
+
+    prompt: tuple[int, ...]
+    text: tuple[int, ...]
+    state: LookaheadSequence
+
+
+class Shelf:
+    """States of requests, the latest ``size`` of them, for requests whose prompts go further than theirs."""
+
+    def __init__(self, size: int = _SHELF) -> None:
+        self._size = size
+        self._kept: OrderedDict[tuple[int, ...], _Kept] = OrderedDict()
+
+    def put(self, prompt: Sequence[int], text: Sequence[int], state: LookaheadSequence) -> None:
+        """Keep the state that a request ended with; ``text`` begins with the prompt."""
+        kept = _Kept(prompt=tuple(prompt), text=tuple(text), state=state)
+        self._kept.pop(kept.text, None)
+        self._kept[kept.text] = kept
+        if len(self._kept) > self._size:
+            self._kept.popitem(last=False)
+
+    def find(self, prompt: Sequence[int], settings: LookaheadSettings) -> LookaheadSequence | None:
+        """The state, with the same settings, whose text has most in common with the prompt; the latest among equals.
+
+        Its own prompt must be a beginning of this one and shorter: so it saw no text behind this prompt, such as an
+        earlier reply to it, and at most another version of its last step.
+        """
+        whole, best, most = tuple(prompt), None, -1
+        for kept in self._kept.values():
+            n = len(kept.prompt)
+            if n < len(whole) and kept.state.settings == settings and whole[:n] == kept.prompt:
+                common = _common(kept.text, whole)
+                if common >= most:
+                    best, most = kept.state, common
+        return best
+
+
+def _common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens two texts begin with together."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+class LookaheadDecoding(TokenMethod):
+    """Lookahead Decoding for the sequences of an engine.
+
+    Parameters
+    ----------
+    max_rows : rows of a sequence in a pass at most; n-grams, then the window, are left out beyond that.
+    settings : from a request's speculation; the default takes W, N and G from it, and the defaults of the rest.
+    coupled : whether tokens are those that plain decoding draws with the same seed. Otherwise they come from Algorithm
+        4 as printed: the same law of tokens and accepted lengths, but the text then depends on the guesses, and with
+        them on whether a state was on the shelf, which is therefore not used.
+    """
+
+    def __init__(
+        self,
+        max_rows: int,
+        *,
+        settings: Callable[[Speculation], LookaheadSettings] | None = None,
+        coupled: bool = True,
+    ) -> None:
+        self._max_rows = max_rows
+        self._settings = settings or _settings
+        self._coupled = coupled
+        self._shelf = Shelf()
+
+    def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:
+        """The window of each job, and the n-grams of its pool that begin with its last token."""
+        return [self._state(job)[0].propose(job.tokens[-1], self._max_rows) for job in jobs]
+
+    def verify(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor, hidden: Tensor) -> list[Verdict]:
+        """The longest n-gram that is right, and one token more, of each job."""
+        likeliest: list[int] = logits.argmax(-1).tolist()
+        found, first = [], 0
+        for job, asked in zip(jobs, rows, strict=True):
+            end = first + len(asked.ids)
+            own, best = logits[first:end], likeliest[first:end]
+            state, chance = self._state(job)
+            found.append(state.verify(asked, best, self._verification(job, own, best, chance)))
+            first = end
+        return found
+
+    def leave(self, job: Job) -> None:
+        """Shelve the state of a job that ran to its end."""
+        if job.memo is not None and job.finish and self._coupled:
+            self._shelf.put(job.prompt, [*job.prompt, *job.tokens], job.memo[0])
+        job.memo = None
+
+    def _state(self, job: Job) -> tuple[LookaheadSequence, StreamChance]:
+        if job.memo is None:
+            assert job.speculation is not None
+            settings = self._settings(job.speculation)
+            shelved = self._shelf.find(job.prompt, settings) if self._coupled else None
+            if shelved is None:
+                state = LookaheadSequence(settings, job.prompt, seed=job.seed)
+            else:
+                state = shelved.resumed(job.prompt, seed=job.seed)
+            job.memo = state, StreamChance(job.seed)
+        found: tuple[LookaheadSequence, StreamChance] = job.memo
+        return found
+
+    def _verification(self, job: Job, logits: Tensor, likeliest: list[int], chance: StreamChance) -> Verification:
+        sampling, at = job.sampling, len(job.tokens)
+
+        def drawn(row: int, depth: int) -> int:
+            if sampling.temperature == 0.0:
+                return likeliest[row]
+            return draw(logits[row : row + 1], [sampling], [uniform(job.seed, at + depth)])[0]
+
+        def weights(row: int) -> NDArray[np.float64]:
+            found: NDArray[np.float64] = distribution(logits[row : row + 1], [sampling])[0].cpu().numpy()
+            return found
+
+        def verification(guesses: Sequence[Gram], row_of: Callable[[int, int], int]) -> Accepted:
+            if self._coupled or sampling.temperature == 0.0:
+                return by_draw(guesses, lambda guess, depth: drawn(row_of(guess, depth), depth))
+            return by_rejection(guesses, lambda guess, depth: weights(row_of(guess, depth)), chance)
+
+        return verification
+
+
+def _settings(speculation: Speculation) -> LookaheadSettings:
+    return LookaheadSettings(window=speculation.window, ngram=speculation.ngram, guesses=speculation.guesses)

@@ -1,0 +1,208 @@
+"""Lookahead Decoding (Fu et al. 2024): guesses from the target's own Jacobi trajectories, verified in the same pass.
+
+The lookahead branch is a window of W columns and N - 1 rows: column j, row l holds a guess for the position
+``j - 1 + l`` behind the current token (columns count from 1, rows from 0, the oldest; the current token takes the place
+of row 0, column 1). A pass extends every column by the likeliest next token after row 0 up to that column and the
+column itself (Algorithm 1, line 13); the N tokens of a column then go into a pool of n-grams. The verification branch
+feeds up to G n-grams of the pool that begin with the current token, and keeps the longest accepted one.
+
+As printed, column 1 would pool a first token that its trajectory does not contain; here it is the current token (claims
+LD-A1-ngram and LD-A1-index of the ledger).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrate.engines.torch.token_methods.gram_verification import Accepted
+from calibrate.engines.torch.token_methods.ngram_pool import Gram, NGramPool
+from calibrate.engines.torch.token_methods.protocol import Rows, Verdict
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Jump", "LookaheadSequence", "LookaheadSettings", "Verification", "pass_layout"]
+
+Jump: TypeAlias = Literal["random", "keep", "shift"]
+
+Verification: TypeAlias = Callable[[Sequence[Gram], Callable[[int, int], int]], Accepted]
+"""Takes the guesses, and a function (guess, depth) -> row of the pass; returns what is accepted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookaheadSettings:
+    """The parameters of Lookahead Decoding."""
+
+    window: int
+    """W: columns of the window, >= 1."""
+
+    ngram: int
+    """N: tokens of an n-gram, and so the most that a pass commits, >= 2."""
+
+    guesses: int
+    """G: n-grams verified in a pass at most, >= 0; the paper sets G = W."""
+
+    prompt_as_reference: bool = False
+    """Whether n-grams of the prompt and of the text so far go into the pool as well (the paper's section 5.4)."""
+
+    jump: Jump = "keep"
+    """The window after a pass that committed k > 1 tokens, whose rows of k - 1 passes are missing: ``random`` rows take
+    their place (Algorithm 1, line 8); ``keep`` moves on by one row, so that trajectories stay whole and their positions
+    slip (the released code, and so the paper's figures); ``shift`` moves on by one row and k - 1 columns, so that
+    positions stay right. On the bundled target ``random`` compresses least: n-grams with random ends."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("window", 1), ("ngram", 2), ("guesses", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ParameterError(name, value, f"must be an integer >= {least}")
+        if self.jump not in get_args(Jump):
+            raise ParameterError("jump", self.jump, f"must be one of {', '.join(get_args(Jump))}")
+
+    @property
+    def window_rows(self) -> int:
+        """Tokens that the lookahead branch feeds, the current one included: W (N - 1)."""
+        return self.window * (self.ngram - 1)
+
+    @property
+    def most_rows(self) -> int:
+        """Tokens of a pass that finds G n-grams: (W + G) (N - 1)."""
+        return (self.window + self.guesses) * (self.ngram - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """Positions and visibility of a pass whose rows are the window, row by row, then n-grams one after the other."""
+
+    offsets: list[int]
+    visible: torch.Tensor
+
+
+@lru_cache(maxsize=256)
+def pass_layout(window: int, ngram: int, guesses: int) -> _Layout:
+    """Where the rows of a pass stand behind the cached tokens, and which of them see which; ``(W + g) (N - 1)`` rows.
+
+    A window row sees row 0 of the window up to its own column, and its own column down to itself; a row of an n-gram
+    sees the current token and the n-gram up to itself. All see the cached tokens.
+    """
+    import torch
+
+    n_window, size = window * (ngram - 1), ngram - 1
+    m = n_window + guesses * size
+    level, column = np.divmod(np.arange(n_window), window)
+    offsets = [*(level + column).tolist(), *(list(range(1, ngram)) * guesses)]
+    visible = np.zeros((m, m), np.bool_)
+    oldest_row = (level[None, :] == 0) & (column[None, :] <= column[:, None])
+    own_column = (column[None, :] == column[:, None]) & (level[None, :] <= level[:, None])
+    visible[:n_window, :n_window] = oldest_row | own_column
+    visible[n_window:, 0] = True
+    for start in range(n_window, m, size):
+        visible[start : start + size, start : start + size] = np.tri(size, dtype=np.bool_)
+    return _Layout(offsets=offsets, visible=torch.from_numpy(visible))
+
+
+class LookaheadSequence:
+    """The window and the pool of one sequence.
+
+    Parameters
+    ----------
+    settings : W, N, G and variants.
+    prompt : tokens that the sequence begins with; the window's first guesses are drawn from them.
+    seed : of those guesses; it changes how many passes a text takes, never the text.
+    """
+
+    def __init__(self, settings: LookaheadSettings, prompt: Sequence[int], *, seed: int = 0) -> None:
+        self.settings = settings
+        self.pool = NGramPool(per_token=settings.guesses)
+        self._random = np.random.default_rng(seed & (2**63 - 1))
+        self._source: NDArray[np.int64] = np.unique(np.asarray(prompt, np.int64))
+        self._window = [self._random_row(settings.window) for _ in range(settings.ngram - 1)]
+        self._recent: list[int] = []
+        if settings.prompt_as_reference:
+            self._note(list(prompt))
+
+    def propose(self, current: int, space: int) -> Rows:
+        """The window and the n-grams that begin with the current token, in ``space`` rows at most (>= 1).
+
+        Where there is no space for the window, the current token alone: a plain pass.
+        """
+        s, size = self.settings, self.settings.ngram - 1
+        if space < s.window_rows:
+            return Rows(ids=[current])
+        grams = self.pool.after(current)[: min(s.guesses, (space - s.window_rows) // size)]
+        ids = [token for row in self._window for token in row]
+        ids[0] = current
+        for gram in grams:
+            ids += gram
+        layout = pass_layout(s.window, s.ngram, len(grams))
+        n_drafted = size if grams else 0
+        return Rows(ids=ids, n_drafted=n_drafted, offsets=layout.offsets, visible=layout.visible, memo=grams)
+
+    def verify(self, rows: Rows, likeliest: Sequence[int], verification: Verification) -> Verdict:
+        """Keep the longest accepted n-gram, pool the columns, move the window on.
+
+        Parameters
+        ----------
+        rows : what `propose` returned.
+        likeliest : the likeliest next token after each row.
+        verification : `calibrate.engines.torch.token_methods.gram_verification.by_draw` or ``by_rejection`` on the
+        pass' distributions.
+        """
+        s, size = self.settings, self.settings.ngram - 1
+        whole = len(rows.ids) >= s.window_rows
+        first = s.window_rows
+
+        def row_of(guess: int, depth: int) -> int:
+            return first + guess * size + depth - 1 if depth else 0
+
+        tokens, leader = verification(rows.memo or (), row_of)
+        if whole:
+            self._extend(rows.ids[0], list(likeliest[first - s.window : first]), len(tokens))
+        if s.prompt_as_reference:
+            self._note([rows.ids[0], *tokens[:-1]])  # the text up to where the next pass begins
+        kept = [row_of(leader, depth) for depth in range(len(tokens))]
+        return Verdict(tokens=list(tokens), n_accepted=len(tokens) - 1, kept=kept)
+
+    def resumed(self, prompt: Sequence[int], *, seed: int) -> LookaheadSequence:
+        """A state with the same window and pool, for a prompt that begins with this one's text."""
+        twin = LookaheadSequence(self.settings, prompt, seed=seed)
+        pool = self.pool.copy()
+        if self.settings.prompt_as_reference:
+            pool.add_text(prompt, self.settings.ngram)
+        twin.pool = pool
+        twin._window = [list(row) for row in self._window]
+        return twin
+
+    def _extend(self, current: int, newest: list[int], committed: int) -> None:
+        """Take the window's new row: columns into the pool, the oldest row out, and the jump."""
+        s, window = self.settings, self._window
+        window[0][0] = current
+        for gram in zip(*window, newest, strict=True):
+            self.pool.add(gram)
+        window.append(newest)
+        del window[0]
+        extra = min(committed - 1, s.window)
+        if s.jump == "random":
+            window.extend(self._random_row(s.window) for _ in range(extra))
+            del window[: len(window) - (s.ngram - 1)]
+        elif s.jump == "shift" and extra:
+            for row in window:
+                row[:] = row[extra:] + self._random_row(extra)
+
+    def _random_row(self, n: int) -> list[int]:
+        found: list[int] = self._random.choice(self._source, n).tolist()
+        return found
+
+    def _note(self, tokens: list[int]) -> None:
+        """Pool the n-grams of the text that end in these tokens."""
+        size = self.settings.ngram
+        text = self._recent + tokens
+        self.pool.add_text(text, size)
+        self._recent = text[-(size - 1) :]

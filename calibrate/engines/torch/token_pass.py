@@ -1,0 +1,69 @@
+"""One forward pass over the rows that several sequences ask for, each another number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from calibrate.engines.torch.decoder import Decoder
+    from calibrate.engines.torch.kv_cache import KvCache
+    from calibrate.engines.torch.token_methods.protocol import Rows
+
+__all__ = ["forward_rows"]
+
+
+def forward_rows(decoder: Decoder, cache: KvCache, first_row: int, rows: Sequence[Rows]) -> Tensor:
+    """Final hidden states of the rows of consecutive sequences, one sequence after the other, (rows, size).
+
+    Row r of a sequence is written to its slot r behind the cached tokens; what is to stay, the caller appends to the
+    cache. A sequence that asks for fewer rows than another computes its last one repeatedly, in the same slot.
+    """
+    import torch
+
+    device = decoder.device
+    lengths = cache.length[first_row : first_row + len(rows)].tolist()
+    counts = [len(one.ids) for one in rows]
+    most = max(counts)
+    columns = max(length + n for length, n in zip(lengths, counts, strict=True))
+    cache.reserve(columns)
+    ids = torch.tensor([one.ids + one.ids[-1:] * (most - len(one.ids)) for one in rows], device=device)
+    places = [_padded(length, range(n), most) for length, n in zip(lengths, counts, strict=True)]
+    slots = positions = torch.tensor(places, device=device)
+    if any(one.offsets is not None for one in rows):
+        steps = [one.offsets if one.offsets is not None else range(n) for one, n in zip(rows, counts, strict=True)]
+        moved = [_padded(length, step, most) for length, step in zip(lengths, steps, strict=True)]
+        positions = torch.tensor(moved, device=device)
+    mask = None
+    if most > 1 or min(lengths) + 1 < columns:
+        mask = _mask(slots, lengths, rows, columns, decoder.dtype)
+    features = None
+    if rows[0].features is not None:
+        brought = [one.features for one in rows if one.features is not None]
+        features = torch.stack([torch.cat((f, f[-1:].expand(most - len(f), -1))) for f in brought])
+    hidden = decoder.forward(ids, positions, cache, first_row, columns, mask, slots, features)
+    if min(counts) == most:
+        return hidden.flatten(0, 1)
+    return hidden[[i for i, n in enumerate(counts) for _ in range(n)], [r for n in counts for r in range(n)]]
+
+
+def _padded(length: int, steps: Sequence[int], n: int) -> list[int]:
+    places = [length + step for step in steps]
+    return places + places[-1:] * (n - len(places))
+
+
+def _mask(slots: Tensor, lengths: Sequence[int], rows: Sequence[Rows], columns: int, dtype: torch.dtype) -> Tensor:
+    """What is added to the attention scores, (B, 1, rows, columns): 0, or minus infinity where a row must not look."""
+    import torch
+
+    hidden = torch.arange(columns, device=slots.device) > slots[:, :, None]
+    for row, (length, one) in enumerate(zip(lengths, rows, strict=True)):
+        if one.visible is not None:
+            n = len(one.ids)
+            unseen = ~one.visible.to(slots.device)
+            hidden[row, :n, length : length + n] = unseen
+            hidden[row, n:, length : length + n] = unseen[-1]
+    return torch.zeros(hidden.shape, dtype=dtype, device=slots.device).masked_fill_(hidden, -torch.inf)[:, None]

@@ -1,0 +1,304 @@
+"""The process that holds a torch model: ``python -m calibrate.engines.torch.worker FD`` with a socket inherited as FD.
+
+It reads its configuration from the socket, loads the model, and then alternates between messages and forward passes. It
+ends when it is told to, when the socket closes (its parent died), or with a ``fatal`` message when something breaks.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import select
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrate.engines.protocol import Sampling
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.torch.framing import Frames, Message, encode
+from theory.errors import CalibrationError, SpecplanError
+
+if TYPE_CHECKING:
+    from calibrate.engines.torch.batch import ContinuousBatch, Job, Limits
+    from calibrate.engines.torch.decoder import Decoder
+    from calibrate.engines.torch.token_methods.protocol import TokenMethod
+
+__all__ = ["main"]
+
+_READ: Final = 1 << 20
+_RINGS: Final = ("iterations", "prefills", "passes", "iteration_ends", "prefill_ends", "pass_ends")
+
+
+class _ClosedError(Exception):
+    """The parent closed the connection or asked for the end."""
+
+
+class Worker:
+    """The loop between a socket and an engine."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._frames = Frames()
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
+        self._batch: ContinuousBatch | None = None
+
+    def configure(self) -> None:
+        """Read the configuration, load the model, say what it is."""
+        while True:
+            for config, _ in self._frames.feed(self._receive()):
+                self._batch, description = _load(config)
+                gc.collect()
+                gc.freeze()  # the model's objects never become garbage: keep them out of every later collection
+                self._send({"op": "ready", **description})
+                return
+
+    def run(self) -> None:
+        """Serve until told to stop."""
+        batch = self._batch
+        assert batch is not None
+        while True:
+            if self._poll.poll(0 if batch.busy else None):
+                for message in self._frames.feed(self._receive()):
+                    self._handle(batch, message)
+            if batch.busy:
+                for job in batch.advance():
+                    self._send(*_result(job))
+
+    def fail(self, message: str) -> None:
+        """Tell the parent why this process ends, if it still listens."""
+        try:
+            self._send({"op": "fatal", "message": message})
+        except OSError:
+            return
+
+    def _receive(self) -> bytes:
+        data = self._socket.recv(_READ)
+        if not data:
+            raise _ClosedError
+        return data
+
+    def _send(self, header: dict[str, Any], ids: list[int] | None = None) -> None:
+        self._socket.sendall(encode(header, ids or ()))
+
+    def _handle(self, batch: ContinuousBatch, message: Message) -> None:
+        header, ids = message
+        op = header["op"]
+        if op == "submit":
+            try:
+                batch.submit(_job(header, ids.tolist()))
+            except ValueError as error:
+                self._send({"op": "error", "id": header["id"], "message": str(error)})
+        elif op == "abort":
+            job = batch.abort(header["id"])  # None: it ended before the abort arrived, and its result is on the way
+            self._send({"op": "aborted", "id": header["id"], "n_generated": len(job.tokens) if job else 0})
+        elif op == "stats":
+            self._send({"op": "stats", "id": header["id"], **_statistics(batch, clear=header["clear"])})
+        elif op == "forget":
+            batch.forget()
+            self._send({"op": "forgot", "id": header["id"]})
+        elif op == "close":
+            raise _ClosedError
+
+
+def _job(header: dict[str, Any], prompt: list[int]) -> Job:
+    from calibrate.engines.torch.batch import Job
+
+    return Job(
+        id=header["id"],
+        prompt=prompt,
+        max_tokens=header["max_tokens"],
+        stop=tuple(header["stop"]),
+        sampling=Sampling(temperature=header["temperature"], top_p=header["top_p"]),
+        seed=header["seed"],
+        n_logprobs=header["n_logprobs"],
+        ignore_eos=header["ignore_eos"],
+        choices=tuple(header["choices"]),
+        n_scored=header.get("n_scored", 0),
+        speculation=Speculation.from_message(header["speculation"]) if header.get("speculation") else None,
+        queued=time.monotonic(),
+    )
+
+
+def _result(job: Job) -> tuple[dict[str, Any], list[int]]:
+    header: dict[str, Any] = {
+        "op": "done",
+        "id": job.id,
+        "times": [job.queued, job.prefill_start, job.prefill_end, job.prefill_end, job.end],
+        "n_prompt": len(job.prompt),
+        "n_cached": job.n_cached,
+    }
+    if job.n_scored:
+        header["token_logprobs"] = job.token_logprobs
+        return header, []
+    if job.choices:
+        header["choice_logprobs"] = job.choice_logprobs
+        return header, []
+    header.update(text=job.text, n_generated=job.n_generated, finish=job.finish, n_iterations=job.n_iterations)
+    if job.logprobs:
+        header["logprobs"] = job.logprobs
+    if job.passes:
+        header["passes"] = job.passes
+    return header, job.tokens
+
+
+def _statistics(batch: ContinuousBatch, *, clear: bool) -> dict[str, Any]:
+    rings = {name: getattr(batch, name) for name in _RINGS}
+    statistics = {name: list(ring) for name, ring in rings.items()} | {"n_aborted_tokens": batch.n_aborted_tokens}
+    if clear:
+        for ring in rings.values():
+            ring.clear()
+        batch.n_aborted_tokens = 0
+    return statistics
+
+
+def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
+    cores = config["cores"]
+    if cores:
+        os.sched_setaffinity(0, cores)
+    folder = Path(config["model"]) if config["model"] else None
+    if folder is not None:
+        from calibrate.engines.torch.model import check_model_folder
+
+        check_model_folder(folder)  # before the seconds that importing torch takes
+    import torch
+    import transformers
+
+    from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Limits
+    from calibrate.engines.torch.decoder import Decoder
+    from calibrate.engines.torch.model import load_model, load_tokenizer, random_model
+
+    torch.set_num_threads(len(cores) if cores else len(os.sched_getaffinity(0)))
+    torch.set_num_interop_threads(1)
+    device = _device(config["device"])
+    dtype = getattr(torch, config["dtype"])
+    if folder is not None:
+        model = load_model(folder, dtype=dtype, device=device)
+    else:
+        model = random_model(
+            config["shape"], seed=config["seed"], max_context=config["max_context"] or 4096, dtype=dtype, device=device
+        )
+    positions = int(model.config.max_position_embeddings)
+    limits = Limits(
+        max_batch=config["max_batch"],
+        n_idle=config["n_idle"],
+        max_context=min(config["max_context"] or 4096, positions),
+    )
+    eos = _eos_ids(model)
+    decoder = Decoder(model, limits.max_context + SPARE)
+    methods: dict[tuple[str, str], TokenMethod] = {}
+    for message in config["speculations"]:
+        speculation = Speculation.from_message(message)
+        if speculation.source:  # a batch has those without weights anyway
+            methods[speculation.method, speculation.source] = _load_method(speculation, decoder, limits)
+    tokenizer = load_tokenizer(folder) if folder is not None else None
+    batch = ContinuousBatch(decoder, tokenizer, eos, limits, methods)
+    return batch, {
+        "architecture": model.config.architectures[0] if model.config.architectures else type(model).__name__,
+        "n_parameters": decoder.n_parameters,
+        "n_layers": decoder.n_layers,
+        "vocab_size": decoder.vocab_size,
+        "max_context": limits.max_context,
+        "max_batch": limits.max_batch,
+        "cache_bytes": batch.cache.max_bytes,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "dtype": config["dtype"],
+        "cores": sorted(os.sched_getaffinity(0)),
+        "n_threads": torch.get_num_threads(),
+        "pid": os.getpid(),
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        },
+    }
+
+
+def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
+    """A method of token-level speculation, beside its target: the place for one more."""
+    if speculation.method == "draft":
+        return _load_draft(speculation, target, limits)
+    if speculation.method == "eagle":
+        return _load_eagle(speculation, target, limits)
+    raise CalibrationError(f"speculation by {speculation.method!r} is not known to the torch engine")
+
+
+def _load_draft(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
+    from calibrate.engines.torch.batch import SPARE
+    from calibrate.engines.torch.decoder import Decoder
+    from calibrate.engines.torch.model import check_model_folder, load_model
+    from calibrate.engines.torch.token_methods.draft_model import DraftModel
+
+    folder = Path(speculation.source)
+    check_model_folder(folder)
+    model = load_model(folder, dtype=target.dtype, device=target.device)
+    if model.config.vocab_size != target.vocab_size:
+        sizes = f"{model.config.vocab_size} tokens, the target {target.vocab_size}"
+        raise CalibrationError(f"{folder} cannot draft for this target: its vocabulary has {sizes}")
+    decoder = Decoder(model, limits.max_context + SPARE)
+    return DraftModel(decoder, limits, int(model.config.max_position_embeddings), SPARE)
+
+
+def _load_eagle(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
+    from calibrate.engines.torch.batch import SPARE
+    from calibrate.engines.torch.token_methods.eagle import EagleHead
+    from calibrate.engines.torch.token_methods.eagle_head import load_head
+
+    head = load_head(Path(speculation.source), target, limits.max_context + SPARE)
+    return EagleHead(head, limits, limits.max_context, SPARE)
+
+
+def _device(name: str) -> Any:
+    import torch
+
+    device = torch.device(name)
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise CalibrationError(f"device={name!r}: this machine's torch finds no GPU")
+        torch.cuda.set_device(device)
+    return device
+
+
+def _eos_ids(model: Any) -> frozenset[int]:
+    """End-of-text ids of the generation settings (a chat model often has several), else of the configuration."""
+    for settings in (getattr(model, "generation_config", None), model.config):
+        ids = getattr(settings, "eos_token_id", None)
+        if ids is not None:
+            return frozenset([ids] if isinstance(ids, int) else ids)
+    return frozenset()
+
+
+def _silence() -> None:
+    import warnings
+
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what ends
+
+
+def main() -> None:
+    """Serve on the socket whose descriptor is the only argument."""
+    _silence()
+    worker = Worker(socket.socket(fileno=int(sys.argv[1])))
+    code = 0
+    try:
+        worker.configure()
+        worker.run()
+    except (_ClosedError, ConnectionError):
+        pass
+    except SpecplanError as error:
+        worker.fail(str(error))
+        code = 1
+    except BaseException as error:  # whatever it is, the parent must hear of it before this process is gone
+        text = " ".join(str(error).split())[:300]
+        worker.fail(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+        code = 1
+    sys.stdout.flush()
+    os._exit(code)  # torch's thread pools have nothing to say at exit, and could only hang
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""What a vLLM engine runs and how: the settings that are passed on to it, checked before it is started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from calibrate.engines.speculation import Speculation
+from theory.errors import ParameterError
+
+__all__ = ["CPU_BLOCK", "SPECULATIVE", "VllmConfig", "checked_speculative", "speculative_of"]
+
+SPECULATIVE: Final[Mapping[str, frozenset[str]]] = {
+    "ngram": frozenset({"prompt_lookup_max", "prompt_lookup_min"}),
+    "draft_model": frozenset({"model", "max_model_len", "draft_sample_method", "parallel_drafting", "quantization"}),
+    "eagle": frozenset({"model", "max_model_len", "draft_sample_method", "quantization"}),
+    "eagle3": frozenset({"model", "max_model_len", "draft_sample_method", "quantization"}),
+}
+"""vLLM's speculative methods that are passed through, and the settings that each of them has of its own."""
+
+_COMMON: Final = frozenset(
+    {"method", "num_speculative_tokens", "num_speculative_tokens_per_batch_size", "draft_tensor_parallel_size"}
+)
+
+_OF_OURS: Final = {"ngram": "ngram", "draft": "draft_model", "eagle": "eagle", "eagle3": "eagle3"}
+
+CPU_BLOCK: Final = 32
+"""Tokens in a block of the key-value cache on CPUs: the attention there wants multiples of 32. vLLM's default is 128,
+and a prefix is only found in the cache in whole blocks, so that the short prompts of steps would never be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmConfig:
+    """What a vLLM engine runs, and on what."""
+
+    name: str
+    """Short name for messages, e.g. ``"target"``."""
+
+    model: Path
+    """Local folder with ``config.json``, safetensors weights and ``tokenizer.json``; nothing is ever downloaded."""
+
+    speculative: Mapping[str, Any] | None = None
+    """vLLM's speculative configuration (`checked_speculative`); it holds for all requests of the engine."""
+
+    device: str = "cpu"
+    """``"cpu"`` or ``"cuda"``; which of the two vLLM was built for is its own affair."""
+
+    dtype: str = "float32"
+    cores: tuple[int, ...] | None = None
+    """CPU cores that the model's threads are bound to; None leaves it to vLLM."""
+
+    max_batch: int = 16
+    """Sequences decoded at once (``max_num_seqs``)."""
+
+    max_context: int | None = None
+    """Tokens of a sequence at most (``max_model_len``); None: what the model allows, up to 4096."""
+
+    kv_cache_gib: int = 1
+    """Memory for keys and values on CPUs, GiB."""
+
+    gpu_memory_utilization: float = 0.4
+    """Share of a GPU's memory that the engine takes, in (0, 1]; several engines share one GPU."""
+
+    eager: bool = True
+    """Whether the model runs as it is; else it is compiled and captured, which takes minutes at the start."""
+
+    def __post_init__(self) -> None:
+        if self.speculative is not None:
+            checked_speculative(self.speculative)
+        if self.device not in ("cpu", "cuda"):
+            raise ParameterError("device", self.device, "must be 'cpu' or 'cuda'")
+        if self.cores is not None:
+            allowed = os.sched_getaffinity(0)
+            if not self.cores or not allowed.issuperset(self.cores):
+                raise ParameterError("cores", self.cores, f"must be some of this process's cores {sorted(allowed)}")
+        for name, least in (("max_batch", 1), ("max_context", 2), ("kv_cache_gib", 1)):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                raise ParameterError(name, value, f"must be an integer >= {least}")
+        if not 0.0 < self.gpu_memory_utilization <= 1.0:
+            raise ParameterError("gpu_memory_utilization", self.gpu_memory_utilization, "must be in (0, 1]")
+
+
+def checked_speculative(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a speculative configuration whose names are vLLM's and whose numbers are possible.
+
+    vLLM itself guesses a method that it is not told, and takes an unknown one for a draft model; here it must be named.
+
+    Raises
+    ------
+    ParameterError : no or an unknown method, a setting that the method does not have, or a number out of range.
+
+    >>> checked_speculative({"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 2})["method"]
+    'ngram'
+    """
+    method = str(config.get("method"))
+    if method not in SPECULATIVE:
+        raise ParameterError("method", method, f"must be one of {', '.join(SPECULATIVE)}")
+    unknown = sorted(set(config) - _COMMON - SPECULATIVE[method])
+    if unknown:
+        known = ", ".join(sorted(_COMMON | SPECULATIVE[method]))
+        raise ParameterError("speculative", unknown[0], f"is no setting of the method {method}; there are: {known}")
+    tokens = config.get("num_speculative_tokens")
+    if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
+        raise ParameterError("num_speculative_tokens", tokens, "must be an integer >= 1")
+    longest, shortest = config.get("prompt_lookup_max"), config.get("prompt_lookup_min", 1)
+    if method == "ngram" and not (isinstance(longest, int) and isinstance(shortest, int) and 1 <= shortest <= longest):
+        raise ParameterError("prompt_lookup_max", longest, f"must be an integer >= prompt_lookup_min={shortest!r} >= 1")
+    if method != "ngram" and not str(config.get("model") or ""):
+        raise ParameterError("model", config.get("model"), f"must name the weights that draft, with method {method}")
+    return dict(config)
+
+
+def speculative_of(speculation: Speculation) -> dict[str, Any]:
+    """Return vLLM's speculative configuration for what a request asks for; k2 tokens per pass are k2 - 1 drafted ones.
+
+    Raises
+    ------
+    ParameterError : a method that vLLM has not, k2 = 1, which drafts nothing, or further settings (``extra``) that the
+        method has not, or that say again what other fields say.
+    """
+    if speculation.method not in _OF_OURS:
+        raise ParameterError("method", speculation.method, f"vLLM has none of this kind, only {', '.join(_OF_OURS)}")
+    if speculation.k2 < 2:
+        raise ParameterError("k2", speculation.k2, "must be >= 2: num_speculative_tokens is k2 - 1")
+    found: dict[str, Any] = {"method": _OF_OURS[speculation.method], "num_speculative_tokens": speculation.k2 - 1}
+    if speculation.method == "ngram":
+        found |= {"prompt_lookup_max": speculation.max_ngram, "prompt_lookup_min": speculation.min_ngram}
+    else:
+        found["model"] = str(speculation.model)
+    extra = dict(speculation.extra)
+    if again := sorted(found.keys() & extra.keys()):
+        raise ParameterError("extra", again[0], "is said by a field of its own")
+    return checked_speculative(found | extra)

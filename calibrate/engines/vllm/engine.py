@@ -1,0 +1,387 @@
+"""The vLLM backend: a model served by vLLM's engine (`AsyncLLM`) that this process starts and ends.
+
+Prompts go in as token ids, so that what the engine wrote is continued as it was written. Tokens that hold a whole stop
+string end a request inside the engine; the stop string is also given as text, for those that are spread over several
+tokens. vLLM looks for these outside of its core, which then runs one iteration too many and keeps no record of the
+request's speculation. Times are the core's own, on the machine's monotonic clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from calibrate.engines.choosing import choice_ids, shares
+from calibrate.engines.prometheus import SpecDecode, parse_metrics
+from calibrate.engines.protocol import (
+    Choice,
+    EngineStatistics,
+    Finish,
+    Generation,
+    Progress,
+    Prompt,
+    Request,
+    Times,
+    TokenLogprobs,
+)
+from calibrate.engines.stop_strings import StopFinder
+from calibrate.engines.torch.model import check_model_folder, load_tokenizer, tokenizer_fingerprint
+from calibrate.engines.vllm.config import VllmConfig
+from calibrate.engines.vllm.description import described
+from calibrate.engines.vllm.recorder import Active, Recorder
+from calibrate.engines.vllm.start import end, engine_settings, processes_of, start
+from theory.errors import CalibrationError, ParameterError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from vllm.outputs import CompletionOutput, RequestOutput
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+__all__ = ["Read", "VllmEngine"]
+
+_TRIES: Final = 40
+"""How often a prefix cache is asked to be reset, 5 ms apart."""
+
+
+class Read:
+    """A request as it was read from its stream: everything that came, in order."""
+
+    def __init__(self) -> None:
+        self.token_ids: list[int] = []
+        self.chunks: list[int] = []
+        """Tokens of each output that was streamed; more than one pass if this process was late to read."""
+        self.logprobs: list[TokenLogprobs] = []
+        self.last: RequestOutput | None = None
+        self.active: Active | None = None
+
+    @property
+    def output(self) -> CompletionOutput:
+        """The last output, which says how the request ended."""
+        assert self.last is not None
+        return self.last.outputs[0]
+
+    @property
+    def speculation(self) -> dict[str, Any] | None:
+        """What vLLM recorded of the request's speculation; None without any, or if a stop string ended it outside."""
+        record = self.output.spec_decode_metrics
+        return None if record is None else dict(record.to_dict())
+
+
+class VllmEngine:
+    """A model in vLLM (a `Backend`). Make one with `start`; it belongs to the event loop it started in.
+
+    Raises
+    ------
+    CalibrationError : from every method, as soon as the engine has died, failed or been closed.
+    """
+
+    _counted: ClassVar[VllmEngine | None] = None
+    """The engine that the process's counters belong to: vLLM starts them anew for every engine."""
+
+    def __init__(self, config: VllmConfig) -> None:
+        self.config = config
+        self.recorder = Recorder()
+        self._model = check_model_folder(config.model)
+        self._tokenizer: Tokenizer = load_tokenizer(config.model)
+        self._stops = StopFinder(self._tokenizer)
+        self._stop_ids: dict[tuple[str, ...], list[int]] = {}
+        self._settings = engine_settings(config, int(self._model.get("max_position_embeddings", 4096)))
+        self._llm: AsyncLLM | None = None
+        self._n_requests = 0
+        self._description: dict[str, Any] = {}
+
+    @classmethod
+    async def start(cls, config: VllmConfig) -> VllmEngine:
+        """Start vLLM, load the model, and return when it is ready; other work of the event loop waits meanwhile.
+
+        Raises
+        ------
+        CalibrationError : vLLM is missing, the model folder is incomplete or corrupt, or the engine did not come up.
+        """
+        engine = cls(config)
+        engine._llm = start(config, engine._settings, engine.recorder)
+        VllmEngine._counted = engine
+        try:
+            engine._description = described(config, engine._model, engine._settings, engine._llm)
+            await engine.generate(Request(prompt=(1,), max_tokens=1, stop=(), ignore_eos=True))
+        except BaseException:
+            await engine.close()
+            raise
+        engine.recorder.statistics(clear=True)
+        return engine
+
+    @property
+    def name(self) -> str:
+        """The configured name."""
+        return self.config.name
+
+    @property
+    def tokenizer_id(self) -> str | None:
+        """Hash of ``tokenizer.json``."""
+        return tokenizer_fingerprint(self.config.model)
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the engine, the model's process included."""
+        return [] if self._llm is None else [process.pid for process in processes_of(self._llm)]
+
+    async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
+        """Continue a prompt; see `Backend.generate`.
+
+        ``Generation.passes`` are complete for requests that had the engine to themselves; of others, passes without a
+        draft (an n-gram that was not found) come last.
+
+        Raises
+        ------
+        ParameterError : the request asks for speculation: a vLLM engine speculates for all requests or for none.
+        """
+        if request.speculation is not None:
+            raise ParameterError("speculation", request.speculation.method, f"is a matter of the engine {self.name!r}")
+        read = await self.read(request, progress)
+        text, ids, finish = self._settled(read, request)
+        return Generation(
+            text=text,
+            token_ids=tuple(ids),
+            n_generated=len(read.token_ids),
+            finish=finish,
+            n_prompt_tokens=len(_last(read).prompt_token_ids or ()),
+            n_cached_tokens=_last(read).num_cached_tokens or 0,
+            n_iterations=len(read.chunks) - 1,
+            times=_times(_last(read)),
+            logprobs=tuple(read.logprobs[: len(read.token_ids)]) if request.n_logprobs else (),
+            passes=_passes(read) if self.config.speculative is not None else (),
+        )
+
+    async def read(self, request: Request, progress: Progress | None = None) -> Read:
+        """Send a request and read its stream to the end; cancelling aborts it in the engine.
+
+        Raises
+        ------
+        CalibrationError : the prompt does not fit, or the engine failed.
+        """
+        ids, parameters = self.asked(request)
+        read = Read()
+        await self._stream(ids, parameters, read, progress)
+        return read
+
+    def asked(self, request: Request) -> tuple[Sequence[int], SamplingParams]:
+        """Return a request's prompt and parameters as vLLM takes them; the engine need not run.
+
+        Raises
+        ------
+        CalibrationError : the prompt does not fit.
+        """
+        ids = self._ids(request.prompt)
+        limit = int(self._settings["max_model_len"])
+        if len(ids) >= limit:
+            raise CalibrationError(f"vLLM engine {self.name!r}: a prompt of {len(ids)} tokens; the context is {limit}")
+        return ids, self._sampling(request, min(request.max_tokens, limit - len(ids)))
+
+    async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
+        """Probabilities of single-token replies, as shares of the whole vocabulary's; see `Backend.choose`."""
+        from vllm import SamplingParams
+
+        ids = choice_ids(self._tokenizer, choices, self.name)
+        # An engine that speculates leaves single tokens' log-probabilities out; there, all are asked for.
+        asked: dict[str, Any] = (
+            {"logprob_token_ids": list(ids)} if self.config.speculative is None else {"logprobs": -1}
+        )
+        read = Read()
+        parameters = SamplingParams(temperature=0.0, max_tokens=1, detokenize=False, **asked)
+        await self._stream(self._ids(prompt), parameters, read, None)
+        found = (read.output.logprobs or [{}])[0]
+        missing = [choice for choice, i in zip(choices, ids, strict=True) if i not in found]
+        if missing:
+            raise CalibrationError(f"vLLM engine {self.name!r} gave no log-probability of {missing[0]!r}")
+        probabilities, mass = shares([found[i].logprob for i in ids])
+        return Choice(
+            choices=tuple(choices),
+            probabilities=probabilities,
+            mass=mass,
+            n_prompt_tokens=len(_last(read).prompt_token_ids or ()),
+            n_cached_tokens=_last(read).num_cached_tokens or 0,
+            times=_times(_last(read)),
+        )
+
+    def encode(self, text: str) -> tuple[int, ...] | None:
+        """Token ids of a text as the beginning of a prompt."""
+        return tuple(self._tokenizer.encode(text).ids)
+
+    async def count_tokens(self, text: str) -> int:
+        """Tokens of a text as a prompt."""
+        return len(self._tokenizer.encode(text).ids)
+
+    async def forget(self) -> None:
+        """Drop what the prefix cache holds; blocks of requests that are just ending are waited for."""
+        llm = self._running()
+        for _ in range(_TRIES):
+            try:
+                if await llm.reset_prefix_cache():
+                    return
+            except Exception as error:
+                raise self._failure(error) from None
+            await asyncio.sleep(0.005)
+
+    async def stats(self, *, clear: bool = False) -> EngineStatistics:
+        """Durations of the latest iterations and prefills; ``clear`` starts afresh."""
+        return self.recorder.statistics(clear=clear)
+
+    def counters(self) -> SpecDecode | None:
+        """Read vLLM's own counters of speculative decoding, since the engine's start; None if it does not speculate.
+
+        Raises
+        ------
+        CalibrationError : another engine was started since in this process: the counters are that one's.
+        """
+        if VllmEngine._counted is not self:
+            raise CalibrationError(f"vLLM engine {self.name!r}: the counters of this process are another engine's")
+        from prometheus_client import REGISTRY, generate_latest  # type: ignore[import-not-found,unused-ignore]
+
+        return SpecDecode.read(parse_metrics(generate_latest(REGISTRY).decode()))
+
+    def describe(self) -> Mapping[str, Any]:
+        """Model, engine, versions, device, and every setting in effect."""
+        return {"engine": "vllm", "name": self.name, "model": str(self.config.model), **self._description}
+
+    async def close(self) -> None:
+        """End the engine and all its processes; requests in flight fail. Twice does no harm."""
+        llm, self._llm = self._llm, None
+        if llm is None:
+            return
+        if VllmEngine._counted is self:
+            VllmEngine._counted = None
+        handler = llm.output_handler
+        if handler is not None:  # it would report the end of the engine as its death
+            handler.cancel()
+            await asyncio.wait([handler], timeout=5.0)
+        await asyncio.shield(asyncio.to_thread(end, llm))
+
+    async def _stream(
+        self, ids: Sequence[int], parameters: SamplingParams, read: Read, progress: Progress | None
+    ) -> None:
+        from vllm.sampling_params import RequestOutputKind
+
+        llm = self._running()
+        parameters.output_kind = RequestOutputKind.DELTA
+        self._n_requests += 1
+        number = f"{self.name}-{self._n_requests}"
+        read.active = self.recorder.active[number] = Active(len(ids))
+        try:
+            async for output in llm.generate({"prompt_token_ids": list(ids)}, parameters, request_id=number):
+                self._take(output, read)
+        except asyncio.CancelledError:
+            await self._left(read)
+            raise
+        except Exception as error:
+            raise self._failure(error) from None
+        finally:
+            del self.recorder.active[number]
+            if progress is not None:
+                progress.n_generated = len(read.token_ids)
+
+    def _take(self, output: RequestOutput, read: Read) -> None:
+        completion, stats = output.outputs[0], output.metrics
+        read.last = output
+        assert read.active is not None
+        if completion.token_ids:
+            if not read.chunks and stats is not None:
+                n_cached = output.num_cached_tokens or 0
+                n_new = len(output.prompt_token_ids or ()) - n_cached
+                self.recorder.prefilled(n_new, n_cached, stats.first_token_ts - stats.scheduled_ts)
+            read.chunks.append(len(completion.token_ids))
+            read.token_ids += completion.token_ids
+            read.active.n_generated = len(read.token_ids)
+        for token, position in zip(completion.token_ids, completion.logprobs or (), strict=False):
+            top = sorted(position.items(), key=lambda item: -item[1].logprob)
+            read.logprobs.append(
+                TokenLogprobs(chosen=position[token].logprob, top=tuple((i, found.logprob) for i, found in top))
+            )
+
+    async def _left(self, read: Read) -> None:
+        """Wait until the core has let go of an aborted request: it answers questions in the order of their arrival."""
+        self.recorder.aborted(len(read.token_ids))
+        if self._llm is not None and not self._llm.errored:
+            await asyncio.shield(self._llm.is_paused())
+
+    def _failure(self, error: Exception) -> CalibrationError:
+        """One of vLLM's own, as ours: a dead engine, a refused request."""
+        text = " ".join(str(error).split()) or type(error).__name__
+        return CalibrationError(f"vLLM engine {self.name!r}: {text[:300]}")
+
+    def _running(self) -> AsyncLLM:
+        if self._llm is None:
+            raise CalibrationError(f"vLLM engine {self.name!r} is closed")
+        if self._llm.errored:
+            raise CalibrationError(f"vLLM engine {self.name!r} has died")
+        return self._llm
+
+    def _sampling(self, request: Request, max_tokens: int) -> SamplingParams:
+        from vllm import SamplingParams
+
+        return SamplingParams(
+            temperature=request.sampling.temperature,
+            top_p=request.sampling.top_p,
+            seed=request.seed & 0x7FFF_FFFF_FFFF_FFFF,
+            max_tokens=max_tokens,
+            stop=list(request.stop),
+            stop_token_ids=self._stopping(request.stop),
+            include_stop_str_in_output=True,
+            ignore_eos=request.ignore_eos,
+            logprobs=request.n_logprobs or None,
+            skip_special_tokens=False,
+        )
+
+    def _stopping(self, stops: tuple[str, ...]) -> list[int]:
+        """Tokens that hold a whole stop string."""
+        known = self._stop_ids.get(stops)
+        if known is None:
+            pieces = self._tokenizer.decode_batch([[i] for i in range(self._tokenizer.get_vocab_size())])
+            known = [i for i, piece in enumerate(pieces) if any(stop in piece for stop in stops)]
+            self._stop_ids[stops] = known
+        return known
+
+    def _settled(self, read: Read, request: Request) -> tuple[str, list[int], Finish]:
+        """Text and ids as a step has them: the stop string included and nothing after it, the end of text left out."""
+        completion, ids = read.output, read.token_ids
+        if completion.finish_reason == "abort":
+            return self._tokenizer.decode(ids), ids, "abort"
+        if completion.finish_reason == "stop" and completion.stop_reason is None:
+            ids = ids[:-1]
+            return self._tokenizer.decode(ids), ids, "eos"
+        text, ids = self._stops.settle(ids, request.stop)
+        return text, list(ids), "stop" if any(stop in text for stop in request.stop) else "length"
+
+    def _ids(self, prompt: Prompt) -> Sequence[int]:
+        return self._tokenizer.encode(prompt).ids if isinstance(prompt, str) else prompt
+
+
+def _last(read: Read) -> RequestOutput:
+    assert read.last is not None
+    return read.last
+
+
+def _times(output: RequestOutput) -> Times:
+    stats = output.metrics
+    assert stats is not None  # statistics are on: the recorder needs them
+    return Times(
+        queued=stats.queued_ts,
+        prefill_start=stats.scheduled_ts,
+        prefill_end=stats.first_token_ts,
+        first_token=stats.first_token_ts,
+        end=stats.last_token_ts,
+    )
+
+
+def _passes(read: Read) -> tuple[tuple[int, int], ...]:
+    """Drafted and accepted tokens of each decode pass, as closely as they can be told."""
+    active, n_passes = read.active, len(read.chunks) - 1
+    assert active is not None
+    if not active.shared and len(active.passes) >= n_passes:
+        return tuple(active.passes[:n_passes])
+    record = read.speculation
+    if record is None:
+        return tuple((n - 1, n - 1) for n in read.chunks[1:])
+    drafted = list(zip(record.get("per_step_drafted", ()), record.get("per_step_accepted", ()), strict=True))
+    return tuple(drafted + [(0, 0)] * max(n_passes - len(drafted), 0))

@@ -1,0 +1,156 @@
+"""One model in several vLLM engines: one for plain decoding, and one for each way to speculate that requests ask for.
+
+vLLM speculates for all requests of an engine or for none. A group sends each request to the engine that decodes as it
+asks, and starts that engine when it is first needed; engines that were not used for longest are ended beyond a limit.
+All of them run on the same cores, so a measurement lets only one of them work at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from calibrate.engines.protocol import Choice, EngineStatistics, Generation, Progress, Prompt, Request, Sampling
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.vllm.config import VllmConfig, speculative_of
+from calibrate.engines.vllm.engine import VllmEngine
+from theory.errors import ParameterError
+
+__all__ = ["VllmGroup"]
+
+_WARM_UP: Final = tuple(
+    Request(
+        prompt="One and two make three, and",
+        max_tokens=32,
+        stop=(),
+        sampling=Sampling(temperature=0.6),
+        seed=n,
+        ignore_eos=True,
+    )
+    for n in range(4)
+)
+"""What an engine that speculates does before it is asked to: its first drafts take seconds."""
+
+
+class VllmGroup:
+    """A model in vLLM whose requests may speculate (a `Backend`). Make one with `start`.
+
+    Parameters
+    ----------
+    config : the engines; ``speculative`` is left to the requests.
+    most : engines that speculate and run at the same time, at most, >= 1.
+
+    Raises
+    ------
+    CalibrationError : from every method, as soon as an engine has died, failed or been closed.
+    ParameterError : ``most`` below 1, or a configuration that speculates itself.
+    """
+
+    def __init__(self, config: VllmConfig, *, most: int = 3) -> None:
+        if most < 1:
+            raise ParameterError("most", most, "must be an integer >= 1")
+        if config.speculative is not None:
+            raise ParameterError("speculative", config.speculative, "must be left to the requests of a group")
+        self.config = config
+        self.most = most
+        self.plain: VllmEngine
+        self._others: dict[Speculation, VllmEngine] = {}
+        self._used: dict[Speculation, float] = {}
+        self._lock = asyncio.Lock()
+
+    @classmethod
+    async def start(cls, config: VllmConfig, *, most: int = 3) -> VllmGroup:
+        """Start the engine for plain decoding.
+
+        Raises
+        ------
+        CalibrationError : it did not come up.
+        """
+        group = cls(config, most=most)
+        group.plain = await VllmEngine.start(config)
+        return group
+
+    @property
+    def name(self) -> str:
+        """The configured name."""
+        return self.config.name
+
+    @property
+    def tokenizer_id(self) -> str | None:
+        """Hash of ``tokenizer.json``."""
+        return self.plain.tokenizer_id
+
+    @property
+    def engines(self) -> tuple[VllmEngine, ...]:
+        """All engines that run, the plain one first."""
+        return (self.plain, *self._others.values())
+
+    async def engine(self, speculation: Speculation | None) -> VllmEngine:
+        """Return the engine that decodes so, started if need be.
+
+        Raises
+        ------
+        CalibrationError : it did not come up.
+        ParameterError : vLLM cannot speculate so.
+        """
+        if speculation is None:
+            return self.plain
+        async with self._lock:
+            if speculation not in self._others:
+                wanted = speculative_of(speculation)
+                while len(self._others) >= self.most:
+                    oldest = min(self._others, key=self._used.__getitem__)
+                    await self._others.pop(oldest).close()
+                config = replace(self.config, name=f"{self.name}-{speculation.method}", speculative=wanted)
+                self._others[speculation] = await _warm(await VllmEngine.start(config))
+            self._used[speculation] = time.monotonic()
+            return self._others[speculation]
+
+    async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
+        """Continue a prompt; see `Backend.generate`."""
+        engine = await self.engine(request.speculation)
+        return await engine.generate(replace(request, speculation=None), progress)
+
+    async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
+        """Probabilities of single-token replies; see `Backend.choose`. The plain engine is asked."""
+        return await self.plain.choose(prompt, choices)
+
+    def encode(self, text: str) -> tuple[int, ...] | None:
+        """Token ids of a text as the beginning of a prompt."""
+        return self.plain.encode(text)
+
+    async def count_tokens(self, text: str) -> int:
+        """Tokens of a text as a prompt."""
+        return await self.plain.count_tokens(text)
+
+    async def stats(self, *, clear: bool = False) -> EngineStatistics:
+        """What all engines did; passes of an engine that speculates are passes, drafted or not."""
+        plain = await self.plain.stats(clear=clear)
+        return plain.beside([await engine.stats(clear=clear) for engine in self._others.values()])
+
+    async def forget(self) -> None:
+        """Drop what the prefix caches of all engines hold."""
+        for engine in self.engines:
+            await engine.forget()
+
+    def describe(self) -> Mapping[str, Any]:
+        """What the plain engine says of itself, and how the others speculate."""
+        also = [dict(engine.config.speculative or {}) for engine in self._others.values()]
+        return {**self.plain.describe(), "speculative": also}
+
+    async def close(self) -> None:
+        """End all engines. Twice does no harm."""
+        for engine in (*self._others.values(), self.plain):
+            await engine.close()
+        self._others.clear()
+
+
+async def _warm(engine: VllmEngine) -> VllmEngine:
+    """Generate, one text alone and then several side by side, and forget the timings."""
+    await engine.generate(_WARM_UP[0])
+    await asyncio.gather(*map(engine.generate, _WARM_UP))
+    await engine.stats(clear=True)
+    return engine

@@ -1,0 +1,144 @@
+"""What a vLLM engine did, iteration by iteration, from the statistics that its core sends with every output.
+
+The time of an iteration is the distance of two outputs on the core's clock, so that scheduling is in it. vLLM's own
+``elapsed_ms`` is the wait for the model only; it stands in where a sequence has nothing to measure a distance from. One
+iteration may prefill some requests and decode others; what it takes longer than a plain one is then put down to the
+prefill, and it is not counted as a decode iteration.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from calibrate.engines.protocol import EngineStatistics
+
+if TYPE_CHECKING:
+    from vllm.v1.metrics.stats import IterationStats, SchedulerStats
+
+__all__ = ["Active", "Recorder"]
+
+_RECENT = 64
+
+
+@dataclass(slots=True)
+class Active:
+    """A request in the engine, as its reader sees it."""
+
+    n_prompt: int
+    n_generated: int = 0
+    passes: list[tuple[int, int]] = field(default_factory=list)
+    """Decode passes that were seen while it was alone: drafted, accepted."""
+
+    shared: bool = False
+    """Whether others decoded beside it: then passes cannot be told apart."""
+
+
+class Recorder:
+    """Collects iterations; one per engine. vLLM calls `record` after each of them (`StatLoggerBase`)."""
+
+    def __init__(self) -> None:
+        self.active: dict[str, Active] = {}
+        self.n_iterations = 0
+        self.n_idle_iterations = 0
+        """Iterations for sequences that had ended here already: the core learns of a stop string one too late."""
+        self.drafts = self.drafted = self.accepted = self.generated = 0
+        """As vLLM's counters have them: passes with a draft, drafted and accepted tokens, tokens of all requests."""
+        self._iterations: list[tuple[int, int, float]] = []
+        self._passes: list[tuple[int, int, int, int, float, float]] = []
+        self._prefills: list[tuple[int, int, float]] = []
+        self._ends: tuple[list[float], list[float], list[float]] = ([], [], [])
+        self._n_aborted = 0
+        self._recent: dict[int, list[float]] = {}
+        self._latest: tuple[int, int] = (1, 0)
+
+    def record(
+        self,
+        scheduler_stats: SchedulerStats | None,
+        iteration_stats: IterationStats | None,
+        mm_cache_stats: Any = None,
+        engine_idx: int = 0,
+    ) -> None:
+        """Take note of one iteration; called by vLLM."""
+        if iteration_stats is not None:
+            self.generated += iteration_stats.num_generation_tokens
+        details = scheduler_stats.iteration_details if scheduler_stats is not None else None
+        if scheduler_stats is None or details is None or details.is_dummy:
+            return
+        self.n_iterations += 1
+        spec = scheduler_stats.spec_decoding_stats
+        accepted = 0
+        if spec is not None:
+            self.drafts += spec.num_drafts
+            self.drafted += spec.num_draft_tokens
+            self.accepted += spec.num_accepted_tokens
+            accepted = spec.num_accepted_tokens
+        batch, prefilled = details.num_generation_requests, details.num_ctx_requests
+        gaps = iteration_stats.inter_token_latencies_iter if iteration_stats is not None else []
+        if prefilled:
+            self._latest = (prefilled, batch)
+        if not batch:
+            return
+        if not gaps:
+            self.n_idle_iterations += 1
+            return
+        self._decoded(batch, details.num_generation_tokens, accepted, min(gaps), mixed=bool(prefilled))
+
+    def _decoded(self, batch: int, rows: int, accepted: int, seconds: float, *, mixed: bool) -> None:
+        decoding = [request for request in self.active.values() if request.n_generated]
+        if len(decoding) == 1 and batch == 1:
+            decoding[0].passes.append((rows - 1, accepted))
+        else:
+            for request in decoding:
+                request.shared = True
+        if mixed:
+            return
+        context = sum(request.n_prompt + request.n_generated for request in decoding)
+        if rows == batch:
+            self._iterations.append((batch, context, seconds))
+            self._ends[0].append(time.monotonic())
+            recent = self._recent.setdefault(batch, [])
+            recent.append(seconds)
+            del recent[:-_RECENT]
+        else:
+            self._passes.append((batch, context, rows, batch + accepted, seconds, 0.0))
+            self._ends[2].append(time.monotonic())
+
+    def prefilled(self, n_tokens: int, n_cached: int, seconds: float) -> None:
+        """Take note of a request's prefill, which the latest iteration ended; called by its reader."""
+        together, batch = self._latest
+        if batch and (recent := self._recent.get(batch)):
+            seconds = max(seconds - fmean(recent), 0.0)
+        self._prefills.append((n_tokens, n_cached, seconds / max(together, 1)))
+        self._ends[1].append(time.monotonic())
+
+    def aborted(self, n_tokens: int) -> None:
+        """Take note of a request that was aborted after so many tokens."""
+        self._n_aborted += n_tokens
+
+    def statistics(self, *, clear: bool) -> EngineStatistics:
+        """What was recorded since the start or the last clearing."""
+        found = EngineStatistics(
+            iterations=tuple(self._iterations),
+            prefills=tuple(self._prefills),
+            n_aborted_tokens=self._n_aborted,
+            passes=tuple(self._passes),
+            iteration_ends=tuple(self._ends[0]),
+            prefill_ends=tuple(self._ends[1]),
+            pass_ends=tuple(self._ends[2]),
+        )
+        if clear:
+            self._iterations, self._prefills, self._passes, self._n_aborted = [], [], [], 0
+            self._ends = ([], [], [])
+        return found
+
+    def log(self) -> None:
+        """Do nothing; vLLM's loggers print here."""
+
+    def log_engine_initialized(self) -> None:
+        """Do nothing; vLLM's loggers print here."""
+
+    def record_sleep_state(self, is_awake: int, level: int) -> None:
+        """Do nothing; engines of a measurement do not sleep."""

@@ -1,0 +1,78 @@
+"""A repair of speculative decoding in vLLM's CPU build, for the processes that vLLM runs its model in.
+
+Without Triton, vLLM 0.32.0 replaces its kernels by C++ ones that work on 64-bit integers. The one that repeats a
+request's temperature and top-p for each of its drafted tokens converts its output to integers, writes there, and never
+copies back: drafted tokens are verified at whatever temperature the memory held before. Greedy requests do not pass
+through it. With a temperature the text is wrong, and acceptance is far too low (n-grams: none at all).
+
+The engine is started with `EXTENSION` as its ``worker_extension_cls``, which makes the worker import
+`calibrate.engines.vllm.worker`; that tries the kernel, and replaces it only if it is found to be broken. A server
+takes the same by ``--worker-extension-cls``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["EXTENSION", "expand", "is_broken", "repair"]
+
+EXTENSION: Final = "calibrate.engines.vllm.worker.RepairedSampling"
+"""For vLLM's ``worker_extension_cls``."""
+
+_KERNEL: Final = "vllm.v1.sample.rejection_sampler.expand_kernel"
+
+
+def expand(
+    output: torch.Tensor,
+    values: torch.Tensor,
+    cumulated: torch.Tensor,
+    replace_from: float,
+    replace_to: float,
+    MAX_NUM_TOKENS: int | None = None,  # noqa: N803 (vLLM passes it by this name)
+) -> None:
+    """Write the value of each request once for each of its tokens, a certain value replaced by another.
+
+    Parameters
+    ----------
+    output : shape (tokens,), written to.
+    values : one per request, of the same type.
+    cumulated : tokens of the requests up to and including this one.
+    replace_from, replace_to : a value, and what stands in for it.
+    MAX_NUM_TOKENS : not used; the kernel that this replaces takes it.
+    """
+    import torch
+
+    counts = torch.diff(cumulated, prepend=cumulated.new_zeros(1)).to(torch.int64)
+    replaced = torch.where(values == replace_from, torch.full_like(values, replace_to), values)
+    output.copy_(torch.repeat_interleave(replaced, counts).to(output.dtype))
+
+
+def is_broken() -> bool:
+    """Whether the kernel loses numbers that are not integers. False where vLLM has another one (Triton, GPUs)."""
+    import torch
+    from vllm.triton_utils import HAS_TRITON
+
+    if HAS_TRITON:
+        return False
+    from vllm.utils.cpu_triton_utils import _expand_kernel_impl
+
+    output = torch.full((3,), -1.0)
+    _expand_kernel_impl(output, torch.tensor([0.5, 2.0]), torch.tensor([2, 3]), 0, 1)
+    return bool(output.tolist() != [0.5, 0.5, 2.0])
+
+
+def repair() -> bool:
+    """Replace the kernel if it is broken; return whether it was."""
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu() or not is_broken():
+        return False
+    from vllm.triton_utils.dispatcher import register_kernels
+    from vllm.utils import cpu_triton_utils
+
+    cpu_triton_utils._expand_kernel_impl = expand  # for a registration that comes later
+    register_kernels({_KERNEL: expand})
+    return True

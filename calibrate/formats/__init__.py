@@ -1,1 +1,0 @@
-"""Acceptance figures as other tools write them, read and written with their convention named and converted."""

@@ -1,0 +1,1 @@
+"""Measuring a set of models: timings, answers, and when enough is known."""

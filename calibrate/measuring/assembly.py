@@ -1,0 +1,181 @@
+"""From the journal of a calibration to a profile: pieces put together, warm-ups set apart, and where they come from."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from calibrate.measuring.from_outside import left_out_notes
+from calibrate.measuring.noise import NoiseLimits, leading_slow, steadiness
+from calibrate.measuring.token_methods import token_records
+from calibrate.record.journal import Journal
+from calibrate.record.profile import (
+    AnswerRecord,
+    DecodeSample,
+    EngineRecord,
+    InUse,
+    NGramRecord,
+    Profile,
+    Provenance,
+    TokenAnswer,
+    TokenRecord,
+)
+from calibrate.record.prompt_lookup import count_acceptance
+
+if TYPE_CHECKING:
+    from calibrate.measuring.session import Plan
+
+__all__ = ["assemble"]
+
+_USES: Final = ("in_use", "plain_in_use", "beam_in_use")
+_NGRAMS: Final = ((1, 8), (2, 8), (3, 8))
+"""(longest n-gram, speculative tokens) whose acceptance is counted; LR uses n-grams of 1 and 2 with 8 tokens."""
+_PACKAGES: Final = ("specplan", "numpy", "scipy", "torch", "transformers")
+
+
+def assemble(
+    plan: Plan,
+    journal: Journal,
+    engines: Mapping[str, Any],
+    placement: dict[str, str],
+    stamp: dict[str, Any],
+    *,
+    n_answers: int,
+    n_rounds: int,
+) -> Profile:
+    """Put a profile together.
+
+    Parameters
+    ----------
+    plan : what was to be measured.
+    journal : the finished pieces.
+    engines : name to engine, as the models opened them.
+    placement : role to name of its engine.
+    stamp : fields of the provenance that the models know.
+    n_answers, n_rounds : how many answers and rounds of timing to take, from the first on.
+    """
+    answers = [journal[f"answer:{problem.name}"] for problem in plan.problems[:n_answers]]
+    rounds = {name: _rounds(journal, name, n_rounds) for name in engines}
+    records = {name: _engine_record(name, rounds[name], answers) for name in engines}
+    notes = list(stamp.get("notes", ()))
+    for name, one in records.items():
+        left_out = left_out_notes(plan.engine.batches, [timed.decode for timed in rounds[name]])
+        notes += [*_notes(name, one), *(f"{name}: {note}" for note in left_out)]
+    return Profile(
+        name=plan.name,
+        source="measured",
+        provenance=_provenance(plan, {**stamp, "notes": notes}),
+        models={role: plan.models.record(role, engines[name]) for role, name in placement.items()},
+        placement=placement,
+        engines={name: record for name, (record, _) in records.items()},
+        answers=[AnswerRecord.model_validate(answer["record"]) for answer in answers],
+        ngram=_ngrams([answer["ids"] for answer in answers]),
+        token=_token_records(plan, answers),
+        role_seconds=_merged([answer["role_seconds"] for answer in answers]),
+        settings=plan.models.settings(),
+    )
+
+
+def _rounds(journal: Journal, name: str, n: int) -> list[EngineRecord]:
+    return [EngineRecord.model_validate(journal[f"engine:{name}:{i}"]) for i in range(n)]
+
+
+def _engine_record(name: str, rounds: Sequence[EngineRecord], answers: Sequence[Any]) -> tuple[EngineRecord, int]:
+    """All rounds of an engine's timing, its work on the answers, and how many samples went to the warm-up."""
+    decode = [sample for one in rounds for sample in one.decode]
+    n_slow = _warm_up(decode, len(rounds[0].decode))
+    record = EngineRecord(
+        device=rounds[0].device,
+        decode=decode[n_slow:],
+        prefill=[sample for one in rounds for sample in one.prefill],
+        request_s=[seconds for one in rounds for seconds in one.request_s],
+        **{use: [InUse.model_validate(a[use][name]) for a in answers if name in a.get(use, ())] for use in _USES},
+        warmup_decode=[*rounds[0].warmup_decode, *decode[:n_slow]],
+        warmup_prefill=rounds[0].warmup_prefill,
+        sentinels=[tuple(answer["sentinels"][name]) for answer in answers],
+    )
+    return record, n_slow
+
+
+def _warm_up(decode: Sequence[DecodeSample], n_first: int) -> int:
+    """Leading samples of the first round that were still slow, each measured by its cell's median; none of the rest.
+
+    The first sample of every cell stays: a cost model needs it more than the last slow one hurts.
+    """
+    cells: dict[tuple[int, int, int], list[float]] = defaultdict(list)
+    keys = [(sample.tokens, sample.batch, sample.context // 64) for sample in decode]
+    for key, sample in zip(keys, decode, strict=True):
+        cells[key].append(sample.seconds)
+    usual = {key: max(float(np.median(seconds)), 1e-12) for key, seconds in cells.items()}
+    ratios = [sample.seconds / usual[key] for key, sample in zip(keys[:n_first], decode, strict=False)]
+    n_slow = leading_slow(ratios)
+    while n_slow and not set(keys) <= set(keys[n_slow:]):
+        n_slow -= 1
+    return n_slow
+
+
+def _notes(name: str, found: tuple[EngineRecord, int]) -> list[str]:
+    record, n_slow = found
+    notes = [f"{name}: the first {n_slow} iterations were slow and count as warm-up"] if n_slow else []
+    steady = steadiness(record.sentinels)
+    if steady is None:
+        return notes
+    complaint = steady.complaint(NoiseLimits())
+    return [*notes, f"{name}: {steady}", *([f"warning: {name} was not steady: {complaint}"] if complaint else [])]
+
+
+def _token_records(plan: Plan, answers: Sequence[Any]) -> list[TokenRecord]:
+    found = {
+        setting.key: [TokenAnswer.model_validate(a["token"][setting.key]) for a in answers if setting.key in a["token"]]
+        for setting in plan.token
+    }
+    return token_records(plan.token, found)
+
+
+def _merged(parts: Sequence[dict[str, list[float]]]) -> dict[str, list[float]]:
+    return {role: [s for part in parts for s in part.get(role, [])] for role in sorted({r for p in parts for r in p})}
+
+
+def _ngrams(texts: Sequence[Any]) -> list[NGramRecord]:
+    known = [text for text in texts if text is not None]
+    if not known:
+        return []
+    return [count_acceptance(known, max_ngram=longest, n_speculative=tokens) for longest, tokens in _NGRAMS]
+
+
+def _provenance(plan: Plan, stamp: dict[str, Any]) -> Provenance:
+    return Provenance(
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        command=plan.command,
+        seed=plan.models.seed,
+        **{"device": _cpu_name(), **stamp},
+        cpu=_cpu_name(),
+        n_cores=len(os.sched_getaffinity(0)),
+        os=platform.platform(terse=True),
+        python=platform.python_version(),
+        packages={name: _version(name) for name in _PACKAGES},
+    )
+
+
+def _cpu_name() -> str:
+    if sys.platform == "linux":
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "absent"

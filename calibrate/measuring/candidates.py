@@ -1,0 +1,109 @@
+"""Measuring what test-time scaling methods meet: several candidates of both models at each position.
+
+The answer is written by the target's best rewarded candidates (`sim.algorithms.beams.surveyed_beams`). How long single
+candidates take is not used: it follows from the engines' timings by batch. How much the machine loses between groups of
+many requests is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from calibrate.measuring.measure import Problem, Truth
+from calibrate.record.profile import BeamStepRecord, CandidatesRecord, InUse
+from calibrate.running.wall_clock import WallClock, WallSession
+from sim.algorithms.beams import surveyed_beams
+from sim.operations import DRAFT, STANDS_IN, TARGET, Generate, Operation, Score, Step
+
+__all__ = ["Surveyed", "measure_beams"]
+
+_DIGITS: Final = 6
+"""Decimals of a recorded score: a reward's noise is larger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """One surveyed answer."""
+
+    records: list[BeamStepRecord]
+    """Its positions."""
+
+    spans: Mapping[str, tuple[int, float]]
+    """Per engine (``target``, ``draft``): groups of requests sent side by side, and the seconds from first to last."""
+
+    def as_groups(self, engine: str, used: InUse) -> InUse:
+        """Return what an engine did, its requests' latency being that of a group: its seconds less those of passes."""
+        n, seconds = self.spans.get(engine, (0, 0.0))
+        return used.model_copy(update={"request": (n, max(seconds - used.seconds, 0.0))})
+
+
+async def measure_beams(clock: WallClock, problem: Problem, truth: Truth | None = None, *, width: int) -> Surveyed:
+    """Answer a problem by surveying candidates.
+
+    Parameters
+    ----------
+    clock : real engines; its scorers must know rewards and likelihoods.
+    problem : what to answer.
+    truth : ground truth of the task, if it has one.
+    width : candidates per position and model, >= 1; 0 asks for nothing.
+
+    Raises
+    ------
+    CalibrationError : an engine failed, or cannot tell likelihoods.
+    """
+    if not width:
+        return Surveyed(records=[], spans={})
+    await clock.fresh()
+    root = await clock.root(problem.prompt)
+    session = await clock.run(surveyed_beams(root, width=width), stream=problem.name)
+    return Surveyed(records=_records(session, problem, truth), spans=_spans(session))
+
+
+def _spans(session: WallSession) -> dict[str, tuple[int, float]]:
+    """Groups of requests to each engine, and the sum of their durations, s."""
+    groups: dict[tuple[str, int, str, bool], list[Operation]] = {}
+    for o in session.operations:
+        step = o.result if isinstance(o, Generate) else o.candidate  # type: ignore[attr-defined]  # else it is a score
+        home = STANDS_IN.get(o.role, o.role)
+        groups.setdefault((home, step.depth, step.role, isinstance(o, Generate)), []).append(o)
+    found: dict[str, tuple[int, float]] = {}
+    for (home, *_), members in groups.items():
+        n, seconds = found.get(home, (0, 0.0))
+        found[home] = n + 1, seconds + max(o.finished for o in members) - min(o.started for o in members)
+    return found
+
+
+def _records(session: WallSession, problem: Problem, truth: Truth | None) -> list[BeamStepRecord]:
+    scores: dict[int, dict[str, float]] = {}
+    written: dict[tuple[int, str], list[Step]] = {}
+    for o in session.operations:
+        if isinstance(o, Score):
+            scores.setdefault(id(o.candidate), {})[o.role] = round(float(o.result), _DIGITS)
+        elif isinstance(o, Generate):
+            written.setdefault((o.prefix.depth + 1, o.role), []).append(o.result)
+    found = []
+    for depth in range(len(session.committed)):
+        before = [step.payload.text for step in session.committed[:depth]]
+        both = {role: _candidates(written[depth, role], scores, problem, truth, before) for role in (TARGET, DRAFT)}
+        found.append(BeamStepRecord(targets=both[TARGET], drafts=both[DRAFT]))
+    return found
+
+
+def _candidates(
+    steps: Sequence[Step],
+    scores: Mapping[int, Mapping[str, float]],
+    problem: Problem,
+    truth: Truth | None,
+    before: Sequence[str],
+) -> CandidatesRecord:
+    graded = None
+    if truth is not None:
+        graded = [truth.step_is_correct(problem.prompt, before, step.payload.text) for step in steps]
+    return CandidatesRecord(
+        tokens=[step.n_tokens for step in steps],
+        truncated=[i for i, step in enumerate(steps) if step.truncated],
+        correct=graded,
+        scores={role: [scores[id(step)][role] for step in steps] for role in scores[id(steps[0])]},
+    )

@@ -1,0 +1,423 @@
+"""Timings of an engine estimated from outside, from the moments at which the tokens of its streams arrive.
+
+Iteration at batch b: when b - 1 requests have their first tokens, one more is sent that ends before they do. From its
+first token on all b are in every iteration, and the gaps between its tokens are iterations; the other streams see the
+same ones, and none is counted twice. The gaps add up to the time that passed, so deliveries that are late in between
+widen the spread and leave the mean alone. A late first or last token does not: an attempt during which this process had
+to wait for its processor (`calibrate.engines.http.stalls`) is made again. A batch that cannot be had is left out, and
+noted. On a server that speculates, iterations are passes over drafts.
+
+Prefill: time to the first token, less the median round trip of a request without a model. Request: such a round trip,
+and the time from the last token to the end of the stream. What the server spends on a request before its engine sees
+it, beyond such a round trip, is therefore part of the prefill.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from calibrate.engines.http.engine import OpenAIEngine
+from calibrate.engines.http.stalls import StallWatch, tolerated
+from calibrate.engines.http.stream import Streamed
+from calibrate.engines.protocol import Request
+from calibrate.measuring.measure import MeasureOptions
+from calibrate.models.vllm_settings import method_of
+from calibrate.record.profile import DecodeSample, EngineRecord, PrefillSample
+from theory.errors import CalibrationError
+
+__all__ = ["ESTIMATOR", "iterations", "left_out_notes", "measure_streams", "timing_notes", "warm_streams"]
+
+ESTIMATOR: Final = (
+    "timings seen from outside: iterations are gaps between the tokens of one of b concurrent streams; prefill is the "
+    "time to the first token less the median round trip of GET /v1/models; a request costs such a round trip and the "
+    "time from its last token to its end"
+)
+_TIMED: Final = "timed"
+_LATE: Final = "late"
+_LEFT_OUT: Final = "left out"
+_PREFILLS: Final = "prefills"
+_NOT_TOGETHER: Final = "its requests were not seen side by side"
+_REMEDY: Final = (
+    "ask for a smaller --concurrency if the server limits how many it runs at once, else calibrate again while this "
+    "machine and the server have nothing else to do"
+)
+_INSTEAD: Final = (
+    "simulations take its time from the batches that were timed: between two of them by interpolation, beyond the "
+    "largest by the slope of the upper half, and as long as an iteration of one request where only batch 1 was timed"
+)
+_LEVELS: Final = 3
+_TRIES: Final = 4
+_PAUSE_S: Final = 0.05
+"""Before what was read late is tried again, s; a multiple of it each time."""
+
+_GIVEN_UP: Final = 3
+"""Timings of a batch that were left out, less those that were not, at which it is not tried any more."""
+
+_LONG_S: Final = 2.0
+"""Wait for a first token after which longer company would not help: the server runs one request after the other, s."""
+
+_NOTED_SHARE: Final = 0.01
+"""Share of the requests of answers that may have been read late without a word, [-]."""
+
+_WORDS: Final = (
+    *("the", "of", "and", "to", "in", "is", "that", "it", "was", "for", "on", "are", "as", "with", "his", "they", "at"),
+    *("be", "this", "from", "have", "or", "by", "one", "had", "not", "but", "what", "all", "were", "when", "we", "how"),
+)
+"""Words that are one token in most vocabularies, so that prompts of one length in words have one in tokens."""
+
+Warmup = tuple[list[DecodeSample], list[PrefillSample]]
+
+
+async def warm_streams(engine: OpenAIEngine, *, seconds: float) -> Warmup:
+    """Keep a server busy until its first, slow requests are over; return their timings (they are kept apart)."""
+    prompts = _prompts(random.Random("warm-up"))  # other prompts than those to be timed
+    decode: list[DecodeSample] = []
+    prefill: list[PrefillSample] = []
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        streamed = await engine.stream(_fixed(next(prompts)(32), 16), Streamed())
+        decode += iterations([streamed])
+        prefill.append(_prefill(streamed, 0.0))
+    return decode, prefill
+
+
+async def measure_streams(
+    engine: OpenAIEngine,
+    device: str,
+    options: MeasureOptions,
+    *,
+    warmup: Warmup = ([], []),
+    progress: Callable[[str], None] = lambda part: None,
+) -> EngineRecord:
+    """Measure iteration, prefill and request times of a server that has nothing else to do; see the module.
+
+    Of servers of the same model that speculate (`OpenAIEngine.speculating`) the passes are timed.
+
+    Parameters
+    ----------
+    engine : the server; warm.
+    device : name of what it runs on; engines of one device share it.
+    options : batch sizes and lengths; lengths are in words here, and what the server counted is recorded.
+    warmup : what `warm_streams` returned, to be kept apart in the record.
+    progress : called with a description when a part is done, ``options.n_parts`` times.
+
+    Raises
+    ------
+    CalibrationError : the server failed, or the iterations of a single request cannot be told.
+    """
+    prompts = _prompts(random.Random(options.seed))
+    decode: list[DecodeSample] = []
+    first: list[Streamed] = []
+    trips: list[float] = []
+    async with StallWatch() as watch:
+        for context in options.contexts:
+            for batch in options.batches:
+                texts = [next(prompts)(context) for _ in range(batch)]
+                decode += await _side_by_side(engine, texts, options.iterations, watch)
+                progress(f"{engine.name}: batch {batch}, context {context}")
+        for n_words in options.prefills:
+            for _ in range(options.repeats):
+                trip, streamed = await _first_token(engine, prompts, n_words, watch)
+                trips.append(trip)
+                first.append(streamed)
+            progress(f"{engine.name}: prefill {n_words}")
+        for speculation, other in engine.speculating.items() if len(options.batches) > 1 else ():
+            passes = await _passes(other, prompts, options, watch)
+            decode += [sample.model_copy(update={"by": method_of(speculation)}) for sample in passes]
+    trip = statistics.median(trips)  # one late answer must not make all prefills look short
+    progress(f"{engine.name}: request latency")
+    return EngineRecord(
+        device=device,
+        decode=decode,
+        prefill=[_prefill(streamed, trip) for streamed in first],
+        request_s=[s + _tail(streamed) for s, streamed in zip(trips, first, strict=True)],
+        warmup_decode=warmup[0],
+        warmup_prefill=warmup[1],
+    )
+
+
+async def _side_by_side(engine: OpenAIEngine, prompts: Sequence[str], n: int, watch: StallWatch) -> list[DecodeSample]:
+    """About ``n`` iterations of a batch; none of a batch of several that could not be had.
+
+    What was read late is asked for again; requests that were not side by side are made longer. Where iterations are
+    passes over drafts, requests are as long as if half of each draft were right.
+    """
+    what = _batch(len(prompts))
+    behind = engine.outcomes[what, _LEFT_OUT] - engine.outcomes[what, _TIMED] if len(prompts) > 1 else 0
+    hopeless = behind > 0
+    enough, tried = max(n // 2, 1), list[_Attempt]()
+    for level in () if behind >= _GIVEN_UP else (1,) if hopeless else range(_LEVELS):
+        n_prompt = max((attempt.n_prompt for attempt in tried), default=0)
+        n_tokens = math.ceil(n * (1 + _pass_tokens(engine)) / 2)
+        lengths = _lengths(n_tokens, len(prompts), level, _room(engine, n_prompt))
+        for repetition in range(1 if hopeless else _TRIES):
+            await asyncio.sleep(_PAUSE_S * repetition)
+            attempt = await _attempt(engine, prompts, lengths, watch)
+            tried.append(attempt)
+            if not attempt.late:
+                break
+        if not attempt.late and attempt.n >= enough:
+            engine.outcomes[what, _TIMED] += 1
+            return _grouped(attempt.samples, n)
+        if level and not attempt.late and attempt.waited > _LONG_S:
+            break
+    if len(prompts) > 1:
+        engine.outcomes[what, _LEFT_OUT] += 1
+        return []
+    usable = [attempt for attempt in tried if attempt.n >= enough]
+    if not usable:
+        raise CalibrationError(f"{engine.name}: a request of {attempt.asked} tokens cannot be timed: {attempt.came()}")
+    engine.outcomes[what, _LATE] += 1
+    return _levelled(min(usable, key=lambda attempt: attempt.stalled).samples, n)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """Requests sent to be side by side, and what can be told of the last of them."""
+
+    samples: list[DecodeSample]
+    last: Streamed
+    asked: int
+    stall_s: float
+    n_prompt: int
+
+    @property
+    def n(self) -> int:
+        return len(self.samples)
+
+    @property
+    def seconds(self) -> float:
+        return sum(sample.seconds for sample in self.samples)
+
+    @property
+    def late(self) -> bool:
+        return self.stall_s > tolerated(self.seconds)
+
+    @property
+    def waited(self) -> float:
+        """Seconds until the last one's first token."""
+        return self.last.arrivals[0][0] - self.last.sent if self.last.arrivals else 0.0
+
+    @property
+    def stalled(self) -> float:
+        """By how much the mean of the samples may be wrong, [-]."""
+        return self.stall_s / max(self.seconds, 1e-9)
+
+    def came(self) -> str:
+        """How the last answer came, if nothing could be counted."""
+        if self.last.n_tokens < self.asked:
+            return f"the server ended the answer after {self.last.n_tokens}, though it was asked to go on (ignore_eos)"
+        return f"its tokens came in {len(self.last.arrivals)} piece(s): does something on the way collect the stream?"
+
+
+async def _attempt(
+    engine: OpenAIEngine, prompts: Sequence[str], lengths: tuple[int, int], watch: StallWatch
+) -> _Attempt:
+    """Send one request of ``lengths[0]`` tokens into the company of the others, of ``lengths[1]``."""
+    streams = [Streamed() for _ in prompts]
+    tasks: list[asyncio.Task[Streamed]] = []
+    try:
+        for prompt, streamed in zip(prompts[:-1], streams, strict=False):
+            tasks.append(asyncio.ensure_future(engine.stream(_fixed(prompt, lengths[1]), streamed)))
+        for task, streamed in zip(tasks, streams, strict=False):
+            await _begun(task, streamed)
+        tasks.append(asyncio.ensure_future(engine.stream(_fixed(prompts[-1], lengths[0]), streams[-1])))
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    last = streams[-1]
+    return _Attempt(
+        samples=iterations(streams, k2=_pass_tokens(engine)),
+        last=last,
+        asked=lengths[0],
+        stall_s=watch.longest(last.sent, last.end),
+        n_prompt=max(streamed.n_prompt for streamed in streams),
+    )
+
+
+async def _begun(task: asyncio.Task[Streamed], streamed: Streamed) -> None:
+    """Return when the first token has come."""
+    first = asyncio.ensure_future(streamed.begun.wait())
+    try:
+        await asyncio.wait({task, first}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        first.cancel()
+    if task.done():
+        task.result()  # raises what broke it off
+
+
+async def _passes(
+    engine: OpenAIEngine, prompts: Iterator[Callable[[int], str]], options: MeasureOptions, watch: StallWatch
+) -> list[DecodeSample]:
+    """Passes of a server that speculates, at several batch sizes: of texts that repeat, so that n-grams are found."""
+    found: list[DecodeSample] = []
+    for _ in range(options.repeats):
+        await engine.round_trip()  # what its requests take besides is told with it
+    for batch in options.pass_batches:
+        texts = [" ".join([next(prompts)(max(options.contexts[0] // 4, 4))] * 4) for _ in range(batch)]
+        found += await _side_by_side(engine, texts, options.iterations, watch)
+    return found
+
+
+def _pass_tokens(engine: OpenAIEngine) -> int:
+    """Tokens that an iteration of a server gives a sequence at most."""
+    return 1 if engine.speculates is None else engine.speculates.k2
+
+
+def _lengths(n: int, batch: int, level: int, room: int | None) -> tuple[int, int]:
+    """Tokens of the request that is timed, and of those that keep it company.
+
+    A server takes some iterations' time to begin with a request; the faster its model, the more.
+    """
+    timed, company = ((n + 1, n + 5 + 2 * batch), (4 * n, 8 * n + 8 * batch), (16 * n, 64 * n + 64 * batch))[level]
+    if not level:
+        return timed, company
+    company = min(company, 16 * n + 32 * batch if room is None else max(room, 2))
+    return max(min(timed, company if batch == 1 else company // 2), 2), company
+
+
+def _room(engine: OpenAIEngine, n_prompt: int) -> int | None:
+    """Tokens that a request may ask for at most; None where the server does not say."""
+    most = engine.describe()["max_context"]
+    return int(most) - n_prompt if most and n_prompt else None
+
+
+def _grouped(samples: Sequence[DecodeSample], n: int) -> list[DecodeSample]:
+    """At most ``n`` samples with the same mean: of the first ones alone, one late delivery could decide."""
+    groups = min(n, len(samples))
+    found = []
+    for i in range(groups):
+        part = samples[len(samples) * i // groups : len(samples) * (i + 1) // groups]
+        found.append(_mean(part))
+    return found
+
+
+def _levelled(samples: Sequence[DecodeSample], n: int) -> list[DecodeSample]:
+    """At most ``n`` samples that are all the mean: of what was read late, in bursts, nothing else is known."""
+    return [_mean(samples)] * min(n, len(samples))
+
+
+def _mean(samples: Sequence[DecodeSample]) -> DecodeSample:
+    """A sample of the same kind with the mean of the others' seconds and contexts."""
+    context = round(statistics.fmean(sample.context for sample in samples))
+    seconds = statistics.fmean(sample.seconds for sample in samples)
+    return samples[0].model_copy(update={"context": context, "seconds": seconds})
+
+
+async def _first_token(
+    engine: OpenAIEngine, prompts: Iterator[Callable[[int], str]], n_words: int, watch: StallWatch
+) -> tuple[float, Streamed]:
+    """A round trip without the model and a request for one token, with a fresh prompt each time it is tried."""
+    tried: list[tuple[float, float, Streamed]] = []
+    for repetition in range(_TRIES):
+        await asyncio.sleep(_PAUSE_S * repetition)
+        began = time.monotonic()
+        trip = await engine.round_trip()
+        streamed = await engine.stream(_fixed(next(prompts)(n_words), 1), Streamed())
+        tried.append((watch.longest(began, streamed.end), trip, streamed))
+        if tried[-1][0] <= tolerated(streamed.end - began):
+            break
+    else:
+        engine.outcomes[_PREFILLS, _LATE] += 1
+    _, trip, streamed = min(tried, key=lambda one: one[0])
+    return trip, streamed
+
+
+def iterations(streams: Sequence[Streamed], *, k2: int = 1) -> list[DecodeSample]:
+    """The iterations in which all streams took part, as the stream that began last saw them.
+
+    A chunk of n tokens counts as n iterations of equal length; where an iteration gives up to ``k2`` tokens (a pass
+    over a draft), as n / k2 of them, rounded up. Where chunks do not say how many tokens they hold, they are taken to
+    hold equally many, so that they add up to the server's count. A chunk counts if it came before any other stream
+    ended, and if the others had tokens left for it, by their number.
+    """
+    if any(len(streamed.arrivals) < 2 for streamed in streams):
+        return []
+    latest = max(streams, key=lambda streamed: streamed.arrivals[0][0])
+    end = min(streamed.arrivals[-1][0] for streamed in streams)
+    share = latest.tokens_per_unit
+    left = [_left(other, latest.arrivals[0][0]) for other in streams if other is not latest]
+    most = min((math.ceil(tokens / k2) if k2 > 1 else tokens for tokens in left), default=math.inf)
+    samples: list[DecodeSample] = []
+    made = owed = 0.0
+    for (before, _), (now, n) in zip(latest.arrivals, latest.arrivals[1:], strict=False):
+        part = n * share if k2 == 1 else math.ceil(n * share / k2)
+        made += part
+        if now > end or made > most:
+            break
+        owed += part
+        whole = max(round(owed), 1)
+        owed -= whole
+        context = sum(streamed.n_prompt + streamed.seen(before) for streamed in streams)
+        one = DecodeSample(batch=len(streams), context=context, tokens=k2, seconds=(now - before) / part)
+        samples += [one] * whole
+    return samples
+
+
+def _left(streamed: Streamed, moment: float) -> float:
+    """Tokens that a stream had still to generate at a moment, at least.
+
+    A chunk of several tokens may have waited for its delivery: all but its last token may have been there before.
+    """
+    left = sum(n for arrived, n in streamed.arrivals if arrived > moment)
+    waiting = next((n - 1 for arrived, n in streamed.arrivals if arrived > moment), 0)
+    return (left - waiting) * streamed.tokens_per_unit
+
+
+def timing_notes(engine: OpenAIEngine) -> list[str]:
+    """What a reader must know about what this process timed on a server: what of it was read late, and too slow so."""
+    engines = (engine, *engine.speculating.values())
+    outcomes = sum((one.outcomes for one in engines), start=Counter[tuple[str, str]]())
+    late = [f"{n} timings of {what}" for (what, outcome), n in outcomes.items() if outcome == _LATE]
+    n_late, n_answered = sum(one.n_late for one in engines), sum(one.n_answered for one in engines)
+    if n_late > _NOTED_SHARE * n_answered:
+        late.append(f"{n_late} of {n_answered} requests of answers")
+    return [f"warning: {what} were read late, for this machine had too much to do" for what in late]
+
+
+def left_out_notes(batches: Sequence[int], rounds: Sequence[Sequence[DecodeSample]]) -> list[str]:
+    """What a reader must know about batch sizes that rounds of timing lack, those of earlier sittings included."""
+    notes = []
+    for batch in batches:
+        n = sum(all(sample.batch != batch or sample.by for sample in one) for one in rounds)
+        if n == len(rounds):
+            notes.append(f"warning: {_batch(batch)} was left out: {_NOT_TOGETHER}; {_REMEDY}; {_INSTEAD}")
+        elif n:
+            notes.append(f"{_batch(batch)} was left out in {n} of {len(rounds)} rounds: {_NOT_TOGETHER}")
+    return notes
+
+
+def _batch(n: int) -> str:
+    return f"batch {n}"
+
+
+def _prefill(streamed: Streamed, trip: float) -> PrefillSample:
+    first = streamed.arrivals[0][0] if streamed.arrivals else streamed.end
+    return PrefillSample(
+        tokens=max(streamed.n_prompt - streamed.n_cached, 1),
+        cached=streamed.n_cached,
+        seconds=max(first - streamed.sent - trip, 0.0),
+    )
+
+
+def _tail(streamed: Streamed) -> float:
+    return streamed.end - streamed.arrivals[-1][0] if streamed.arrivals else 0.0
+
+
+def _prompts(rng: random.Random) -> Iterator[Callable[[int], str]]:
+    """Endless makers of random prompts: no two share a beginning of any length, so that no cache helps."""
+    while True:
+        yield lambda n: " ".join(rng.choice(_WORDS) for _ in range(n))
+
+
+def _fixed(prompt: str, n_tokens: int) -> Request:
+    return Request(prompt=prompt, max_tokens=n_tokens, stop=(), ignore_eos=True)

@@ -1,0 +1,139 @@
+"""Measuring token-level speculation on real engines: the passes of each answer, and what they took.
+
+A method is run as it will be used, step by step on the wall clock, so that first tokens, ends of steps and what the
+drafter reads at a step's beginning are in the figures. With prompt lookup the text is that of plain decoding, token for
+token (see `calibrate.engines.torch.token_methods.protocol.OneHot`), so its passes at a smaller k2 could be derived from
+the text; with a draft model they could not: where a pass ends depends on k2, and with it which token comes from which
+distribution. Every setting is therefore run. A pass's acceptance up to a position does not depend on how much is
+drafted beyond it, other than through where passes begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from calibrate.engines.protocol import EngineStatistics, Generation, Request
+from calibrate.measuring.measure import MeasuredEngine, Problem, outside_seconds
+from calibrate.record.profile import TokenAnswer, TokenRecord, TokenRequest
+from calibrate.running.wall_clock import WallClock, WallSession
+from sim.algorithms import autoregressive
+from sim.operations import TARGET
+
+if TYPE_CHECKING:
+    from calibrate.engines.speculation import Speculation
+
+__all__ = ["TOKEN_SETTINGS", "TokenSetting", "measure_token_answer", "measure_token_methods", "token_records"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSetting:
+    """A token-level method and its knobs, as in the catalogue of methods."""
+
+    method: str
+    knobs: Mapping[str, int | float | str | bool] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """One line that names it."""
+        return " ".join([self.method, *(f"{name}={value}" for name, value in sorted(self.knobs.items()))])
+
+
+TOKEN_SETTINGS: Final = (
+    *(TokenSetting(method="prompt-lookup", knobs={"k2": k2, "max_ngram": 3}) for k2 in (2, 4, 8)),
+    *(TokenSetting(method="draft-model", knobs={"k2": k2}) for k2 in (2, 3, 4, 6)),
+    *(TokenSetting(method="eagle", knobs={"k2": k2}) for k2 in (4, 8)),
+    TokenSetting(method="lookahead-decoding", knobs={"k2": 3, "window": 5, "ngram": 3, "guesses": 5}),
+    TokenSetting(method="jacobi", knobs={"k2": 5, "window": 4}),
+)
+"""What a calibration measures unless it is told otherwise."""
+
+_WARM_UP: Final = Request(prompt="1 2 3", max_tokens=2)
+"""Nobody counts it: an engine that has to start for a method, as vLLM's do, starts now."""
+
+
+class Speculating(Protocol):
+    """A set of models that knows how to run a token-level method: `calibrate.models.local.ModelSet`."""
+
+    def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
+        """Return what a request must carry."""
+        ...
+
+
+async def measure_token_methods(
+    models: Speculating,
+    clock: WallClock,
+    problems: Sequence[Problem],
+    settings: Sequence[TokenSetting] = TOKEN_SETTINGS,
+) -> list[TokenRecord]:
+    """Answer every problem with every setting, interleaved, and return one record for each setting.
+
+    Parameters
+    ----------
+    models : knows the methods of its engines.
+    clock : the engines; the one of the target has nothing else to do.
+    problems : what to answer.
+    settings : methods with their knobs.
+
+    Raises
+    ------
+    CalibrationError : an engine failed.
+    ParameterError : a method that these models cannot run.
+    """
+    found: dict[str, list[TokenAnswer]] = {setting.key: [] for setting in settings}
+    for problem in problems:
+        for setting in settings:
+            found[setting.key].append(await measure_token_answer(models, clock, problem, setting))
+    return token_records(settings, found)
+
+
+def token_records(settings: Sequence[TokenSetting], answers: Mapping[str, Sequence[TokenAnswer]]) -> list[TokenRecord]:
+    """Return a record for each setting that has answers, by `TokenSetting.key`."""
+    return [
+        TokenRecord.counted(setting.method, setting.knobs, answers[setting.key])
+        for setting in settings
+        if answers.get(setting.key)
+    ]
+
+
+async def measure_token_answer(
+    models: Speculating, clock: WallClock, problem: Problem, setting: TokenSetting
+) -> TokenAnswer:
+    """Answer one problem by plain decoding of the target, on top of a token-level method.
+
+    Raises
+    ------
+    CalibrationError : the engine failed.
+    ParameterError : a method that these models cannot run.
+    """
+    engine: MeasuredEngine = clock.backend(TARGET)  # type: ignore[assignment]  # a model set's engines keep statistics
+    speculation = models.speculation(setting.method, setting.knobs)
+    await engine.generate(replace(_WARM_UP, speculation=speculation))
+    await clock.fresh()
+    await engine.stats(clear=True)
+    root = await clock.root(problem.prompt)
+    session = await clock.run(autoregressive(root), stream=problem.name, speculation={TARGET: speculation})
+    return _answer(problem, session, clock, await engine.stats(clear=True))
+
+
+def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics: EngineStatistics) -> TokenAnswer:
+    generations = [operation.job for operation in session.operations if isinstance(operation.job, Generation)]
+    outside = outside_seconds(session, clock).get(TARGET, [])
+    prefills = statistics.prefills
+    return TokenAnswer(
+        problem=problem.name,
+        requests=[TokenRequest(tokens=one.n_generated, passes=list(one.passes)) for one in generations],
+        decode=_passes(statistics),
+        prefill=(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
+        request=(len(outside), sum(outside)),
+    )
+
+
+def _passes(statistics: EngineStatistics) -> list[tuple[int, int, int, int, float, float]]:
+    """Sums over the passes of a kind: sequences, rows of each, passes, cached tokens, seconds, drafting seconds."""
+    sums: dict[tuple[int, int], tuple[int, int, float, float]] = {}
+    for batch, context, rows, _, seconds, drafting in statistics.passes:
+        n, total, elapsed, drafted = sums.get((batch, rows // batch), (0, 0, 0.0, 0.0))
+        sums[batch, rows // batch] = n + 1, total + context, elapsed + seconds, drafted + drafting
+    return [(*kind, *values) for kind, values in sorted(sums.items())]

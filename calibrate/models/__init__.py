@@ -1,0 +1,1 @@
+"""Sets of models in their roles: what is asked, and where it runs."""

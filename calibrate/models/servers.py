@@ -1,0 +1,268 @@
+"""A set of models on servers: where they are and how they are asked; plain data, as `calibrate.models.local` is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Self
+
+from calibrate.engines.http.engine import OpenAIEngine
+from calibrate.engines.http.stalls import StallWatch
+from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, split_endpoint
+from calibrate.engines.prometheus import SpecDecode
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.vllm.config import checked_speculative
+from calibrate.measuring.engine_work import in_use_records
+from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_streams, timing_notes, warm_streams
+from calibrate.measuring.measure import Look, MeasureOptions
+from calibrate.measuring.token_methods import TokenSetting
+from calibrate.models.local import BUNDLED, ModelSet
+from calibrate.models.vllm_settings import parsed, setting_of, speculation_of
+from calibrate.record.profile import EngineRecord, InUse, ModelRecord
+from calibrate.running.wall_clock import WallClock
+from sim.operations import DRAFT, GATE, JUDGE, TARGET
+from theory.errors import CalibrationError, ParameterError, SchemaError
+
+__all__ = ["RemoteModels", "models_of", "timeouts_as_such"]
+
+_BACKEND: Final = "openai"
+_TICK_S: Final = 0.005
+"""Between two looks at whether this process reads answers in time, s: rarely enough to cost nothing beside them."""
+
+_NOT_MEASURED: Final = ("api_key_env", "timeout_s")
+"""Settings that change no result: a measurement may go on with others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteModels:
+    """Target, draft and judge on OpenAI-compatible servers, each as ``URL[#model]``."""
+
+    target: str
+    draft: str
+    judge: str = ""
+    """Empty: the target's server judges."""
+
+    api_key_env: str = ""
+    """Environment variable with the key for all servers; empty: none is sent. The key itself is never kept."""
+
+    timeout_s: float = 120.0
+    """Longest silence of a server, s."""
+
+    task: str = "general"
+    """``bundled`` if the models are the bundled pair, which is asked in its own words; else ``general``."""
+
+    speculative: str = ""
+    """Servers of the target that speculate: a JSON list of vLLM's speculative configurations, each with its ``server``
+    (``URL[#model]``) besides. Empty: token-level methods are not measured."""
+
+    gate: bool = True
+    """Whether the draft model is asked for its confidence, which needs log-probabilities of its server."""
+
+    temperature: float = 0.6
+    top_p: float = 0.95
+    max_step_tokens: int = 100
+    max_steps: int = 64
+    judge_threshold: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.task not in ("general", BUNDLED):
+            raise ParameterError("task", self.task, "must be 'general' or 'bundled'")
+        servers = [server for server, _ in self._speculating()]
+        for endpoint in filter(None, (self.target, self.draft, self.judge, *servers)):
+            split_endpoint(endpoint)
+        self._asked()
+        self._config(TARGET, self.target)
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> Self:
+        """Rebuild the set from a profile's settings.
+
+        Raises
+        ------
+        SchemaError : the settings lack an address.
+        """
+        names = [field.name for field in fields(cls)]
+        missing = [name for name in (TARGET, DRAFT) if name not in settings]
+        if missing:
+            raise SchemaError(f"settings: lack {', '.join(missing)}, so the servers cannot be asked again")
+        return cls(**{name: settings[name] for name in names if name in settings})
+
+    def settings(self) -> dict[str, str | int | float | bool]:
+        """Return the set as plain settings, for a profile."""
+        return {"backend": _BACKEND, **{field.name: getattr(self, field.name) for field in fields(self)}}
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings on which results depend."""
+        return {name: value for name, value in self.settings().items() if name not in _NOT_MEASURED}
+
+    @property
+    def is_bundled(self) -> bool:
+        """Whether the servers run the bundled pair, whose task has ground truth."""
+        return self.task == BUNDLED
+
+    def look(self) -> Look:
+        """Return how closely a measurement looks at drafts: as closely as these models can be asked."""
+        found = replace(self._asked().look(), beams=0)  # a server does not tell how likely a given text is
+        if self.gate:
+            return found
+        return Look(drafts=found.drafts, verifiers=tuple(v for v in found.verifiers if v != GATE))
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[tuple[dict[str, OpenAIEngine], WallClock]]:
+        """Reach the servers; yield them by role, and a wall clock on them; close the connections."""
+        engines: list[OpenAIEngine] = []
+        try:
+            for role, endpoint in ((TARGET, self.target), (DRAFT, self.draft), (JUDGE, self.judge)):
+                if endpoint:
+                    engines.append(await OpenAIEngine.start(self._config(role, endpoint)))
+            for server, config in self._speculating():
+                name = f"{TARGET} with {setting_of(config).key}"
+                other = await OpenAIEngine.start(self._config(name, server))
+                other.speculates = speculation_of(config)
+                engines[0].speculating[other.speculates] = other
+                if not other.tells_tokens:
+                    raise CalibrationError(f"{name}: its streams do not tell their tokens (return_token_ids)")
+            roles = dict(zip((TARGET, DRAFT, JUDGE), (*engines, engines[0])[:3], strict=True))
+            await roles[JUDGE].check_logprobs()
+            if self.gate:
+                await roles[DRAFT].check_logprobs()
+            async with StallWatch(tick_s=_TICK_S) as watch:
+                for engine in (*engines, *engines[0].speculating.values()):
+                    engine.watch = watch
+                yield roles, self._asked().clock(roles)
+        finally:
+            await asyncio.gather(*(engine.close() for engine in engines))
+
+    @property
+    def n_engines(self) -> int:
+        """Servers that `open` reaches."""
+        return 3 if self.judge else 2
+
+    async def warm_up(self, engine: OpenAIEngine, seconds: float) -> Warmup:
+        """Send requests until the first, slow ones are over."""
+        return await warm_streams(engine, seconds=seconds)
+
+    async def time_engine(
+        self, engine: OpenAIEngine, options: MeasureOptions, *, warmup: Warmup, progress: Callable[[str], None]
+    ) -> EngineRecord:
+        """Measure a server from outside."""
+        return await measure_streams(engine, engine.config.host, options, warmup=warmup, progress=progress)
+
+    async def in_use(
+        self, engines: Mapping[str, OpenAIEngine], outside: Mapping[str, Sequence[float]]
+    ) -> Mapping[str, InUse]:
+        """Return what each server did since it was last asked, as its streams show it."""
+        return await in_use_records(engines, outside)
+
+    def token_settings(self) -> tuple[TokenSetting, ...]:
+        """Return the token-level methods for which a server was named."""
+        return tuple(setting_of(config) for _, config in self._speculating())
+
+    def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
+        """Return what a request must carry to go to the server that speculates so.
+
+        Raises
+        ------
+        ParameterError : no server was named that does.
+        """
+        wanted = {name: value for name, value in knobs.items() if value is not None}
+        for _, config in self._speculating():
+            setting = setting_of(config)
+            known = {"min_ngram": 1, **setting.knobs}
+            if setting.method == method and all(known.get(name, value) == value for name, value in wanted.items()):
+                return speculation_of(config)
+        known_names = ", ".join(setting.key for setting in self.token_settings()) or "none"
+        asked = TokenSetting(method=method, knobs=wanted).key
+        rule = f"needs a server that speculates so; named were (calibrate openai --speculative): {known_names}"
+        raise ParameterError("token", asked, rule)
+
+    def record(self, role: str, engine: OpenAIEngine) -> ModelRecord:
+        """Return what is known about the model of a role."""
+        return ModelRecord(name=engine.model, location=str(engine.describe()["url"]))
+
+    async def stamp(self, engines: dict[str, OpenAIEngine]) -> dict[str, Any]:
+        """Return engine, version, device, and what a reader must know about how the numbers came about."""
+        about = engines[TARGET].describe()
+        notes = [ESTIMATOR, "cpu, cores, os and python are those of the machine that sent the requests"]
+        for role, engine in engines.items():
+            notes += [f"{role}: {note}" for note in await self.cautions(engine)]
+        return {
+            "engine": str(about["engine"]),
+            "engine_version": str(about["version"]),
+            "device": engines[TARGET].config.host,
+            "notes": notes,
+        }
+
+    async def cautions(self, engine: OpenAIEngine) -> list[str]:
+        """What makes numbers of a server doubtful: other users, speculation, retries, unknown token counts, timings."""
+        about, metrics = engine.describe(), await engine.metrics()
+        notes = [f"stop strings are {about['stop_strings']}"]
+        busy = engine.load_at_start
+        if busy is not None and not busy.idle:
+            notes.append(f"warning: the server was not idle: {busy.running} requests running, {busy.waiting} waiting")
+        spec = SpecDecode.read(metrics or ())
+        if spec is not None and spec.drafts:
+            notes.append(
+                "warning: the server speculates: iterations are verifications of token drafts; since its start "
+                f"{spec.tokens_per_pass:.2f} tokens per target pass, N / (N - accepted)"
+            )
+        if about["n_retries"]:
+            notes.append(f"warning: {about['n_retries']} requests were sent again; their waits are in the step times")
+        if not engine.tells_tokens:
+            notes.append("chunks of streams do not tell their tokens; the count of an aborted request is a guess")
+        return notes + timing_notes(engine)
+
+    def _speculating(self) -> list[tuple[str, dict[str, Any]]]:
+        """Servers of the target that speculate, and how: checked, and no two alike."""
+        pairs = []
+        for one in parsed(self.speculative):
+            if not one.get("server"):
+                raise ParameterError("speculative", self.speculative, "must name the server of each configuration")
+            rest = {name: value for name, value in one.items() if name != "server"}
+            pairs.append((str(one["server"]), checked_speculative(rest)))
+        keys = [setting_of(config).key for _, config in pairs]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise ParameterError("speculative", key, "is there twice: leave one of them out")
+        return pairs
+
+    def _config(self, role: str, endpoint: str) -> HttpConfig:
+        return HttpConfig.of(role, endpoint, api_key_env=self.api_key_env, timeout_s=self.timeout_s)
+
+    def _asked(self) -> ModelSet:
+        """How the models are asked: as local ones would be."""
+        names = ("temperature", "top_p", "max_step_tokens", "max_steps", "judge_threshold", "seed")
+        model = BUNDLED if self.is_bundled else "on a server"
+        return ModelSet(target=model, draft=model, **{name: getattr(self, name) for name in names})
+
+
+def models_of(settings: dict[str, Any]) -> ModelSet | RemoteModels:
+    """Rebuild the models that a profile was measured on from its settings.
+
+    Raises
+    ------
+    SchemaError : the settings are not complete.
+    """
+    if settings.get("backend") == "vllm":
+        from calibrate.models.vllm import VllmModels
+
+        return VllmModels.from_settings(settings)
+    kind = RemoteModels if settings.get("backend") == _BACKEND else ModelSet
+    return kind.from_settings(settings)
+
+
+@contextmanager
+def timeouts_as_such() -> Iterator[None]:
+    """Let a time-out that stopped a run leave as one: the clock tells which operation failed, not in which way."""
+    try:
+        yield
+    except CalibrationError as error:
+        cause = error.__cause__
+        while cause is not None and not isinstance(cause, TimeoutError):
+            cause = cause.__cause__
+        if cause is None or isinstance(error, TimeoutError):
+            raise
+        raise EngineTimeoutError(str(error)) from error

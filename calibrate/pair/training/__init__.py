@@ -1,0 +1,1 @@
+"""How the bundled pair is made: training, and measuring what came out."""

@@ -1,0 +1,125 @@
+"""The networks of the bundled pair: standard Qwen3, built, deepened and saved."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrate.pair.training.tokenizer import EOS, PAD, save_tokenizer, vocabulary
+from calibrate.pair.wording import LAST_NUMBER
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["HEAD_SIZE", "MAX_POSITIONS", "Shape", "build_network", "deepen", "replacing", "save_network"]
+
+HEAD_SIZE: Final = 64
+"""Attention head size: one that vLLM's CPU kernels serve."""
+MAX_POSITIONS: Final = 1024
+_INIT_STD: Final = 0.05
+_PERIODS: Final = (2.0, 4.0, 5.0, 10.0, 20.0, 25.0, 50.0, 100.0, 200.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Size of a network."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int = 2
+    waves: bool = True
+    """Whether number tokens start as waves of several periods of their value, which makes sums easy to learn."""
+
+
+def build_network(shape: Shape, seed: int) -> Any:
+    """A fresh network with random weights, the same for the same seed."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    ids = vocabulary()
+    config = Qwen3Config(
+        vocab_size=len(ids),
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=1,
+        head_dim=HEAD_SIZE,
+        tie_word_embeddings=True,
+        max_position_embeddings=MAX_POSITIONS,
+        initializer_range=_INIT_STD,
+        eos_token_id=ids[EOS],
+        pad_token_id=ids[PAD],
+        bos_token_id=None,
+    )
+    torch.manual_seed(seed)
+    network = Qwen3ForCausalLM(config)
+    if shape.waves:
+        first = ids[" 0"]
+        with torch.no_grad():
+            rows = network.model.embed_tokens.weight[first : first + LAST_NUMBER + 1]
+            rows.mul_(0.5).add_(_number_waves(shape.hidden))
+    return network
+
+
+def _number_waves(hidden: int) -> torch.Tensor:
+    """One row per number: cosine and sine of its value at several periods, in random orthogonal directions."""
+    import torch
+
+    angle = 2 * math.pi * torch.arange(LAST_NUMBER + 1)[:, None] / torch.tensor(_PERIODS)
+    waves = torch.cat([angle.cos(), angle.sin()], 1)
+    directions = torch.linalg.qr(torch.randn(hidden, waves.shape[1]))[0].T
+    rows: torch.Tensor = waves @ directions
+    return rows * (_INIT_STD * math.sqrt(hidden) / rows.norm(dim=1, keepdim=True))
+
+
+def deepen(network: Any, shape: Shape, layers: int, seed: int) -> Any:
+    """The same function with more layers: new ones start as the identity, evenly between the old ones.
+
+    The early part of the training, which finds the algorithm, runs on few layers and is that much cheaper.
+    """
+    import torch
+
+    grown = build_network(replace(shape, layers=layers), seed)
+    old = list(network.model.layers)
+    place = {i * layers // len(old): layer for i, layer in enumerate(old)}
+    with torch.no_grad():
+        grown.model.embed_tokens.load_state_dict(network.model.embed_tokens.state_dict())
+        grown.model.norm.load_state_dict(network.model.norm.state_dict())
+        for i, layer in enumerate(grown.model.layers):
+            if i in place:
+                layer.load_state_dict(place[i].state_dict())
+            else:  # both branches add nothing to the residual stream, and both get gradients
+                layer.self_attn.o_proj.weight.zero_()
+                layer.mlp.down_proj.weight.zero_()
+    return grown
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of `folder`, in one rename, when all is written into it."""
+    part, old = (folder.with_name(f"{folder.name}.{suffix}") for suffix in ("part", "old"))
+    for leftover in (part, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    part.mkdir(parents=True)
+    yield part
+    for file in part.iterdir():
+        file.chmod(0o644)
+    if folder.exists():
+        os.replace(folder, old)
+    os.replace(part, folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def save_network(network: Any, folder: Path) -> None:
+    """Write weights, configuration and tokenizer into `folder`, replacing what is there."""
+    with replacing(folder) as part:
+        network.save_pretrained(part)
+        save_tokenizer(part)

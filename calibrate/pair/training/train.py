@@ -1,0 +1,334 @@
+"""Train the bundled pair from nothing: ``python -m calibrate.pair.training.train`` writes ``calibrate/pair/weights``.
+
+Seeded, float32, no compiler, two processes of one thread each that average their gradients: threads inside one process
+meet at every small matrix product and stall whenever anything else runs on the machine; processes meet once a step.
+Depth decides how long so small a model takes per token and size how long it trains, so the target is deep and narrow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from calibrate.pair import target_path
+from calibrate.pair.task import problem_stream
+from calibrate.pair.training.batches import TASK_WEIGHT, Batch, batches
+from calibrate.pair.training.examples import drilling_examples, judging_examples, thinned, writing_examples
+from calibrate.pair.training.model import Shape, build_network, deepen, save_network
+from calibrate.pair.training.tokenizer import EOS, build_tokenizer
+
+__all__ = ["DRAFT", "TARGET", "Progress", "Recipe", "main", "note_training", "train"]
+
+N_WORKERS: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """A stretch of the training; each begins with a fresh optimiser and fresh problems."""
+
+    n_steps: int
+    peak_rate: float
+    """Learning rate after the warm-up; a cosine would take it to 2 % of that at `horizon`."""
+    layers: int
+    """The network is deepened to these at the start of the phase."""
+    horizon: int = 0
+    """Step at which the cosine ends; 0: with the phase."""
+    keep_long: float = 1.0
+    """Share of problems kept whose answers are not brief: short answers drill more arithmetic per token."""
+    n_answers: int = 4
+    """Answers per step and worker."""
+    n_pairs: int = 14
+    """Pairs of steps to judge per step and worker."""
+    n_drills: int = 0
+    """Chains of sums per step and worker."""
+    telling_weight: float = TASK_WEIGHT
+    """Weight of words that tell the operation; 1 treats them as any other word."""
+    reply_weight: float = 0.7
+    """Weight of the one-token replies (scores, verdicts) against the writing of answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How one model is trained."""
+
+    name: str
+    shape: Shape
+    phases: tuple[Phase, ...]
+    warm_up: int = 60
+    weight_decay: float = 0.05
+    seed: int = 1
+
+    @property
+    def n_steps(self) -> int:
+        """Optimiser steps in all."""
+        return sum(phase.n_steps for phase in self.phases)
+
+
+# The early phases are shallow: that is where the algorithm is found, at a third of the price of twelve layers. First it
+# finds its way through question and answer; sums drilled from the start get in the way of that, drilled later they come
+# right within a few hundred steps.
+TARGET: Final = Recipe(
+    name="target",
+    shape=Shape(layers=4, hidden=128, intermediate=256),
+    phases=(
+        Phase(layers=4, n_steps=1600, horizon=3400, peak_rate=3e-3, telling_weight=1.0),
+        Phase(
+            layers=4,
+            n_steps=1600,
+            horizon=2400,
+            peak_rate=3e-3,
+            keep_long=0.3,
+            n_answers=6,
+            n_pairs=12,
+            reply_weight=0.4,
+            telling_weight=1.0,
+        ),
+        Phase(
+            layers=4,
+            n_steps=800,
+            horizon=1500,
+            peak_rate=2e-3,
+            keep_long=0.3,
+            n_answers=3,
+            n_pairs=5,
+            n_drills=6,
+            reply_weight=0.3,
+            telling_weight=1.0,
+        ),
+        Phase(layers=4, n_steps=900, horizon=1200, peak_rate=2e-3, keep_long=0.4, n_answers=6, n_pairs=6, n_drills=1),
+        Phase(layers=12, n_steps=500, peak_rate=1.2e-3, keep_long=0.6, n_answers=5, n_pairs=6, n_drills=1),
+        Phase(layers=12, n_steps=450, peak_rate=1e-3, n_answers=6, n_pairs=6, n_drills=1, reply_weight=1.0),
+    ),
+)
+# Fewer drills and no waves: a draft that is often right and often slightly off.
+DRAFT: Final = Recipe(
+    name="draft",
+    shape=Shape(layers=2, hidden=64, intermediate=128, waves=False),
+    phases=(
+        Phase(layers=2, n_steps=2200, horizon=3200, peak_rate=4e-3, keep_long=0.5, n_answers=6),
+        Phase(layers=2, n_steps=600, peak_rate=2e-3, keep_long=0.5, n_drills=1),
+        Phase(layers=2, n_steps=350, peak_rate=2e-3, keep_long=0.5, n_drills=4),
+    ),
+)
+_PAIR_WRITING_WEIGHT: Final = 0.3
+_LOG_EVERY: Final = 50
+_SAVE_EVERY: Final = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What one optimiser step saw on its own batch, before the step."""
+
+    writing: float
+    """Loss of writing, nats per weighted token."""
+    score: float
+    judge: float
+    numbers: float
+    """Share of numbers written right, given the text before them."""
+    score_right: float
+    judge_right: float
+    sums: float
+    """Share of sums of the drills that are right; NaN without drills."""
+
+
+def _loss(network: Any, batch: Batch, *, tree: bool) -> tuple[Any, Any, float, float]:
+    """(writing loss, reply loss, share of numbers right, share of replies right) of a batch."""
+    from torch.nn.functional import cross_entropy
+
+    extra = {"position_ids": batch.positions, "attention_mask": batch.mask} if tree else {}
+    logits = network(input_ids=batch.ids, use_cache=False, **extra).logits
+    each = cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), reduction="none").view(batch.targets.shape)
+    right = logits.detach().argmax(-1) == batch.targets
+    writing = (each * batch.writing).sum() / batch.writing.sum().clamp(min=1)
+    reply = (each * batch.replies).sum() / batch.replies.sum().clamp(min=1)
+    shares = [float(right[where].float().mean()) for where in (batch.numbers, batch.replies > 0)]
+    return writing, reply, shares[0], shares[1]
+
+
+def _optimizer(network: Any, recipe: Recipe, phase: Phase) -> Any:
+    import torch
+
+    groups: tuple[list[Any], list[Any]] = ([], [])
+    for name, parameter in network.named_parameters():
+        groups["embed" in name or parameter.ndim < 2].append(parameter)
+    decays = (recipe.weight_decay, 0.0)
+    return torch.optim.AdamW(
+        [{"params": group, "weight_decay": decay} for group, decay in zip(groups, decays, strict=True)],
+        lr=phase.peak_rate,
+        betas=(0.9, 0.98),
+        fused=True,
+    )
+
+
+def _rate(recipe: Recipe, phase: Phase, step: int) -> float:
+    """Learning rate at a step of a phase: linear warm-up under a cosine."""
+    cosine = 0.5 * (1 + math.cos(math.pi * step / (phase.horizon or phase.n_steps)))
+    return phase.peak_rate * min(1.0, (step + 1) / recipe.warm_up) * (0.02 + 0.98 * cosine)
+
+
+def _average_gradients(network: Any, n_workers: int) -> None:
+    import torch
+
+    if n_workers == 1:
+        return
+    gradients = [p.grad for p in network.parameters() if p.grad is not None]
+    flat = torch.cat([g.flatten() for g in gradients])
+    torch.distributed.all_reduce(flat)
+    flat /= n_workers
+    for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+        gradient.copy_(part.view_as(gradient))
+
+
+def _batches(recipe: Recipe, number: int, worker: int) -> tuple[Iterator[Batch], ...]:
+    """Batches to write, to judge and to drill; workers see other problems in the same order of lengths: none waits."""
+    import numpy as np
+
+    phase, seed, tokenizer = recipe.phases[number], recipe.seed + number, build_tokenizer()
+    writer, judge = (np.random.default_rng(np.random.SeedSequence([seed, worker, source])) for source in range(2))
+    answers = writing_examples(thinned(problem_stream(writer, "training"), writer, phase.keep_long), writer, EOS)
+    pairs = judging_examples(problem_stream(judge, "training"), judge)
+    drills = drilling_examples(np.random.default_rng(np.random.SeedSequence([seed, worker, 2])))
+    return (
+        batches(answers, tokenizer, rows=phase.n_answers, seed=seed, telling=phase.telling_weight),
+        batches(pairs, tokenizer, rows=phase.n_pairs, seed=seed + 1, telling=phase.telling_weight),
+        *([batches(drills, tokenizer, rows=phase.n_drills, seed=seed + 2, telling=1.0)] if phase.n_drills else []),
+    )
+
+
+def train(recipe: Recipe, folder: Path | None = None, *, worker: int = 0, n_workers: int = 1) -> list[Progress]:
+    """Train one model; in a group of workers, this one's part.
+
+    Parameters
+    ----------
+    recipe : everything that decides the weights, with `n_workers`.
+    folder : where the first worker saves now and then and at the end; None saves nothing.
+    worker, n_workers : this process and how many there are; above one, torch.distributed is set up already.
+
+    Returns
+    -------
+    This worker's progress, one entry per step.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    network = build_network(recipe.shape, recipe.seed)
+    history: list[Progress] = []
+    start = time.monotonic()
+    for number, phase in enumerate(recipe.phases):
+        if phase.layers != network.config.num_hidden_layers:
+            network = deepen(network, recipe.shape, phase.layers, recipe.seed + 1)
+        optimizer = _optimizer(network, recipe, phase)
+        sources = _batches(recipe, number, worker)
+        for step in range(phase.n_steps):
+            for group in optimizer.param_groups:
+                group["lr"] = _rate(recipe, phase, step)
+            history.append(_accumulate(network, [next(source) for source in sources], phase))
+            _average_gradients(network, n_workers)
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            done = len(history)
+            if worker == 0 and done % _LOG_EVERY == 0:
+                _say(recipe, history[-_LOG_EVERY:], done, time.monotonic() - start)
+            if worker == 0 and folder and (done % _SAVE_EVERY == 0 or step == phase.n_steps - 1):
+                save_network(network, folder)
+    return history
+
+
+def _accumulate(network: Any, kinds: Sequence[Batch], phase: Phase) -> Progress:
+    """Add the gradients of one batch of each kind: answers, pairs and, if the phase has them, drills."""
+    answers, pairs, *drills = kinds
+    writing, score, numbers, score_right = _loss(network, answers, tree=True)
+    (writing + phase.reply_weight * score).backward()
+    pair_writing, judge, _, judge_right = _loss(network, pairs, tree=False)
+    (_PAIR_WRITING_WEIGHT * pair_writing + phase.reply_weight * judge).backward()
+    sums_right = float("nan")
+    for drill in drills:
+        sums, _, sums_right, _ = _loss(network, drill, tree=False)
+        sums.backward()
+    return Progress(
+        sums=sums_right,
+        writing=writing.item(),
+        score=score.item(),
+        judge=judge.item(),
+        numbers=numbers,
+        score_right=score_right,
+        judge_right=judge_right,
+    )
+
+
+def _say(recipe: Recipe, recent: Sequence[Progress], done: int, seconds: float) -> None:
+    def mean(field: str) -> float:
+        return math.fsum(getattr(p, field) for p in recent) / len(recent)
+
+    left = seconds / done * (recipe.n_steps - done)
+    losses = ", ".join(f"{field} {mean(field):.3f}" for field in ("writing", "score", "judge"))
+    right = ", ".join(f"{field} {mean(field):.3f}" for field in ("numbers", "score_right", "judge_right", "sums"))
+    line = f"{recipe.name} {done}/{recipe.n_steps}, {seconds:.0f} s, left {left:.0f} s: loss {losses}; right {right}"
+    sys.stderr.write(line + "\n")
+
+
+def _work(worker: int, rendezvous: str, recipe: Recipe, folder: Path) -> None:
+    """One worker process."""
+    import torch
+
+    torch.distributed.init_process_group("gloo", f"file://{rendezvous}", rank=worker, world_size=N_WORKERS)
+    train(recipe, folder, worker=worker, n_workers=N_WORKERS)
+    torch.distributed.destroy_process_group()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line: train one model of the pair or both."""
+    parser = argparse.ArgumentParser(prog="python -m calibrate.pair.training.train", description=__doc__)
+    parser.add_argument("--only", choices=("target", "draft"), help="train this one alone")
+    parser.add_argument("--out", type=Path, default=target_path().parent, help="folder of the weights")
+    parser.add_argument("--steps", type=int, help="at most so many optimiser steps per phase, to try things out")
+    options = parser.parse_args(arguments)
+    if options.steps is not None and options.steps < 1:
+        parser.error(f"--steps={options.steps} must be >= 1")
+    for recipe in (DRAFT, TARGET):
+        if options.only in (None, recipe.name):
+            _launch(_shortened(recipe, options.steps), options.out / recipe.name)
+    return 0
+
+
+def _shortened(recipe: Recipe, n_steps: int | None) -> Recipe:
+    """The recipe with every phase cut to `n_steps`."""
+    if n_steps is None:
+        return recipe
+    return replace(recipe, phases=tuple(replace(phase, n_steps=min(phase.n_steps, n_steps)) for phase in recipe.phases))
+
+
+def _launch(recipe: Recipe, folder: Path) -> None:
+    """Train one model with all workers, save it into `folder` and note beside it how long that took."""
+    import torch
+
+    os.environ["OMP_NUM_THREADS"] = "1"
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        torch.multiprocessing.spawn(_work, args=(f"{scratch}/meet", recipe, folder), nprocs=N_WORKERS)
+    note_training(folder, seconds=time.monotonic() - start, steps=recipe.n_steps, workers=N_WORKERS, seed=recipe.seed)
+
+
+def note_training(folder: Path, *, seconds: float, steps: int, workers: int, seed: int) -> None:
+    """Write beside a folder of weights how they were made, for the card."""
+    import torch
+
+    note = folder.parent / "training.json"
+    known = json.loads(note.read_text()) if note.exists() else {}
+    made = {"seconds": round(seconds, 1), "steps": steps, "workers": workers, "seed": seed}
+    known[folder.name] = {**made, "torch": torch.__version__}
+    note.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

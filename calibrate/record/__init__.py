@@ -1,0 +1,1 @@
+"""Profiles: what is kept of a measurement, and where it is kept."""

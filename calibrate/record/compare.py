@@ -1,0 +1,311 @@
+"""Two profiles side by side: what is set otherwise, and which measured differences are more than noise.
+
+Timings are compared by runs: the samples of one batch in one round are one measurement, because a machine's mood lasts
+longer than an iteration; runs of different rounds are taken as independent, and the means of their logarithms are
+compared by Welch's test. Acceptance is compared by the hybrid score interval of Newcombe 1998 (method 10; for the same
+questions, his correction for pairs), on decisions counted as many as they are worth after clustering by answer. All
+tests of one comparison share one error rate (Holm 1979): with none but chance differences, the probability that any of
+them is called real is at most that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from calibrate.record.profile import AnswerRecord, EngineRecord, Profile
+from calibrate.record.two_samples import holm, log_ratio, newcombe
+from sim.estimate import Estimate, ratio_of_totals
+from theory.errors import ParameterError
+
+__all__ = ["Comparison", "Difference", "Setting", "compare", "settings_that_differ"]
+
+_LEAST_RUNS: Final = 2
+_LEAST_PAIRS: Final = 8
+"""Answers to the same questions below which their correlation is taken as 0, which errs to the safe side."""
+
+_NOT_COMPARED: Final = ("created", "command", "notes", "citation")
+"""Parts of the provenance that tell one measurement from the next, and say nothing about what was measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A setting, or something about machine, engine or models, that differs."""
+
+    name: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A measured quantity in two profiles."""
+
+    quantity: str
+    kind: Literal["ratio", "difference"]
+    """How ``change`` is meant: second over first, or second less first."""
+
+    first: float
+    second: float
+    n: tuple[int, int]
+    """Independent observations behind each: runs, or answers."""
+
+    change: float
+    low: float
+    high: float
+    """Interval of the change, for this quantity alone."""
+
+    p: float
+    """Probability of so large a difference by chance, for this quantity alone."""
+
+    adjusted_p: float = 1.0
+    """After Holm, over all quantities of the comparison."""
+
+    real: bool = False
+    """Whether it is more than noise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Everything that differs between two profiles."""
+
+    first: str
+    second: str
+    confidence: float
+    settings: tuple[Setting, ...]
+    differences: tuple[Difference, ...]
+    """All that could be compared, real or not, in a fixed order."""
+
+    not_compared: tuple[str, ...]
+    """What one of them lacks, or has too little of."""
+
+    @property
+    def real(self) -> tuple[Difference, ...]:
+        """The differences that are more than noise."""
+        return tuple(one for one in self.differences if one.real)
+
+
+def compare(
+    first: Profile,
+    second: Profile,
+    *,
+    speedups: Mapping[str, tuple[Estimate, Estimate]] | None = None,
+    confidence: float = 0.95,
+) -> Comparison:
+    """Compare two profiles.
+
+    Parameters
+    ----------
+    first, second : measured, or latencies.
+    speedups : predicted speedups by configuration, of the first and of the second, to be compared as well.
+    confidence : of each interval; 1 less this is the error rate of all tests together, in (0, 1).
+
+    Raises
+    ------
+    ParameterError : nothing to compare, or a confidence outside (0, 1).
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ParameterError("confidence", confidence, "must be in (0, 1)")
+    found: list[Difference] = []
+    missing: list[str] = []
+    for one in (*_timings(first, second, confidence), *_acceptance(first, second, confidence)):
+        (missing if isinstance(one, str) else found).append(one)  # type: ignore[arg-type]
+    found += [_speedup(name, *pair, confidence) for name, pair in (speedups or {}).items()]
+    if not found:
+        raise ParameterError("profile", second.name, f"holds no raw samples to compare with those of {first.name}")
+    adjusted = holm([one.p for one in found])
+    differences = tuple(
+        replace(one, adjusted_p=float(p), real=bool(p < 1.0 - confidence))
+        for one, p in zip(found, adjusted, strict=True)
+    )
+    return Comparison(
+        first=first.name,
+        second=second.name,
+        confidence=confidence,
+        settings=tuple(settings_that_differ(first, second)),
+        differences=differences,
+        not_compared=tuple(missing),
+    )
+
+
+def settings_that_differ(first: Profile, second: Profile) -> list[Setting]:
+    """Settings, provenance, models and placement that are not the same, by dotted name."""
+    one, two = _flat(first), _flat(second)
+    return [
+        Setting(name=name, first=str(one.get(name, "-")), second=str(two.get(name, "-")))
+        for name in sorted(one.keys() | two.keys())
+        if one.get(name) != two.get(name)
+    ]
+
+
+def _flat(profile: Profile) -> dict[str, Any]:
+    provenance = profile.provenance.model_dump(exclude=set(_NOT_COMPARED))
+    packages = provenance.pop("packages")
+    found = {f"settings.{key}": value for key, value in profile.settings.items()}
+    found |= {f"machine.{key}": value for key, value in provenance.items()}
+    found |= {f"packages.{key}": value for key, value in packages.items()}
+    found |= {f"placement.{key}": value for key, value in profile.placement.items()}
+    for role, model in profile.models.items():
+        found |= {f"models.{role}.{key}": value for key, value in model.model_dump().items()}
+    return found
+
+
+def _timings(first: Profile, second: Profile, confidence: float) -> Iterator[Difference | str]:
+    for name in sorted(first.engines.keys() | second.engines.keys()):
+        if name not in first.engines or name not in second.engines:
+            yield f"engine {name}: only in {(first if name in first.engines else second).name}"
+            continue
+        runs = _runs(first.engines[name]), _runs(second.engines[name])
+        for key in sorted(runs[0].keys() | runs[1].keys()):
+            quantity = f"{name}: {key[0]} {key[1]}".rstrip()
+            x, y = runs[0].get(key, []), runs[1].get(key, [])
+            if min(len(x), len(y)) < _LEAST_RUNS or min(*x, *y) <= 0.0:
+                yield f"{quantity}: {len(x)} and {len(y)} runs"
+                continue
+            ratio, low, high, p = log_ratio(x, y, confidence)
+            yield Difference(
+                quantity=quantity,
+                kind="ratio",
+                first=float(np.exp(np.mean(np.log(x)))),
+                second=float(np.exp(np.mean(np.log(y)))),
+                n=(len(x), len(y)),
+                change=ratio,
+                low=low,
+                high=high,
+                p=p,
+            )
+
+
+Key = tuple[str, str]
+
+
+def _runs(record: EngineRecord) -> dict[Key, list[float]]:
+    """Mean seconds of each run, by what was run; contexts of a batch are put together, round by round."""
+    found: dict[Key, list[float]] = {}
+    for key, rounds in _decode_rounds(record).items():
+        found[key] = [
+            float(np.exp(np.mean([np.log(max(float(np.mean(cell)), 1e-12)) for cell in one]))) for one in rounds
+        ]
+    by_length: dict[int, list[float]] = defaultdict(list)
+    for prefill in record.prefill:
+        by_length[prefill.tokens].append(prefill.seconds)
+    for tokens, seconds in by_length.items():
+        if len(seconds) >= 4 * _LEAST_RUNS and min(seconds) > 0.0:
+            found["prefill", f"{tokens:4d} tokens"] = _blocks(seconds)
+    if len(record.request_s) >= 4 * _LEAST_RUNS and min(record.request_s) > 0.0:
+        found["request", ""] = _blocks(record.request_s)
+    return found
+
+
+def _decode_rounds(record: EngineRecord) -> dict[Key, list[list[list[float]]]]:
+    """Runs of a batch (samples of consecutive iterations whose context grows), grouped to rounds over its cells.
+
+    A cell is a context, and for passes over drafts the number of tokens; the i-th run of each cell is of round i.
+    """
+    runs: dict[tuple[int, int], list[tuple[int, list[float]]]] = defaultdict(list)
+    before = None
+    for sample in record.decode:
+        kind = sample.batch, sample.tokens
+        grown = 0 if before is None else sample.context - before.context
+        same = before is not None and kind == (before.batch, before.tokens) and 0 < grown <= 64 * sample.batch
+        if not same:
+            runs[kind].append((sample.context // (64 * sample.batch), []))
+        runs[kind][-1][1].append(sample.seconds)
+        before = sample
+    cells: dict[Key, dict[tuple[int, int], list[list[float]]]] = defaultdict(lambda: defaultdict(list))
+    for (batch, tokens), found in runs.items():
+        longest = max(len(seconds) for _, seconds in found)
+        for context, seconds in found:
+            if 2 * len(seconds) > longest:  # shorter: a batch that was just filling up
+                cells["iteration" if tokens == 1 else "pass", f"batch {batch:3d}"][tokens, context].append(seconds)
+    rounds: dict[Key, list[list[list[float]]]] = {}
+    for key, by_cell in cells.items():
+        most = max(len(one) for one in by_cell.values())
+        whole = [one for one in by_cell.values() if len(one) == most]  # a cell that a round lacks is left out
+        rounds[key] = [[one[i] for one in whole] for i in range(most)]
+    return rounds
+
+
+def _blocks(seconds: Sequence[float]) -> list[float]:
+    """Means of six consecutive stretches, as a default calibration has rounds; fewer if there are few samples."""
+    n = min(6, len(seconds) // 2)
+    return [float(np.mean(part)) for part in np.array_split(np.asarray(seconds), n)]
+
+
+def _acceptance(first: Profile, second: Profile, confidence: float) -> Iterator[Difference | str]:
+    if not first.answers or not second.answers:
+        yield "step acceptance: not recorded in both"
+        return
+    one, two = _shares(first.answers), _shares(second.answers)
+    shares = _worth(one), _worth(two)
+    gap, low, high, p = newcombe(*shares, confidence=confidence, correlation=_correlation(first, second))
+    yield Difference(
+        quantity="step acceptance alpha1",
+        kind="difference",
+        first=shares[0][0],
+        second=shares[1][0],
+        n=(len(first.answers), len(second.answers)),
+        change=gap,
+        low=low,
+        high=high,
+        p=p,
+    )
+
+
+def _shares(answers: Sequence[AnswerRecord]) -> NDArray[np.float64]:
+    """Accepted and judged steps of each answer, shape (n, 2)."""
+    return np.array([[sum(s.verdict.accepted for s in a.steps), len(a.steps)] for a in answers], dtype=np.float64)
+
+
+def _worth(counts: NDArray[np.float64]) -> tuple[float, float]:
+    """Share of the accepted, and how many independent decisions the clustered ones are worth, at most their number."""
+    accepted, judged = counts.T
+    n = float(judged.sum())
+    share = float(accepted.sum()) / n
+    spread = share * (1.0 - share)
+    if len(counts) < 2 or spread == 0.0:
+        return share, n
+    clustered = ratio_of_totals(accepted, judged).stderr ** 2
+    return share, min(spread / clustered, n) if clustered > 0.0 else n
+
+
+def _correlation(first: Profile, second: Profile) -> float:
+    """Of the two acceptances, by their answers to the same questions; 0 with few of them or different ones."""
+    one = {a.problem: row for a, row in zip(first.answers, _shares(first.answers), strict=True)}
+    two = {a.problem: row for a, row in zip(second.answers, _shares(second.answers), strict=True)}
+    if one.keys() != two.keys() or len(one) < _LEAST_PAIRS:
+        return 0.0
+    x, y = (np.array([table[name] for name in sorted(one)]) for table in (one, two))
+    residuals = [rows[:, 0] - rows[:, 0].sum() / rows[:, 1].sum() * rows[:, 1] for rows in (x, y)]
+    if min(float(r.std()) for r in residuals) <= 0.0:
+        return 0.0
+    r = float(np.corrcoef(*residuals)[0, 1])
+    # The lower end of Fisher's interval: a correlation that is only chance must not make the interval too short.
+    return max(math.tanh(math.atanh(min(max(r, -0.999), 0.999)) - 1.645 / math.sqrt(len(one) - 3)), 0.0)
+
+
+def _speedup(name: str, first: Estimate, second: Estimate, confidence: float) -> Difference:
+    """Speedups on the logarithm, with the half-widths that the predictions come with; questions taken as different."""
+    gap = math.log(second.value / first.value)
+    spread = [math.log(e.high / e.low) / 2.0 / float(stats.norm.ppf(0.5 + e.confidence / 2.0)) for e in (first, second)]
+    stderr = math.hypot(*spread)
+    half = float(stats.norm.ppf(0.5 + confidence / 2.0)) * stderr
+    p = 2.0 * float(stats.norm.sf(abs(gap) / stderr)) if stderr > 0.0 else float(gap == 0.0)
+    return Difference(
+        quantity=f"speedup of {name}",
+        kind="ratio",
+        first=first.value,
+        second=second.value,
+        n=(first.n, second.n),
+        change=math.exp(gap),
+        low=math.exp(gap - half),
+        high=math.exp(gap + half),
+        p=p,
+    )

@@ -1,0 +1,125 @@
+"""Profiles that come with specplan: published figures of papers, and measurements of real machines."""
+
+from __future__ import annotations
+
+import json
+import os
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from calibrate.record.profile import Profile
+
+__all__ = ["FOLDER_VARIABLE", "bundled", "latencies", "load", "names"]
+
+FOLDER_VARIABLE: Final = "SPECPLAN_PROFILES"
+"""Environment variable that names a folder of the user's own profiles."""
+
+_FOLDER: Final = "calibrate.profiles"
+
+
+def names() -> list[str]:
+    """Names of the profiles that come with specplan, sorted."""
+    return sorted(item.name.removesuffix(".json") for item in files(_FOLDER).iterdir() if item.name.endswith(".json"))
+
+
+@cache
+def bundled(name: str) -> Profile:
+    """Read a profile that comes with specplan.
+
+    Raises
+    ------
+    ParameterError : there is none of that name.
+    """
+    from calibrate.record.profile import Profile
+
+    if name not in names():
+        raise ParameterError("profile", name, _advice(name))
+    return Profile.parse((files(_FOLDER) / f"{name}.json").read_text(encoding="utf-8"), f"profile {name}")
+
+
+def load(name_or_path: str) -> Profile:
+    """Read a profile by its name, or from a file.
+
+    Anything that ends in ``.json``, contains a slash or is an existing file is taken for a path.
+
+    Raises
+    ------
+    ParameterError : no profile of that name.
+    SchemaError : the file cannot be read or is no profile.
+    """
+    from calibrate.record.profile import Profile
+
+    if name_or_path in names():
+        return bundled(name_or_path)
+    if name_or_path.endswith(".json") or "/" in name_or_path or Path(name_or_path).exists():
+        return Profile.read(name_or_path)
+    raise ParameterError("profile", name_or_path, _advice(name_or_path))
+
+
+def latencies(folder: Path | None = None) -> tuple[dict[str, Profile], list[str]]:
+    """Profiles of source ``latency``: those that come with specplan, and those in the user's folder.
+
+    Parameters
+    ----------
+    folder : the user's own; default what the environment variable `FOLDER_VARIABLE` names, if it is set.
+
+    Returns
+    -------
+    The profiles by where they were found, each once however many copies there are; and what was passed over because
+    it cannot be read as JSON, one line each. Other profiles and other JSON files are not meant, and not mentioned.
+
+    Raises
+    ------
+    ParameterError : the folder is none.
+    SchemaError : a file says that it is a latency profile and does not fit the schema.
+    """
+    from calibrate.record.profile import Profile
+
+    texts: dict[str, str | None] = {
+        name: (files(_FOLDER) / f"{name}.json").read_text(encoding="utf-8") for name in names()
+    }
+    texts |= {str(path): _text(path) for path in _own(folder)}
+    found: dict[str, Profile] = {}
+    passed_over = []
+    for where, text in texts.items():
+        try:
+            data = json.loads(text or "")
+        except ValueError:
+            passed_over.append(f"{where}: cannot be read as JSON")
+            continue
+        if text and isinstance(data, dict) and data.get("source") == "latency":
+            profile = Profile.parse(text, where)
+            if profile not in found.values():
+                found[where] = profile
+    return found, passed_over
+
+
+def _own(folder: Path | None) -> list[Path]:
+    """The JSON files of the user's folder, sorted."""
+    named = os.environ.get(FOLDER_VARIABLE, "") if folder is None else str(folder)
+    if not named:
+        return []
+    if not Path(named).is_dir():
+        raise ParameterError(
+            FOLDER_VARIABLE if folder is None else "latency-folder", named, "must be a folder of profiles"
+        )
+    return sorted(Path(named).glob("*.json"))
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _advice(name: str) -> str:
+    near = get_close_matches(name, names(), n=3, cutoff=0.5)
+    listed = f"did you mean {' or '.join(near)}?" if near else "see 'specplan profile list'"
+    return f"is neither a file nor a bundled profile; {listed}"

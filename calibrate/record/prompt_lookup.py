@@ -1,0 +1,93 @@
+"""Prompt lookup (n-gram) drafting: what a lookup proposes, and, counted on texts, how much of it comes true.
+
+A draft is what followed the first earlier occurrence of the text's last ``n`` tokens, longest ``n`` first, as in vLLM's
+ngram method. Its tokens are a point mass, so that under exact rejection sampling a token is accepted with the target's
+probability of it; counting matches on text that the target sampled is an unbiased estimate.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from calibrate.record.profile import NGramRecord
+
+__all__ = ["count_acceptance", "lookup"]
+
+
+def lookup(tokens: Sequence[int], *, max_ngram: int, n_speculative: int, min_ngram: int = 1) -> list[int]:
+    """Return the tokens that prompt lookup proposes after ``tokens``: at most ``n_speculative``, possibly none."""
+    text = array("i", tokens)
+    size, end = text.itemsize, len(text)
+    data = text.tobytes()
+    for n in range(min(max_ngram, end - 1), min_ngram - 1, -1):
+        start = _aligned(data, data[(end - n) * size :], (end - 1) * size, size)
+        if start >= 0:
+            return text[start + n : start + n + n_speculative].tolist()
+    return []
+
+
+def _aligned(data: bytes, tail: bytes, end: int, size: int) -> int:
+    """Index of the first whole token at which ``tail`` occurs in ``data[:end]``, or -1."""
+    start = data.find(tail, 0, end)
+    while start % size and start >= 0:
+        start = data.find(tail, start + 1, end)
+    return start // size if start >= 0 else -1
+
+
+def count_acceptance(
+    texts: Iterable[tuple[Sequence[int], Sequence[int]]], *, max_ngram: int, n_speculative: int
+) -> NGramRecord:
+    """Replay target texts as if they had been generated with prompt lookup, and count per position.
+
+    Parameters
+    ----------
+    texts : pairs (prompt token ids, generated token ids).
+    max_ngram : longest n-gram looked up, >= 1.
+    n_speculative : tokens drafted per target pass at most, >= 1.
+
+    Raises
+    ------
+    ParameterError : a count is below 1.
+    """
+    from calibrate.record.profile import NGramRecord
+
+    for name, value in (("max_ngram", max_ngram), ("n_speculative", n_speculative)):
+        if value < 1:
+            raise ParameterError(name, value, "must be an integer >= 1")
+    passes = drafts = total = 0
+    drafted_at = [0] * n_speculative
+    accepted_at = [0] * n_speculative
+    for prompt, generated in texts:
+        text = [*prompt, *generated]
+        at = len(prompt)
+        total += len(generated)
+        while at < len(text):
+            draft = lookup(text[:at], max_ngram=max_ngram, n_speculative=n_speculative)
+            passes += 1
+            drafts += bool(draft)
+            n_accepted = _matching(draft, text[at:])
+            for position in range(len(draft)):
+                drafted_at[position] += 1
+                accepted_at[position] += position < n_accepted
+            at += n_accepted + 1
+    return NGramRecord(
+        max_ngram=max_ngram,
+        n_speculative=n_speculative,
+        passes=passes,
+        drafts=drafts,
+        tokens=total,
+        drafted_at=drafted_at,
+        accepted_at=accepted_at,
+    )
+
+
+def _matching(draft: Sequence[int], text: Sequence[int]) -> int:
+    for position, token in enumerate(draft):
+        if position >= len(text) or text[position] != token:
+            return position
+    return len(draft)

@@ -1,0 +1,1 @@
+"""From a profile to what the simulator needs: answers and engines."""

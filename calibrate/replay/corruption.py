@@ -1,0 +1,183 @@
+r"""The corruption, estimated from recorded answers: what share of acceptance is lost once a wrong step stands.
+
+Acceptance after a wrong step is not to be compared with acceptance before one over all answers: an answer with many
+accepted drafts meets a false accept early, one with few seldom, so that the two sides hold different problems (80
+planted answers of 8 steps, acceptance .70 with standard deviation .25 between them, no corruption: the comparison finds
+-.12). Here each answer has an acceptance of its own: with :math:`a_i` logit-normal over answers,
+
+.. math:: \text{accepted before} \sim \mathrm{Bin}(n_i, a_i), \qquad
+          \text{accepted after} \sim \mathrm{Bin}(m_i, a_i (1 - \kappa)),
+
+and kappa is the maximum of the likelihood in which the :math:`a_i` are integrated out. When the wrong step comes
+depends on the verdicts before it; the likelihood need not care, because a stopping rule cancels in it. The interval is
+that of the likelihood ratio. Assumed: given the answer, verdicts are independent, and whether a step is wrong does not
+depend on what makes the answer hard.
+
+A judge compares a draft with what the target says; a score looks at the draft alone, and may like it the better the
+less the text before it makes sense. For such verifiers kappa may be negative: then a share of -kappa of the drafts that
+would have been refused are accepted after a wrong step. Answers that a judge let pass hold few wrong steps, and these
+on questions that are too hard for the target; methods that go by scores keep on writing after many more. So their kappa
+is estimated on the draft's own answers where such were recorded, as far as all steps were accepted: the steps after a
+wrong one against the drafts of the same positions in the recorded answer, whose context is right. (Scores also fall
+from position to position; a comparison with the first steps would take that for corruption.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrate.record.profile import AnswerRecord
+from calibrate.replay.accuracy import accepts
+from calibrate.replay.traces import trace_of
+from sim.estimate import Estimate
+from sim.operations import JUDGE, REWARD, SCORER
+
+__all__ = ["corruption", "corruption_of", "known_corruption", "least_corruption"]
+
+Row: TypeAlias = tuple[int, int, int, int]
+"""Of an answer: verdicts before its first wrong step stands, accepted among them; verdicts after, accepted."""
+
+_CHI2_95: Final = 3.841458820694124
+_Z_95: Final = 1.959963984540054
+_NODES: Final = 20
+_SIGMAS: Final = (0.01, 4.0)
+"""Standard deviations of the log odds between answers that are considered."""
+
+
+def corruption(answers: Sequence[AnswerRecord], role: str = JUDGE, threshold: float | None = None) -> Estimate | None:
+    """Share of a verifier's acceptance that is lost once a wrong step stands.
+
+    Parameters
+    ----------
+    answers : recorded answers.
+    role, threshold : who accepts, and from which score on, as in `calibrate.replay.accuracy.rates`; default the judge.
+
+    Returns
+    -------
+    Maximum-likelihood estimate with the likelihood-ratio interval, in [0, 1] for the judge and in [-1, 1] for others;
+    None unless verdicts were seen both before and after a wrong step, and one of those before was an acceptance.
+    """
+    rows = [_row(answer, role, threshold) for answer in answers]
+    known = tuple(row for row in rows if row is not None)
+    return corruption_of(known, least=least_corruption(role)) if len(known) == len(rows) else None
+
+
+def least_corruption(role: str) -> float:
+    """Return the least share that a wrong step may take from the acceptance of a role's verdicts."""
+    return 0.0 if role == JUDGE else -1.0
+
+
+def known_corruption(
+    answers: Sequence[AnswerRecord], role: str = JUDGE, threshold: float | None = None
+) -> tuple[str, Estimate] | None:
+    """As `corruption`, and whose verdicts told it: those of the judge where the role's own do not tell."""
+    for who, at in ((role, threshold), (JUDGE, None)):
+        found = corruption(answers, who, at)
+        if found is not None:
+            return who, found
+    return None
+
+
+def _row(answer: AnswerRecord, role: str, threshold: float | None) -> Row | None:
+    """Counts before and after a wrong step; None if the verifier was not asked about every draft."""
+    verdicts = [accepts(step, role, threshold) for step in answer.steps]
+    known = [verdict for verdict in verdicts if verdict is not None]
+    if len(known) < len(verdicts):
+        return None
+    corrupted = trace_of(answer).corrupted()
+    if role in (SCORER, REWARD) and threshold is not None and answer.alone:
+        own = _own(answer, role, threshold)
+        depths = [depth for depth in own if depth < len(known) and not corrupted[depth]]
+        before, after = [known[depth] for depth in depths], [own[depth] for depth in depths]
+    else:
+        before = [verdict for spoilt, verdict in zip(corrupted, known, strict=True) if not spoilt]
+        after = [verdict for spoilt, verdict in zip(corrupted, known, strict=True) if spoilt]
+    return len(before), sum(before), len(after), sum(after)
+
+
+def _own(answer: AnswerRecord, role: str, threshold: float) -> dict[int, bool]:
+    """Verdicts on the draft's own steps after a wrong one, by position, as far as the draft would be let write."""
+    found: dict[int, bool] = {}
+    wrong = False
+    for depth, step in enumerate(answer.alone):
+        accepted = step.scores[role] >= threshold
+        if wrong:
+            found[depth] = accepted
+        if not accepted:
+            break
+        wrong = wrong or step.correct is False
+    return found
+
+
+@lru_cache(maxsize=64)
+def corruption_of(rows: tuple[Row, ...], least: float = 0.0) -> Estimate | None:
+    """`corruption` of counted verdicts, ``least`` or more; remembered, because a planner asks many times."""
+    totals = np.sum(np.array(rows, dtype=np.int64).reshape(-1, 4), axis=0)
+    if not totals[1] or not totals[2]:
+        return None
+    from scipy.optimize import minimize_scalar
+
+    likelihood = _profile_likelihood(rows)
+    found = float(minimize_scalar(lambda k: -likelihood(k), bounds=(least, 1.0), method="bounded").x)
+    best = max((least, 0.0, 1.0, found), key=likelihood)
+    low, high = _crossing(likelihood, best, least), _crossing(likelihood, best, 1.0)
+    return Estimate(
+        value=best,
+        stderr=(high - low) / (2.0 * _Z_95),
+        low=low,
+        high=high,
+        n=int(totals[2]),
+        estimator="maximum likelihood with an acceptance of its own for each answer; likelihood-ratio interval",
+    )
+
+
+def _crossing(likelihood: Callable[[float], float], best: float, end: float) -> float:
+    """Where the likelihood has fallen by what a 95 % interval allows, between its maximum and an end of the range."""
+    from scipy.optimize import brentq
+
+    level = likelihood(best) - _CHI2_95 / 2.0
+    if best == end or likelihood(end) >= level:
+        return end
+    return float(brentq(lambda k: likelihood(k) - level, best, end, xtol=1e-4))
+
+
+def _profile_likelihood(rows: Sequence[Row]) -> Callable[[float], float]:
+    """Log likelihood of kappa, at the distribution of acceptance between answers that suits it best."""
+    from scipy.optimize import minimize
+
+    counted = Counter(rows)
+    n, b, m, a = (np.array(column, dtype=np.float64)[:, None] for column in zip(*counted, strict=True))
+    weight = np.array(list(counted.values()), dtype=np.float64)
+    nodes, node_weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    logs = np.log(node_weights / node_weights.sum())
+    share = float((weight @ b)[0] + 0.5) / float((weight @ n)[0] + 1.0)
+    start = np.array([np.log(share / (1.0 - share)), -1.0])
+    known: dict[float, float] = {}
+
+    def at(parameters: NDArray[np.float64], kappa: float) -> float:
+        """Log likelihood with the acceptances integrated out by Gauss-Hermite quadrature."""
+        x = parameters[0] + np.exp(parameters[1]) * nodes
+        log_a, log_not_a = -np.logaddexp(0.0, -x), -np.logaddexp(0.0, x)
+        log_kept = np.log1p(-abs(kappa)) if abs(kappa) < 1.0 else -1e3
+        fewer = (log_a if kappa >= 0.0 else log_not_a) + log_kept  # of what a positive or negative kappa takes from
+        more = np.log(-np.expm1(np.minimum(fewer, -1e-15)))
+        log_b, log_not_b = (fewer, more) if kappa >= 0.0 else (more, fewer)
+        terms = b * log_a + (n - b) * log_not_a + a * log_b + (m - a) * log_not_b + logs
+        top = terms.max(axis=1)
+        return float(weight @ (top + np.log(np.exp(terms - top[:, None]).sum(axis=1))))
+
+    def profile(kappa: float) -> float:
+        if kappa not in known:
+            bounds = [(-12.0, 12.0), tuple(np.log(_SIGMAS))]
+            best = minimize(lambda p: -at(p, kappa), start, method="L-BFGS-B", bounds=bounds)
+            start[:] = best.x  # the next kappa is near
+            known[kappa] = -float(best.fun)
+        return known[kappa]
+
+    return profile

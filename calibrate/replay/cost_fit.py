@@ -1,0 +1,359 @@
+"""From raw timings to a cost model: non-negative least squares on cell means, and its resampled variants.
+
+Means, not medians: an answer's time is the sum of its iterations, slow ones included.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from calibrate.record.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Profile, Work
+from sim.engines.costs import TableCost
+from sim.operations import TARGET
+from theory.errors import CalibrationError
+
+__all__ = ["CostFit", "Use", "fit_cost", "fit_passes", "pace", "reread_tokens", "resampled_answers"]
+
+
+_HARDLY: Final = 0.01
+"""Share of its work up to which an engine hardly ever did it alone, [-]: then it is taken to always have company."""
+
+_ENOUGH: Final = 0.25
+"""Timings of a batch size, as a share of those of batch 1, from which on it counts, [-]: n-grams of all sequences of a
+batch are seldom found at once."""
+
+_SLOWEST: Final = 8.0
+"""By how much company slows an engine at most, [-]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostFit:
+    """A fitted cost model with its error.
+
+    Attributes
+    ----------
+    cost : the model; its prefills are of new tokens, what is read again besides them included.
+    decode_error, prefill_error : root-mean-square relative error of the fit on the cell means, [-].
+    decode_factor, prefill_factor : by how much the times in use exceed those of the sweep, [-]; 1 if not measured.
+    beside : time while another engine works / time while none does, [-]; None if not measured.
+    reread : tokens that each prefill reads again besides the new ones.
+    n_decode, n_prefill, n_request, n_in_use : samples used.
+    """
+
+    cost: TableCost
+    decode_error: float
+    prefill_error: float
+    decode_factor: float
+    prefill_factor: float
+    beside: float | None
+    reread: float
+    n_decode: int
+    n_prefill: int
+    n_request: int
+    n_in_use: int
+
+
+Use: TypeAlias = Literal["plain", "steps", "beams"]
+"""What an engine is used for: it decodes without end, or step by step in turns with another one, or many candidates."""
+
+
+def fit_cost(
+    record: EngineRecord, rng: np.random.Generator | None = None, *, use: Use = "steps", reread: float = 0.0
+) -> CostFit:
+    """Fit a `TableCost` to an engine's timings.
+
+    Parameters
+    ----------
+    record : the raw samples; warm-ups are not used.
+    rng : if given, fit to a bootstrap resample (within cells; of answers, in blocks of neighbours), for the error of
+        what is predicted with the fit.
+    use : what for; where the record does not tell, as for steps.
+    reread : tokens that a prefill reads again besides the new ones, `reread_tokens`.
+
+    Raises
+    ------
+    CalibrationError : no decode sample at batch 1, or no prefill sample.
+    """
+    decode = [sample for sample in record.decode if sample.tokens == 1]
+    if not any(sample.batch == 1 for sample in decode) or not record.prefill:
+        raise CalibrationError("the engine record needs decode samples at batch 1 and prefill samples: calibrate again")
+    batches, times, context_s, decode_error = _fit_decode(decode, rng)
+    prefill_s, prefill_token_s, prefill_error = _fit_prefill(record.prefill, rng)
+    request = np.array(record.request_s or [0.0])
+    if rng is not None:
+        request = rng.choice(request, request.size)
+    in_use = {"plain": record.plain_in_use, "steps": record.in_use, "beams": record.beam_in_use}[use]
+    grouped = use == "beams" and bool(in_use)
+    if not any(one.decode for one in in_use):
+        in_use = record.in_use
+    swept = TableCost(
+        batches=batches,
+        seconds=times,
+        context_s=context_s,
+        prefill_s=prefill_s,
+        prefill_token_s=prefill_token_s,
+        request_s=float(request.mean()),
+    )
+    cost, decode_factor, prefill_factor, beside = _as_in_use(swept, in_use, rng, grouped=grouped)
+    return CostFit(
+        cost=replace(cost, prefill_s=cost.prefill_s + reread * cost.prefill_token_s),
+        decode_error=decode_error,
+        prefill_error=prefill_error,
+        decode_factor=decode_factor,
+        prefill_factor=prefill_factor,
+        beside=beside,
+        reread=reread,
+        n_decode=len(decode),
+        n_prefill=len(record.prefill),
+        n_request=len(record.request_s),
+        n_in_use=len(in_use),
+    )
+
+
+def reread_tokens(profile: Profile) -> float:
+    """Return how many tokens a prefill of the target reads again on average, though they were read or written before.
+
+    The token that ended a step is in no cache yet when the next one is asked for, and a prefix cache that keeps whole
+    blocks (vLLM's) has lost some before it. Counted while the target answered alone, where only the prompt is new; 0
+    where that was not recorded.
+    """
+    done = profile.engines[profile.placement[TARGET]].plain_in_use
+    n = sum(one.prefill[0] for one in done)
+    if not n or len(done) != len(profile.answers):
+        return 0.0
+    new = sum(answer.prompt_tokens for answer in profile.answers)
+    return max(sum(one.prefill[1] for one in done) - new, 0) / n
+
+
+def fit_passes(
+    record: EngineRecord, rng: np.random.Generator | None = None, *, method: str = ""
+) -> dict[int, TableCost]:
+    """Fit the time of a pass over several tokens per sequence, for each number of tokens that was measured alone.
+
+    Parameters
+    ----------
+    record : the raw samples, of `DecodeSample.tokens` >= 1; warm-ups are not used.
+    rng : if given, fit to a bootstrap resample (within cells).
+    method : token-level method whose own passes, drafting included, are taken where there are such; else those without
+        drafting are.
+
+    Returns
+    -------
+    Tokens per sequence to iteration times as swept; 1 is plain decoding. Prefill and request times are left at 0.
+    Beyond the batch sizes that were timed often enough, passes grow as plain iterations do.
+    """
+    found: dict[int, TableCost] = {}
+    own = method if any(sample.by == method for sample in record.decode) else ""
+    usable = [sample for sample in record.decode if sample.tokens == 1 or sample.by == own]
+    for tokens in sorted({sample.tokens for sample in usable}):
+        n = Counter(sample.batch for sample in usable if sample.tokens == tokens)
+        samples = [sample for sample in usable if sample.tokens == tokens and n[sample.batch] >= _ENOUGH * n[1]]
+        if n[1]:
+            batches, times, context_s, _ = _fit_decode(samples, rng)
+            table = TableCost(batches=batches, seconds=times, context_s=context_s)
+            found[tokens] = _grown(table, found[1]) if tokens > 1 else table
+    return found
+
+
+def _grown(table: TableCost, plain: TableCost) -> TableCost:
+    """Add the batch sizes beyond the table's largest, growing as in another one."""
+    last = table.batches[-1]
+    plain_s = plain.iteration(last, 0.0)
+    growth = table.seconds[-1] / plain_s if plain_s > 0.0 else 0.0
+    beyond = [(batch, growth * s) for batch, s in zip(plain.batches, plain.seconds, strict=True) if batch > last]
+    return replace(
+        table,
+        batches=(*table.batches, *(batch for batch, _ in beyond)),
+        seconds=(*table.seconds, *(s for _, s in beyond)),
+    )
+
+
+def _as_in_use(
+    cost: TableCost, in_use: Sequence[InUse], rng: np.random.Generator | None, *, grouped: bool = False
+) -> tuple[TableCost, float, float, float | None]:
+    """Scale a swept cost to what the engine took while it made answers; return the factors too.
+
+    A sweep keeps its engine busy with one kind of work; between the requests of an answer caches go cold and the
+    machine does other things. The sweep says how cost grows with batch and context, the answers how large it is: while
+    the engine works alone, and by how much larger while another one works, which shares memory and caches with it.
+
+    Where requests come in groups, the latency of a group grows with its size: reading a request and sending its result
+    takes its server some time that the others wait for. That part counts as prefill, one after the other.
+    """
+    if not in_use:
+        return cost, 1.0, 1.0, None
+    picked = in_use if rng is None else [in_use[i] for i in resampled_answers(len(in_use), rng)]
+    decode_factor, prefill_factor, beside = _factors(cost, picked)
+    n_requests = sum(one.request[0] for one in picked)
+    latency = sum(one.request[1] for one in picked)
+    request_s, handling_s = latency / n_requests if n_requests else cost.request_s, 0.0
+    if grouped:
+        n_prefills = sum(one.prefill[0] for one in picked)
+        request_s, handling_s = cost.request_s, max(latency - n_requests * cost.request_s, 0.0) / max(n_prefills, 1)
+    scaled = replace(
+        cost,
+        seconds=tuple(decode_factor * s for s in cost.seconds),
+        context_s=decode_factor * cost.context_s,
+        prefill_s=prefill_factor * cost.prefill_s + handling_s,
+        prefill_token_s=prefill_factor * cost.prefill_token_s,
+        request_s=request_s,
+    )
+    return scaled, decode_factor, prefill_factor, beside
+
+
+def _factors(cost: TableCost, done: Sequence[InUse]) -> tuple[float, float, float | None]:
+    """Measured over modelled seconds of iterations and of prefills alone, and by how much company slows both, [-]."""
+    told = any(one.beside is not None and one.beside.seconds > 0.0 for one in done)
+    found = _alone_and_beside(cost, done) if told else None
+    if found is not None:
+        return found
+    return _ratio(_decodes(cost, done)) or 1.0, _ratio(_prefills(cost, done)) or 1.0, 1.0 if told else None
+
+
+def _alone_and_beside(cost: TableCost, done: Sequence[InUse]) -> tuple[float, float, float] | None:
+    """The factors alone, and by how much company slows; None if one factor will do for both cases."""
+    alone = [one.alone for one in done]
+    both = [one.beside for one in done if one.beside is not None]
+    decode_factor = _usual(_decodes(cost, alone), _decodes(cost, both))
+    if decode_factor is None:
+        return None
+    # Prefills that begin as the other engine begins tell nothing of those alone: then as much slower as iterations.
+    prefill_factor = _usual(_prefills(cost, alone), _prefills(cost, both)) or decode_factor
+    pairs = _scaled(_decodes(cost, both), decode_factor) + _scaled(_prefills(cost, both), prefill_factor)
+    work_s, measured_s = _totals(pairs)
+    in_company_s = _share(done) * measured_s
+    work_s -= measured_s - in_company_s  # what was done in company would have taken so long alone
+    beside = in_company_s / max(work_s, in_company_s / _SLOWEST) if in_company_s > 0.0 else 1.0
+    # Company speeds nothing up: the few seconds alone were slow by chance.
+    return (decode_factor, prefill_factor, beside) if beside >= 1.0 else None
+
+
+def _usual(alone: _Pairs, both: _Pairs) -> float | None:
+    """Measured over modelled seconds of what was done alone; None where that is hardly anything."""
+    return _ratio(alone) if _totals(alone)[0] > _HARDLY * _totals(alone + both)[0] else None
+
+
+def _share(done: Iterable[InUse]) -> float:
+    """The share of the time of what was done beside another engine in which that worked, in [0, 1]."""
+    pairs = [(one.beside.seconds, one.company_s) for one in done if one.beside is not None]
+    return min(_ratio(pairs) or 0.0, 1.0)
+
+
+def _slowing(share: float, beside: float | None) -> float:
+    """By how much that takes longer which has company for a share of its time, [-]."""
+    return 1.0 / (1.0 - share + share / (beside or 1.0))
+
+
+def pace(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
+    """Return what an engine took for its work as a multiple of what fits say, ratio of totals; None without any work.
+
+    Parameters
+    ----------
+    work : what the engine did, each with the fit for that use.
+    """
+    pairs: _Pairs = []
+    for fit, done in work:
+        for part, factor in ((done.alone, 1.0), (done.beside, _slowing(_share([done]), fit.beside))):
+            if part is not None:
+                pairs += _scaled([*_decodes(fit.cost, [part]), *_prefills(fit.cost, [part], fit.reread)], factor)
+    return _ratio(pairs)
+
+
+def resampled_answers(n: int, rng: np.random.Generator) -> list[int]:
+    """Return indices of a resample of ``n`` answers in blocks of sqrt(n) neighbours, around the end to the beginning.
+
+    Machines have slow phases, so that neighbouring answers are alike: one by one, they would promise too much
+    (Politis and Romano 1992, circular block bootstrap).
+    """
+    length = max(round(n**0.5), 1)
+    starts = rng.integers(0, n, -(-n // length))
+    found: list[int] = ((starts[:, None] + np.arange(length)) % n).ravel()[:n].tolist()
+    return found
+
+
+_Pairs = list[tuple[float, float]]
+"""Modelled and measured seconds."""
+
+
+def _decodes(cost: TableCost, done: Sequence[Work]) -> _Pairs:
+    return [(n * cost.iteration(batch, context / n), s) for one in done for batch, n, context, s in one.decode if n]
+
+
+def _prefills(cost: TableCost, done: Sequence[Work], reread: float = 0.0) -> _Pairs:
+    """Of a cost with so many tokens read again in each prefill; what was done counts them as others."""
+    each_s = cost.prefill_s - reread * cost.prefill_token_s
+    return [(n * each_s + tokens * cost.prefill_token_s, s) for n, tokens, s in (one.prefill for one in done)]
+
+
+def _scaled(pairs: _Pairs, factor: float) -> _Pairs:
+    return [(factor * modelled, measured) for modelled, measured in pairs]
+
+
+def _totals(pairs: _Pairs) -> tuple[float, float]:
+    return sum(modelled for modelled, _ in pairs), sum(seconds for _, seconds in pairs)
+
+
+def _ratio(pairs: _Pairs) -> float | None:
+    """Measured over modelled seconds, ratio of totals; None without samples."""
+    modelled, seconds = _totals(pairs)
+    return seconds / modelled if modelled > 0.0 else None
+
+
+def _fit_decode(
+    samples: Sequence[DecodeSample], rng: np.random.Generator | None
+) -> tuple[tuple[int, ...], tuple[float, ...], float, float]:
+    """One intercept per batch size, one slope for the context."""
+    cells: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+    for sample in samples:
+        cells[sample.batch, sample.context // 64].append((sample.context, sample.seconds))
+    batches = tuple(sorted({batch for batch, _ in cells}))
+    keys, context, mean, n = _cell_means(cells, rng)
+    design = np.zeros((len(keys), len(batches) + 1))
+    for row, (batch, _) in enumerate(keys):
+        design[row, batches.index(batch)] = 1.0
+    design[:, -1] = context
+    weights = np.sqrt(n) / mean
+    solution, error = _solve(design, mean, weights)
+    return batches, tuple(float(value) for value in solution[:-1]), float(solution[-1]), error
+
+
+def _fit_prefill(samples: Sequence[PrefillSample], rng: np.random.Generator | None) -> tuple[float, float, float]:
+    cells: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+    for sample in samples:
+        cells[sample.tokens, 0].append((sample.tokens, sample.seconds))
+    _, tokens, mean, n = _cell_means(cells, rng)
+    design = np.column_stack([np.ones_like(tokens), tokens])
+    solution, error = _solve(design, mean, np.sqrt(n) / mean)
+    return float(solution[0]), float(solution[1]), error
+
+
+def _cell_means(
+    cells: dict[tuple[int, int], list[tuple[int, float]]], rng: np.random.Generator | None
+) -> tuple[list[tuple[int, int]], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    keys = sorted(cells)
+    xs, means, counts = [], [], []
+    for key in keys:
+        values = np.array(cells[key])
+        if rng is not None:
+            values = values[rng.integers(0, len(values), len(values))]
+        xs.append(values[:, 0].mean())
+        means.append(max(values[:, 1].mean(), 1e-9))
+        counts.append(len(values))
+    return keys, np.array(xs), np.array(means), np.array(counts, dtype=np.float64)
+
+
+def _solve(
+    design: NDArray[np.float64], mean: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
+    solution, _ = nnls((design / scale) * weights[:, None], mean * weights)
+    solution = solution / scale
+    relative = (design @ solution - mean) / mean
+    return solution, float(np.sqrt(np.average(relative**2, weights=weights**2)))

@@ -1,0 +1,64 @@
+"""A system with some of its costs taken away, to see what each of them does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from calibrate.replay.system import System
+from calibrate.replay.token_level import TokenModel
+from sim.engines.batching import Cost
+from sim.operations import DRAFT, STANDS_IN, TARGET
+
+__all__ = ["Effect", "idealised"]
+
+Effect: TypeAlias = Literal["batch", "context", "cut", "verdict", "first", "draft", "device"]
+"""What keeps the speedups of steps and of tokens from multiplying (`specplan.planning.overshoot.EFFECTS`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Idealised:
+    """A cost with some of its effects taken away."""
+
+    inner: Cost
+    without: frozenset[Effect]
+    speedup: float = 1.0
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        return 0.0 if "first" in self.without else self.inner.request_s / self.speedup
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration."""
+        rows = 1 if "batch" in self.without else batch
+        read = 0.0 if "context" in self.without else context / batch if "batch" in self.without else context
+        return self.inner.iteration(rows, read) / self.speedup
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of a prefill."""
+        return 0.0 if "first" in self.without else self.inner.prefill(n_tokens) / self.speedup
+
+
+def idealised(fast: System, plain: System, model: TokenModel | None, without: frozenset[Effect]) -> System:
+    """Return a system less some of its costs.
+
+    Parameters
+    ----------
+    fast, plain : with token-level speculation and without.
+    model : of the token-level method; None if there is none, and the two systems are the same.
+    without : what to take away; ``cut`` is up to `calibrate.replay.token_level.with_token_speculation`.
+    """
+    target = plain.placement[TARGET]
+    before, after = (_Idealised(system.costs[target], without).iteration(1, 0.0) for system in (plain, fast))
+    also_draft = model is not None and model.decoding is not None and "draft" in without
+    sped_up = {plain.placement[DRAFT]} - {target} if also_draft else set()
+    gain = {name: before / after if name in sped_up else 1.0 for name in fast.costs}
+    costs = {name: _Idealised(cost, without, gain[name]) for name, cost in fast.costs.items()}
+    devices = {name: name for name in fast.devices} if "device" in without else fast.devices
+    return replace(_without_verdicts(fast) if "verdict" in without else fast, costs=costs, devices=devices)
+
+
+def _without_verdicts(system: System) -> System:
+    """The system with verifiers and scorers that take no time."""
+    return replace(system, seconds=dict.fromkeys((*STANDS_IN, *system.seconds), 0.0), shared={})

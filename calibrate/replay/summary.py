@@ -1,0 +1,195 @@
+"""What a measured profile says, in figures with their errors: acceptance, cost ratio, lengths, engines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from calibrate.record.profile import AnswerRecord, NGramRecord, Profile, StepRecord
+from calibrate.replay.accuracy import rates_text
+from calibrate.replay.corruption import corruption
+from calibrate.replay.cost_fit import fit_cost, reread_tokens
+from sim.estimate import Estimate, mean, proportion, ratio_of_totals
+from sim.operations import DRAFT, TARGET
+
+__all__ = ["Acceptance", "acceptance", "cost_ratio", "replay_error", "summarise"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """Step acceptance of a measured profile. ``alpha1`` counts decisions; its interval clusters them by answer."""
+
+    alpha1: Estimate
+    after_accepted: Estimate | None
+    """P(accepted | the step before it was accepted), Wilson's interval; None without such decisions."""
+
+    after_rejected: Estimate | None
+    between_problems: float
+    """Standard deviation of an answer's own acceptance between answers, beyond what chance gives, [-]."""
+
+    false_accepts: Estimate | None
+    """Share of accepted drafts whose meaning is not the target's, by ground truth."""
+
+    false_rejects: Estimate | None
+    """Share of rejected drafts whose meaning is the target's, by ground truth."""
+
+
+def acceptance(answers: Sequence[AnswerRecord]) -> Acceptance:
+    """Summarise the verdicts of recorded answers."""
+    chains = [[step.verdict.accepted for step in answer.steps] for answer in answers]
+    accepted = np.array([sum(chain) for chain in chains], dtype=np.float64)
+    judged = np.array([len(chain) for chain in chains], dtype=np.float64)
+    pairs = [(a, b) for chain in chains for a, b in pairwise(chain)]
+    steps = [step for answer in answers for step in answer.steps]
+    alpha = ratio_of_totals(accepted, judged, estimator="accepted / judged, clustered by answer")
+    if alpha.value in (0.0, 1.0) or len(answers) < 2:  # no spread to see: Wilson's interval knows better than zero
+        alpha = proportion(int(accepted.sum()), int(judged.sum()))
+    own = accepted / judged
+    chance = float(np.mean(alpha.value * (1.0 - alpha.value) / judged))
+    return Acceptance(
+        alpha1=alpha,
+        after_accepted=_share([b for a, b in pairs if a]),
+        after_rejected=_share([b for a, b in pairs if not a]),
+        between_problems=float(np.sqrt(max(own.var(ddof=1) - chance, 0.0))) if len(own) > 1 else 0.0,
+        false_accepts=_disagreement(steps, accepted=True),
+        false_rejects=_disagreement(steps, accepted=False),
+    )
+
+
+def _share(events: Sequence[bool]) -> Estimate | None:
+    return proportion(sum(events), len(events)) if events else None
+
+
+def _disagreement(steps: Sequence[StepRecord], *, accepted: bool) -> Estimate | None:
+    known = [s.verdict for s in steps if s.verdict.accepted is accepted and s.verdict.same_meaning is not None]
+    return _share([verdict.same_meaning is not accepted for verdict in known])
+
+
+def cost_ratio(answers: Sequence[AnswerRecord]) -> Estimate:
+    """c1: seconds of all drafts / seconds of all target steps after the same prefixes, ratio of totals over answers."""
+    drafts = [sum(step.draft.seconds for step in answer.steps) for answer in answers]
+    targets = [sum(step.target.seconds for step in answer.steps) for answer in answers]
+    return ratio_of_totals(drafts, targets, estimator="ratio of totals, clustered by answer")
+
+
+def replay_error(profile: Profile) -> dict[str, Estimate]:
+    """How well the fitted cost model reproduces the measured step times: predicted / measured seconds, by role.
+
+    ``baseline`` are the target's steps when it runs alone, ``target`` and ``draft`` those made side by side. 1 is
+    perfect; the two times come from different samples, so this is a test of the model, not of the fit.
+    """
+    reread = reread_tokens(profile)
+    fits = {name: fit_cost(record, reread=reread) for name, record in profile.engines.items()}
+    target, draft = fits[profile.placement[TARGET]], fits[profile.placement[DRAFT]]
+    plain = fit_cost(profile.engines[profile.placement[TARGET]], use="plain", reread=reread).cost
+    predicted: dict[str, list[float]] = {"baseline": [], "target": [], "draft": []}
+    seconds: dict[str, list[float]] = {"baseline": [], "target": [], "draft": []}
+    for answer in profile.answers:
+        context, new = answer.prompt_tokens, answer.prompt_tokens
+        rows = {name: (0.0, 0.0) for name in predicted}
+        for step in answer.baseline:
+            rows["baseline"] = _add(rows["baseline"], plain.alone(step.tokens, new, context), step.seconds)
+            context, new = context + step.tokens, 0
+        context, by_draft = answer.prompt_tokens, True
+        last = answer.prompt_tokens
+        for position in answer.steps:
+            unseen = (last if by_draft else 0, 0 if by_draft and context > answer.prompt_tokens else last)
+            times = _side_by_side(
+                (target.cost.alone(position.target.tokens, unseen[0], context), target.beside or 1.0),
+                (draft.cost.alone(position.draft.tokens, unseen[1], context), draft.beside or 1.0),
+            )
+            for role, time, step in zip(("target", "draft"), times, (position.target, position.draft), strict=True):
+                rows[role] = _add(rows[role], time, step.seconds)
+            by_draft = position.verdict.accepted
+            last = position.draft.tokens if by_draft else position.target.tokens
+            context += last
+        for name, (ours, theirs) in rows.items():
+            predicted[name].append(ours)
+            seconds[name].append(theirs)
+    return {
+        name: ratio_of_totals(predicted[name], seconds[name], estimator="modelled / measured") for name in predicted
+    }
+
+
+def _side_by_side(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """When two engines end that begin together, s: each by its seconds alone and its factor while the other works."""
+    if one[0] * one[1] > other[0] * other[1]:
+        return _side_by_side(other, one)[::-1]
+    first = one[0] * one[1]
+    return first, other[0] + first * (1.0 - 1.0 / other[1])
+
+
+def _add(row: tuple[float, float], predicted: float, measured: float) -> tuple[float, float]:
+    return row[0] + predicted, row[1] + measured
+
+
+def summarise(profile: Profile) -> list[str]:
+    """Describe a measured profile in lines of text."""
+    answers = profile.answers
+    found = acceptance(answers)
+    steps = [step for answer in answers for step in answer.steps]
+    lines = [
+        f"{profile.name}: {len(answers)} answers, {len(steps)} judged steps, {profile.provenance.device}, "
+        f"{profile.provenance.engine} {profile.provenance.engine_version}",
+        f"  alpha1  step acceptance           {_show(found.alpha1)}",
+        f"          after accepted, rejected  {_show(found.after_accepted)}; {_show(found.after_rejected)}",
+        f"          between problems          sd {found.between_problems:.3f} beyond chance",
+        f"  c1      draft / target step time  {_show(cost_ratio(answers))}",
+        f"  T       target step               {_milliseconds([s.target.seconds for s in steps])}, "
+        f"{_tokens([s.target.tokens for s in steps])}",
+        f"          draft step                {_milliseconds([s.draft.seconds for s in steps])}, "
+        f"{_tokens([s.draft.tokens for s in steps])}",
+        f"          verification              {_milliseconds([s.verdict.seconds for s in steps])}",
+    ]
+    if found.false_accepts is not None:
+        lines.append(f"  judge   false accepts, rejects    {_show(found.false_accepts)}; {_show(found.false_rejects)}")
+    lines += [f"  accepts {line}" for line in rates_text(answers)]
+    lost = corruption(answers)
+    if lost is not None:
+        lines.append(f"          corruption                {_show(lost)} of acceptance lost after a wrong step")
+    lines += [_engine_line(profile, name) for name in profile.engines]
+    lines += [_ngram_line(record) for record in profile.ngram]
+    checks = ", ".join(f"{name} {_show(value)}" for name, value in replay_error(profile).items())
+    lines.append(f"  check   modelled / measured time  {checks}")
+    return lines
+
+
+def _show(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "not seen"
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+def _milliseconds(seconds: Sequence[float]) -> str:
+    estimate = mean(np.array(seconds) * 1e3)
+    return f"{estimate.value:.1f} ± {estimate.stderr:.1f} ms"
+
+
+def _tokens(tokens: Sequence[int]) -> str:
+    values = np.array(tokens, dtype=np.float64)
+    spread = values.std(ddof=1) / values.mean() if values.size > 1 else 0.0
+    return f"{values.mean():.1f} tokens (CV {spread:.2f})"
+
+
+def _engine_line(profile: Profile, name: str) -> str:
+    fit = fit_cost(profile.engines[name])
+    times = ", ".join(f"{b}: {1e3 * s:.2f}" for b, s in zip(fit.cost.batches, fit.cost.seconds, strict=True))
+    return (
+        f"  engine  {name:<25} iteration ms by batch {times}; +{1e6 * fit.cost.context_s:.2f} us per cached token; "
+        f"fit error {100 * fit.decode_error:.0f} %, n = {fit.n_decode}; in use x{fit.decode_factor:.2f}"
+        + (f", beside another engine x{fit.beside:.2f} more" if fit.beside is not None else "")
+    )
+
+
+def _ngram_line(record: NGramRecord) -> str:
+    accepted = sum(record.accepted_at)
+    drafted = sum(record.drafted_at)
+    rate = accepted / drafted if drafted else 0.0
+    return (
+        f"  n-gram  up to {record.max_ngram}, {record.n_speculative} tokens"
+        f"         {record.tokens / max(record.passes, 1):.2f} tokens per target pass, "
+        f"{accepted} of {drafted} drafted tokens accepted ({100 * rate:.0f} %)"
+    )

@@ -1,0 +1,342 @@
+"""From a profile to what the simulator needs: a behaviour (what the models say) and engines (how long it takes).
+
+A measured profile is replayed: its recorded answers, on engines fitted to its timings. A published one is modelled:
+lognormal correlated step lengths and independent acceptance around the published means, on engines scaled to the
+published step times, with parallel steps costing what was measured on comparable hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any, Final, get_args
+
+import numpy as np
+
+from calibrate.record.profile import Profile, Published
+from calibrate.replay.corruption import known_corruption, least_corruption
+from calibrate.replay.cost_fit import CostFit, Use, fit_cost, reread_tokens
+from calibrate.replay.traces import traces_of
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
+from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.token_passes import PassSource, SpeculatedAnswer
+from sim.catalogue import Level, Meets, Method
+from sim.engines.batching import BatchEngine, Cost, Device, Engine, FixedEngine, PacedCost
+from sim.engines.costs import LinearCost
+from sim.engines.per_candidate import PerCandidate
+from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, REWARD, SCORER, TARGET, MakeAlgorithm
+from sim.trial import Trial
+from theory.errors import ParameterError
+
+__all__ = ["ASSUMED", "Assumptions", "System", "as_seen_by", "system_of", "use_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumptions:
+    """What a published profile does not say; measured elsewhere on comparable models (Qwen3-32B, 2 x H100)."""
+
+    mean_step_tokens: float = 40.0
+    """Mean length of a step, tokens."""
+
+    step_length_cv: float = 1.2
+    """Coefficient of variation of a step's length, [-]."""
+
+    draft_correlation: float = 0.6
+    """Correlation of the log lengths of draft and target step, [-]."""
+
+    lag1: float = 0.37
+    """Correlation of the log lengths of consecutive steps, [-]."""
+
+    step_limit: int = 100
+    """Tokens at which a step is cut."""
+
+    steps_per_answer: int = 100
+    """Steps of an answer."""
+
+    prompt_tokens: int = 200
+    """Length of the prompt, tokens."""
+
+    siblings: float = 0.63
+    """Correlation of the verdicts on drafts of one position, fitted to LR Table 3 (GSM8K, 7B judge): independent ones,
+    1 - (1 - alpha)**W, would be accepted with probability .9996 where .83 was measured."""
+
+    sequence_cost: float = 0.0049
+    """What one more sequence adds to a target iteration, as a share of it, [-]."""
+
+    context_cost: float = 3.7e-6
+    """What one more cached token adds to a target iteration, as a share of it, [-]: with ``sequence_cost`` this gives
+    8 sequences 1.06, 1.14 and 1.45 times the cost of one at 1k, 4k and 16k tokens of context each."""
+
+
+ASSUMED: Final = Assumptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A set of models on their engines, ready to be simulated.
+
+    Attributes
+    ----------
+    behaviour : what the models say.
+    costs : engine name to its cost model.
+    placement : role to engine name.
+    devices : engine name to the name of the processor it runs on.
+    fits : what for, and engine name, to the fit of its cost, for profiles with timings.
+    use : what the engines are used for now; ``costs`` and ``beside`` are those of the fits for that.
+    seconds : mean time of roles that run on no engine, s.
+    shared : role among these to the name of the processor on which it takes that time; others have one of their own.
+    graded_choice : whether a choice among candidates is one request for each of them, not one for all.
+    passes : role to the tokens that each pass of its engine commits; roles left out commit one token per iteration.
+    beside : engine name to its time while another engine works / while none does, [-]; engines left out do not care
+        about others, but for those of their processor, with which they share it.
+    pace : engine name to what its iterations and prefills take as a multiple of what they cost, [-]; default 1.
+    """
+
+    behaviour: Behaviour
+    costs: Mapping[str, Cost]
+    placement: Mapping[str, str]
+    devices: Mapping[str, str]
+    fits: Mapping[Use, Mapping[str, CostFit]] = field(default_factory=dict)
+    use: Use = "steps"
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    shared: Mapping[str, str] = field(default_factory=dict)
+    graded_choice: bool = False
+    passes: Mapping[str, PassSource] = field(default_factory=dict)
+    beside: Mapping[str, float] = field(default_factory=dict)
+    pace: Mapping[str, float] = field(default_factory=dict)
+
+    def trial(self, algorithm: MakeAlgorithm, meets: Meets) -> Trial:
+        """Return the trial of an algorithm on these answers and engines."""
+        trial = Trial.of(algorithm, self.behaviour, self.engines(), meets=meets)
+        if not self.passes:
+            return trial
+        return replace(trial, answer=lambda index: SpeculatedAnswer(trial.answer(index), self.passes, index))
+
+    def suited(self, method: Method, knobs: Mapping[str, Any] | None = None) -> System:
+        """Return the system as it is while it runs a method; ``knobs``: of those that differ from their defaults."""
+        use = use_of(method, knobs or {})
+        if use == self.use or not self.fits:
+            return self
+        return replace(self, use=use, **_in(self.fits[use]))
+
+    def engines(self) -> dict[str, Engine]:
+        """Return fresh engines by role; roles that share an engine get the same one, engines of a device share it."""
+        homes = {name: self._home(name) for name in self.costs}
+        devices = {home: Device() for home in homes.values()}
+        for one, other in combinations(devices.values(), 2):
+            one.join(other)
+        engines = {
+            name: BatchEngine(self._paced(name, cost), devices[homes[name]], beside=self.beside.get(name, 1.0))
+            for name, cost in self.costs.items()
+        }
+        by_role: dict[str, Engine] = {role: engines[name] for role, name in self.placement.items()}
+        if self.graded_choice:
+            by_role[CHOOSER] = PerCandidate(by_role[TARGET])
+        for role, seconds in self.seconds.items():
+            home = devices.get(self.shared.get(role, ""))
+            # One request after the other, as an encoder works, on a processor that is slower while others use it.
+            by_role[role] = FixedEngine(seconds) if home is None else BatchEngine(_one_pass(seconds), home)
+        return by_role
+
+    def _paced(self, name: str, cost: Cost) -> Cost:
+        return PacedCost(cost, self.pace[name]) if name in self.pace else cost
+
+    def _home(self, name: str) -> str:
+        """What an engine shares equally with others: its device, or nothing where their influence was measured."""
+        device = self.devices[name]
+        shared = sum(other == device for other in self.devices.values()) > 1
+        return name if shared and name in self.beside else device
+
+
+def system_of(
+    profile: Profile,
+    *,
+    resample: int | None = None,
+    assumptions: Assumptions = ASSUMED,
+    corruption: float | None = None,
+) -> System:
+    """Build the system that a profile describes.
+
+    Parameters
+    ----------
+    profile : measured or published.
+    resample : seed of a resampled variant, for error bars: a measured profile's timings are bootstrapped (its answers
+        are left alone: their spread is the simulator's to see), a published one's figures are drawn from their
+        half-widths. None for the best estimate.
+    assumptions : what to assume where a published profile is silent.
+    corruption : share of acceptance lost after a wrong step, in [0, 1]; default what the recorded answers show.
+
+    Raises
+    ------
+    CalibrationError : the profile's timings are not enough to fit a cost model.
+    ParameterError : it holds nothing but timings.
+    """
+    if profile.source == "latency":
+        rule = "holds timings only: give a profile with acceptance, and this one as its latency"
+        raise ParameterError("profile", profile.name, rule)
+    rng = _generator(resample)
+    if profile.published is not None and not profile.answers:
+        modelled = _published(profile.published, rng, assumptions)
+        return replace(modelled, **_timed(profile, rng)) if profile.engines else modelled
+    return System(
+        behaviour=TraceBehaviour(tuple(traces_of(profile.answers)), _corruption(profile, rng, corruption)),
+        **_timed(profile, rng),
+    )
+
+
+def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
+    """The fields of a `System` that its engines' timings decide."""
+    engines = sorted(profile.engines.items())  # each draws from the same generator: their order must not matter
+    fits: dict[Use, dict[str, CostFit]] = {}
+    reread = reread_tokens(profile)
+    for use in get_args(Use):
+        same = deepcopy(rng)  # the same resample for all fits, so that what they have in common cancels
+        fits[use] = {name: fit_cost(record, same, use=use, reread=reread) for name, record in engines}
+    return {
+        **_in(fits["steps"]),
+        "placement": {role: profile.placement[role] for role in (TARGET, DRAFT, JUDGE)},
+        "devices": {name: record.device for name, record in engines},
+        "fits": fits,
+        "seconds": {role: sum(raw) / len(raw) for role, raw in profile.role_seconds.items() if raw},
+        "shared": _beside_the_draft(profile),
+        "graded_choice": "bundled" in (profile.settings.get("target"), profile.settings.get("task")),
+    }
+
+
+_USES: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
+
+
+def use_of(method: Method, knobs: Mapping[str, Any]) -> Use:
+    """Return what engines are used for while a method runs: several drafts of a position at once are like beams."""
+    width = method.settings(knobs).get("width") or 1
+    return "beams" if method.level == "step" and int(width) > 1 else _USES[method.level]
+
+
+def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
+    """The fields of a `System` that differ with what its engines are used for."""
+    return {
+        "costs": {name: fit.cost for name, fit in fits.items()},
+        "beside": {name: fit.beside for name, fit in fits.items() if fit.beside is not None},
+    }
+
+
+def _beside_the_draft(profile: Profile) -> dict[str, str]:
+    """An embedding model shares the core of a draft that runs on one (`calibrate.models.local.ModelSet`)."""
+    device = profile.engines[profile.placement[DRAFT]].device
+    return {EMBEDDING: device} if device.startswith("cpu") else {}
+
+
+def _one_pass(seconds: float) -> LinearCost:
+    """The cost of a model that reads and generates nothing."""
+    return LinearCost(base_s=0.0, prefill_s=seconds)
+
+
+def as_seen_by(
+    system: System,
+    profile: Profile,
+    role: str,
+    threshold: float | None,
+    *,
+    resample: int | None = None,
+    corruption: float | None = None,
+) -> System:
+    """Return a system of replayed answers for a verifier other than the judge, whose verdicts decided in the recording.
+
+    A wrong step does to verdicts what it did to this verifier's, and one that scores drafts by themselves lets them end
+    an answer.
+
+    Parameters
+    ----------
+    system : of the profile, by `system_of`.
+    profile : its recorded answers tell it.
+    role, threshold : who decides which drafts stand, and from which score on.
+    resample : as for ``system``; one generator decides how much of each uncertain figure a variant takes.
+    corruption : as for ``system``.
+    """
+    if not isinstance(system.behaviour, TraceBehaviour):
+        return system
+    lost = _corruption(profile, _generator(resample), corruption, role, threshold)
+    alone = role in (SCORER, REWARD)
+    return replace(system, behaviour=replace(system.behaviour, corruption=lost, ends_alone=alone))
+
+
+def _generator(resample: int | None) -> np.random.Generator | None:
+    return None if resample is None else np.random.default_rng([0x73706563, resample])
+
+
+def _corruption(
+    profile: Profile,
+    rng: np.random.Generator | None,
+    given: float | None,
+    role: str = JUDGE,
+    threshold: float | None = None,
+) -> float:
+    """The share of acceptance lost after a wrong step; as the judge saw it where the role's verdicts do not tell."""
+    if given is not None:
+        return given
+    known = known_corruption(profile.answers, role, threshold)
+    if known is None:
+        return 0.0
+    who, found = known
+    shift = 0.0 if rng is None else float(rng.normal()) * found.stderr
+    return min(max(found.value + shift, least_corruption(who)), 1.0)
+
+
+def _published(figures: Published, rng: np.random.Generator | None, assumptions: Assumptions) -> System:
+    def draw(name: str, default: float) -> float:
+        figure = getattr(figures, name)
+        if figure is None:
+            return default
+        shift = 0.0 if rng is None else float(rng.uniform(-1.0, 1.0)) * figure.half_width
+        return float(figure.value + shift)
+
+    alpha = min(max(draw("alpha1", 0.0), 0.0), 1.0)
+    c1 = draw("c1", 0.0)
+    target_s = draw("target_step_s", 0.0)
+    verify_s = draw("verify_s", 0.0)
+    tokens = draw("mean_step_tokens", assumptions.mean_step_tokens)
+    cv = draw("step_length_cv", assumptions.step_length_cv)
+    if not (c1 > 0.0 and target_s > 0.0 and tokens > 1.0):
+        raise ParameterError("published", (c1, target_s, tokens), "needs c1 > 0, target_step_s > 0 and step tokens > 1")
+    step = Lognormal(mean=tokens, cv=cv)
+    behaviour = SyntheticBehaviour(
+        lengths=Lengths(
+            target=step,
+            draft=step,
+            correlation=assumptions.draft_correlation,
+            lag1=assumptions.lag1,
+            limit=assumptions.step_limit,
+        ),
+        acceptance=Acceptance(alpha=alpha, siblings=assumptions.siblings),
+        steps=Fixed(assumptions.steps_per_answer),
+        prompt_tokens=assumptions.prompt_tokens,
+        seed=0,
+    )
+    costs = _published_costs(behaviour, c1, target_s, verify_s, assumptions)
+    return System(
+        behaviour=behaviour,
+        costs=costs,
+        placement={role: role for role in (TARGET, DRAFT, JUDGE)},
+        devices={role: role for role in (TARGET, DRAFT, JUDGE)},
+    )
+
+
+def _published_costs(
+    behaviour: SyntheticBehaviour, c1: float, target_s: float, verify_s: float, assumptions: Assumptions
+) -> dict[str, Cost]:
+    """Iteration times for which the mean step takes the published time, cut steps counted as they are cut."""
+    lengths = [n for i in range(64) for n in behaviour.answer(i).target_lengths()]
+    mean_tokens = float(np.minimum(lengths, assumptions.step_limit).mean())
+    iteration_s = target_s / mean_tokens
+    target = LinearCost(
+        base_s=iteration_s * (1.0 - assumptions.sequence_cost),
+        sequence_s=iteration_s * assumptions.sequence_cost,
+        context_s=iteration_s * assumptions.context_cost,
+        request_s=iteration_s,  # the first token: it does not hold up the others
+    )
+    scaled = ("base_s", "sequence_s", "context_s", "request_s")
+    draft = replace(target, **{name: getattr(target, name) * c1 for name in scaled})
+    return {TARGET: target, DRAFT: draft, JUDGE: LinearCost(base_s=0.0, prefill_s=verify_s)}

@@ -1,0 +1,220 @@
+"""Token-level speculation below the step level: how many tokens a target pass gives, and what such a pass costs.
+
+A measured profile's passes are played one by one, with the cost of their rows (`calibrate.replay.token_passes`). A
+published profile has one number only, for prompt lookup, whose drafts cost nothing (c2 = 0): its passes are averaged,
+and the range between two models that both reproduce the number is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calibrate.record.profile import Profile
+from calibrate.replay.system import System
+from calibrate.replay.token_passes import TokenDecoding, known_settings, token_decoding
+from sim.catalogue import KnobValue, method
+from sim.configuration import DEFAULT_TOKEN_METHOD, Configuration
+from sim.engines.batching import Cost
+from sim.operations import DRAFT, TARGET
+from theory.errors import ParameterError
+
+__all__ = ["AveragedCost", "TokenLevel", "TokenModel", "fitted_alpha2", "with_token_speculation"]
+
+_SEED = 0x746F6B65
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenModel:
+    """What a token-level method does at its settings."""
+
+    k2: int
+    """Tokens per target pass at most; 1 is plain decoding."""
+
+    tokens_per_pass: float
+    """Mean tokens that a pass commits, >= 1; for published profiles net of what it costs more than a plain pass."""
+
+    low: float
+    """Lower end of ``tokens_per_pass`` by the model's assumption (equal to it where passes were recorded)."""
+
+    high: float
+    """Upper end."""
+
+    note: str
+    """Where the numbers come from."""
+
+    decoding: TokenDecoding | None = None
+    """The passes and their cost; None: a mean that the target and, as in LR's released code, the draft decode with, the
+    first token of a step included (published step times do not tell prefill from decoding)."""
+
+    @property
+    def most_rows(self) -> int:
+        """Rows of a sequence in a pass, at most: positions of the target in flight."""
+        return self.k2 if self.decoding is None else max(self.k2, *self.decoding.cost.rows)
+
+    def seconds_per_token(self, plain: Cost, batch: int) -> float:
+        """Return the seconds per committed token of each of ``batch`` sequences, contexts left out."""
+        cost = plain if self.decoding is None else self.decoding.cost
+        return cost.iteration(batch, 0.0) / self.tokens_per_pass
+
+
+@dataclass(frozen=True, slots=True)
+class AveragedCost:
+    """The cost of an engine whose every pass commits the mean number of tokens, per committed token."""
+
+    inner: Cost
+    tokens_per_pass: float
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        return self.inner.request_s / self.tokens_per_pass
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds per committed token of each sequence."""
+        return self.inner.iteration(batch, context) / self.tokens_per_pass
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds until the first token."""
+        return self.inner.prefill(n_tokens) / self.tokens_per_pass
+
+
+class TokenLevel:
+    """What a profile knows of token-level methods; keeps what it has worked out.
+
+    Parameters
+    ----------
+    profile : measured or published.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._known: dict[tuple[object, ...], TokenModel | None] = {}
+
+    def model(self, configuration: Configuration, system: System, resample: int | None = None) -> TokenModel | None:
+        """Return the model of a configuration's token level; None if it has none.
+
+        Parameters
+        ----------
+        configuration : what to run.
+        system : the profile's, or a resampled variant of it.
+        resample : the variant's seed.
+
+        Raises
+        ------
+        ParameterError : the profile says nothing about that method at those settings.
+        """
+        if configuration.token is None:
+            return None
+        found = self.find(configuration.token, configuration.token_knobs, system, resample)
+        if found is None:
+            raise ParameterError("k2", configuration.k2, self._missing(configuration.token))
+        return found
+
+    def find(
+        self, token: str, knobs: Mapping[str, KnobValue | None], system: System, resample: int | None = None
+    ) -> TokenModel | None:
+        """Return the model of a token-level method; None if the profile says nothing about it at those settings."""
+        key = (token, *sorted(knobs.items()), resample, system.use)
+        if key not in self._known:
+            self._known[key] = self._find(token, knobs, system, resample)
+        return self._known[key]
+
+    def choices(self, token: str) -> list[dict[str, KnobValue | None]]:
+        """Return the settings of a method that the profile can predict, smallest k2 first."""
+        spec = method(token)
+        if self.profile.published is None:
+            found = known_settings(self.profile, token)
+            return [{name: value for name, value in one.items() if spec.has(name)} for one in found]
+        figures = self.profile.published
+        if token != DEFAULT_TOKEN_METHOD or figures.token_speedup is None:
+            return []
+        return [{"k2": k2} for k2 in range(2, (figures.token_k2 or 1) + 1)]
+
+    def _find(
+        self, token: str, knobs: Mapping[str, KnobValue | None], system: System, resample: int | None
+    ) -> TokenModel | None:
+        if self.profile.published is not None:
+            k2 = knobs.get("k2")
+            return _published(self.profile, int(k2)) if token == DEFAULT_TOKEN_METHOD and k2 is not None else None
+        rng = None if resample is None else np.random.default_rng([_SEED, resample])
+        found = token_decoding(self.profile, token, knobs, system.fits, rng, use=system.use)
+        if found is None:
+            return None
+        mean = found.tokens_per_pass
+        return TokenModel(k2=found.k2, tokens_per_pass=mean, low=mean, high=mean, note=found.note, decoding=found)
+
+    def _missing(self, token: str) -> str:
+        known = ", ".join(" ".join(f"{k}={v}" for k, v in one.items()) for one in self.choices(token))
+        if known:
+            return f"is not measured for {token} in profile {self.profile.name!r}; known are: {known}"
+        return f"must be 1: profile {self.profile.name!r} holds no token-level acceptance of {token}"
+
+
+def fitted_alpha2(speedup: float, k2: int) -> float:
+    """The acceptance probability for which g(alpha2, 0, k2) is ``speedup``; 0 where speculation brought nothing.
+
+    >>> round(fitted_alpha2(1.875, 4), 12)
+    0.5
+    """
+    from scipy.optimize import brentq
+
+    from theory.speedup import g
+
+    if speedup <= 1.0:
+        return 0.0
+    if speedup >= k2:
+        return 1.0
+    return float(brentq(lambda alpha: float(g(alpha, 0.0, k2)) - speedup, 0.0, 1.0, xtol=1e-14))
+
+
+def with_token_speculation(system: System, model: TokenModel | None, *, played: bool = True) -> System:
+    """Return the system with its target (and the draft, for a published profile) decoding with speculation.
+
+    Parameters
+    ----------
+    system : decoding plainly.
+    model : what the token level does; None leaves the system as it is.
+    played : whether passes are played one by one where they are known, or averaged, so that none is cut at the end of
+        a step.
+    """
+    if model is None or model.k2 == 1:
+        return system
+    target = system.placement[TARGET]
+    if model.decoding is not None:
+        cost = model.decoding.cost
+        if not played:
+            averaged = replace(cost, per=model.tokens_per_pass)
+            return replace(system, costs={**system.costs, target: averaged})
+        passes = {**system.passes, TARGET: model.decoding.source}
+        return replace(system, costs={**system.costs, target: cost}, passes=passes)
+    sped_up = {target, system.placement[DRAFT]}
+    costs = {
+        name: AveragedCost(cost, model.tokens_per_pass) if name in sped_up else cost
+        for name, cost in system.costs.items()
+    }
+    return replace(system, costs=costs)
+
+
+def _published(profile: Profile, k2: int) -> TokenModel | None:
+    from theory.speedup import g
+
+    figures = profile.published
+    if figures is None or figures.token_speedup is None or figures.token_k2 is None:
+        return None
+    known, at = figures.token_speedup, figures.token_k2
+    alpha2 = fitted_alpha2(known.value, at)
+    geometric = float(g(alpha2, 0.0, k2))
+    # The other extreme: a draft that is hit at all is right to its end, so that every position brings the same.
+    share = (known.value - 1.0) / (at - 1)
+    linear = 1.0 + share * (k2 - 1)
+    rounding = known.half_width
+    return TokenModel(
+        k2=k2,
+        tokens_per_pass=geometric,
+        low=min(geometric, linear) - rounding,
+        high=max(geometric, linear) + rounding,
+        note=f"alpha2 = {alpha2:.3f} fitted to the published speedup {known.value:g} at k2 = {at} with c2 = 0",
+    )

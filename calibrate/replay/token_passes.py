@@ -1,0 +1,327 @@
+"""From a profile to token-level speculation in virtual time: what passes commit, and what they cost.
+
+The best source is a `TokenRecord` of the very method and settings: its passes are replayed, and its own timings scale
+what the sweep over rows says. A record of a larger k2 serves a smaller one where the method drafts one line of tokens:
+a long pass is split where the smaller k2 would have ended it. n-gram counts per position alone give independent passes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrate.record.profile import NGramRecord, Profile, TokenAnswer, TokenRecord
+from calibrate.replay.cost_fit import CostFit, Use, fit_passes, pace, resampled_answers
+from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses
+from sim.engines.costs import TableCost
+from sim.engines.pass_costs import PassCost, PassSeconds, PassTable, RowsAsBatch
+from sim.operations import DRAFT, TARGET
+
+__all__ = ["TokenDecoding", "known_settings", "split_passes", "token_decoding"]
+
+Settings = Mapping[str, int | float | str | bool | None]
+
+NESTED: Final = frozenset({"prompt-lookup", "draft-model", "eagle"})
+"""Methods that draft one line of tokens, so that a smaller k2 drafts the beginning of the same line."""
+
+_MODELS: Final = frozenset({"draft-model", "eagle"})
+"""Methods whose drafting takes a step of a model for each token."""
+
+_PADDING: Final = frozenset({"", "torch"})
+"""Engines that pad the rows of a batch, and those that do not say what they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenDecoding:
+    """A token-level method with its settings on the target's engine."""
+
+    k2: int
+    """Tokens that a pass commits at most."""
+
+    tokens_per_pass: float
+    """Mean tokens that a pass commits, the cut last one of a text not counted as shorter, >= 1."""
+
+    source: PassSource
+    """What each pass of a step commits."""
+
+    cost: PassCost
+    """What a pass costs."""
+
+    settings: Mapping[str, int | float | str | bool]
+    """The knobs that it was recorded with, ``k2`` as asked for."""
+
+    note: str
+    """Where it comes from."""
+
+
+def token_decoding(
+    profile: Profile,
+    method: str,
+    settings: Settings,
+    fits: Mapping[Use, Mapping[str, CostFit]],
+    rng: np.random.Generator | None = None,
+    *,
+    use: Use = "plain",
+) -> TokenDecoding | None:
+    """Return what a profile knows about a token-level method at some settings; None if nothing.
+
+    Parameters
+    ----------
+    profile : measured, or with engines.
+    method : name in the catalogue.
+    settings : its knobs, ``k2`` among them for methods that draft one line of tokens.
+    fits : what plain decoding costs, by use and engine (`calibrate.replay.system.System.fits`).
+    rng : if given, of a bootstrap resample (answers, timings), for the error of what is predicted with it.
+    use : what the target's engine is used for.
+    """
+    timings = _Timings(profile, method, fits, use, rng)
+    record = _record(profile.token, method, settings)
+    if record is not None and record.answers:
+        return _replayed(timings, record, settings)
+    k2 = int(settings.get("k2") or 1)
+    counts = record if record is not None else _ngram(profile.ngram, method, settings)
+    return None if counts is None or not counts.passes else _counted(timings, counts, k2, _answered(profile, method))
+
+
+def known_settings(profile: Profile, method: str) -> list[dict[str, int | float | str | bool]]:
+    """Return the settings of a method that the profile can predict, ``k2`` nested where it nests; smallest k2 first."""
+    found = {}
+    for record in profile.token:
+        if record.method != method or not record.passes:
+            continue
+        depths = range(2, record.k2 + 1) if method in NESTED else (record.k2,)
+        for k2 in depths:
+            one = {**record.settings, "k2": k2}
+            found[tuple(sorted(one.items()))] = one
+    for ngram in profile.ngram if method == "prompt-lookup" else ():
+        for k2 in range(2, ngram.n_speculative + 2):
+            one = {"k2": k2, "max_ngram": ngram.max_ngram}
+            if not any(all(other.get(name) == value for name, value in one.items()) for other in found.values()):
+                found[tuple(sorted(one.items()))] = one
+    return sorted(found.values(), key=lambda one: (one["k2"], str(sorted(one.items()))))
+
+
+def split_passes(passes: Sequence[tuple[int, int]], k2: int, recorded: int) -> list[tuple[int, int]]:
+    """Return what the passes of a request (drafted, right) would have been at a smaller k2 than the recorded one.
+
+    A pass that found more right than fit ends early with a full pass; the next one drafts the rest of the same line. Of
+    a full draft that was right to its end nobody knows how it would have gone on: it goes on as the next pass did, the
+    target's own token between them taken to be drafted.
+
+    >>> split_passes([(7, 5), (7, 1), (0, 0)], 4, 8)
+    [(3, 3), (3, 1), (3, 1), (0, 0)]
+    >>> split_passes([(7, 7), (7, 2)], 6, 8)
+    [(5, 5), (5, 4)]
+    """
+    if k2 >= recorded:
+        return list(passes)
+    found: list[tuple[int, int]] = []
+    before = 0  # tokens of the line that a smaller pass has not committed yet
+    for i, (drafted, right) in enumerate(passes, 1):
+        goes_on = right == drafted == recorded - 1 and i < len(passes)
+        line, known = before + right, before + drafted
+        n_full = (line + goes_on) // k2
+        found += [(k2 - 1, k2 - 1)] * n_full
+        if goes_on:
+            before = line + 1 - n_full * k2
+        else:
+            found.append((min(known - n_full * k2, k2 - 1), line - n_full * k2))
+            before = 0
+    return found
+
+
+def _record(records: Sequence[TokenRecord], method: str, settings: Settings) -> TokenRecord | None:
+    """The record of that very k2, or the next larger one where it nests; other settings must agree where both name."""
+    k2 = settings.get("k2")
+
+    def fits(record: TokenRecord) -> bool:
+        named = {name: value for name, value in settings.items() if value is not None and name != "k2"}
+        return all(record.settings.get(name, value) == value for name, value in named.items())
+
+    own = [r for r in records if r.method == method and r.passes and fits(r)]
+    if k2 is not None:
+        deep = [r for r in own if r.k2 >= int(k2)] if method in NESTED else [r for r in own if r.k2 == k2]
+        least = min((r.k2 for r in deep), default=0)
+        own = [r for r in deep if r.k2 == least]
+    return max(own, key=lambda r: (r.passes + sum(r.accepted_at)) / r.passes, default=None)
+
+
+def _ngram(records: Sequence[NGramRecord], method: str, settings: Settings) -> NGramRecord | None:
+    if method != "prompt-lookup":
+        return None
+    k2, longest = int(settings.get("k2") or 1), settings.get("max_ngram")
+    deep = [r for r in records if r.n_speculative >= k2 - 1 and r.passes and longest in (None, r.max_ngram)]
+    return max(deep, key=lambda r: sum(r.accepted_at[: k2 - 1]) / r.passes, default=None)
+
+
+def _replayed(timings: _Timings, record: TokenRecord, settings: Settings) -> TokenDecoding:
+    k2, rng = int(settings.get("k2") or record.k2), timings.rng
+    answers = record.answers
+    if rng is not None:
+        answers = [answers[i] for i in resampled_answers(len(answers), rng)]
+    requests = [(r.tokens - 1, split_passes(r.passes, k2, record.k2)) for answer in answers for r in answer.requests]
+    passes = [one for _, found in requests for one in found]
+    source = RecordedPasses(requests=tuple((n, tuple(a + 1 for _, a in found)) for n, found in requests if found))
+    tokens = sum(a + 1 for _, a in passes) / len(passes)
+    nested = f", from passes of up to {record.k2} tokens split" if k2 < record.k2 else ""
+    note = f"{tokens:.2f} tokens per pass, replayed from {len(record.answers)} answers by {record.method}{nested}"
+    cost = timings.cost(_rows(answers, passes, record, k2), answers, (k2 - 1) / max(record.k2 - 1, 1))
+    return TokenDecoding(
+        k2=k2,
+        tokens_per_pass=tokens,
+        source=source,
+        cost=cost,
+        settings={**record.settings, "k2": k2},
+        note=f"{note}; {_said(cost)}",
+    )
+
+
+def _answered(profile: Profile, method: str) -> Sequence[TokenAnswer]:
+    """The answers of a method at other settings, for what its passes take beyond their rows; of the smallest k2."""
+    own = [record for record in profile.token if record.method == method and record.answers]
+    return min(own, key=lambda record: record.k2).answers if own else ()
+
+
+def _counted(
+    timings: _Timings, record: NGramRecord | TokenRecord, k2: int, answers: Sequence[TokenAnswer]
+) -> TokenDecoding:
+    """Independent passes with the counted probabilities: what hangs together from pass to pass is not known.
+
+    They take as long as those of the method's answers at other settings, where there are such.
+    """
+    reached = np.array([record.passes, *record.accepted_at[: k2 - 1], 0], dtype=np.float64)
+    pmf = (reached[:-1] - reached[1:]) / record.passes
+    if timings.rng is not None:
+        pmf = timings.rng.multinomial(record.passes, pmf / pmf.sum()) / record.passes
+    drafted = np.array([record.passes, *record.drafted_at[: k2 - 1], 0], dtype=np.float64)
+    rows = {i + 1: float(s) for i, s in enumerate((drafted[:-1] - drafted[1:]) / record.passes) if s > 0.0}
+    tokens = float(pmf @ np.arange(1, pmf.size + 1))
+    known = {"max_ngram": record.max_ngram} if isinstance(record, NGramRecord) else record.settings
+    longest = f" (n-grams up to {known['max_ngram']})" if "max_ngram" in known else ""
+    cost = timings.cost(rows, answers)
+    return TokenDecoding(
+        k2=k2,
+        tokens_per_pass=tokens,
+        source=DrawnPasses(pmf=tuple(pmf.tolist())),
+        cost=cost,
+        settings={**known, "k2": k2},
+        note=f"{tokens:.2f} tokens per pass counted per position{longest}, passes independent; {_said(cost)}",
+    )
+
+
+def _said(cost: PassCost) -> str:
+    """How a pass was costed, in words."""
+    if isinstance(cost.wide, RowsAsBatch):
+        return "a pass over several tokens costed as a batch of as many"
+    most = max(cost.wide.by_rows) if isinstance(cost.wide, PassTable) else 0
+    return f"passes timed up to {most} rows" + (", and in use" if cost.factor != 1.0 else "")
+
+
+def _rows(
+    answers: Sequence[TokenAnswer], passes: Sequence[tuple[int, int]], record: TokenRecord, k2: int
+) -> dict[int, float]:
+    """Shares of passes by rows per sequence: as the engine did them, or the drafted tokens and one."""
+    found: Counter[int] = Counter()
+    if k2 == record.k2:
+        for answer in answers:
+            for batch, rows, n, *_ in answer.decode:
+                found[rows] += n if batch == 1 else 0
+    if not found:
+        found = Counter(drafted + 1 for drafted, _ in passes)
+    total = sum(found.values())
+    return {rows: n / total for rows, n in sorted(found.items()) if n}
+
+
+class _Timings:
+    """What the target's engine takes with a method.
+
+    Methods are recorded on a target that answers alone. By how much their passes differ from plain ones is taken from
+    there, from the same answers, since a machine has fast and slow phases; and what a plain one takes from the use that
+    is asked for.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        method: str,
+        fits: Mapping[Use, Mapping[str, CostFit]],
+        use: Use,
+        rng: np.random.Generator | None,
+    ) -> None:
+        target, draft = profile.placement[TARGET], profile.placement.get(DRAFT, profile.placement[TARGET])
+        self.rng = rng
+        self._padded = profile.provenance.engine in _PADDING
+        self._by_model = method in _MODELS
+        self._recorded, self._used = fits["plain"][target], fits[use][target]
+        self._drafter = fits[use][draft].cost if self._by_model and draft != target else None
+        self._tables = fit_passes(profile.engines[target], rng, method=method)
+        plain = profile.engines[target].plain_in_use
+        self._prompt_tokens = {a.problem: a.prompt_tokens for a in profile.answers}
+        paired = len(plain) == len(profile.answers)
+        self._plain = {a.problem: one for a, one in zip(profile.answers, plain, strict=True)} if paired else {}
+
+    def cost(self, rows: Mapping[int, float], answers: Sequence[TokenAnswer], share: float = 1.0) -> PassCost:
+        """The passes by rows, scaled to what the method's own passes took; ``share`` of its drafting is done."""
+        sums = np.array([one for answer in answers for one in answer.decode], dtype=np.float64).reshape(-1, 6)
+        recorded, used = self._recorded.cost, self._used.cost
+        then = self._pace(answers)
+        slower = self._used.decode_factor / self._recorded.decode_factor / then
+        return PassCost(
+            inner=used,
+            wide=self._wide(self._used),
+            rows=rows,
+            factor=_factor(sums, self._wide(self._recorded)) / then,
+            padded=self._padded,
+            draft_s=_drafting(sums) * slower * (share if self._by_model else 1.0),
+            drafter=self._drafter,
+            prefill_factor=self._prefill_factor(answers) / then,
+            request_s=max(used.request_s + _request_s(answers, recorded.request_s) - recorded.request_s, 0.0),
+        )
+
+    def _pace(self, answers: Sequence[TokenAnswer]) -> float:
+        """What plain decoding of the same answers took, as a multiple of what it took on average."""
+        done = [self._plain[answer.problem] for answer in answers if answer.problem in self._plain]
+        return pace((self._recorded, one) for one in done) or 1.0
+
+    def _prefill_factor(self, answers: Sequence[TokenAnswer]) -> float:
+        """Measured over modelled seconds of prefills, ratio of totals; 1 without any.
+
+        Of the tokens that are new: a drafter may have to read others again, more of them than the target does.
+        """
+        n = sum(answer.prefill[0] for answer in answers)
+        tokens = sum(self._prompt_tokens.get(answer.problem, answer.prefill[1]) for answer in answers)
+        cost = self._recorded.cost
+        modelled = n * cost.prefill_s + tokens * cost.prefill_token_s
+        return sum(answer.prefill[2] for answer in answers) / modelled if modelled > 0.0 else 1.0
+
+    def _wide(self, fit: CostFit) -> PassSeconds:
+        if len(self._tables) < 2:
+            return RowsAsBatch(fit.cost)
+        return PassTable({rows: _scaled(table, fit.decode_factor) for rows, table in self._tables.items()})
+
+
+def _scaled(table: TableCost, factor: float) -> TableCost:
+    return replace(table, seconds=tuple(factor * s for s in table.seconds), context_s=factor * table.context_s)
+
+
+def _factor(sums: NDArray[np.float64], wide: PassSeconds) -> float:
+    """Measured over modelled seconds of the passes, drafting left out, ratio of totals; 1 without any."""
+    modelled = sum(n * wide.seconds(int(r), int(b), c / n) for b, r, n, c, *_ in sums if n)
+    return float((sums[:, 4] - sums[:, 5]).sum()) / modelled if modelled > 0.0 else 1.0
+
+
+def _drafting(sums: NDArray[np.float64]) -> float:
+    """Seconds of drafting per pass with one sequence."""
+    alone = sums[sums[:, 0] == 1]
+    n = float(alone[:, 2].sum())
+    return float(alone[:, 5].sum()) / n if n else 0.0
+
+
+def _request_s(answers: Sequence[TokenAnswer], default: float) -> float:
+    n = sum(answer.request[0] for answer in answers)
+    return sum(answer.request[1] for answer in answers) / n if n else default

@@ -1,0 +1,74 @@
+"""From recorded answers to traces that the simulator replays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calibrate.record.profile import AnswerRecord, CandidatesRecord, Generated, StepRecord
+from sim.answers.traces import AnswerTrace, BeamStepTrace, DraftTrace, StepTrace
+
+__all__ = ["candidates_known", "trace_of", "traces_of"]
+
+
+def traces_of(answers: Sequence[AnswerRecord]) -> list[AnswerTrace]:
+    """Return the traces of recorded answers, in their order."""
+    return [trace_of(answer) for answer in answers]
+
+
+def trace_of(answer: AnswerRecord) -> AnswerTrace:
+    """Return what a recorded answer leaves for replay: lengths, verdicts, scores and truth, but no times."""
+    return AnswerTrace(
+        problem=answer.problem,
+        prompt_tokens=answer.prompt_tokens,
+        steps=tuple(_step(step) for step in answer.steps),
+        baseline=tuple(step.tokens for step in answer.baseline),
+        beams=tuple(BeamStepTrace(drafts=_beam(p.drafts), targets=_beam(p.targets)) for p in answer.beams),
+    )
+
+
+def _step(step: StepRecord) -> StepTrace:
+    return StepTrace(
+        draft_tokens=step.draft.tokens,
+        target_tokens=step.target.tokens,
+        accepted=step.verdict.accepted,
+        draft_final=step.draft.final,
+        target_final=step.target.final,
+        draft_truncated=step.draft.truncated,
+        target_truncated=step.target.truncated,
+        judge_tokens=step.verdict.prompt_tokens,
+        judge_score=step.verdict.score,
+        draft_right=step.draft.correct,
+        target_right=step.target.correct,
+        scores=step.draft.scores,
+        others=tuple(_draft(draft) for draft in step.candidates),
+    )
+
+
+def _draft(draft: Generated) -> DraftTrace:
+    return DraftTrace(
+        tokens=draft.tokens,
+        accepted=bool(draft.accepted),
+        final=draft.final,
+        truncated=draft.truncated,
+        right=draft.correct,
+        scores=draft.scores,
+    )
+
+
+def _beam(record: CandidatesRecord) -> tuple[DraftTrace, ...]:
+    return tuple(
+        DraftTrace(
+            tokens=n,
+            accepted=False,  # no judge was asked
+            truncated=i in record.truncated,
+            right=None if record.correct is None else record.correct[i],
+            scores={role: values[i] for role, values in record.scores.items()},
+        )
+        for i, n in enumerate(record.tokens)
+    )
+
+
+def candidates_known(answers: Sequence[AnswerRecord]) -> int:
+    """Return how many candidates per position and model every answer has on record, 0 for none."""
+    counts = [len(one.tokens) for a in answers for p in a.beams for one in (p.drafts, p.targets)]
+    return min(counts) if counts and all(answer.beams for answer in answers) else 0

@@ -1,0 +1,127 @@
+"""From a profile and a configuration to the trial that is simulated: the only place that makes one.
+
+What trials of a profile share is built once: the systems of its resampled variants, the answers as each verifier
+decides on them, and the models of token-level methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from calibrate.record.profile import Profile
+from calibrate.replay.idealised import Effect, idealised
+from calibrate.replay.system import System, as_seen_by, system_of
+from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_speculation
+from sim.answers.drawn import Behaviour
+from sim.configuration import Configuration
+from sim.operations import JUDGE
+from sim.trial import Trial
+
+__all__ = ["Trials"]
+
+_PLAIN: Final = Configuration(method="autoregressive")
+
+
+class Trials:
+    """The trials of one profile; all of them meet the same answers.
+
+    Parameters
+    ----------
+    profile : measured or published.
+    corruption : share of acceptance lost after a wrong step, in [0, 1]; default what the profile's answers show.
+    slower : engine name to what its work takes as a multiple of what the profile says, [-]; default 1.
+    behaviour : answers in place of the profile's.
+
+    Raises
+    ------
+    CalibrationError : the profile's timings are not enough.
+    ParameterError : it holds nothing but timings.
+
+    Attributes
+    ----------
+    system : what the profile describes, by its best estimates.
+    token_level : what the profile knows of token-level methods.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        corruption: float | None = None,
+        slower: Mapping[str, float] = MappingProxyType({}),
+        behaviour: Behaviour | None = None,
+    ) -> None:
+        self.profile = profile
+        self.corruption = corruption
+        self.token_level = TokenLevel(profile)
+        made = replace(system_of(profile, corruption=corruption), pace=slower)
+        self.system = made if behaviour is None else replace(made, behaviour=behaviour)
+        self._variants: dict[int, System] = {}
+        self._seen: dict[tuple[str, float | None, int | None], Behaviour] = {}
+
+    def trial(
+        self,
+        configuration: Configuration,
+        *,
+        variant: int | None = None,
+        tokens_per_pass: float | None = None,
+        without: frozenset[Effect] = frozenset(),
+    ) -> Trial:
+        """Return the trial of a configuration.
+
+        Parameters
+        ----------
+        configuration : what to run.
+        variant : seed of a resampled profile (see `calibrate.replay.system.system_of`); None for the best estimates.
+        tokens_per_pass : in place of what the token-level method's model says, >= 1.
+        without : costs to leave out.
+
+        Raises
+        ------
+        ParameterError : a token-level method about which the profile says nothing.
+        """
+        system = self._decided(self._suited(configuration, variant), configuration, variant)
+        model = self.token_level.model(configuration, system, variant)
+        if model is not None and tokens_per_pass is not None:
+            model = replace(model, tokens_per_pass=tokens_per_pass)
+        fast = with_token_speculation(system, model, played="cut" not in without)
+        if without:
+            fast = idealised(fast, system, model, without)
+        return fast.trial(configuration.algorithm(), configuration.spec.meets)
+
+    def plain(self, *, variant: int | None = None, without: frozenset[Effect] = frozenset()) -> Trial:
+        """Return the trial of plain decoding."""
+        return self.trial(_PLAIN, variant=variant, without=without)
+
+    def token_model(self, configuration: Configuration) -> TokenModel | None:
+        """Return what the token level of a configuration does; None if it has none.
+
+        Raises
+        ------
+        ParameterError : a token-level method about which the profile says nothing.
+        """
+        return self.token_level.model(configuration, self._suited(configuration, None))
+
+    def _suited(self, configuration: Configuration, variant: int | None) -> System:
+        return self._system(variant).suited(configuration.spec, configuration.knobs)
+
+    def _system(self, variant: int | None) -> System:
+        if variant is None:
+            return self.system
+        if variant not in self._variants:
+            self._variants[variant] = system_of(self.profile, resample=variant, corruption=self.corruption)
+        return self._variants[variant]
+
+    def _decided(self, system: System, configuration: Configuration, variant: int | None) -> System:
+        """The system with answers as the configuration's verifier decides on them."""
+        if configuration.decider == (JUDGE, None):
+            return system
+        key = *configuration.decider, variant
+        if key not in self._seen:
+            self._seen[key] = as_seen_by(
+                system, self.profile, *configuration.decider, resample=variant, corruption=self.corruption
+            ).behaviour
+        return replace(system, behaviour=self._seen[key])

@@ -1,0 +1,1 @@
+"""Running algorithms for real: the wall clock, and who decides about steps."""

@@ -1,0 +1,32 @@
+"""Semantic similarity by sentence embeddings: the cheap verifier of Lookahead Reasoning (section 4) and ConfSpec."""
+
+from __future__ import annotations
+
+from calibrate.engines.protocol import Backend
+from calibrate.engines.sentence_encoder import Encoder
+from calibrate.running.verifiers import Judgement, step_text
+from sim.operations import EMBEDDING, OWN_THRESHOLDS, Step, Verdict
+from theory.errors import ParameterError
+
+__all__ = ["EmbeddingSimilarity"]
+
+
+class EmbeddingSimilarity:
+    """Accepts a draft whose embedding points the way of the reference's: the score is their cosine, in [-1, 1].
+
+    Parameters
+    ----------
+    encoder : the model.
+    threshold : least cosine at which a draft is accepted, in [-1, 1].
+    """
+
+    def __init__(self, encoder: Encoder, *, threshold: float = OWN_THRESHOLDS[EMBEDDING]) -> None:
+        if not -1.0 <= threshold <= 1.0:
+            raise ParameterError("threshold", threshold, "must be in [-1, 1]")
+        self._encoder = encoder
+        self._threshold = threshold
+
+    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
+        """Embed both texts and compare; no engine takes part."""
+        cosine = await self._encoder.cosine(step_text(candidate), step_text(reference))
+        return Judgement(verdict=Verdict(cosine >= self._threshold, cosine))

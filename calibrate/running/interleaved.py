@@ -1,0 +1,207 @@
+"""Running configurations for real, interleaved with plain decoding, on problems that were not used for calibration."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from calibrate.engines.speculation import Speculation
+from calibrate.measuring.measure import Problem, Truth
+from calibrate.record.journal import Journal
+from calibrate.record.profile import InUse
+from calibrate.running.wall_clock import WallClock, WallSession
+from sim.algorithms import autoregressive
+from sim.estimate import Estimate, mean, proportion, ratio_of_totals
+from sim.operations import DRAFT, MakeAlgorithm
+from sim.timeline import Counts
+from theory.errors import ParameterError
+
+__all__ = ["BASELINE", "Measured", "RealRun", "Spec", "measured", "run_interleaved"]
+
+BASELINE = "autoregressive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """One configuration as real engines run it."""
+
+    make: MakeAlgorithm
+    """Builds its generator for a prompt."""
+
+    speculation: Mapping[str, Speculation] = field(default_factory=dict)
+    """Token-level speculation of each role's requests; a role that is not there decodes plainly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealRun:
+    """One answer, generated for real."""
+
+    problem: str
+    seconds: float
+    counts: Counts
+    correct: bool | None
+
+    false_accepts: int | None = None
+    """Wrong draft steps that stand in the answer; None without ground truth."""
+
+
+_RUN: Final = TypeAdapter(RealRun)
+
+
+@dataclass(slots=True)
+class Runs:
+    """All runs so far, by configuration, in the order of the problems."""
+
+    by_name: dict[str, list[RealRun]] = field(default_factory=dict)
+    sessions: dict[str, WallSession] = field(default_factory=dict)
+    """The first session of each configuration, for its timeline; none where all its runs are from a journal."""
+
+    work: dict[str, list[Mapping[str, InUse]]] = field(default_factory=dict)
+    """What each engine did in each run, by configuration, where that was asked for."""
+
+
+async def run_interleaved(
+    clock: WallClock,
+    problems: Sequence[Problem],
+    methods: Mapping[str, MakeAlgorithm | Spec],
+    *,
+    truth: Truth | None = None,
+    seed: int = 0,
+    work: Callable[[], Awaitable[Mapping[str, InUse]]] | None = None,
+    journal: Journal | None = None,
+    progress: Callable[[str], None] = lambda part: None,
+) -> Runs:
+    """Answer every problem with plain decoding and with every method, in an order drawn anew for each problem.
+
+    Interleaving makes slow drifts of the machine hit all alike. No run finds what another one of the same problem has
+    left in a prefix cache, where the engines can be told to forget. The first problem is answered once more beforehand,
+    as a warm-up that is not counted.
+
+    Parameters
+    ----------
+    clock : real engines.
+    problems : at least two.
+    methods : name to what is run, plain decoding below it if only the maker of its generator is given; ``BASELINE`` is
+        added.
+    truth : ground truth of the task, if it has one.
+    seed : of the orders.
+    work : what each engine did since it was last asked; asked after every run.
+    journal : keeps every run as it is finished; those that it holds are not done again, and have no session.
+    progress : called once per answer, ``len(problems) * (len(methods) + 1)`` times.
+
+    Raises
+    ------
+    CalibrationError : an engine failed, or the journal cannot be written.
+    """
+    if len(problems) < 2:
+        raise ParameterError("problems", len(problems), "must be at least 2, for an interval")
+    specs = {name: one if isinstance(one, Spec) else Spec(make=one) for name, one in methods.items()}
+    specs = {BASELINE: Spec(make=autoregressive), **specs}
+    runs = Runs(by_name={name: [] for name in specs})
+    rng = random.Random(seed)
+    for name, spec in specs.items():
+        if journal is None or any(_key(name, number) not in journal for number in range(len(problems))):
+            await _answer(clock, problems[0], spec)
+    if work is not None:
+        await work()
+    for number, problem in enumerate(problems):
+        names = list(specs)
+        rng.shuffle(names)
+        for name in names:
+            if journal is not None and _key(name, number) in journal:
+                run, did = _kept(journal[_key(name, number)])
+            else:
+                session = await _answer(clock, problem, specs[name])
+                runs.sessions.setdefault(name, session)
+                run, did = _run(problem, session, truth), dict(await work()) if work is not None else {}
+                if journal is not None:
+                    journal.add(_key(name, number), _entry(run, did))
+            runs.by_name[name].append(run)
+            if work is not None:
+                runs.work.setdefault(name, []).append(did)
+            progress(f"{problem.name}: {name}")
+    return runs
+
+
+def _key(name: str, number: int) -> str:
+    return f"{number} {name}"
+
+
+def _entry(run: RealRun, did: Mapping[str, InUse]) -> dict[str, Any]:
+    """A finished run as the journal keeps it."""
+    work = {engine: one.model_dump(mode="json") for engine, one in did.items()}
+    return {"run": _RUN.dump_python(run, mode="json"), "work": work}
+
+
+def _kept(entry: Mapping[str, Any]) -> tuple[RealRun, dict[str, InUse]]:
+    work = {engine: InUse.model_validate(one) for engine, one in entry["work"].items()}
+    return _RUN.validate_python(entry["run"]), work
+
+
+async def _answer(clock: WallClock, problem: Problem, spec: Spec) -> WallSession:
+    """One answer, and what it left running."""
+    await clock.fresh()
+    algorithm = spec.make(await clock.root(problem.prompt))
+    session = await clock.run(algorithm, stream=problem.name, speculation=spec.speculation)
+    await clock.drain()
+    return session
+
+
+def _run(problem: Problem, session: WallSession, truth: Truth | None) -> RealRun:
+    assert session.finished is not None
+    return RealRun(
+        problem=problem.name,
+        seconds=session.finished,
+        counts=Counts.of(session),
+        correct=None if truth is None else truth.answer_is_correct(problem.prompt, session.text),
+        false_accepts=None if truth is None else _false_accepts(problem, session, truth),
+    )
+
+
+def _false_accepts(problem: Problem, session: WallSession, truth: Truth) -> int:
+    texts = [step.payload.text for step in session.committed]
+    return sum(
+        step.role == DRAFT and not truth.step_is_correct(problem.prompt, texts[:depth], texts[depth])
+        for depth, step in enumerate(session.committed)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What the real runs of one configuration say."""
+
+    speedup: Estimate
+    """Seconds of plain decoding / seconds of the configuration, ratio of totals over the same problems."""
+
+    seconds_per_answer: float
+    accepted: float
+    """Share of judged drafts that were accepted, in [0, 1]; NaN if none was judged."""
+
+    accuracy: Estimate | None
+    """Share of right answers, with Wilson's interval; None without ground truth."""
+
+    n: int
+
+    false_accepts: Estimate | None = None
+    """Wrong draft steps that were let stand, per answer; None without ground truth."""
+
+
+def measured(runs: Runs, name: str) -> Measured:
+    """Summarise the runs of one configuration against those of plain decoding."""
+    own, base = runs.by_name[name], runs.by_name[BASELINE]
+    seconds = [run.seconds for run in own]
+    accepted = sum(run.counts.accepted for run in own)
+    judged = accepted + sum(run.counts.rejected for run in own)
+    graded = [run.correct for run in own if run.correct is not None]
+    return Measured(
+        speedup=ratio_of_totals([run.seconds for run in base], seconds, estimator="ratio of totals, measured"),
+        seconds_per_answer=sum(seconds) / len(seconds),
+        accepted=accepted / judged if judged else float("nan"),
+        accuracy=proportion(sum(graded), len(graded)) if graded else None,
+        n=len(own),
+        false_accepts=mean(wrong) if (wrong := [r.false_accepts for r in own if r.false_accepts is not None]) else None,
+    )

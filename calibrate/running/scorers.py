@@ -1,0 +1,210 @@
+"""Who says how good a step is by itself (SpecReason's grade, RSD's reward, SPECS' likelihood), and which is best."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from calibrate.engines.protocol import Backend, Choice
+from calibrate.engines.torch.likelihood import Likelihood, TellsLikelihood
+from calibrate.running.verifiers import StepText, step_text
+from sim.operations import Selection, Step
+from theory.errors import CalibrationError, ParameterError
+
+__all__ = [
+    "DIGITS",
+    "Chooser",
+    "GradeChooser",
+    "GradeScorer",
+    "LikelihoodScorer",
+    "PromptChooser",
+    "Scorer",
+    "general_choice_prompt",
+    "general_score_prompt",
+    "texts_before",
+]
+
+DIGITS: Final = tuple("0123456789")
+
+
+class Scorer(Protocol):
+    """Says how good a step is."""
+
+    async def score(self, candidate: Step, *, engine: Backend) -> tuple[float, Choice | Likelihood | None]:
+        """Return the score, greater is better, and the reply behind it, if a model was asked."""
+        ...
+
+
+class Chooser(Protocol):
+    """Picks one of several steps for a position, or none."""
+
+    async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> tuple[Selection, Choice]:
+        """Return the selection, and the reply behind it."""
+        ...
+
+
+def texts_before(step: Step) -> tuple[str, list[str]]:
+    """The question, and the texts of the steps between it and ``step``."""
+    texts: list[str] = []
+    before = step.parent
+    assert before is not None
+    while before.parent is not None:
+        texts.append(step_text(before))
+        before = before.parent
+    return step_text(before), texts[::-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradeScorer:
+    """Asks a model for a one-token grade of a step after the text before it."""
+
+    prompt: Callable[[str, Sequence[str], str], str]
+    """Makes the request from the question, the steps before, and the step."""
+
+    grades: tuple[str, ...] = DIGITS
+    """Replies, worst first; each one token of the model."""
+
+    reward: bool = False
+    """Whether to return the expected grade as a share of the best one, in [0, 1]; else the likeliest grade, from 0."""
+
+    def __post_init__(self) -> None:
+        if len(self.grades) < 2:
+            raise ParameterError("grades", self.grades, "must be at least 2 replies")
+
+    async def score(self, candidate: Step, *, engine: Backend) -> tuple[float, Choice]:
+        """One forward pass; where the engine kept the text before the step, over the step alone."""
+        reply = await engine.choose(self.prompt(*texts_before(candidate), step_text(candidate)), self.grades)
+        if self.reward:
+            expected = sum(grade * p for grade, p in enumerate(reply.probabilities))
+            return expected / (len(self.grades) - 1), reply
+        return float(self.grades.index(reply.best)), reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikelihoodScorer:
+    """Asks a model how likely a step is after the text before it, nats; the end of the text does not count as a token.
+
+    The probabilities are those at the sampling temperature: what the model would have drawn, without a nucleus, under
+    which much of what another model writes would be impossible.
+    """
+
+    temperature: float = 1.0
+    """Divides the logits, > 0."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.temperature < float("inf"):
+            raise ParameterError("temperature", self.temperature, "must be a finite number > 0")
+
+    async def score(self, candidate: Step, *, engine: Backend) -> tuple[float, Likelihood | None]:
+        """One forward pass; where the engine kept the text before the step, over the step alone.
+
+        Raises
+        ------
+        CalibrationError : the engine cannot tell how likely a given text is.
+        """
+        if not isinstance(engine, TellsLikelihood):
+            raise CalibrationError(f"{engine.name} cannot tell how likely a given text is, which this method asks for")
+        prompt, n_scored = _ids(candidate, engine)
+        if not n_scored:  # the model ended the text at once: certain, as far as tokens of the text are concerned
+            return 0.0, None
+        found = await engine.likelihood(prompt, n_scored, temperature=self.temperature)
+        return found.total, found
+
+
+def _ids(step: Step, engine: Backend) -> tuple[tuple[int, ...], int]:
+    """The text up to the end of a step as token ids, and how many of them are the step's own."""
+    payloads: list[StepText] = []
+    one: Step | None = step
+    while one is not None:
+        payloads.append(one.payload)
+        one = one.parent
+    own = [payload for payload in reversed(payloads) if payload.tokenizer_id == engine.tokenizer_id]
+    parts = [payload.token_ids for payload in own if payload.token_ids is not None]
+    if len(parts) == len(payloads):
+        return tuple(token for part in parts for token in part), len(parts[-1])
+    texts = [payload.text for payload in reversed(payloads)]
+    whole, before = engine.encode("".join(texts)), engine.encode("".join(texts[:-1]))
+    if whole is None or before is None:
+        raise CalibrationError(f"{engine.name} has no tokenizer for the text whose likelihood is asked for")
+    return whole, len(whole) - len(before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptChooser:
+    """Shows a model all candidates under a letter each, and asks for the letter of the best one, or of none."""
+
+    prompt: Callable[[str, Sequence[str], Sequence[str]], str]
+    """Makes the request from the question, the steps before, and the candidates' texts."""
+
+    letters: tuple[str, ...] = (" A", " B", " C", " D", " E", " F", " G", " H")
+    """Replies that stand for the candidates, in order; each one token of the model."""
+
+    none: str | None = " X"
+    """The reply that refuses all of them; ``None``: one is always taken."""
+
+    async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> tuple[Selection, Choice]:
+        """One forward pass over all candidates; the score is the probability of the reply.
+
+        Raises
+        ------
+        ParameterError : more candidates than letters.
+        """
+        if len(candidates) > len(self.letters):
+            raise ParameterError("width", len(candidates), f"must be at most {len(self.letters)}: no letters are left")
+        replies = self.letters[: len(candidates)] + (() if self.none is None else (self.none,))
+        question, before = texts_before(candidates[0])
+        reply = await engine.choose(self.prompt(question, before, [step_text(c) for c in candidates]), replies)
+        index = None if reply.best == self.none else self.letters.index(reply.best)
+        refused = 0.0 if self.none is None else reply.probability(self.none)
+        scores = tuple(reply.probability(letter) - refused for letter in replies[: len(candidates)])
+        return Selection(index, reply.probability(reply.best), scores), reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradeChooser:
+    """Has every candidate graded, side by side, and takes the best if it is good enough.
+
+    For models that grade a step but were never taught to answer with a letter. The grades are whole expectations, not
+    the likeliest digits, so that two candidates are seldom equal.
+    """
+
+    scorer: GradeScorer
+    """Must reward, in [0, 1]."""
+
+    least: float = 0.7
+    """Least reward at which the best candidate is taken, in [0, 1]."""
+
+    def __post_init__(self) -> None:
+        if not self.scorer.reward:
+            raise ParameterError("scorer", self.scorer, "must return rewards")
+        if not 0.0 <= self.least <= 1.0:
+            raise ParameterError("least", self.least, "must be in [0, 1]")
+
+    async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> tuple[Selection, Choice]:
+        """One forward pass per candidate, batched by the engine; the score is the best reward.
+
+        The reply is that on the chosen candidate, with the times of all of them together.
+        """
+        replies = await asyncio.gather(*(self.scorer.score(one, engine=engine) for one in candidates))
+        scores = tuple(reward - self.least for reward, _ in replies)
+        best = max(range(len(scores)), key=scores.__getitem__)
+        times = [reply.times for _, reply in replies]
+        first, last = min(times, key=lambda t: t.prefill_start), max(times, key=lambda t: t.end)
+        whole = replace(last, queued=first.queued, prefill_start=first.prefill_start)
+        selection = Selection(best if scores[best] >= 0.0 else None, replies[best][0], scores)
+        return selection, replace(replies[best][1], times=whole)
+
+
+def general_score_prompt(question: str, before: Sequence[str], step: str) -> str:
+    """Ask an instruction-tuned model for a grade from 0 to 9; it follows the text, so that a cache serves it."""
+    text = "\n\n".join((question, *before, step))
+    return f"{text}\n\nHow good is the last step, from 0 (wrong) to 9 (right and useful)? Grade:"
+
+
+def general_choice_prompt(question: str, before: Sequence[str], candidates: Sequence[str]) -> str:
+    """Ask an instruction-tuned model which candidate goes on best, as `PromptChooser` wants it."""
+    text = "\n\n".join((question, *before))
+    listed = "\n".join(f"({letter}) {step}" for letter, step in zip("ABCDEFGH", candidates, strict=False))
+    return f"{text}\n\nWhich of these is the best next step? X if all are wrong.\n{listed}\n\nAnswer:"

@@ -1,0 +1,109 @@
+"""Who decides whether a draft step may stand for the target's: a judge model, equality of texts, or chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from calibrate.engines.protocol import Backend, Choice
+from calibrate.engines.sampling import uniform
+from sim.operations import Step, Verdict
+from theory.errors import CalibrationError, ParameterError
+
+__all__ = ["ExactMatch", "Judgement", "LlmJudge", "RandomAcceptance", "StepText", "Verifier", "step_text"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepText:
+    """What a step of a real run carries as its payload."""
+
+    text: str
+    """The step's own text, separator included."""
+
+    token_ids: tuple[int, ...] | None
+    """The ids that stand for it, where the engine told them."""
+
+    tokenizer_id: str | None
+    """Whose ids they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A verdict and, where a model gave it, that model's answer."""
+
+    verdict: Verdict
+    choice: Choice | None = None
+
+
+class Verifier(Protocol):
+    """Decides whether a draft step may stand for a reference step."""
+
+    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
+        """Return the verdict. ``judge`` is the backend of the operation's role; ``seed`` is the request's own."""
+        ...
+
+
+def step_text(step: Step) -> str:
+    """The text of a step without the blank space around it."""
+    payload = step.payload
+    assert isinstance(payload, StepText)
+    return payload.text.strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmJudge:
+    """Asks a model whether two steps mean the same, and accepts if the probability of yes is high enough."""
+
+    prompt: Callable[[str, str], str]
+    """Makes the question from the candidate's and the reference's text."""
+
+    threshold: float = 0.5
+    """Least probability of yes, given yes or no, at which a draft is accepted, in [0, 1]."""
+
+    yes: str = " Yes"
+    no: str = " No"
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.threshold <= 1.0:
+            raise ParameterError("threshold", self.threshold, "must be in [0, 1]")
+
+    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
+        """One forward pass of the judge; the score is the probability of yes."""
+        if judge is None:
+            raise CalibrationError("the LLM judge has no engine: give the clock a backend for the role 'judge'")
+        choice = await judge.choose(self.prompt(step_text(candidate), step_text(reference)), (self.yes, self.no))
+        score = choice.probability(self.yes)
+        return Judgement(verdict=Verdict(score >= self.threshold, score), choice=choice)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactMatch:
+    """Accepts a draft whose text is the reference's: then greedy speculation changes nothing in the answer.
+
+    The end of the answer is part of what is compared.
+    """
+
+    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
+        """Compare the texts, and whether they end the answer."""
+        same = candidate.payload.text == reference.payload.text and candidate.final == reference.final
+        return Judgement(verdict=Verdict(same, float(same)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomAcceptance:
+    """Accepts with a fixed probability, whatever the texts say: separates the schedule from the models."""
+
+    probability: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.probability <= 1.0:
+            raise ParameterError("probability", self.probability, "must be in [0, 1]")
+
+    async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judgement:
+        """Draw from the seed alone: the same question gets the same verdict in every schedule.
+
+        The score is uniform too, so that a threshold t on it accepts a share of 1 - t.
+        """
+        drawn = uniform(seed, 0)
+        return Judgement(verdict=Verdict(drawn < self.probability, 1.0 - drawn))

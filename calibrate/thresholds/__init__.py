@@ -1,0 +1,1 @@
+"""Thresholds with guarantees, from labelled decisions."""

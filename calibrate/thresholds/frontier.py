@@ -1,0 +1,214 @@
+"""From scored and labelled step pairs to a threshold with a guarantee, and to the gate of a confidence cascade.
+
+The statistics are in `calibrate.thresholds.risk`, the pairs in `calibrate.thresholds.labelled_pairs`. Among the
+certified thresholds the one with the largest predicted speedup is chosen, for a cascade the cheapest.
+
+A cascade is the same problem in other words. Its gate, a draft model that says "same meaning" with probability p,
+accepts if p >= gamma, rejects if p <= 1 - gamma and escalates to the judge between the two. It *keeps* a decision if
+its confidence max(p, 1 - p) is at least gamma, and errs if it keeps one that the judge would have decided otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from numpy.typing import ArrayLike
+
+from calibrate.thresholds.labelled_pairs import default_grid
+from calibrate.thresholds.risk import Bound, Decisions, Row, certify
+from sim.estimate import Estimate
+from theory.cascade import break_even_escalation, expected_verification_cost
+
+__all__ = ["Cascade", "Frontier", "Point", "cascade", "frontier"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A threshold on the frontier: its risk, and what it brings."""
+
+    row: Row
+    speedup: Estimate
+    """Predicted speedup over plain decoding; for a cascade see `Cascade`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontier:
+    """All thresholds, and the one chosen."""
+
+    points: tuple[Point, ...]
+    """The safest first."""
+    chosen: int | None
+    """Index of the certified point with the largest speedup; None if none is certified."""
+    bound: Bound
+    verdict: str
+    """What to do, in a sentence."""
+    advice: str
+    """What more labels would bring, in a sentence."""
+    labels_needed: int | None
+    """Labelled units in all for the next threshold to pass at its observed risk; None if more would not do."""
+
+    @property
+    def best(self) -> Point | None:
+        """The chosen point."""
+        return None if self.chosen is None else self.points[self.chosen]
+
+
+def frontier(
+    decisions: Decisions, thresholds: ArrayLike, bound: Bound, speedup: Callable[[float], Estimate]
+) -> Frontier:
+    """Test every threshold, predict its speedup, and choose the fastest of the certified.
+
+    Parameters
+    ----------
+    decisions : labelled decisions.
+    thresholds : grid, fixed beforehand.
+    bound : what is to hold.
+    speedup : threshold to predicted speedup.
+
+    Returns
+    -------
+    The whole frontier. Among equal speedups the safest is chosen.
+    """
+    rows = certify(decisions, thresholds, bound)
+    points = tuple(Point(row=row, speedup=speedup(row.threshold)) for row in rows)
+    passed = [i for i, point in enumerate(points) if point.row.status == "certified"]
+    chosen = max(passed, key=lambda i: (points[i].speedup.value, -i)) if passed else None
+    best = None if chosen is None else points[chosen]
+    following = _next(rows)
+    return Frontier(
+        points=points,
+        chosen=chosen,
+        bound=bound,
+        verdict=_verdict(best, bound),
+        advice=_advice(rows, bound),
+        labels_needed=None if following is None else following.units_needed,
+    )
+
+
+def _risk_words(bound: Bound) -> str:
+    words = {
+        "wrong-given-accepted": "P(wrong | accepted)",
+        "accepted-and-wrong": "P(accepted and wrong)",
+        "accuracy-loss": "loss of accuracy per answer",
+    }
+    return f"{words[bound.risk]} <= {bound.level:g}"
+
+
+def _verdict(best: Point | None, bound: Bound) -> str:
+    sure = f"{100 * bound.confidence:g} % confidence"
+    if best is not None:
+        if not best.row.accepted > 0.0:
+            return f"Only accepting nothing is certified for {_risk_words(bound)} with {sure}: no speedup."
+        loses = ", slower than plain decoding" if best.speedup.value < 1.0 else ""
+        return (
+            f"Accept scores >= {best.row.threshold:.6g}: {_risk_words(bound)} with {sure}, predicted speedup "
+            f"{best.speedup.value:.2f} [{best.speedup.low:.2f}, {best.speedup.high:.2f}]{loses}."
+        )
+    return f"No threshold is certified for {_risk_words(bound)} with {sure}: accept nothing (plain decoding)."
+
+
+def _next(rows: Sequence[Row]) -> Row | None:
+    """The threshold that more labels should certify next: where the last walk ended, or one could start soonest."""
+    deepest = max((i for i, row in enumerate(rows) if row.status == "certified"), default=-1)
+    failed = [row for i, row in enumerate(rows) if row.status == "failed" and i > deepest]
+    if failed:
+        return failed[0]
+    waiting = [row for row in rows if row.status == "too few" and row.units_needed is not None]
+    return min(waiting, key=lambda row: row.units_needed or 0, default=None)
+
+
+def _advice(rows: Sequence[Row], bound: Bound) -> str:
+    row = _next(rows)
+    if row is None and rows[-1].status == "certified":
+        return "Every threshold is certified: more labels change nothing."
+    if row is None:
+        observed = [row.risk for row in rows if row.trials]
+        if not observed:
+            return "No threshold accepts anything: nothing can be certified."
+        return (
+            f"More labels alone would not certify any threshold: the lowest observed risk, {min(observed):.3g}, is not "
+            "below the level."
+        )
+    if row.units_needed is None:
+        return (
+            f"More labels alone would not certify threshold {row.threshold:.6g}: its observed risk {row.risk:.3g} is "
+            "not below the level."
+        )
+    return (
+        f"At its observed risk of {row.risk:.3g}, threshold {row.threshold:.6g} would pass with about "
+        f"{row.units_needed:,} labelled {bound.unit} of this kind in all."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cascade:
+    """The gate of a cascade: every gamma with its risk and cost, and the cheapest that is certified."""
+
+    rows: tuple[Row, ...]
+    """The largest gamma first; ``accepted`` is the coverage, the share of decisions that the gate keeps."""
+    costs: tuple[float, ...]
+    """Expected cost of verifying one step at each gamma, in the unit of the two costs."""
+    chosen: int | None
+    judge_cost: float
+    """Cost of the judge alone."""
+    break_even: float
+    """Escalation below which the cascade costs less than the judge alone, [-]."""
+    bound: Bound
+    verdict: str
+    """What to do, in a sentence."""
+    advice: str
+    """What more labels would bring, in a sentence."""
+    labels_needed: int | None
+    """As in `Frontier`."""
+
+
+def cascade(
+    decisions: Decisions, bound: Bound, *, gate_cost: float, judge_cost: float, grid: ArrayLike | None = None
+) -> Cascade:
+    """Choose gamma, the confidence from which a gate's decision is kept, for the least expected cost within a bound.
+
+    Parameters
+    ----------
+    decisions : confidence ``max(p, 1 - p)``, and whether the judge decides otherwise; see `gate_pairs`.
+    bound : on the disagreement with the judge: ``accepted-and-wrong`` bounds that of the whole cascade,
+        ``wrong-given-accepted`` that of the decisions kept.
+    gate_cost, judge_cost : cost of one verification by the gate and by the judge, > 0, one unit.
+    grid : values of gamma in [0.5, 1], fixed beforehand; default steps of a quarter in log odds.
+
+    References
+    ----------
+    ConfSpec (Liu, Cao, He 2025), section 4.4 for the cost; claim CS-P1 of the ledger for the disagreement.
+    """
+    rows = certify(decisions, default_grid("confidence") if grid is None else grid, bound)
+    costs = tuple(float(expected_verification_cost(1.0 - row.accepted, gate_cost, judge_cost)) for row in rows)
+    passed = [i for i, row in enumerate(rows) if row.status == "certified"]
+    chosen = min(passed, key=lambda i: (costs[i], i)) if passed else None
+    break_even = float(break_even_escalation(gate_cost, judge_cost))
+    following = _next(rows)
+    return Cascade(
+        rows=rows,
+        costs=costs,
+        chosen=chosen,
+        judge_cost=judge_cost,
+        break_even=break_even,
+        bound=bound,
+        verdict=_cascade_verdict(rows, costs, chosen, judge_cost, bound),
+        advice=_advice(rows, bound),
+        labels_needed=None if following is None else following.units_needed,
+    )
+
+
+def _cascade_verdict(
+    rows: Sequence[Row], costs: Sequence[float], chosen: int | None, judge_cost: float, bound: Bound
+) -> str:
+    sure = f"disagreement with the judge within {bound.level:g} with {100 * bound.confidence:g} % confidence"
+    if chosen is None:
+        return f"No gamma is certified ({sure}): leave every decision to the judge."
+    row, cost = rows[chosen], costs[chosen]
+    if cost >= judge_cost:
+        return f"The judge alone is cheaper than any certified cascade ({cost:.4g} against {judge_cost:.4g} per step)."
+    return (
+        f"gamma = {row.threshold:.6g}: keeps {100 * row.accepted:.0f} % of the decisions, costs {cost:.4g} per step "
+        f"against {judge_cost:.4g} for the judge alone; {sure}."
+    )

@@ -1,0 +1,1 @@
+"""Token acceptance from all sources, brought to one definition."""

@@ -1,0 +1,161 @@
+"""Published acceptance lengths in YAML: ``{model: {mode: {K: mean acceptance length}}}``, the bonus token included.
+
+The form of the reference curves that benchmarks of speculative decoding replay (vLLM's ``synthetic_acceptance_length``,
+SGLang's ``SGLANG_SIMULATE_ACC_LEN``; TensorRT-LLM's ``TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS`` leaves the bonus
+token out and takes one less). Each K is measured by a run of its own, so that a length may fall from one K to the next
+by noise: such a row can be looked up, but gives no rates per position.
+
+Needs PyYAML, which comes with the extra ``torch`` and with the extra ``yaml``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from calibrate.token_acceptance.curves import AcceptanceCurve
+from calibrate.token_acceptance.text import number
+from theory.errors import CalibrationError, ParameterError, SchemaError
+
+__all__ = ["LengthTable"]
+
+_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_WORDS: Final = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+"""What YAML 1.1 takes for truth values and null."""
+
+
+@dataclass(frozen=True, slots=True)
+class LengthTable:
+    """Mean acceptance lengths with the bonus token, by model, mode and K."""
+
+    rows: Mapping[tuple[str, str], Mapping[int, float]]
+    """(model, mode) -> K -> length, in [1, K + 1]."""
+
+    def __post_init__(self) -> None:
+        if not self.rows or not all(self.rows.values()):
+            raise ParameterError("rows", len(self.rows), "must hold at least one length")
+        for (model, mode), row in self.rows.items():
+            if model.startswith("_") or not (model.isprintable() and mode.isprintable()):
+                raise ParameterError(
+                    "model and mode", (model, mode), "must be printable, the model without a leading _"
+                )
+            for k, length in row.items():
+                if k < 1 or not (math.isfinite(length) and 1.0 <= length <= k + 1.0):
+                    rule = f"must be in [1, {k + 1}]: tokens per pass with the bonus token, K >= 1"
+                    raise ParameterError(f"{model}.{mode}.{k}", length, rule)
+
+    @classmethod
+    def parse(cls, text: str, where: str = "acceptance lengths") -> Self:
+        """Read a YAML file; top-level keys that start with an underscore are remarks.
+
+        Raises
+        ------
+        SchemaError : not YAML, a key that comes twice, or another form.
+        ParameterError : an impossible length.
+        CalibrationError : PyYAML is not installed.
+        """
+        data = _load(text, where)
+        if not isinstance(data, dict):
+            raise SchemaError(f"{where}: must map models to modes to lengths")
+        rows: dict[tuple[str, str], dict[int, float]] = {}
+        for name, modes in data.items():
+            model = _text(name, where)
+            if model.startswith("_"):
+                continue
+            if not isinstance(modes, dict):
+                raise SchemaError(f"{where}: {model}: must map modes to lengths")
+            for mode, row in modes.items():
+                rows[model, _text(mode, f"{where}: {model}")] = _row(row, f"{where}: {model}.{mode}")
+        if not rows:
+            raise SchemaError(f"{where}: holds no model")
+        return cls(rows)
+
+    def row(self, model: str | None = None, mode: str | None = None) -> Mapping[int, float]:
+        """The lengths of a model and mode; either may be left out if there is only one.
+
+        Raises
+        ------
+        ParameterError : none or several fit.
+        """
+        fits = [key for key in self.rows if model in (None, key[0]) and mode in (None, key[1])]
+        if len(fits) != 1:
+            known = ", ".join(" ".join(key) for key in self.rows)
+            raise ParameterError("model and mode", (model, mode), f"must name one of: {known}")
+        return self.rows[fits[0]]
+
+    def curve(self, model: str | None = None, mode: str | None = None) -> AcceptanceCurve:
+        """Acceptance per position, from the differences of lengths for K = 1, 2, ...
+
+        Raises
+        ------
+        ParameterError : a K is missing, or the lengths fit no drafter.
+        """
+        row = self.row(model, mode)
+        if sorted(row) != list(range(1, len(row) + 1)):
+            raise ParameterError("K", sorted(row), "must be 1, 2, ... without a gap for rates per position")
+        return AcceptanceCurve.from_lengths([row[k] for k in sorted(row)], bonus=True)
+
+    def to_yaml(self) -> str:
+        """The table as YAML, its convention in the first line."""
+        lines = ["# key = num_speculative_tokens (K); value = mean acceptance length with the bonus token, per draft"]
+        models = dict.fromkeys(model for model, _ in self.rows)
+        for model in models:
+            lines.append(f"{_quoted(model)}:")
+            for (owner, mode), row in self.rows.items():
+                if owner == model:
+                    lines.append(f"  {_quoted(mode)}:")
+                    lines += [f"    {k}: {row[k]!r}" for k in sorted(row)]
+        return "\n".join(lines)
+
+
+def _quoted(key: str) -> str:
+    """A YAML key: in double quotes, as in JSON, unless it is a plain word that YAML takes for text."""
+    plain = _PLAIN.fullmatch(key) and key.lower() not in _WORDS
+    return key if plain else json.dumps(key, ensure_ascii=False)
+
+
+def _text(key: Any, where: str) -> str:
+    if not isinstance(key, str):
+        raise SchemaError(f"{where}: the key {key!r} must be text: YAML took it for something else, put it in quotes")
+    return key
+
+
+def _row(row: Any, where: str) -> dict[int, float]:
+    if not isinstance(row, dict) or not row:
+        raise SchemaError(f"{where}: must map K to lengths")
+    for k in row:
+        if type(k) is not int:
+            raise SchemaError(f"{where}: the key {k!r} must be an integer, the number of drafted tokens")
+    return {k: number(value, f"{where}.{k}") for k, value in row.items()}
+
+
+def _load(text: str, where: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        message = "YAML files need PyYAML: install specplan[yaml]"
+        raise CalibrationError(message) from None
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+        """Plain data only, and no key twice: YAML would keep the last one without a word."""
+
+    def mapping(loader: Any, node: Any) -> dict[Any, Any]:
+        keys = [loader.construct_object(key, deep=True) for key, _ in node.value]
+        twice = {repr(key) for key in keys if keys.count(key) > 1}
+        if twice:
+            raise SchemaError(f"{where}: line {node.start_mark.line + 1}: the key {min(twice)} comes twice")
+        return dict(zip(keys, (loader.construct_object(value, deep=True) for _, value in node.value), strict=True))
+
+    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
+    try:
+        return yaml.load(text, Loader=Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" at line {mark.line + 1}" if mark is not None else ""
+        raise SchemaError(
+            f"{where}: not YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}{place}"
+        ) from None

@@ -1,0 +1,200 @@
+"""vLLM's acceptance per request: ``metrics.speculative_decoding`` of a response (vLLM 0.32).
+
+A server started with ``--per-request-spec-decode-metrics summary`` (or ``detailed``) adds to each response a histogram
+of accepted tokens per verification step. Steps without a draft are not in it, so it alone does not tell how often an
+n-gram lookup found nothing; with the tokens of the answer it does. The figures of an entry must agree with each other,
+or it is refused: one that was cut or mixed up is not averaged in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from calibrate.token_acceptance.curves import AcceptanceCurve
+from calibrate.token_acceptance.text import count, integer_keys, load_json, number
+from theory.errors import ParameterError, SchemaError
+
+__all__ = ["RequestAcceptance", "merged", "read_responses"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestAcceptance:
+    """Acceptance of one request, or of several added up."""
+
+    histogram: tuple[int, ...]
+    """Verification steps that accepted exactly 0, 1, ... k drafted tokens; without the bonus token."""
+
+    n_drafted: int
+    """Tokens drafted."""
+
+    n_tokens: int | None = None
+    """Tokens generated, the first one included; None if not known."""
+
+    @property
+    def n_steps(self) -> int:
+        """Verification steps that had a draft."""
+        return sum(self.histogram)
+
+    @property
+    def n_accepted(self) -> int:
+        """Drafted tokens accepted."""
+        return sum(j * n for j, n in enumerate(self.histogram))
+
+    @property
+    def k(self) -> int:
+        """Drafted tokens per step at most."""
+        return len(self.histogram) - 1
+
+    @classmethod
+    def parse(cls, data: dict[str, Any], where: str = "response") -> Self:
+        """Read a response body, its ``metrics``, or the entry ``speculative_decoding`` itself.
+
+        Raises
+        ------
+        SchemaError : no such entry (or null), fields missing, or figures that contradict each other.
+        """
+        entry = _entry(data, where)
+        histogram = entry.get("acceptance_histogram")
+        if not isinstance(histogram, list) or len(histogram) < 2:
+            raise SchemaError(f"{where}: acceptance_histogram: must be a list of counts of 0 to k >= 1 accepted tokens")
+        counts = tuple(count(n, f"{where}: acceptance_histogram[{j}]") for j, n in enumerate(histogram))
+        usage = data.get("usage")
+        tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
+        found = cls(
+            histogram=counts,
+            n_drafted=count(entry.get("num_draft_tokens"), f"{where}: num_draft_tokens"),
+            n_tokens=None if tokens is None else count(tokens, f"{where}: usage.completion_tokens"),
+        )
+        found._check(entry, where)
+        return found
+
+    def _check(self, entry: dict[str, Any], where: str) -> None:
+        means = {"mean_acceptance_length": self.length, "draft_acceptance_rate": self.accepted_over_drafted}
+        counts = {
+            "num_spec_steps": self.n_steps,
+            "num_accepted_draft_tokens": self.n_accepted,
+            "num_spec_tokens": self.k,
+        }
+        for name, expected in counts.items():
+            if name in entry and count(entry[name], f"{where}: {name}") != expected:
+                raise SchemaError(f"{where}: {name}: {entry[name]}, but the histogram says {expected}")
+        for name, mean in means.items():
+            if entry.get(name) is not None and mean is not None:
+                told = number(entry[name], f"{where}: {name}")
+                if not math.isclose(told, mean, rel_tol=1e-6, abs_tol=1e-9):
+                    raise SchemaError(f"{where}: {name}: {told:g}, but the counts say {mean:g}")
+        if self.n_drafted > self.k * self.n_steps or self.n_accepted > self.n_drafted:
+            limits = f"between {self.n_accepted} accepted and {self.k} for each of {self.n_steps} steps"
+            raise SchemaError(f"{where}: num_draft_tokens: {self.n_drafted} must be {limits}")
+        steps = entry.get("per_step_accepted")
+        if isinstance(steps, list) and [steps.count(j) for j in range(self.k + 1)] != list(self.histogram):
+            raise SchemaError(f"{where}: per_step_accepted: does not add up to acceptance_histogram")
+        by_length = entry.get("acceptance_histogram_by_draft_length")
+        if by_length:
+            _check_rows(integer_keys(by_length, f"{where}: acceptance_histogram_by_draft_length"), self, where)
+
+    @property
+    def length(self) -> float | None:
+        """Mean acceptance length with the bonus token, per step that had a draft; None without one."""
+        return 1.0 + self.n_accepted / self.n_steps if self.n_steps else None
+
+    @property
+    def accepted_over_drafted(self) -> float | None:
+        """Accepted over drafted tokens; None without a draft."""
+        return self.n_accepted / self.n_drafted if self.n_drafted else None
+
+    def curve(self) -> AcceptanceCurve:
+        """Acceptance per position, unconditional over the steps that had a draft; with the hit rate if it is known.
+
+        The first token of an answer comes from the prefill, every other pass brings its accepted tokens and one more.
+
+        Raises
+        ------
+        ParameterError : no step had a draft.
+        """
+        plain = AcceptanceCurve.from_histogram(self.histogram)
+        passes = 0 if self.n_tokens is None else self.n_tokens - 1 - self.n_accepted
+        if passes < self.n_steps:  # also where the answer was cut inside its last draft
+            return plain
+        return AcceptanceCurve(unconditional=plain.unconditional, hit_rate=self.n_steps / passes)
+
+    def plain(self) -> dict[str, Any]:
+        """The entry as vLLM writes it, with the fields that the counts determine."""
+        return {
+            "mean_acceptance_length": self.length,
+            "draft_acceptance_rate": self.accepted_over_drafted,
+            "acceptance_histogram": list(self.histogram),
+            "num_spec_steps": self.n_steps,
+            "num_accepted_draft_tokens": self.n_accepted,
+            "num_draft_tokens": self.n_drafted,
+            "num_spec_tokens": self.k,
+        }
+
+
+def _entry(data: dict[str, Any], where: str) -> dict[str, Any]:
+    found: Any = data
+    for key in ("metrics", "speculative_decoding"):
+        if isinstance(found, dict) and key in found:
+            found = found[key]
+    if not isinstance(found, dict):
+        text = "start the server with --per-request-spec-decode-metrics summary, and ask for one sequence (n = 1)"
+        raise SchemaError(f"{where}: metrics.speculative_decoding: missing or null; {text}")
+    return found
+
+
+def _check_rows(rows: dict[int, Any], total: RequestAcceptance, where: str) -> None:
+    """The histograms by draft length must add up to the whole."""
+    place = f"{where}: acceptance_histogram_by_draft_length"
+    found = [0] * len(total.histogram)
+    drafted = 0
+    for k, row in rows.items():
+        if not isinstance(row, list) or len(row) != k + 1 or k > total.k:
+            raise SchemaError(f"{place}.{k}: must be a list of {k + 1} counts, for drafts of {k} <= {total.k} tokens")
+        for j, n in enumerate(row):
+            found[j] += count(n, f"{place}.{k}[{j}]")
+        drafted += k * sum(row)
+    if tuple(found) != total.histogram or drafted != total.n_drafted:
+        raise SchemaError(f"{place}: does not add up to acceptance_histogram and num_draft_tokens")
+
+
+def merged(parts: Iterable[RequestAcceptance]) -> RequestAcceptance:
+    """Several requests added up; all with the same k. Tokens are known if they are of all.
+
+    Raises
+    ------
+    ParameterError : no request, or different k.
+    """
+    items = list(parts)
+    depths = {item.k for item in items}
+    if len(depths) != 1:
+        raise ParameterError("requests", sorted(depths), "must be at least one, all with the same num_spec_tokens")
+    passes = [item.n_tokens for item in items]
+    # every answer's first token is the prefill's: leave one of them for `curve` to take off
+    tokens = None if None in passes else sum(max(n - 1, 0) for n in passes if n is not None) + 1
+    return RequestAcceptance(
+        histogram=tuple(sum(column) for column in zip(*(item.histogram for item in items), strict=True)),
+        n_drafted=sum(item.n_drafted for item in items),
+        n_tokens=tokens,
+    )
+
+
+def read_responses(text: str, where: str) -> RequestAcceptance:
+    """Add up the responses in a text: one JSON object, or one to a line.
+
+    Raises
+    ------
+    SchemaError : as `RequestAcceptance.parse`, with the line.
+    """
+    lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise SchemaError(f"{where}: empty file, expected responses in JSON")
+    try:
+        whole = load_json(text, where)
+    except SchemaError:
+        if len(lines) == 1 or not lines[0][1].rstrip().endswith("}"):
+            raise
+        return merged(RequestAcceptance.parse(load_json(line, f"{where}:{i}"), f"{where}:{i}") for i, line in lines)
+    return RequestAcceptance.parse(whole, where)

@@ -1,0 +1,215 @@
+"""Speculative tokens by batch size: vLLM's dynamic speculative decoding.
+
+Two formats. The table ``num_speculative_tokens_per_batch_size`` of vLLM's speculative config is a list of
+``[first batch size, last batch size, K]``, both ends included; what lies between two ranges takes the K of the one
+before. The JSON of its profiling tool holds ``acceptance_rate_per_pos`` (unconditional, per draft) and ``batch_stats``,
+``{batch size: {K: milliseconds}}``, where the time is the median gap between two chunks of a stream, that is the time
+of one *pass*, not of a token. vLLM picks the K with the most tokens per millisecond, ``(1 + u_1 + ... + u_K) / time``.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from calibrate.token_acceptance.curves import AcceptanceCurve
+from calibrate.token_acceptance.text import integer_keys, load_json, number
+from theory.errors import ParameterError, SchemaError
+
+__all__ = ["DynamicStats", "Schedule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """K by batch size, as in vLLM's ``num_speculative_tokens_per_batch_size``."""
+
+    ranges: tuple[tuple[int, int, int], ...]
+    """(first batch size, last batch size, K), sorted, not overlapping, starting at 1; K >= 0."""
+
+    def __post_init__(self) -> None:
+        if not self.ranges or self.ranges[0][0] != 1:
+            raise ParameterError("schedule", list(self.ranges), "must start at batch size 1")
+        last = 0
+        for first, end, k in self.ranges:
+            if not (last < first <= end and k >= 0):
+                rule = "must be [first, last, K] with first <= last, K >= 0, sorted and not overlapping"
+                raise ParameterError("schedule", [first, end, k], rule)
+            last = end
+
+    @classmethod
+    def of(cls, best: Mapping[int, int], max_batch: int) -> Self:
+        """Merge the best K of measured batch sizes into ranges; each holds up to the next measured one.
+
+        Raises
+        ------
+        ParameterError : batch size 1 is missing, or ``max_batch`` lies below a measured one.
+        """
+        sizes = sorted(best)
+        if not sizes or sizes[-1] > max_batch:
+            raise ParameterError("max_batch", max_batch, f"must be at least the largest measured batch size ({sizes})")
+        ranges: list[tuple[int, int, int]] = []
+        for first, end in zip(sizes, [*(size - 1 for size in sizes[1:]), max_batch], strict=True):
+            if ranges and ranges[-1][2] == best[first]:
+                ranges[-1] = (ranges[-1][0], end, best[first])
+            else:
+                ranges.append((first, end, best[first]))
+        return cls(tuple(ranges))
+
+    @classmethod
+    def parse(cls, data: Any, where: str = "schedule") -> Self:
+        """Read the table from JSON data.
+
+        Raises
+        ------
+        SchemaError : not a list of three integers each.
+        ParameterError : overlapping, unsorted or negative entries.
+        """
+        if not isinstance(data, list) or not data:
+            raise SchemaError(f"{where}: must be a list of [first batch size, last batch size, K]")
+        for i, entry in enumerate(data):
+            good = isinstance(entry, list) and len(entry) == 3 and all(type(item) is int for item in entry)
+            if not good:
+                raise SchemaError(f"{where}[{i}]: must be three integers [first, last, K], got {entry!r}")
+        return cls(tuple((first, last, k) for first, last, k in sorted(data)))
+
+    @property
+    def most(self) -> int:
+        """Largest K."""
+        return max(k for _, _, k in self.ranges)
+
+    def at(self, batch: int) -> int:
+        """K at a batch size; gaps and what lies beyond the end take the K before.
+
+        >>> Schedule(((1, 4, 3), (8, 16, 1))).at(6)
+        3
+        """
+        if batch < 1:
+            raise ParameterError("batch", batch, "must be an integer >= 1")
+        return self.ranges[bisect_right([first for first, _, _ in self.ranges], batch) - 1][2]
+
+    def plain(self) -> list[list[int]]:
+        """The table as JSON data."""
+        return [list(entry) for entry in self.ranges]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicStats:
+    """What vLLM's dynamic speculative decoding is computed from."""
+
+    curve: AcceptanceCurve
+    """Acceptance per position; the file has it unconditional, per draft."""
+
+    pass_ms: Mapping[int, Mapping[int, float]]
+    """Batch size -> K -> milliseconds of a pass that verifies K drafted tokens per sequence."""
+
+    is_online: bool = False
+    """vLLM's field of that name: whether acceptance is updated while serving."""
+
+    def __post_init__(self) -> None:
+        if 1 not in self.pass_ms:
+            raise ParameterError("batch_stats", sorted(self.pass_ms), "must have batch size 1")
+        for batch, times in self.pass_ms.items():
+            if batch < 1 or 0 not in times:
+                raise ParameterError(f"batch_stats[{batch}]", sorted(times), "must have K = 0, a pass without drafts")
+            for k, milliseconds in times.items():
+                if k < 0 or not (math.isfinite(milliseconds) and milliseconds > 0.0):
+                    raise ParameterError(f"batch_stats[{batch}][{k}]", milliseconds, "must be milliseconds > 0")
+
+    @classmethod
+    def parse(cls, text: str, where: str = "dynamic statistics") -> Self:
+        """Read vLLM's JSON (object keys are strings there).
+
+        Raises
+        ------
+        SchemaError : not JSON, fields missing, of the wrong kind or at odds with each other.
+        ParameterError : impossible rates or times.
+        """
+        data = load_json(text, where)
+        for field in ("acceptance_rate_per_pos", "batch_stats"):
+            if field not in data:
+                raise SchemaError(f"{where}: {field}: missing")
+        rates = data["acceptance_rate_per_pos"]
+        if not isinstance(rates, list):
+            raise SchemaError(f"{where}: acceptance_rate_per_pos: must be a list of rates")
+        most = data.get("max_num_speculative_tokens", len(rates))
+        if most != len(rates):
+            raise SchemaError(f"{where}: max_num_speculative_tokens: {most!r}, but there are {len(rates)} rates")
+        online = data.get("is_online", False)
+        if not isinstance(online, bool):
+            raise SchemaError(f"{where}: is_online: must be true or false, got {online!r}")
+        batches = integer_keys(data["batch_stats"], f"{where}: batch_stats")
+        times = {
+            batch: {
+                k: number(value, f"{where}: batch_stats.{batch}.{k}")
+                for k, value in integer_keys(row, f"{where}: batch_stats.{batch}").items()
+            }
+            for batch, row in batches.items()
+        }
+        values = [number(rate, f"{where}: acceptance_rate_per_pos[{j}]") for j, rate in enumerate(rates)]
+        return cls(curve=AcceptanceCurve.of(values, "unconditional"), pass_ms=times, is_online=online)
+
+    def plain(self) -> dict[str, Any]:
+        """The JSON that vLLM's tool writes; K in rising order, as vLLM asks.
+
+        Raises
+        ------
+        ParameterError : a batch size without a time for K = 1, which vLLM refuses.
+        """
+        for batch, times in self.pass_ms.items():
+            if 1 not in times:
+                raise ParameterError(f"batch_stats[{batch}]", sorted(times), "must have K = 1 for vLLM: measure it")
+        return {
+            "is_online": self.is_online,
+            "max_num_speculative_tokens": self.curve.k,
+            "acceptance_rate_per_pos": list(self.curve.unconditional),
+            "batch_stats": {str(b): {str(k): row[k] for k in sorted(row)} for b, row in sorted(self.pass_ms.items())},
+        }
+
+    def milliseconds(self, batch: int, k: int) -> float:
+        """Time of a pass at a measured batch size: measured, or between the measured K on either side.
+
+        With a hit rate below 1 (n-gram lookup) the sequences without a draft bring one token each, and the time lies
+        between that of a plain pass and that of a full one in the same proportion: exact where time is linear in
+        tokens, and at batch size 1 on average.
+
+        Raises
+        ------
+        ParameterError : ``k`` is beyond what was measured.
+        """
+        row = self.pass_ms[batch]
+        full = _interpolated(sorted(row.items()), k)
+        hit = 1.0 if self.curve.hit_rate is None else self.curve.hit_rate
+        return hit * full + (1.0 - hit) * row[0]
+
+    def best(self, batch: int) -> int:
+        """The K with the most tokens per millisecond at a measured batch size; the smaller of equals."""
+        limit = min(self.curve.k, max(self.pass_ms[batch]))
+        hit = 1.0 if self.curve.hit_rate is None else self.curve.hit_rate
+        accepted = [self.curve.figure("length-without-bonus", k) for k in range(limit + 1)]
+        goodput = [(1.0 + hit * accepted[k]) / self.milliseconds(batch, k) for k in range(limit + 1)]
+        top = max(goodput)
+        return next(k for k, value in enumerate(goodput) if value >= top * (1.0 - 1e-12))
+
+    def limited(self, k: int) -> DynamicStats:
+        """The same statistics for drafts of at most ``k`` tokens, >= 1; times in between are kept for interpolation."""
+        depth = min(k, self.curve.k)
+        curve = AcceptanceCurve(unconditional=self.curve.unconditional[:depth], hit_rate=self.curve.hit_rate)
+        return DynamicStats(curve=curve, pass_ms=self.pass_ms, is_online=self.is_online)
+
+    def schedule(self, max_batch: int | None = None) -> Schedule:
+        """The best K for each measured batch size, as ranges up to ``max_batch`` (default the largest measured)."""
+        return Schedule.of({batch: self.best(batch) for batch in self.pass_ms}, max_batch or max(self.pass_ms))
+
+
+def _interpolated(points: Sequence[tuple[int, float]], k: int) -> float:
+    keys = [key for key, _ in points]
+    if not keys[0] <= k <= keys[-1]:
+        raise ParameterError("k", k, f"must be in [{keys[0]}, {keys[-1]}], as measured")
+    right = next(i for i, key in enumerate(keys) if key >= k)
+    if keys[right] == k:
+        return points[right][1]
+    (k0, t0), (k1, t1) = points[right - 1], points[right]
+    return t0 + (t1 - t0) * (k - k0) / (k1 - k0)

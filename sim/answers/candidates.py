@@ -1,0 +1,107 @@
+"""Replay of recorded candidates: what both models proposed at every position, under another way of choosing."""
+
+from __future__ import annotations
+
+from sim.answers.facts import facts_after
+from sim.answers.traces import AnswerTrace, DraftTrace
+from sim.operations import (
+    LIKELIHOOD,
+    RANDOM,
+    TARGET,
+    Choose,
+    Generate,
+    Score,
+    Selection,
+    Step,
+    Verdict,
+    Verify,
+    prompt,
+)
+from sim.random_streams import stream
+from theory.errors import ParameterError
+
+__all__ = ["BeamAnswer"]
+
+
+class BeamAnswer:
+    """Replay of the candidates that both models wrote at every position of one recorded answer.
+
+    The candidates of a position are those recorded, whatever was chosen before them, and the answer has as many steps
+    as the recorded one: which candidate is taken decides about lengths, rewards and truth, not about what follows.
+    """
+
+    __slots__ = ("_index", "_n", "_seen", "_steps", "root", "trace")
+
+    def __init__(self, trace: AnswerTrace, index: int = 0) -> None:
+        if not trace.beams:
+            rule = f"must be recorded to replay a choice among them: calibrate again ({trace})"
+            raise ParameterError("candidates", 0, rule)
+        self.trace = trace
+        self._steps = trace.beams
+        self._n = len(trace.beams)
+        self._index = index
+        self._seen: set[int] = set()
+        self.root = prompt(trace.prompt_tokens)
+
+    def _candidate(self, role: str, depth: int, branch: int) -> DraftTrace:
+        position = self._steps[min(depth, self._n - 1)]
+        found = position.targets if role == TARGET else position.drafts
+        if branch >= len(found):
+            rule = f"must be at most {len(found)}: so many candidates per position and model are recorded"
+            raise ParameterError("width", branch + 1, rule)
+        return found[branch]
+
+    def generate(self, operation: Generate) -> Step:
+        """Return the recorded candidate of this position, role and branch.
+
+        Raises
+        ------
+        ParameterError : so many candidates were not recorded.
+        """
+        prefix = operation.prefix
+        depth = prefix.depth + 1
+        found = self._candidate(operation.role, depth, operation.branch)
+        last = depth >= self._n - 1
+        step = Step(prefix, operation.role, found.tokens, final=last, truncated=found.truncated)
+        if found.right is not None:
+            step.payload = facts_after(prefix, found.right)
+        return step
+
+    def score(self, operation: Score) -> float:
+        """Return the recorded score of this candidate by the role, or a lot.
+
+        Raises
+        ------
+        ParameterError : the role was not asked.
+        """
+        step, branch = operation.candidate, operation.branch
+        if operation.role == RANDOM:
+            drawn = stream(0, f"replay/chance/{branch}", self._index).random(step.depth + 1)
+            return float(drawn[step.depth])
+        return self._candidate(step.role, step.depth, branch).score(operation.role)
+
+    def score_tokens(self, operation: Score | Choose) -> int:
+        """Return the prompt tokens that are new to who scores.
+
+        What the target wrote, or has just read for its likelihood, is in its cache; a likelihood is read in full.
+        """
+        if isinstance(operation, Choose):
+            return self.trace.score_overhead + sum(step.n_tokens for step in operation.candidates)
+        step = operation.candidate
+        if operation.role == LIKELIHOOD:
+            self._seen.add(id(step))
+            return step.n_tokens
+        known = step.role == TARGET or id(step) in self._seen
+        return self.trace.score_overhead + (0 if known else step.n_tokens)
+
+    def verify(self, operation: Verify) -> Verdict:
+        """Refuse: candidates are scored, not compared with a step of the target."""
+        raise ParameterError("verifier", operation.role, "has nothing to compare: candidates were recorded")
+
+    def judge_tokens(self, operation: Verify) -> int:
+        """Return 0: nothing is judged."""
+        return 0
+
+    def choose(self, operation: Choose) -> Selection:
+        """Refuse: which of them a chooser takes was not recorded."""
+        raise ParameterError("chooser", operation.role, "was not asked about these candidates")

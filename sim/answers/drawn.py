@@ -1,0 +1,322 @@
+"""Behaviours: what the models would say, apart from when they say it.
+
+A behaviour is a seeded stream of answers. Each answer replies to the questions of the virtual clock (how long is this
+step, is this draft accepted) from draws that are indexed by answer, depth, role and branch, never by time or order of
+calls: all schedules, widths and k1 meet the same answer (common random numbers), and replays are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.answers.acceptance import Acceptance
+from sim.answers.facts import Quality, facts_after, is_corrupted
+from sim.answers.lengths import Lengths, Marginal
+from sim.answers.replayed import TraceBehaviour
+from sim.operations import (
+    DRAFT_LIKELIHOOD,
+    GATE,
+    LIKELIHOOD,
+    RANDOM,
+    SCORER,
+    TARGET,
+    Choose,
+    Generate,
+    Score,
+    Selection,
+    Step,
+    Verdict,
+    Verify,
+    prompt,
+)
+from sim.random_streams import stream
+from sim.virtual_clock import Answer
+from theory.errors import ParameterError
+
+__all__ = ["Behaviour", "DrawnAnswer", "QualityAnswer", "SyntheticBehaviour", "TraceBehaviour"]
+
+
+_YES, _NO = Verdict(True, 1.0), Verdict(False, 0.0)
+_TOP = {SCORER: 9.0}
+"""Score of a step that passes, 1 for other roles: drawn answers know no grades, only what passes and what does not."""
+
+
+class Behaviour(Protocol):
+    """A stream of answers."""
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of the stream; ``None`` if nothing is drawn."""
+        ...
+
+    @property
+    def n_answers(self) -> int | None:
+        """How many different answers there are; ``None`` if endless."""
+        ...
+
+    def answer(self, index: int) -> Answer:
+        """Return the ``index``-th answer, as speculation meets it."""
+        ...
+
+    def baseline_answer(self, index: int) -> Answer:
+        """Return the answer of the target alone to the ``index``-th question."""
+        ...
+
+    def beam_answer(self, index: int) -> Answer:
+        """Return the ``index``-th answer, as methods meet it that choose among candidates of both models."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticBehaviour:
+    """Answers drawn from a model of lengths and acceptance.
+
+    Both models end their answer at the same position. The target alone writes the same target steps, so the baseline is
+    the same answer.
+    """
+
+    lengths: Lengths
+    """Step lengths of both models."""
+
+    acceptance: Acceptance
+    """Step acceptance."""
+
+    steps: Marginal
+    """Number of steps of an answer."""
+
+    prompt_tokens: int = 0
+    """Length of the prompt, tokens, >= 0."""
+
+    judge_overhead_tokens: int = 0
+    """Prompt tokens that a verifier reads besides the two steps themselves, >= 0."""
+
+    seed: int = 0
+    """Seed of all streams, >= 0."""
+
+    quality: Quality | None = None
+    """How often steps are wrong; ``None`` where only time is of interest."""
+
+    def __post_init__(self) -> None:
+        for name in ("prompt_tokens", "judge_overhead_tokens", "seed"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise ParameterError(name, value, "must be an integer >= 0")
+
+    @property
+    def n_answers(self) -> None:
+        """Endless."""
+        return None
+
+    def answer(self, index: int) -> DrawnAnswer:
+        """Return the ``index``-th answer."""
+        return _drawn(self, index)
+
+    def baseline_answer(self, index: int) -> DrawnAnswer:
+        """Return the same answer: the target writes the same steps when it is alone."""
+        return self.answer(index)
+
+    def beam_answer(self, index: int) -> DrawnAnswer:
+        """Return the same answer: what is drawn for a position does not depend on what was chosen before it."""
+        return self.answer(index)
+
+
+@lru_cache(maxsize=256)
+def _drawn(behaviour: SyntheticBehaviour, index: int) -> DrawnAnswer:
+    """An answer, drawn once for all who meet it: the configurations that are compared all meet the same."""
+    quality = behaviour.quality
+    return DrawnAnswer(behaviour, index) if quality is None else QualityAnswer(behaviour, index, quality)
+
+
+class DrawnAnswer:
+    """An answer of a `SyntheticBehaviour`; what nobody asks for is not drawn."""
+
+    __slots__ = (
+        "_behaviour",
+        "_drafts",
+        "_first",
+        "_last",
+        "_limit",
+        "_others",
+        "_scores",
+        "_target",
+        "_verdicts",
+        "index",
+        "root",
+    )
+
+    def __init__(self, behaviour: SyntheticBehaviour, index: int) -> None:
+        self._behaviour = behaviour
+        self.index = index
+        seed, lengths = behaviour.seed, behaviour.lengths
+        z = stream(seed, "steps", index).standard_normal(1)
+        n_steps = int(behaviour.steps.at(z)[0])
+        self._last = n_steps - 1
+        self._limit: float = float("inf") if lengths.limit is None else lengths.limit
+        self._scores = lengths.target_scores(seed, index, n_steps)
+        self._target: list[int] = lengths.target.at(self._scores).tolist()
+        self._drafts: list[list[int]] = []
+        self._verdicts: list[list[bool]] = []
+        self._others: dict[int, tuple[list[int], list[bool]]] = {}
+        self._first: tuple[NDArray[np.bool_], NDArray[np.float64]] | None = None
+        self.root = prompt(behaviour.prompt_tokens)
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps of the answer."""
+        return self._last + 1
+
+    def generate(self, operation: Generate) -> Step:
+        """Return the step that the role writes at this position."""
+        prefix = operation.prefix
+        depth = prefix.depth + 1
+        role = operation.role
+        if role == TARGET:
+            n_tokens = (self._target_candidates(operation.branch)[0] if operation.branch else self._target)[depth]
+        else:
+            drafts = self._drafts
+            while operation.branch >= len(drafts):
+                drafts.append(self.draft_lengths(len(drafts)))
+            n_tokens = drafts[operation.branch][depth]
+        if n_tokens > self._limit:
+            return Step(prefix, role, int(self._limit), depth == self._last, True)
+        return Step(prefix, role, n_tokens, depth == self._last)
+
+    def verify(self, operation: Verify) -> Verdict:
+        """Return the verdict drawn for this position and branch; acceptance is drawn as it is at the threshold."""
+        if operation.role == RANDOM:
+            return _chance(self._behaviour.seed, self.index, operation)
+        return _YES if self._passes(operation.candidate, operation.branch) else _NO
+
+    def _passes(self, candidate: Step, branch: int) -> bool:
+        verdicts = self._verdicts
+        while branch >= len(verdicts):
+            verdicts.append(self.accepted(len(verdicts)))
+        return verdicts[branch][candidate.depth]
+
+    def score(self, operation: Score) -> float:
+        """Return the top score for a step that is drawn to be accepted, else 0; nothing is known of likelihoods.
+
+        Of several candidates that the target writes, each is drawn like a further draft of its position.
+        """
+        role, branch = operation.role, operation.branch
+        if role == RANDOM:
+            return _lot(self._behaviour.seed, self.index, operation.candidate.depth, branch)
+        if role in (LIKELIHOOD, DRAFT_LIKELIHOOD):
+            return 0.0
+        if operation.candidate.role == TARGET:
+            return _TOP.get(role, 1.0) * self._target_candidates(branch)[1][operation.candidate.depth]
+        return _TOP.get(operation.role, 1.0) if self._passes(operation.candidate, operation.branch) else 0.0
+
+    def choose(self, operation: Choose) -> Selection:
+        """Choose the first candidate that is drawn to be accepted, if any; they are in the order of their branches."""
+        passing = (i for i, step in enumerate(operation.candidates) if self._passes(step, i))
+        return Selection(next(passing, None))
+
+    def score_tokens(self, operation: Score | Choose) -> int:
+        """Return the tokens of the step or steps, and of the instructions."""
+        steps = operation.candidates if isinstance(operation, Choose) else (operation.candidate,)
+        return self._behaviour.judge_overhead_tokens + sum(step.n_tokens for step in steps)
+
+    def judge_tokens(self, operation: Verify) -> int:
+        """Return the tokens of both steps, and the verifier's instructions."""
+        overhead = self._behaviour.judge_overhead_tokens
+        return overhead + operation.candidate.n_tokens + operation.reference.n_tokens
+
+    def _target_candidates(self, branch: int) -> tuple[list[int], list[bool]]:
+        """Lengths of one more target step at every position, and whether it passes; drafts have branches from 0 on."""
+        found = self._others.get(branch)
+        if found is None:
+            lengths, as_draft = self._behaviour.lengths, -1 - branch
+            scores = lengths.draft_scores(self._behaviour.seed, self.index, self._scores, as_draft)
+            found = self._others[branch] = lengths.target.at(scores).tolist(), self.accepted(as_draft)
+        return found
+
+    def target_lengths(self) -> list[int]:
+        """Return the lengths of the target's steps by position, tokens, before any limit."""
+        return self._target
+
+    def draft_lengths(self, branch: int = 0) -> list[int]:
+        """Return the lengths of a branch's drafts by position, tokens, before any limit."""
+        lengths = self._behaviour.lengths
+        scores = lengths.draft_scores(self._behaviour.seed, self.index, self._scores, branch)
+        result: list[int] = lengths.draft.at(scores).tolist()
+        return result
+
+    def accepted(self, branch: int = 0) -> list[bool]:
+        """Return whether a branch's draft is accepted, by position."""
+        behaviour = self._behaviour
+        if self._first is None:
+            self._first = behaviour.acceptance.first(behaviour.seed, self.index, self.n_steps)
+        first, probability = self._first
+        if branch == 0:
+            result: list[bool] = first.tolist()
+        else:
+            result = behaviour.acceptance.sibling(behaviour.seed, self.index, branch, first, probability).tolist()
+        return result
+
+
+class QualityAnswer(DrawnAnswer):
+    """An answer whose steps are right or wrong, and whose gate is sure or not."""
+
+    __slots__ = ("_drawn", "_quality")
+
+    def __init__(self, behaviour: SyntheticBehaviour, index: int, quality: Quality) -> None:
+        super().__init__(behaviour, index)
+        self._quality = quality
+        self._drawn: dict[str, NDArray[np.float64]] = {}
+
+    def generate(self, operation: Generate) -> Step:
+        """Return the step with its facts: what the verifier would refuse counts as wrong."""
+        step = super().generate(operation)
+        if operation.role == TARGET:
+            name = f"target/{operation.branch}" if operation.branch else "target"
+            right = not self._below(name, step.depth, self._quality.wrong_target)
+        else:
+            judged = super()._passes(step, operation.branch)
+            right = judged and not self._below(f"accepted/{operation.branch}", step.depth, self._quality.wrong_accepted)
+        step.payload = facts_after(operation.prefix, right)
+        return step
+
+    def verify(self, operation: Verify) -> Verdict:
+        """Return the verdict drawn for this position, branch and role."""
+        if operation.role != GATE:
+            return super().verify(operation)
+        depth, branch, quality = operation.candidate.depth, operation.branch, self._quality
+        accepted = self._passes(operation.candidate, branch)
+        if self._below(f"gate/unsure/{branch}", depth, quality.escalation):
+            return Verdict(accepted, 0.5)
+        if self._below(f"gate/error/{branch}", depth, quality.gate_error):
+            accepted = not accepted
+        return _YES if accepted else _NO
+
+    def _passes(self, candidate: Step, branch: int) -> bool:
+        if not super()._passes(candidate, branch):
+            return False
+        assert candidate.parent is not None
+        lost = is_corrupted(candidate.parent) and self._quality.corruption > 0.0
+        return not (lost and self._below(f"corruption/{branch}", candidate.depth, self._quality.corruption))
+
+    def _below(self, name: str, depth: int, share: float) -> bool:
+        """Whether what is drawn for a position lies below a share."""
+        if share <= 0.0:
+            return False
+        drawn = self._drawn.get(name)
+        if drawn is None:
+            drawn = self._drawn[name] = stream(self._behaviour.seed, f"quality/{name}", self.index).random(self.n_steps)
+        return bool(drawn[depth] < share)
+
+
+def _chance(seed: int, index: int, operation: Verify) -> Verdict:
+    """Accept by chance: the score is uniform, so that a threshold t accepts a share of 1 - t."""
+    score = _lot(seed, index, operation.candidate.depth, operation.branch)
+    return Verdict(score >= (0.5 if operation.threshold is None else operation.threshold), score)
+
+
+def _lot(seed: int, index: int, depth: int, branch: int) -> float:
+    """A uniform number in [0, 1) of its own for each answer, position and branch."""
+    return float(stream(seed, f"chance/{branch}", index).random(depth + 1)[depth])

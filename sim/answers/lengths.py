@@ -1,0 +1,175 @@
+"""How long steps are: marginal distributions, and their dependence between the two models and along an answer.
+
+Step lengths of draft and target are correlated (both find the same step hard), and so are consecutive steps. Both
+dependences are put on a latent Gaussian per position (a Gaussian copula), which for lognormal lengths is exactly the
+correlation of log lengths, and for empirical ones of their normal scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.random_streams import stream
+from theory.errors import ParameterError
+
+__all__ = ["Empirical", "Fixed", "Lengths", "Lognormal", "Marginal", "ar1"]
+
+Array = NDArray[np.float64]
+
+
+class Marginal(Protocol):
+    """A distribution of counts >= 1, given by its quantiles."""
+
+    @property
+    def mean(self) -> float:
+        """Mean of the distribution before rounding to whole counts."""
+        ...
+
+    def at(self, z: Array) -> NDArray[np.int64]:
+        """Return the quantiles at the standard normal scores ``z``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Always the same count."""
+
+    n: int
+    """The count, >= 1."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
+            raise ParameterError("n", self.n, "must be an integer >= 1")
+
+    @property
+    def mean(self) -> float:
+        """The count."""
+        return float(self.n)
+
+    def at(self, z: Array) -> NDArray[np.int64]:
+        """Return the count at every score."""
+        return np.full(z.shape, self.n, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lognormal:
+    """A lognormal distribution, rounded to whole counts >= 1."""
+
+    mean: float
+    """Mean before rounding, > 0."""
+
+    cv: float
+    """Coefficient of variation (standard deviation / mean) before rounding, >= 0."""
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("mean", self.mean, "> 0"), ("cv", self.cv, ">= 0")):
+            if not math.isfinite(value) or value < 0.0 or (name == "mean" and value == 0.0):
+                raise ParameterError(name, value, f"must be finite and {least}")
+
+    @classmethod
+    def from_sigma(cls, mean: float, sigma: float) -> Lognormal:
+        """Build from the standard deviation ``sigma`` of the logarithm."""
+        return cls(mean=mean, cv=math.sqrt(math.expm1(sigma * sigma)))
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the logarithm."""
+        return math.sqrt(math.log1p(self.cv * self.cv))
+
+    def at(self, z: Array) -> NDArray[np.int64]:
+        """Return the quantiles at the standard normal scores ``z``."""
+        sigma = self.sigma
+        mu = math.log(self.mean) - sigma * sigma / 2.0
+        return np.maximum(np.rint(np.exp(mu + sigma * z)), 1.0).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Empirical:
+    """Measured counts, resampled with replacement."""
+
+    samples: tuple[int, ...]
+    """The measured counts, each >= 1."""
+
+    _sorted: NDArray[np.int64] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "samples", tuple(int(n) for n in self.samples))
+        if not self.samples or min(self.samples) < 1:
+            raise ParameterError("samples", self.samples[:5], "must hold integers >= 1, at least one")
+        object.__setattr__(self, "_sorted", np.sort(np.asarray(self.samples, dtype=np.int64)))
+
+    @property
+    def mean(self) -> float:
+        """Mean of the samples."""
+        return float(self._sorted.mean())
+
+    def at(self, z: Array) -> NDArray[np.int64]:
+        """Return the samples' quantiles at the standard normal scores ``z``."""
+        from scipy.special import ndtr
+
+        index = (ndtr(z) * self._sorted.size).astype(np.int64)
+        quantiles: NDArray[np.int64] = self._sorted[np.minimum(index, self._sorted.size - 1)]
+        return quantiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """Step lengths of both models along an answer."""
+
+    target: Marginal
+    """Length of a target step, tokens."""
+
+    draft: Marginal
+    """Length of a draft step, tokens."""
+
+    correlation: float = 0.0
+    """Correlation of the latent scores of draft and target at one position, in [-1, 1]."""
+
+    lag1: float = 0.0
+    """Correlation of the latent scores of consecutive steps, in [0, 1)."""
+
+    limit: int | None = None
+    """Tokens at which a step is cut (LR: 100); ``None`` for no limit."""
+
+    def __post_init__(self) -> None:
+        if not -1.0 <= self.correlation <= 1.0:
+            raise ParameterError("correlation", self.correlation, "must be in [-1, 1]")
+        if not 0.0 <= self.lag1 < 1.0:
+            raise ParameterError("lag1", self.lag1, "must be in [0, 1)")
+        if self.limit is not None and (not isinstance(self.limit, int) or self.limit < 1):
+            raise ParameterError("limit", self.limit, "must be an integer >= 1 or None")
+
+    def target_scores(self, seed: int, index: int, n: int) -> Array:
+        """Draw the latent scores of answer ``index``'s ``n`` target steps."""
+        return ar1(stream(seed, "lengths/target", index).standard_normal(n), self.lag1)
+
+    def draft_scores(self, seed: int, index: int, target_scores: Array, branch: int) -> Array:
+        """Draw the latent scores of branch ``branch``'s drafts, given the target's.
+
+        Branches are independent given the target. The lag-1 correlation of drafts is ``lag1`` too.
+        """
+        if self.correlation in (-1.0, 1.0):
+            return self.correlation * target_scores
+        own = ar1(stream(seed, f"lengths/draft/{branch}", index).standard_normal(target_scores.size), self.lag1)
+        return self.correlation * target_scores + math.sqrt(1.0 - self.correlation**2) * own
+
+
+def ar1(noise: Array, lag1: float) -> Array:
+    """Turn white standard normal noise into a stationary Gaussian sequence with lag-1 correlation ``lag1``."""
+    if lag1 == 0.0:
+        return noise
+    fresh = math.sqrt(1.0 - lag1 * lag1)
+    return np.fromiter(_recursion(noise.tolist(), lag1, fresh), dtype=np.float64, count=noise.size)
+
+
+def _recursion(noise: list[float], lag1: float, fresh: float) -> Iterable[float]:
+    x = None
+    for e in noise:
+        x = e if x is None else lag1 * x + fresh * e
+        yield x

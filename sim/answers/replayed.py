@@ -1,0 +1,250 @@
+"""Replay of recorded answers: what the models said then, under another schedule, verifier or threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sim.answers.candidates import BeamAnswer
+from sim.answers.facts import facts_after, is_corrupted
+from sim.answers.traces import AnswerTrace, StepTrace
+from sim.operations import (
+    JUDGE,
+    OWN_THRESHOLDS,
+    RANDOM,
+    TARGET,
+    Choose,
+    Generate,
+    Score,
+    Selection,
+    Step,
+    Verdict,
+    Verify,
+    prompt,
+)
+from sim.random_streams import stream
+from theory.errors import ParameterError
+
+__all__ = ["BaselineAnswer", "TraceAnswer", "TraceBehaviour"]
+
+_REFUSED = -1.0
+"""Score of a draft past the recorded end, or refused because of a corrupted context: below every threshold."""
+
+_CERTAIN = 9.0
+"""Score of a draft that is accepted because of a corrupted context: the best there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceBehaviour:
+    """Replay of recorded answers under other schedules, verifiers and thresholds.
+
+    Exact at width 1 for whatever reaches the answer under the recorded verifier: lengths and verdicts along the
+    committed trajectory are those recorded, for any k1. Approximate where a run goes where the recording did not:
+
+    - a draft or target step after another prefix is as long, and scored, as the recorded one of its position;
+    - sync commits a target step unjudged at the end of a fully accepted cycle, and the released code refuses some
+      drafts unjudged: the positions after it are replayed as recorded after the draft's step;
+    - past the recorded end a draft is as long as the last recorded one and refused, and the target ends the answer;
+      where drafts stand on a score alone (``ends_alone``) it ends the answer, and is scored as the last recorded one;
+    - after a wrong step that the recording did not commit, drafts are refused, or accepted, as often as ``corruption``
+      says.
+    """
+
+    traces: tuple[AnswerTrace, ...]
+    """The recorded answers; answer ``index`` is number ``index`` modulo their count."""
+
+    corruption: float = 0.0
+    """Share of acceptance that is lost once a wrong step stands in the answer; if negative, of refusals: in [-1, 1]."""
+
+    ends_alone: bool = False
+    """Whether the draft can end an answer past its recorded end: no target's step says where it ends."""
+
+    seed: None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "traces", tuple(self.traces))
+        if not self.traces:
+            raise ParameterError("traces", self.traces, "must hold at least one recorded answer")
+        if not -1.0 <= self.corruption <= 1.0:
+            raise ParameterError("corruption", self.corruption, "must be in [-1, 1]")
+
+    @property
+    def n_answers(self) -> int:
+        """Number of recorded answers."""
+        return len(self.traces)
+
+    def answer(self, index: int) -> TraceAnswer:
+        """Return recorded answer ``index`` modulo their count."""
+        return TraceAnswer(self.traces[index % len(self.traces)], index, self.corruption, ends_alone=self.ends_alone)
+
+    def baseline_answer(self, index: int) -> BaselineAnswer:
+        """Return the target's own answer recorded with it.
+
+        Raises
+        ------
+        ParameterError : none was recorded.
+        """
+        return BaselineAnswer(self.traces[index % len(self.traces)])
+
+    def beam_answer(self, index: int) -> BeamAnswer:
+        """Return what was recorded of both models' candidates for its question.
+
+        Raises
+        ------
+        ParameterError : no candidates were recorded.
+        """
+        return BeamAnswer(self.traces[index % len(self.traces)], index)
+
+
+class TraceAnswer:
+    """Replay of one recorded answer."""
+
+    __slots__ = ("_corrupted", "_corruption", "_ends_alone", "_index", "_n", "_steps", "root", "trace")
+
+    def __init__(
+        self, trace: AnswerTrace, index: int = 0, corruption: float = 0.0, *, ends_alone: bool = False
+    ) -> None:
+        self.trace = trace
+        self._steps = trace.steps
+        self._n = len(trace.steps)
+        self._index = index
+        self._corruption = corruption
+        self._ends_alone = ends_alone
+        self._corrupted = trace.corrupted() if corruption else ()
+        self.root = prompt(trace.prompt_tokens)
+
+    def _at(self, depth: int) -> StepTrace:
+        return self._steps[depth if depth < self._n else -1]
+
+    def generate(self, operation: Generate) -> Step:
+        """Return the recorded step of this position, role and branch; a branch not recorded is as long as the first."""
+        prefix = operation.prefix
+        depth = prefix.depth + 1
+        step, past = self._at(depth), depth >= self._n
+        if operation.role == TARGET:
+            final, right = step.target_final or past, step.target_right
+            result = Step(prefix, TARGET, step.target_tokens, final, step.target_truncated)
+        elif operation.branch and operation.branch <= len(step.others):
+            draft = step.others[operation.branch - 1]
+            final, right = self._ends_alone if past else draft.final, draft.right
+            result = Step(prefix, operation.role, draft.tokens, final, draft.truncated)
+        else:
+            final, right = self._ends_alone if past else step.draft_final, step.draft_right
+            result = Step(prefix, operation.role, step.draft_tokens, final, step.draft_truncated)
+        if right is not None:
+            result.payload = facts_after(prefix, right)
+        return result
+
+    def verify(self, operation: Verify) -> Verdict:
+        """Return the recorded verdict of this position, branch and role, at the operation's threshold.
+
+        Raises
+        ------
+        ParameterError : the verifier's scores, or so many drafts of a position, were not recorded.
+        """
+        candidate, role, threshold = operation.candidate, operation.role, operation.threshold
+        if role == RANDOM and candidate.depth < self._n:  # past the end even chance refuses, or nothing would end it
+            score = self._chance(f"chance/{operation.branch}", candidate.depth)
+        elif (turned := self._turned(candidate, operation.branch)) is not None:
+            return Verdict(turned, float(turned))
+        else:
+            step = self._at(candidate.depth)
+            if role == JUDGE and threshold is None and not operation.branch:
+                return Verdict(step.accepted, step.judge_score)
+            draft = step.draft(operation.branch)
+            if role == JUDGE and threshold is None:
+                return Verdict(draft.accepted, draft.scores.get(JUDGE))
+            score = draft.score(role)
+        limit = OWN_THRESHOLDS.get(role, 0.5) if threshold is None else threshold
+        return Verdict(score >= limit, score)
+
+    def score(self, operation: Score) -> float:
+        """Return the recorded score of this position, branch and role.
+
+        Raises
+        ------
+        ParameterError : it was not recorded; of the target's own steps none is, see `TraceBehaviour.beam_answer`.
+        """
+        if operation.candidate.role == TARGET:
+            rule = "scores no step of the target: a method that chooses among candidates must be replayed on them"
+            raise ParameterError("replay", operation.role, rule)
+        turned = self._turned(operation.candidate, operation.branch)
+        if turned is not None:
+            return _CERTAIN if turned else _REFUSED
+        return self._at(operation.candidate.depth).draft(operation.branch).score(operation.role)
+
+    def choose(self, operation: Choose) -> Selection:
+        """Return the candidate with the best recorded score of the role, the first on a tie; none below 0.
+
+        Raises
+        ------
+        ParameterError : scores of the role were not recorded.
+        """
+        step = self._at(operation.candidates[0].depth)
+        scores = [
+            _REFUSED if self._turned(candidate, i) is False else step.draft(i).score(operation.role)
+            for i, candidate in enumerate(operation.candidates)
+        ]
+        best = max(range(len(scores)), key=scores.__getitem__)
+        return Selection(best if scores[best] >= 0.0 else None, scores[best])
+
+    def judge_tokens(self, operation: Verify) -> int:
+        """Return the recorded prompt length of the verifier."""
+        return self._at(operation.candidate.depth).judge_tokens
+
+    def score_tokens(self, operation: Score | Choose) -> int:
+        """Return the tokens of the step or steps and of the recorded instructions."""
+        steps = operation.candidates if isinstance(operation, Choose) else (operation.candidate,)
+        return self.trace.score_overhead + sum(step.n_tokens for step in steps)
+
+    def _turned(self, candidate: Step, branch: int) -> bool | None:
+        """The verdict on a draft past the end, or where a corrupted context decides; None: it is as recorded."""
+        depth = candidate.depth
+        if depth >= self._n:
+            return None if self._ends_alone else False
+        if not self._corruption or self._corrupted[depth]:
+            return None
+        assert candidate.parent is not None
+        decides = is_corrupted(candidate.parent)
+        decides = decides and self._chance(f"corruption/{branch}", depth) < abs(self._corruption)
+        return self._corruption < 0.0 if decides else None
+
+    def _chance(self, name: str, depth: int) -> float:
+        return float(stream(0, f"replay/{name}", self._index).random(depth + 1)[depth])
+
+
+class BaselineAnswer:
+    """Replay of the target's own answer to a recorded question."""
+
+    __slots__ = ("_tokens", "root", "trace")
+
+    def __init__(self, trace: AnswerTrace) -> None:
+        if not trace.baseline:
+            raise ParameterError("baseline", trace.baseline, f"must be recorded to be replayed ({trace})")
+        self.trace = trace
+        self._tokens = trace.baseline
+        self.root = prompt(trace.prompt_tokens)
+
+    def generate(self, operation: Generate) -> Step:
+        """Return the recorded step of this position."""
+        depth = operation.prefix.depth + 1
+        return Step(operation.prefix, operation.role, self._tokens[depth], depth == len(self._tokens) - 1)
+
+    def verify(self, operation: Verify) -> Verdict:
+        """Refuse: the target alone is never judged."""
+        raise ParameterError("baseline", operation, "holds no drafts to judge")
+
+    def judge_tokens(self, operation: Verify) -> int:
+        """Return 0: nothing is judged."""
+        return 0
+
+    def score(self, operation: Score) -> float:
+        """Refuse: the target alone is never scored."""
+        raise ParameterError("baseline", operation, "holds no drafts to score")
+
+    def choose(self, operation: Choose) -> Selection:
+        """Refuse: the target alone has nothing to choose from."""
+        raise ParameterError("baseline", operation, "holds no drafts to choose from")
+
+    def score_tokens(self, operation: Score | Choose) -> int:
+        """Return 0: nothing is scored."""
+        return 0

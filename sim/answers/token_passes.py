@@ -1,0 +1,213 @@
+"""Tokens per pass below the step level: how many passes of its engine a step takes with token-level speculation.
+
+A pass commits a random number of tokens. A `PassSource` says for each step what its passes commit, drawn (independent
+passes of a known distribution) or recorded (the passes of recorded requests of about that length); the last pass is
+cut where the step ends, as an engine cuts it at a stop string. `SpeculatedAnswer` puts this below any answer, so that
+every algorithm runs on it unchanged, and `sim.engines.batching.BatchEngine` plays the passes.
+
+Draws are indexed by answer, role, depth and branch, never by time: all schedules meet the same passes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.operations import Choose, Generate, Score, Selection, Step, Verdict, Verify
+from sim.random_streams import stream
+from sim.virtual_clock import Answer
+from theory.errors import ParameterError
+
+__all__ = ["DrawnPasses", "PassSource", "PassedStep", "RecordedPasses", "SpeculatedAnswer", "cut"]
+
+
+class PassedStep(Step):
+    """A step that says what each pass of its engine commits of it; its first token comes from the prefill."""
+
+    __slots__ = ("passes",)
+
+    def __init__(self, step: Step, passes: tuple[int, ...]) -> None:
+        super().__init__(step.parent, step.role, step.n_tokens, step.final, step.truncated, step.payload)
+        self.passes = passes
+
+
+class PassSource(Protocol):
+    """Says what the passes of a step commit."""
+
+    def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
+        """Return the tokens of each pass of a step of answer ``index``; they sum to ``n_tokens``, each at least 1."""
+        ...
+
+
+def cut(passes: Iterable[int], n_tokens: int) -> tuple[int, ...]:
+    """Return as many passes as give ``n_tokens`` tokens, the last one cut where they are reached.
+
+    >>> cut([3, 3, 3], 5), cut([3], 0)
+    ((3, 2), ())
+    """
+    found = []
+    left = n_tokens
+    for tokens in passes:
+        if left <= 0:
+            break
+        found.append(min(tokens, left))
+        left -= tokens
+    return tuple(found)
+
+
+_KEPT = 10_000
+"""Steps whose passes a source remembers: all configurations that are compared meet the same steps."""
+
+_Known = dict[tuple[int, str, int, int, int], tuple[int, ...]]
+
+
+def _drawn_once(
+    known: _Known, draw: Callable[[int, Generate, int], tuple[int, ...]], index: int, operation: Generate, n_tokens: int
+) -> tuple[int, ...]:
+    """What ``draw`` says of a step, kept for the next who asks."""
+    key = index, operation.role, operation.branch, operation.prefix.depth, n_tokens
+    found = known.get(key)
+    if found is None:
+        if len(known) >= _KEPT:
+            known.clear()
+        found = known[key] = draw(index, operation, n_tokens) if n_tokens > 0 else ()
+    return found
+
+
+def _generator(seed: int, index: int, operation: Generate) -> np.random.Generator:
+    return stream(seed, f"passes/{operation.role}/{operation.branch}/{operation.prefix.depth + 1}", index)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnPasses:
+    """Independent passes of one distribution.
+
+    Raises
+    ------
+    ParameterError : no row of probabilities that sum to 1.
+    """
+
+    pmf: tuple[float, ...]
+    """P(a pass commits 1, 2, ..., k2 tokens), [-]; sums to 1."""
+
+    seed: int = 0
+
+    _edges: NDArray[np.float64] = field(init=False, repr=False, compare=False)
+    _known: _Known = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        p = np.asarray(self.pmf, dtype=np.float64)
+        if p.ndim != 1 or not p.size or not (p >= 0.0).all() or abs(float(p.sum()) - 1.0) > 1e-9:
+            raise ParameterError("pmf", self.pmf, "must be one row of probabilities that sum to 1")
+        object.__setattr__(self, "_edges", np.cumsum(p)[:-1])
+
+    def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
+        """Return the tokens of each pass of a step."""
+        return _drawn_once(self._known, self._draw, index, operation, n_tokens)
+
+    def _draw(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
+        drawn = _generator(self.seed, index, operation).random(n_tokens)
+        return cut((np.searchsorted(self._edges, drawn, side="right") + 1).tolist(), n_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedPasses:
+    """Passes of recorded requests: a step is decoded as one of the recorded requests nearest to it in length was.
+
+    What a drafter gets right hangs together within a step, and short steps are other text than long ones. Where a
+    request is shorter than the step, one more is drawn for the rest.
+
+    Raises
+    ------
+    ParameterError : no request, or one whose passes do not sum to its tokens at least.
+    """
+
+    requests: tuple[tuple[int, tuple[int, ...]], ...]
+    """Per request: tokens that its passes had to give, and what each pass would have committed uncut."""
+
+    seed: int = 0
+
+    neighbours: int = 12
+    """Requests to draw from, at least: those nearest in length, all that are equally near."""
+
+    _sorted: list[tuple[int, tuple[int, ...]]] = field(init=False, repr=False, compare=False)
+    _lengths: list[int] = field(init=False, repr=False, compare=False)
+    _known: _Known = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        found = sorted(request for request in self.requests if request[0] > 0)
+        if not found or any(sum(passes) < n or min(passes) < 1 for n, passes in found):
+            raise ParameterError("requests", len(found), "must be recorded, each with passes that give its tokens")
+        object.__setattr__(self, "_sorted", found)
+        object.__setattr__(self, "_lengths", [n for n, _ in found])
+
+    def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
+        """Return the tokens of each pass of a step."""
+        return _drawn_once(self._known, self._draw, index, operation, n_tokens)
+
+    def _draw(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
+        first, last = self._nearest(n_tokens)
+        drawn = _generator(self.seed, index, operation).integers(first, last, 1 + n_tokens)
+        return cut(chain.from_iterable(self._sorted[i][1] for i in drawn.tolist()), n_tokens)
+
+    def _nearest(self, n_tokens: int) -> tuple[int, int]:
+        """The range of sorted requests to draw from: a step's neighbours in length, ties included."""
+        lengths, n = self._lengths, len(self._lengths)
+        wanted = min(self.neighbours, n)
+        distance = 0
+        while True:
+            first, last = bisect_left(lengths, n_tokens - distance), bisect_left(lengths, n_tokens + distance + 1)
+            if last - first >= wanted:
+                return first, last
+            near = [abs(lengths[i] - n_tokens) for i in (first - 1, last) if 0 <= i < n]
+            distance = min(near)
+
+
+class SpeculatedAnswer:
+    """Another answer, some roles of which decode with token-level speculation: same texts, other passes."""
+
+    __slots__ = ("_index", "_inner", "_sources", "root")
+
+    def __init__(self, inner: Answer, sources: Mapping[str, PassSource], index: int) -> None:
+        self._inner = inner
+        self._sources = dict(sources)
+        self._index = index
+        self.root = inner.root
+
+    def generate(self, operation: Generate) -> Step:
+        """Return the step, with its passes where its role speculates."""
+        step = self._inner.generate(operation)
+        source = self._sources.get(operation.role)
+        if source is None:
+            return step
+        return PassedStep(step, source.passes(self._index, operation, step.n_tokens - 1))
+
+    def verify(self, operation: Verify) -> Verdict:
+        """Return the inner answer's verdict."""
+        return self._inner.verify(operation)
+
+    def judge_tokens(self, operation: Verify) -> int:
+        """Return the prompt length of the inner answer's verifier."""
+        return self._inner.judge_tokens(operation)
+
+    def score(self, operation: Score) -> float:
+        """Return the inner answer's score."""
+        return self._inner.score(operation)
+
+    def choose(self, operation: Choose) -> Selection:
+        """Return the inner answer's choice."""
+        return self._inner.choose(operation)
+
+    def score_tokens(self, operation: Score | Choose) -> int:
+        """Return what the inner answer's scorer reads."""
+        return self._inner.score_tokens(operation)
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else the inner answer can say."""
+        return getattr(self._inner, name)

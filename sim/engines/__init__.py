@@ -1,0 +1,1 @@
+"""How long it takes: engines in virtual time, and what their passes cost."""

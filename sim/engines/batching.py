@@ -1,0 +1,493 @@
+"""Engines in virtual time: how long a request takes on a model server, given what else runs there.
+
+`FixedEngine` is the papers' assumption: a request's time does not depend on its neighbours. `BatchEngine` is continuous
+batching: requests share iterations, an iteration's time depends on the batch and its context, a prefill stops decoding,
+and the batch changes between iterations only. Admissions and departures are events, tokens are not: between them a
+virtual clock counts iterations. `Device` lets several engines share one processor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any, Protocol
+
+from simpy import Environment
+from simpy.events import NORMAL
+
+from sim.operations import Operation
+from theory.errors import ParameterError
+
+__all__ = ["BatchEngine", "Cost", "Device", "Done", "Engine", "FixedEngine", "PacedCost"]
+
+Done = Callable[[Operation], None]
+
+
+class Cost(Protocol):
+    """What an engine needs to know of a model; see `sim.engines.costs.LinearCost`."""
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        ...
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration."""
+        ...
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of a prefill."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PacedCost:
+    """What a model costs on an engine that takes a multiple of its time, [-]; requests outside of it take the same."""
+
+    inner: Cost
+    pace: float
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        return self.inner.request_s
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration."""
+        return self.pace * self.inner.iteration(batch, context)
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of a prefill."""
+        return self.pace * self.inner.prefill(n_tokens)
+
+
+class Engine(Protocol):
+    """A model server in virtual time."""
+
+    def attach(self, env: Environment) -> None:
+        """Forget the past and live in ``env`` from now on."""
+        ...
+
+    def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
+        """Start a request that generates ``n_tokens`` after ``n_prompt`` uncached ones; call ``done`` at its end."""
+        ...
+
+    def cancel(self, operation: Operation) -> None:
+        """Stop working on a request; ``done`` will not be called for it."""
+        ...
+
+
+class Moment:
+    """Something that is due, as SimPy's queue holds it: what the environment needs of an event, and nothing else.
+
+    ``callbacks`` may be a list that moments share: the environment reads it, and puts None in its place.
+    """
+
+    __slots__ = ("callbacks",)
+    _ok = True
+
+    def __init__(self, callbacks: Sequence[Callable[[Any], None]]) -> None:
+        self.callbacks = callbacks
+
+
+class FixedEngine:
+    """A request takes the time that ``seconds(n_tokens, n_prompt, context)`` says, whatever else runs.
+
+    ``seconds`` may also be a number: every request takes that long (the papers' constant step time).
+
+    Raises
+    ------
+    ParameterError : a constant that is negative or not finite.
+    """
+
+    def __init__(self, seconds: Callable[[int, int, int], float] | float) -> None:
+        self._seconds = seconds if callable(seconds) else None
+        self._constant = 0.0 if callable(seconds) else float(seconds)
+        if not 0.0 <= self._constant < math.inf:
+            raise ParameterError("seconds", seconds, "must be finite and >= 0")
+
+    def __getstate__(self) -> tuple[object, float]:
+        """Pickle what the engine is, not what it is doing."""
+        return self._seconds, self._constant
+
+    def __setstate__(self, state: tuple[Any, float]) -> None:
+        """Restore what the engine is."""
+        self._seconds, self._constant = state
+
+    def attach(self, env: Environment) -> None:
+        """Live in ``env`` from now on."""
+        self._env = env
+
+    def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
+        """Schedule the end of the request."""
+        seconds = self._constant if self._seconds is None else self._seconds(n_tokens, n_prompt, context)
+        if seconds <= 0.0:
+            done(operation)
+            return
+        operation.job = (done, n_tokens, seconds)
+        self._env.schedule(_Expiry(operation), delay=seconds)  # type: ignore[arg-type]  # all that SimPy needs
+
+    def cancel(self, operation: Operation) -> None:
+        """Say how far it came; its timeout runs on and is ignored."""
+        _, n_tokens, seconds = operation.job
+        operation.n_generated = int(n_tokens * (self._env.now - operation.started) / seconds)
+
+
+class _Expiry(Moment):
+    """The end of a request on a `FixedEngine`."""
+
+    __slots__ = ("operation",)
+
+    def __init__(self, operation: Operation) -> None:
+        self.callbacks = _EXPIRE
+        self.operation = operation
+
+
+def _expire(expiry: _Expiry) -> None:
+    operation = expiry.operation
+    if not operation.cancelled:
+        operation.job[0](operation)
+
+
+_EXPIRE = [_expire]
+
+
+class Device:
+    """A processor that one or more engines share equally while they are busy.
+
+    Devices of one machine are neighbours: they have memory and caches in common, so an engine is slower while a
+    neighbour works, by its own ``beside``.
+
+    Attributes
+    ----------
+    n_busy : engines that use it now; told only where it matters to somebody.
+    concerned : devices whose speeds differ with that: this one if it is shared, and neighbours that it slows down.
+    """
+
+    def __init__(self) -> None:
+        self.n_busy = 0
+        self._engines: list[BatchEngine] = []
+        self._neighbours: list[Device] = []
+        self.concerned: list[Device] = []
+
+    def add(self, engine: BatchEngine) -> None:
+        """Let ``engine`` run here."""
+        self._engines.append(engine)
+        self._find_concerned()
+
+    def join(self, other: Device) -> None:
+        """Make this device and another one neighbours."""
+        self._neighbours.append(other)
+        other._neighbours.append(self)
+        self._find_concerned()
+
+    def _find_concerned(self) -> None:
+        for device in (self, *self._neighbours):
+            own = [device] if len(device._engines) > 1 else []
+            device.concerned = own + [
+                other for other in device._neighbours if any(engine.beside != 1.0 for engine in other._engines)
+            ]
+
+    def rebalance(self, changed: BatchEngine) -> None:
+        """Set the speeds of all whom it concerns that ``changed``, settled, has started or stopped working."""
+        self.n_busy += 1 if changed.busy else -1
+        for device in self.concerned:
+            device._set_speeds(changed)
+
+    def _set_speeds(self, changed: BatchEngine) -> None:
+        share = 1.0 / max(self.n_busy, 1)
+        beside = False
+        for device in self._neighbours:
+            beside = beside or device.n_busy > 0
+        for engine in self._engines:
+            speed = share / engine.beside if beside else share
+            if speed == engine.speed:
+                continue
+            if engine is changed:  # it plans after this
+                engine.speed = speed
+            else:
+                engine.settle()
+                engine.speed = speed
+                engine.plan()
+
+
+class _Job(Moment):
+    """A request inside a `BatchEngine`, and the moment of its arrival there."""
+
+    __slots__ = ("context", "done", "finish", "n_iterations", "n_prompt", "operation", "passes", "state")
+
+    finish: int
+
+    def __init__(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
+        self.operation = operation
+        self.n_prompt = n_prompt
+        self.context = context + n_tokens / 2  # its mean over the request's life
+        self.done = done
+        # A step that is decoded with token-level speculation says what its passes commit (`sim.answers.token_passes`).
+        self.passes: tuple[int, ...] | None = getattr(getattr(operation, "pending", None), "passes", None)
+        self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
+        self.state = _TRAVELLING
+
+    def end(self) -> None:
+        self.state = _OVER
+        self.operation.job = None  # else the two would keep each other in memory
+
+    def generated(self, n_left: int) -> int:
+        """Tokens that are there when ``n_left`` iterations are left; the first one is the prefill's."""
+        n_done = self.n_iterations - n_left
+        return 1 + (n_done if self.passes is None else sum(self.passes[:n_done]))
+
+
+_TRAVELLING, _QUEUED, _PREFILLING, _DECODING, _LEAVING, _OVER = range(6)
+
+_BOUNDARY = 1e-6  # iterations; progress this near to a whole number is at the boundary (rounding is below 1e-9)
+
+
+class BatchEngine:
+    """A continuous-batching model server.
+
+    An iteration that has begun runs to its end with the batch it began with: arrivals wait for the boundary, and so
+    does the departure of a cancelled request. Prefills run one at a time, before the next iteration, oldest first. A
+    sequence counts with its mean context over its life, which makes its total time exact for costs linear in context.
+    An iteration gives a sequence one token, or what the passes of its step say.
+
+    Parameters
+    ----------
+    cost : seconds per iteration, prefill and request.
+    device : the processor it shares with others; its own if None.
+    beside : its time while a neighbour of the device works / while none does, finite and > 0, [-].
+
+    Attributes
+    ----------
+    speed : work per second, as a share of what it does alone.
+    busy_s : seconds in which it has used its processor since it was attached.
+    """
+
+    def __init__(self, cost: Cost, device: Device | None = None, *, beside: float = 1.0) -> None:
+        if not 0.0 < beside < math.inf:
+            raise ParameterError("beside", beside, "must be finite and > 0")
+        self.cost = cost
+        self.beside = beside
+        self.device = device if device is not None else Device()
+        self.device.add(self)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._next = Moment(())  # when something happens here; the moment of an older plan is void
+        self._spare: Moment | None = None  # has been there, and can be used again
+        self._settled = 0.0  # progress is accounted for up to here
+        self._progress = 0.0  # decode iterations done; whole numbers are iteration boundaries
+        self._boundary = 0  # the next one at which something changes
+        self._tau = math.inf  # seconds of the running iteration at full share
+        self._order = 0
+        self._active: list[tuple[int, int, _Job]] = []  # heap by finish; those that are over stay until popped
+        self._batch = 0
+        self._context = 0.0
+        self._queue: deque[_Job] = deque()
+        self._leaving: list[_Job] = []
+        self._prefill: _Job | None = None
+        self._prefill_left = 0.0
+        self._was_busy = False
+        self.speed = 1.0
+        self.busy_s = 0.0
+
+    def __getstate__(self) -> dict[str, object]:
+        """Pickle what the engine is, not what it is doing."""
+        return {"cost": self.cost, "device": self.device, "beside": self.beside}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what the engine is, idle."""
+        self.cost, self.device, self.beside = state["cost"], state["device"], state["beside"]
+        self._reset()
+
+    def attach(self, env: Environment) -> None:
+        """Forget the past and live in ``env`` from now on."""
+        self._env = env
+        self._reset()
+        self._settled = env.now
+        self.device.n_busy = 0
+        self._request_s, self._seconds = self.cost.request_s, self.cost.iteration
+        self._is_watched = bool(self.device.concerned)
+        self._arriving, self._changing = [self._on_arrival], [self._on_moment]  # bound once
+
+    @property
+    def busy(self) -> bool:
+        """Whether it uses its processor now."""
+        return self._prefill is not None or self._batch > 0
+
+    def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
+        """Start a request."""
+        job = operation.job = _Job(operation, n_tokens, n_prompt, context, done)
+        if self._request_s > 0.0:
+            job.callbacks, env = self._arriving, self._env
+            # `env.schedule` written out, here and below: simulations call it millions of times.
+            heappush(env._queue, (env._now + self._request_s, NORMAL, next(env._eid), job))  # type: ignore[misc]
+        else:
+            self._arrive(job)
+
+    def cancel(self, operation: Operation) -> None:
+        """Stop working on a request: at once if it is queued, else when the running iteration or prefill ends."""
+        job: _Job | None = operation.job
+        if job is None:
+            return
+        if job.state == _DECODING:
+            self.settle()
+            operation.n_generated = job.generated(job.finish - math.floor(self._progress + _BOUNDARY))
+            if self._prefill is not None:  # decoding stands at a boundary
+                self._leave(job)
+            else:
+                job.state = _LEAVING
+                self._leaving.append(job)
+                self.plan()
+        elif job.state == _QUEUED:
+            self._queue.remove(job)
+            job.end()
+        elif job.state == _TRAVELLING:
+            job.end()
+
+    def settle(self) -> None:
+        """Account for the progress made since the last change."""
+        now = self._env._now  # the property behind it costs a call
+        elapsed = now - self._settled
+        self._settled = now
+        if elapsed <= 0.0:
+            return
+        if self._prefill is not None:
+            self.busy_s += elapsed
+            self._prefill_left -= elapsed * self.speed
+        elif self._batch:
+            self.busy_s += elapsed
+            self._progress += elapsed * self.speed / self._tau
+
+    def plan(self) -> None:
+        """Schedule what comes next: the end of a prefill, or the next boundary at which the batch changes."""
+        self._next.callbacks = ()
+        if self._prefill is not None:
+            work = self._prefill_left
+        elif self._batch == 0:
+            return
+        else:
+            changes = self._queue or self._leaving
+            self._boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._first_finish()
+            work = (self._boundary - self._progress) * self._tau
+        env, moment = self._env, self._spare or Moment(())
+        self._spare, self._next, moment.callbacks = None, moment, self._changing
+        delay = work / self.speed if work > 0.0 else 0.0
+        heappush(env._queue, (env._now + delay, NORMAL, next(env._eid), moment))  # type: ignore[misc]
+
+    def _first_finish(self) -> int:
+        active = self._active
+        while active[0][2].state == _OVER:
+            heappop(active)
+        return active[0][0]
+
+    def _on_arrival(self, job: _Job) -> None:
+        if self._admits(job):
+            if self._is_due():
+                self._go_on()
+            else:
+                self.plan()
+
+    def _arrive(self, job: _Job) -> None:
+        if self._admits(job):
+            self.plan()
+
+    def _admits(self, job: _Job) -> bool:
+        """Queue a request, or begin with it; and say whether that changes what comes next."""
+        if job.operation.cancelled:
+            return False
+        job.state = _QUEUED
+        self._queue.append(job)
+        if self._prefill is not None or len(self._queue) > 1:
+            return False  # what comes next looks at the queue anyway
+        self.settle()
+        if self._batch == 0:
+            self._start_prefill()
+            if self._is_watched:
+                self._tell_the_device()
+        return True
+
+    def _tell_the_device(self) -> None:
+        busy = self.busy
+        if busy != self._was_busy:
+            self._was_busy = busy
+            self.device.rebalance(self)
+
+    def _start_prefill(self) -> None:
+        job = self._prefill = self._queue.popleft()
+        job.state = _PREFILLING
+        self._prefill_left = self.cost.prefill(job.n_prompt)
+
+    def _on_moment(self, moment: Moment) -> None:
+        self._spare = moment
+        self.settle()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Do what is due, and what then is due at once if nothing else is: the environment would come back here."""
+        finished = self._change()
+        while not finished and self._is_due():
+            finished = self._change()
+        self.plan()
+        for job in finished:
+            if not job.operation.cancelled:
+                job.done(job.operation)
+
+    def _is_due(self) -> bool:
+        """Whether a prefill that takes no time is the only thing left to happen now."""
+        if self._prefill is None or self._prefill_left > 0.0:
+            return False
+        queue = self._env._queue
+        return not queue or queue[0][0] > self._settled  # settled just now
+
+    def _change(self) -> Sequence[_Job]:
+        """End the prefill or the iteration that is over, start what follows, and return the requests that ended."""
+        job, self._prefill = self._prefill, None
+        finished = self._end_iteration() if job is None else self._end_prefill(job)
+        if self._queue:
+            self._start_prefill()
+        elif self._batch:
+            self._tau = self._seconds(self._batch, self._context)
+            if not self._tau > 0.0:  # time would stand still while tokens pass
+                rule = f"must take more than 0 s (batch {self._batch}): check the cost model"
+                raise ParameterError("iteration", self._tau, rule)
+        if self._is_watched:
+            self._tell_the_device()
+        return finished
+
+    def _end_prefill(self, job: _Job) -> Sequence[_Job]:
+        if job.n_iterations <= 0 or job.operation.cancelled:
+            job.end()
+            return (job,)
+        job.state = _DECODING
+        job.finish = round(self._progress) + job.n_iterations
+        self._order += 1
+        heappush(self._active, (job.finish, self._order, job))
+        self._batch += 1
+        self._context += job.context
+        return ()
+
+    def _end_iteration(self) -> Sequence[_Job]:
+        self._progress = float(self._boundary)
+        for job in self._leaving:
+            self._leave(job)
+        self._leaving.clear()
+        finished = []
+        active = self._active
+        while active and active[0][0] <= self._boundary:
+            job = heappop(active)[2]
+            if job.state != _OVER:
+                self._leave(job)
+                finished.append(job)
+        return finished
+
+    def _leave(self, job: _Job) -> None:
+        job.end()
+        self._batch -= 1
+        self._context -= job.context
+        if self._batch == 0:
+            self._active.clear()
+            self._context = 0.0  # forget what rounding has left

@@ -1,0 +1,138 @@
+"""What a forward pass costs: seconds per iteration of a continuous-batching engine, per prefill, and per request."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from statistics import linear_regression
+
+from theory.errors import ParameterError
+
+__all__ = ["LinearCost", "TableCost"]
+
+
+class _Requests(ABC):
+    """What a request costs, given the cost of an iteration and the linear cost of a prefill."""
+
+    __slots__ = ()
+    prefill_s: float
+    prefill_token_s: float
+    request_s: float
+
+    @abstractmethod
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration of ``batch`` sequences with ``context`` cached tokens in all."""
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of a prefill of ``n_tokens`` uncached prompt tokens."""
+        return self.prefill_s + self.prefill_token_s * n_tokens
+
+    def alone(self, n_tokens: int, n_prompt: int, context: float) -> float:
+        """Seconds of a request that has the engine to itself: ``n_tokens`` generated after ``n_prompt`` new ones."""
+        n_iterations = max(n_tokens - 1, 0)
+        return self.request_s + self.prefill(n_prompt) + n_iterations * self.iteration(1, context + n_tokens / 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearCost(_Requests):
+    """Iteration and prefill times that are linear in what they process.
+
+    One decode iteration of ``batch`` sequences whose contexts sum to ``context`` tokens takes
+    ``base_s + sequence_s * batch + context_s * context`` seconds and gives each sequence one token. A prefill of
+    ``n`` uncached prompt tokens takes ``prefill_s + prefill_token_s * n`` and gives the first token.
+    """
+
+    base_s: float
+    """Fixed part of a decode iteration, s."""
+
+    sequence_s: float = 0.0
+    """Decode iteration, s per sequence in the batch."""
+
+    context_s: float = 0.0
+    """Decode iteration, s per cached token of all sequences (re-reading the key-value cache)."""
+
+    prefill_s: float = 0.0
+    """Fixed part of a prefill, s."""
+
+    prefill_token_s: float = 0.0
+    """Prefill, s per uncached prompt token."""
+
+    request_s: float = 0.0
+    """Latency of a request outside the engine (scheduling, transport, tokenisation), s; it occupies nothing."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0.0):
+                raise ParameterError(name, value, "must be a finite number of seconds >= 0")
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration of ``batch`` sequences with ``context`` cached tokens in all."""
+        return self.base_s + self.sequence_s * batch + self.context_s * context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCost(_Requests):
+    """Iteration times interpolated between measured batch sizes, linear in the context.
+
+    One decode iteration takes ``interp(batch) + context_s * context`` seconds. Beyond the largest measured batch it
+    goes on with the least-squares slope of the sizes from half of it on (of the last two at least), where that rises:
+    of two neighbouring sizes alone, noise could double the time of twice the largest batch. Prefill and request as in
+    `LinearCost`.
+    """
+
+    batches: tuple[int, ...]
+    """Measured batch sizes, increasing, starting at 1."""
+
+    seconds: tuple[float, ...]
+    """Iteration time of each at context 0, s."""
+
+    context_s: float = 0.0
+    """Decode iteration, s per cached token of all sequences."""
+
+    prefill_s: float = 0.0
+    """Fixed part of a prefill, s."""
+
+    prefill_token_s: float = 0.0
+    """Prefill, s per uncached prompt token."""
+
+    request_s: float = 0.0
+    """Latency of a request outside the engine, s."""
+
+    _slope: float = field(init=False, repr=False, compare=False)
+    _known: dict[int, float] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.batches or self.batches[0] != 1 or list(self.batches) != sorted(set(self.batches)):
+            raise ParameterError("batches", self.batches, "must be increasing batch sizes that start at 1")
+        if len(self.seconds) != len(self.batches) or not all(math.isfinite(s) and s >= 0.0 for s in self.seconds):
+            raise ParameterError("seconds", self.seconds, "must be one finite time >= 0 for each batch size")
+        for name in ("context_s", "prefill_s", "prefill_token_s", "request_s"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0.0):
+                raise ParameterError(name, value, "must be a finite number of seconds >= 0")
+        first = min(bisect_left(self.batches, self.batches[-1] / 2), max(len(self.batches) - 2, 0))
+        sizes, times = self.batches[first:], self.seconds[first:]
+        slope = linear_regression(sizes, times).slope if len(sizes) > 1 else 0.0
+        object.__setattr__(self, "_slope", max(slope, 0.0))
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of one decode iteration of ``batch`` sequences with ``context`` cached tokens in all."""
+        base = self._known.get(batch)
+        if base is None:
+            base = self._known[batch] = self._without_context(batch)
+        return base + self.context_s * context
+
+    def _without_context(self, batch: int) -> float:
+        sizes, times = self.batches, self.seconds
+        right = min(max(bisect_left(sizes, batch), 1), len(sizes) - 1) if len(sizes) > 1 else 0
+        if right == 0 or batch <= sizes[0]:
+            base = times[0]
+        else:
+            left = right - 1
+            base = times[left] + (times[right] - times[left]) * (batch - sizes[left]) / (sizes[right] - sizes[left])
+        if batch > sizes[-1]:
+            base = times[-1] + self._slope * (batch - sizes[-1])
+        return base

@@ -1,0 +1,116 @@
+"""Closed forms by their dotted names, each given those features of a world that it has a term for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from sim.catalogue import KnobValue
+from sim.gaps.token_worlds import draft_cost, head_acceptance, lookup_lengths
+from sim.gaps.worlds import World
+from sim.operations import DRAFT
+from theory import f_async, f_sync
+from theory.lookahead_decoding.speedup import expected_tokens_single, lookahead_compression
+from theory.specs.beams import beam_speedup, rsd_beams_speedup, specs_speedup
+from theory.speedup import g
+from theory.step_methods import any_of, best_of_speedup, confspec_pipeline_speedup, confspec_speedup, graded_speedup
+from theory.token_methods import lookup_tokens, token_speedup, vector_tokens
+
+__all__ = ["CLOSED_FORMS", "Form", "Knobs"]
+
+Knobs = Mapping[str, KnobValue]
+Form = Callable[[World, Mapping[str, Any]], float]
+
+_FALLBACKS: Final[Mapping[str, Literal["printed", "text", "reuse"]]] = MappingProxyType(
+    {"none": "printed", "regenerate": "text", "reuse": "reuse"}
+)
+
+
+def _lookahead(form: Callable[..., Any], world: World, knobs: Mapping[str, Any]) -> float:
+    return float(form(world.alpha1, world.c1, knobs["k1"]))
+
+
+def _graded(world: World, knobs: Mapping[str, Any]) -> float:
+    return float(graded_speedup(world.alpha1, world.c1, world.judge))
+
+
+def _best_of(world: World, knobs: Mapping[str, Any]) -> float:
+    return float(best_of_speedup(world.alpha1, world.c1, knobs["width"], world.judge))
+
+
+def _confspec(world: World, knobs: Mapping[str, Any]) -> float:
+    at = (world.alpha1, world.c1, knobs["k1"])
+    if knobs["schedule"] == "async":
+        fallback = _FALLBACKS[knobs["fallback"] or "reuse"]
+        return float(confspec_pipeline_speedup(*at, fallback=fallback, width=knobs["width"]))
+    return float(
+        confspec_speedup(
+            *at,
+            fallback=_FALLBACKS[knobs["fallback"] or "none"],
+            gate_cost=world.gate,
+            judge_cost=world.judge,
+            escalation=world.escalation,
+            width=knobs["width"],
+        )
+    )
+
+
+def _lookup(world: World, knobs: Mapping[str, Any]) -> float:
+    tokens = lookup_tokens(world.hit, world.first, world.continuation, lookup_lengths(knobs["k2"]))
+    return float(token_speedup(tokens, draft_cost=draft_cost("prompt-lookup", world, knobs)))
+
+
+def _drafted(world: World, knobs: Mapping[str, Any]) -> float:
+    return float(g(world.alpha2, world.c2, knobs["k2"]))
+
+
+def _headed(world: World, knobs: Mapping[str, Any]) -> float:
+    tokens = vector_tokens(head_acceptance(world, knobs["k2"]))
+    return float(token_speedup(tokens, draft_cost=draft_cost("eagle", world, knobs)))
+
+
+def _ngrams(world: World, knobs: Mapping[str, Any]) -> float:
+    shape = {"window": knobs["guesses"], "ngram": knobs["ngram"]}  # as many guesses as columns, in the paper
+    return float(lookahead_compression(world.ngram, world.steps_per_hit, **shape))
+
+
+def _block(world: World, knobs: Mapping[str, Any]) -> float:
+    return float(expected_tokens_single(world.alpha2, knobs["window"]))
+
+
+def _beams(world: World, knobs: Mapping[str, Any]) -> float:
+    return float(beam_speedup((world.c1 if knobs["role"] == DRAFT else 1.0) + world.judge))
+
+
+def _rsd(world: World, knobs: Mapping[str, Any]) -> float:
+    return float(rsd_beams_speedup(world.alpha1, knobs["width"], world.c1 + world.judge, 1.0 + world.judge))
+
+
+def _specs(world: World, knobs: Mapping[str, Any]) -> float:
+    promising = float(any_of(world.alpha1, knobs["width"]))
+    how = {name: knobs[name] for name in ("switch", "start", "share")}
+    likelihood = max(world.judge, world.gate) if knobs["likelihood"] else world.judge  # beside the reward
+    return specs_speedup(world.steps, promising, promising, 1.0 + world.judge, world.c1 + likelihood, **how)
+
+
+CLOSED_FORMS: Final[Mapping[str, Form]] = MappingProxyType(
+    {
+        "theory.speedup.f_sync": partial(_lookahead, f_sync),
+        "theory.speedup.f_async": partial(_lookahead, f_async),
+        "theory.step_methods.graded_speedup": _graded,
+        "theory.step_methods.best_of_speedup": _best_of,
+        "theory.step_methods.confspec_pipeline_speedup": _confspec,
+        "theory.token_methods.lookup_tokens": _lookup,
+        "theory.speedup.g": _drafted,
+        "theory.token_methods.vector_tokens": _headed,
+        "theory.lookahead_decoding.speedup.lookahead_compression": _ngrams,
+        "theory.lookahead_decoding.speedup.expected_tokens_single": _block,
+        "theory.specs.beams.beam_speedup": _beams,
+        "theory.specs.beams.rsd_beams_speedup": _rsd,
+        "theory.specs.beams.specs_speedup": _specs,
+    }
+)
+"""Dotted name of a closed form, as in the catalogue, to what it says about a world at given knobs. A form gets those
+features of the world that it has a term for; what it has none for is what it misses."""

@@ -1,0 +1,141 @@
+"""Token-level methods in the worlds of `sim.gaps.worlds`: their passes, played token by token.
+
+A pass is drawn as the method works (is there a draft, how long is it, is its next token right), not from the law that
+the closed forms state, so that the simulation tests them. The forms speak of one endless text: under their assumptions
+an answer is a single request. Where lengths vary or requests cost, every step is a request of its own, as it is below
+a method of the step level: its first token comes with the prompt and its last pass is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.answers.drawn import Behaviour
+from sim.answers.token_passes import PassSource, SpeculatedAnswer, cut
+from sim.engines.batching import BatchEngine, Engine
+from sim.engines.costs import LinearCost
+from sim.gaps.worlds import World, behaviour_of, engines_of
+from sim.operations import TARGET, Generate
+from sim.random_streams import stream
+from sim.virtual_clock import Answer
+
+__all__ = [
+    "PlayedPasses",
+    "SpeculatedBehaviour",
+    "draft_cost",
+    "head_acceptance",
+    "lookup_lengths",
+    "token_behaviour",
+    "token_engines",
+]
+
+Uniform: TypeAlias = NDArray[np.float64]
+_BRANCH: Final = "played"
+
+
+def lookup_lengths(k2: int) -> tuple[float, ...]:
+    """P(a looked-up draft has 1, ..., k2 - 1 tokens): half of them whole, the others cut anywhere by the text's end."""
+    return tuple(0.5 * (d == k2 - 1) + 0.5 / (k2 - 1) for d in range(1, k2))
+
+
+def draft_cost(method: str, world: World, knobs: Mapping[str, Any]) -> float:
+    """Time of drafting for a pass, in plain passes: tokens of a draft model or head; the others' is neglected."""
+    return world.c2 * (knobs["k2"] - 1) if method in ("draft-model", "eagle") else 0.0
+
+
+def head_acceptance(world: World, k2: int) -> Uniform:
+    """Acceptance of an EAGLE head at each position of its draft, those before it being right."""
+    return np.asarray(world.alpha2 * world.fading ** np.arange(k2 - 1.0))
+
+
+def _right(lots: Uniform, probability: float | Uniform) -> NDArray[np.int64]:
+    """Tokens before the first wrong one, along the last axis."""
+    return np.asarray(np.cumprod(lots < probability, axis=-1).sum(axis=-1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedPasses:
+    """What the passes of a method commit, each from independent lots of its own."""
+
+    method: str
+    """Of the token level."""
+
+    knobs: Mapping[str, Any]
+    """All of them."""
+
+    world: World
+    seed: int
+
+    def passes(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
+        """Return the tokens of each pass of a step; those of a shorter step are the first of a longer one."""
+        if n_tokens <= 0:
+            return ()
+        rng = stream(self.seed, f"{_BRANCH}/{operation.prefix.depth + 1}", index)
+        return cut(self._tokens(rng, n_tokens).tolist(), n_tokens)
+
+    def _tokens(self, rng: np.random.Generator, n: int) -> NDArray[np.int64]:
+        world, knobs = self.world, self.knobs
+        if self.method == "lookahead-decoding":
+            lots = rng.random((n, 1 + knobs["guesses"] * (knobs["ngram"] - 1)))
+            tried = lots[:, 1:].reshape(n, knobs["guesses"], knobs["ngram"] - 1)
+            found = lots[:, 0] < 1.0 / world.steps_per_hit
+            return np.asarray(1 + found * _right(tried, world.ngram).max(axis=1))
+        if self.method == "prompt-lookup":
+            lots = rng.random((n, 1 + knobs["k2"]))
+            length = 1 + np.searchsorted(np.cumsum(lookup_lengths(knobs["k2"]))[:-1], lots[:, 1], side="right")
+            odds = np.where(np.arange(knobs["k2"] - 1) == 0, world.first, world.continuation)
+            return np.asarray(1 + (lots[:, 0] < world.hit) * np.minimum(_right(lots[:, 2:], odds), length))
+        if self.method == "eagle":
+            return 1 + _right(rng.random((n, knobs["k2"] - 1)), head_acceptance(world, knobs["k2"]))
+        drafted = knobs["window"] if self.method == "jacobi" else knobs["k2"] - 1
+        return 1 + _right(rng.random((n, drafted)), world.alpha2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeculatedBehaviour:
+    """Another behaviour whose target decodes with token-level speculation, but not where it is alone."""
+
+    inner: Behaviour
+    source: PassSource
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of the texts."""
+        return self.inner.seed
+
+    @property
+    def n_answers(self) -> int | None:
+        """As many as there are texts."""
+        return self.inner.n_answers
+
+    def answer(self, index: int) -> Answer:
+        """Return the answer with its passes."""
+        return SpeculatedAnswer(self.inner.answer(index), {TARGET: self.source}, index)
+
+    def baseline_answer(self, index: int) -> Answer:
+        """Return the same text, a token per pass."""
+        return self.inner.baseline_answer(index)
+
+    def beam_answer(self, index: int) -> Answer:
+        """Return the answer among whose candidates methods choose, with its passes."""
+        return SpeculatedAnswer(self.inner.beam_answer(index), {TARGET: self.source}, index)
+
+
+def token_behaviour(method: str, world: World, knobs: Mapping[str, Any], seed: int) -> SpeculatedBehaviour:
+    """Answers of a world, decoded by a token-level method."""
+    steps_are_requests = world.cv > 0.0 or world.request > 0.0
+    text = world if steps_are_requests else replace(world, steps=1, step_tokens=world.steps * world.step_tokens)
+    source = PlayedPasses(method=method, knobs=knobs, world=world, seed=seed)
+    return SpeculatedBehaviour(inner=behaviour_of(text, seed), source=source)
+
+
+def token_engines(method: str, world: World, knobs: Mapping[str, Any]) -> dict[str, Engine]:
+    """Engines whose target takes the time of drafting besides that of each pass; first tokens take as long as ever."""
+    token = 1.0 / world.step_tokens
+    per_pass = token * (1.0 + draft_cost(method, world, knobs))
+    return {**engines_of(world), TARGET: BatchEngine(LinearCost(base_s=per_pass, request_s=token + world.request))}

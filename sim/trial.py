@@ -1,0 +1,260 @@
+"""What is simulated, and the one loop that simulates it.
+
+A `Trial` is an algorithm with the answers that it meets and the engines that do its work. Each answer is simulated from
+its first token to its last commit; nothing is cut at a fixed time or number of steps, which would favour whatever
+happens to be finished. Answers are indexed, so that trials on the same answers meet the same ones (common random
+numbers), and the speedup is the ratio of the totals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.algorithms.autoregressive import autoregressive
+from sim.answers.drawn import Behaviour
+from sim.catalogue import Meets
+from sim.engines.batching import Engine
+from sim.estimate import Estimate, mean, ratio_of_totals
+from sim.operations import MakeAlgorithm
+from sim.timeline import Counts
+from sim.virtual_clock import Answer, Session, VirtualClock
+from theory.errors import ParameterError
+
+__all__ = [
+    "Runs",
+    "Simulation",
+    "Trial",
+    "false_accepts",
+    "run_answer",
+    "run_trial",
+    "session_of",
+    "simulate",
+    "with_plain",
+]
+
+_PILOT = 100  # answers before the first check of the precision: fewer make sequential stopping optimistic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """An algorithm, the answers that it meets, and the engines that do its work."""
+
+    algorithm: MakeAlgorithm
+    """Builds the generator for a prompt."""
+
+    answer: Callable[[int], Answer]
+    """Returns the answer of an index."""
+
+    engines: Mapping[str, Engine]
+    """The engine of each role; every run starts them afresh."""
+
+    n_answers: int | None = None
+    """Recorded answers; later indices repeat them. None where answers are drawn without end."""
+
+    seed: int | None = None
+    """Seed of drawn answers."""
+
+    @classmethod
+    def of(
+        cls,
+        algorithm: MakeAlgorithm,
+        behaviour: Behaviour,
+        engines: Mapping[str, Engine],
+        *,
+        meets: Meets = "speculation",
+    ) -> Self:
+        """Return the trial of an algorithm on the answers of a behaviour."""
+        answers = {
+            "plain": behaviour.baseline_answer,
+            "speculation": behaviour.answer,
+            "candidates": behaviour.beam_answer,
+        }
+        return cls(
+            algorithm=algorithm,
+            answer=answers[meets],
+            engines=engines,
+            n_answers=behaviour.n_answers,
+            seed=behaviour.seed,
+        )
+
+
+def with_plain(
+    algorithm: MakeAlgorithm,
+    behaviour: Behaviour,
+    engines: Mapping[str, Engine],
+    *,
+    meets: Meets = "speculation",
+    plain_engines: Mapping[str, Engine] | None = None,
+) -> tuple[Trial, Trial]:
+    """Return the trial of an algorithm, and that of plain decoding of the same answers.
+
+    Parameters
+    ----------
+    algorithm, behaviour, engines, meets : of the trial.
+    plain_engines : of plain decoding; default the same.
+    """
+    plain = Trial.of(autoregressive, behaviour, plain_engines or engines, meets="plain")
+    return Trial.of(algorithm, behaviour, engines, meets=meets), plain
+
+
+def run_answer(algorithm: MakeAlgorithm, answer: Answer, engines: Mapping[str, Engine]) -> Session:
+    """Run one algorithm on one answer, alone on the engines, and return the finished session."""
+    clock = VirtualClock(engines)
+    session = clock.launch(algorithm(answer.root), answer)
+    clock.run(session)
+    return session
+
+
+def session_of(trial: Trial, index: int) -> Session:
+    """Run one answer of a trial."""
+    return run_answer(trial.algorithm, trial.answer(index), trial.engines)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Simulated answers of one trial."""
+
+    seconds: NDArray[np.float64]
+    """Seconds of each answer, shape (answers,)."""
+
+    counts: tuple[Counts, ...]
+    """What was done for each."""
+
+    @property
+    def accepted(self) -> float:
+        """Share of the committed steps that the draft wrote, in [0, 1]."""
+        return self._total("accepted") / max(self._total("steps"), 1)
+
+    @property
+    def wasted_draft(self) -> float:
+        """Draft tokens generated in vain per committed token, [-]."""
+        return self._total("wasted_draft_tokens") / max(self._total("committed_tokens"), 1)
+
+    @property
+    def wasted_target(self) -> float:
+        """Target tokens that do not stand in the answer per committed token, [-]."""
+        return self._total("wasted_target_tokens") / max(self._total("committed_tokens"), 1)
+
+    @property
+    def peak_targets(self) -> int:
+        """Most target sequences in flight at one time, over all answers."""
+        return max(counts.peak_targets for counts in self.counts)
+
+    def _total(self, name: str) -> int:
+        return sum(getattr(counts, name) for counts in self.counts)
+
+
+def run_trial(trial: Trial, indices: Sequence[int], *, jobs: int = 1) -> Runs:
+    """Simulate answers of a trial, each alone on the engines.
+
+    Parameters
+    ----------
+    trial : what to simulate.
+    indices : of its answers.
+    jobs : processes, through ``joblib.Parallel``.
+    """
+    if jobs == 1 or len(indices) < 2:
+        sessions = [session_of(trial, index) for index in indices]
+        seconds = [float(session.finished or 0.0) - session.started for session in sessions]
+        return Runs(np.array(seconds), tuple(Counts.of(session) for session in sessions))
+    from joblib import Parallel, delayed
+
+    size = -(-len(indices) // min(4 * abs(jobs), len(indices)))
+    parts = [list(indices[i : i + size]) for i in range(0, len(indices), size)]
+    return _joined(Parallel(n_jobs=jobs)(delayed(run_trial)(trial, part) for part in parts))
+
+
+def _joined(parts: Sequence[Runs]) -> Runs:
+    return Runs(np.concatenate([part.seconds for part in parts]), tuple(c for part in parts for c in part.counts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """What a configuration does to a workload, one answer at a time."""
+
+    speedup: Estimate
+    """Seconds of the baseline over seconds of the method, ratio of totals."""
+
+    method: Runs
+    baseline: Runs
+
+    seed: int | None
+    """Seed of the answers."""
+
+    @property
+    def n(self) -> int:
+        """Answers simulated."""
+        return len(self.method.counts)
+
+
+def simulate(
+    trial: Trial,
+    baseline: Trial,
+    *,
+    n: int | None = None,
+    precision: float | None = None,
+    max_answers: int = 20_000,
+    confidence: float = 0.95,
+    jobs: int = 1,
+) -> Simulation:
+    """Simulate answers one by one under a method and under what it is compared with.
+
+    Parameters
+    ----------
+    trial, baseline : on the same answers; see `with_plain`.
+    n : answers to simulate, >= 1. Default: all recorded ones of a replay; 200 of an endless behaviour.
+    precision : instead of ``n``, go on until the speedup's confidence interval is at most this wide on either side,
+        relative to its value, in (0, 1).
+    max_answers : never simulate more than this.
+    confidence : coverage of the intervals, in (0, 1).
+    jobs : processes, through ``joblib.Parallel``.
+
+    Raises
+    ------
+    ParameterError : a count or precision outside its domain, or both ``n`` and ``precision``.
+    """
+    _check(n, precision, max_answers)
+    limit = min(max_answers, trial.n_answers or max_answers) if precision is not None else n or trial.n_answers or 200
+    found = _compared(trial, baseline, range(min(limit, _PILOT) if precision is not None else limit), confidence, jobs)
+    while precision is not None and found.n < limit:
+        width = found.speedup.relative_half_width
+        if width <= precision:
+            break
+        needed = math.ceil(found.n * 1.1 * (width / precision) ** 2) if math.isfinite(width) else limit
+        more = min(max(needed, found.n + _PILOT), 4 * found.n, limit)
+        found = _compared(trial, baseline, range(found.n, more), confidence, jobs, found)
+    return found
+
+
+def _compared(
+    trial: Trial, baseline: Trial, indices: range, confidence: float, jobs: int, before: Simulation | None = None
+) -> Simulation:
+    """Simulate more answers, and estimate the speedup of all."""
+    method, plain = (run_trial(one, indices, jobs=jobs) for one in (trial, baseline))
+    if before is not None:
+        method, plain = _joined((before.method, method)), _joined((before.baseline, plain))
+    speedup = ratio_of_totals(plain.seconds, method.seconds, confidence=confidence, seed=trial.seed)
+    return Simulation(speedup=speedup, method=method, baseline=plain, seed=trial.seed)
+
+
+def false_accepts(counts: Sequence[Counts], *, confidence: float = 0.95, seed: int | None = None) -> Estimate | None:
+    """Wrong draft steps accepted per answer; ``None`` unless the truth of every committed step is known."""
+    if not all(c.graded_steps == c.steps > 0 for c in counts):
+        return None
+    return mean([c.false_accepts for c in counts], confidence=confidence, seed=seed)
+
+
+def _check(n: int | None, precision: float | None, max_answers: int) -> None:
+    if n is not None and precision is not None:
+        raise ParameterError("precision", precision, "must not be given together with n")
+    for name, value in (("n", n), ("max_answers", max_answers)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise ParameterError(name, value, "must be an integer >= 1")
+    if precision is not None and not 0.0 < precision < 1.0:
+        raise ParameterError("precision", precision, "must be in (0, 1)")

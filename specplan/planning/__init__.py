@@ -1,0 +1,1 @@
+"""From a profile to a plan: predictions, their errors, the ranking, and what to do with it."""

@@ -1,0 +1,300 @@
+"""A configuration as something to paste: vLLM's flags and speculative config, and the step-level client's settings.
+
+Conventions, since two countings meet here: k2 is tokens per target pass, of which k2 - 1 are drafted, so that vLLM's
+``num_speculative_tokens`` is k2 - 1. k1 counts target steps in flight; each is a request of its own, so that it goes
+into ``--max-num-seqs`` of the target's server, not into the speculative config.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from calibrate.models.vllm_settings import CATALOGUE, parsed
+from calibrate.token_acceptance.measured import best_ngram, dynamic_stats_of
+from sim.operations import DRAFT, JUDGE, TARGET
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from calibrate.record.profile import Profile
+    from calibrate.token_acceptance.schedule import Schedule
+    from sim.configuration import Configuration
+
+__all__ = ["DRAFTERS", "Advice", "Drafter", "Server", "advise", "batch_schedule", "speculative_config"]
+
+Drafter = Literal["ngram", "draft-model", "eagle", "eagle3"]
+DRAFTERS: Final[tuple[Drafter, ...]] = get_args(Drafter)
+
+_VLLM_METHOD: Final[dict[Drafter, str]] = {
+    "ngram": "ngram",
+    "draft-model": "draft_model",
+    "eagle": "eagle",
+    "eagle3": "eagle3",
+}
+_DRAFTER_OF: Final[dict[str, Drafter]] = {"prompt-lookup": "ngram", "draft-model": "draft-model", "eagle": "eagle"}
+_NOT_SERVED: Final = ("lookahead-decoding", "jacobi")
+_PORTS: Final = {"target": 8000, "draft": 8001, "judge": 8002}
+_STOP: Final = "\n\n"
+"""Steps end at a blank line, in LR's code and in ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """One model server."""
+
+    role: str
+    """``target``, ``draft`` or ``judge``."""
+    model: str
+    """What to serve: a name or a path."""
+    speculative_config: dict[str, Any] | None
+    """vLLM's ``--speculative-config``; None for plain decoding."""
+    max_num_seqs: int
+    """Sequences in flight at most, for one answer at a time."""
+    port: int
+
+    @property
+    def command(self) -> str:
+        """The command line, quoted for a POSIX shell."""
+        parts = ["vllm", "serve", self.model, "--port", str(self.port), "--enable-prefix-caching"]
+        parts += ["--max-num-seqs", str(self.max_num_seqs)]
+        if self.speculative_config is not None:
+            parts += ["--speculative-config", json.dumps(self.speculative_config)]
+        return shlex.join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What to start, and how to ask it."""
+
+    servers: tuple[Server, ...]
+    client: dict[str, Any] | None
+    """Settings of the step-level client; None where no steps are speculated."""
+    notes: tuple[str, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """The advice as plain data."""
+        servers = [
+            {
+                "role": server.role,
+                "model": server.model,
+                "command": server.command,
+                "speculative_config": server.speculative_config,
+                "max_num_seqs": server.max_num_seqs,
+                "port": server.port,
+            }
+            for server in self.servers
+        ]
+        return {"servers": servers, "client": self.client, "notes": list(self.notes)}
+
+    def text(self) -> str:
+        """The advice for a reader, each command on a line of its own."""
+        lines = ["To run it with vLLM:", "", *(f"  {server.command}" for server in self.servers)]
+        if self.client is not None:
+            lines += ["", "Settings of the step-level client:", ""]
+            lines += [f"  {line}" for line in json.dumps(self.client, indent=2, sort_keys=True).splitlines()]
+        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)])
+
+
+def speculative_config(
+    drafter: Drafter,
+    k2: int,
+    *,
+    model: str | None = None,
+    max_ngram: int | None = None,
+    schedule: Schedule | None = None,
+) -> dict[str, Any]:
+    """VLLM's ``--speculative-config`` as a dictionary.
+
+    Parameters
+    ----------
+    drafter : who drafts the tokens.
+    k2 : tokens per target pass, >= 2; ``num_speculative_tokens`` is k2 - 1.
+    model : the draft model or the EAGLE head; needed for these, not allowed for n-grams.
+    max_ngram : longest n-gram to look up, >= 1; needed for n-grams, not allowed for models. The shortest is 1.
+    schedule : speculative tokens by batch size, none above k2 - 1.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or one that the drafter does not go with.
+    """
+    if drafter not in DRAFTERS:
+        raise ParameterError("drafter", drafter, f"must be one of {', '.join(DRAFTERS)}")
+    if isinstance(k2, bool) or not isinstance(k2, int) or k2 < 2:
+        raise ParameterError("k2", k2, "must be an integer >= 2: num_speculative_tokens is k2 - 1")
+    lookup = drafter == "ngram"
+    if lookup != (model is None):
+        rule = "must be left out: n-grams need no model" if lookup else f"must name the model of {drafter}"
+        raise ParameterError("model", model, rule)
+    if lookup != (max_ngram is not None) or (max_ngram is not None and max_ngram < 1):
+        raise ParameterError("max_ngram", max_ngram, "must be an integer >= 1 for n-grams, and left out for models")
+    found: dict[str, Any] = {"method": _VLLM_METHOD[drafter], "num_speculative_tokens": k2 - 1}
+    if lookup:
+        found |= {"prompt_lookup_max": max_ngram, "prompt_lookup_min": 1}
+    else:
+        found["model"] = model
+    if schedule is not None:
+        if schedule.most > k2 - 1:
+            raise ParameterError("schedule", schedule.plain(), f"must not ask for more than k2 - 1 = {k2 - 1} tokens")
+        found["num_speculative_tokens_per_batch_size"] = schedule.plain()
+    return found
+
+
+def batch_schedule(profile: Profile, k2: int) -> tuple[Schedule | None, str]:
+    """The best number of speculative tokens for each batch size, and how it was found or why it was not.
+
+    Parameters
+    ----------
+    profile : measured, with passes over several tokens timed at two batch sizes or more.
+    k2 : tokens per target pass at most; the table has none above k2 - 1.
+    """
+    missing = (
+        "num_speculative_tokens_per_batch_size: not computed, because passes over several tokens per sequence were "
+        "not measured at two batch sizes or more"
+    )
+    if best_ngram(profile) is None:
+        return None, "num_speculative_tokens_per_batch_size: not computed, because acceptance per position is not known"
+    stats = dynamic_stats_of(profile)
+    if stats is None or len(stats.pass_ms) < 2:
+        return None, missing
+    schedule = stats.limited(k2 - 1).schedule()
+    sizes = ", ".join(str(size) for size in sorted(stats.pass_ms))
+    note = (
+        f"num_speculative_tokens_per_batch_size: most tokens per second at the measured batch sizes {sizes}; vLLM "
+        "documents it as tested with EAGLE and DFlash drafters, and it does not work with data parallelism"
+    )
+    return schedule, note
+
+
+def advise(profile: Profile, configuration: Configuration, *, threshold: float | None = None) -> Advice:
+    """How to run a configuration with the models of a profile.
+
+    Parameters
+    ----------
+    profile : names the models, and tells acceptance and pass times where they were measured.
+    configuration : method and knobs.
+    threshold : the verifier's threshold; default the one that the profile was measured with.
+    """
+    steps = configuration.spec.drafts_steps
+    config, notes = _token_level(profile, configuration)
+    candidates = _candidates(configuration)
+    servers = [_server(profile, "target", config, max(configuration.most_sequences, candidates))]
+    if steps and DRAFT in configuration.spec.roles:
+        also = config if profile.published is not None and config and config["method"] == "ngram" else None
+        servers.append(_server(profile, "draft", also, max(configuration.width, candidates)))
+        if _own_judge(profile, configuration):
+            servers.append(_server(profile, "judge", None, configuration.most_sequences))
+        if also is not None:
+            notes.append("the draft decodes with the same n-gram lookup, as in the released code of LR")
+        notes.append(
+            f"k1 = {configuration.k1}: each target step in flight is a request of its own; --max-num-seqs is for one "
+            "answer at a time, multiply it by the answers served at once"
+        )
+    if not profile.models["target"].location:
+        notes.append("model names are those of the profile: put the path or the hub's name in their place")
+    elif profile.models["target"].location == "bundled":
+        where = "python -c 'import calibrate, pathlib; print(pathlib.Path(calibrate.__file__).parents[1])'"
+        notes.append(f"paths of the bundled models are relative to the folder that this prints: {where}")
+    client = _client(profile, configuration, threshold) if steps else None
+    return Advice(servers=tuple(servers), client=client, notes=tuple(notes))
+
+
+def _candidates(configuration: Configuration) -> int:
+    """Candidates that are scored side by side, by the target, whoever wrote them; 0 where none are compared."""
+    spec = configuration.spec
+    return spec.drafts_seen(**configuration.knobs) if spec.level == "beam" else 0
+
+
+def _token_level(profile: Profile, configuration: Configuration) -> tuple[dict[str, Any] | None, list[str]]:
+    k2 = configuration.k2
+    if k2 < 2:
+        return None, []
+    if configuration.token in _NOT_SERVED:
+        return None, [f"vLLM has no {configuration.token}: the server decodes plainly; our torch engine runs it"]
+    drafter = _DRAFTER_OF.get(configuration.token or "")
+    if drafter is None:
+        return None, [f"vLLM does not offer {configuration.token}: the command decodes plainly"]
+    notes = [f"k2 = {k2} tokens per target pass, so num_speculative_tokens = k2 - 1 = {k2 - 1}"]
+    if drafter != "ngram":
+        drafter, weights = _head(profile) if drafter == "eagle" else (drafter, _model(profile, "draft"))
+        return speculative_config(drafter, k2, model=weights), notes
+    schedule, note = batch_schedule(profile, k2)
+    record = best_ngram(profile, k2 - 1)
+    longest = int(configuration.token_knobs.get("max_ngram") or (record.max_ngram if record else 0))
+    longest = longest or int(profile.settings.get("max_ngram", 2))
+    notes.append(note)
+    return speculative_config("ngram", k2, max_ngram=longest, schedule=schedule), notes
+
+
+def _installation() -> Path:
+    """The folder that holds the installed packages, to which the paths of bundled models are relative."""
+    import calibrate
+
+    return Path(calibrate.__file__).parents[1]
+
+
+def _model(profile: Profile, role: str) -> str:
+    """What to serve: the recorded location (bundled models as their folder in the installation), else the name."""
+    record = profile.models.get(role)
+    if record is None:
+        return f"<{role} model>"
+    if record.location == "bundled":
+        from calibrate import pair
+
+        folder = pair.draft_path() if role == "draft" else pair.target_path()
+        return folder.relative_to(_installation()).as_posix()
+    return record.location or record.name
+
+
+def _head(profile: Profile) -> tuple[Drafter, str]:
+    """The EAGLE head that was measured: of which kind, and its folder; the bundled one's in the installation."""
+    for config in parsed(str(profile.settings.get("speculative", ""))):
+        if CATALOGUE.get(str(config.get("method"))) == "eagle" and config.get("model"):
+            return ("eagle3" if config["method"] == "eagle3" else "eagle"), str(config["model"])
+    if "eagle" in profile.settings:
+        return "eagle", str(profile.settings["eagle"])
+    if profile.models["target"].location != "bundled":
+        return "eagle", "<EAGLE head>"
+    from calibrate import pair
+
+    return "eagle", pair.head_path().relative_to(_installation()).as_posix()
+
+
+def _server(profile: Profile, role: str, config: dict[str, Any] | None, sequences: int) -> Server:
+    return Server(
+        role=role,
+        model=_model(profile, role),
+        speculative_config=config,
+        max_num_seqs=sequences,
+        port=_PORTS[role],
+    )
+
+
+def _client(profile: Profile, configuration: Configuration, threshold: float | None) -> dict[str, Any]:
+    settings = profile.settings
+    limit = settings.get("max_step_tokens", settings.get("step_token_limit", 100))
+    knobs = {name: value for name, value in configuration.knobs.items() if value is not None}
+    if knobs.get("verifier") != "cascade":
+        knobs.pop("gamma", None)  # the confidence of a gate that is not asked
+    found: dict[str, Any] = {
+        "method": configuration.method,
+        **knobs,
+        "stop": _STOP,
+        "max_step_tokens": limit,
+        "target": f"http://127.0.0.1:{_PORTS['target']}/v1",
+        "draft": f"http://127.0.0.1:{_PORTS['draft']}/v1",
+    }
+    if JUDGE in configuration.spec.roles:
+        found.setdefault("threshold", settings.get("judge_threshold", 0.5))
+        found["judge"] = f"http://127.0.0.1:{_PORTS['judge' if _own_judge(profile, configuration) else 'target']}/v1"
+    if threshold is not None:
+        found["threshold"] = threshold
+    return found | {name: settings[name] for name in ("temperature", "top_p") if name in settings}
+
+
+def _own_judge(profile: Profile, configuration: Configuration) -> bool:
+    """Whether the judge is needed and a model of its own."""
+    models = profile.models
+    return JUDGE in configuration.spec.roles and JUDGE in models and models[JUDGE] != models[TARGET]

@@ -1,0 +1,191 @@
+"""Which timings a plan rests on: those measured for the same models on the wanted GPU, where there are any.
+
+Acceptance belongs to a pair of models and a task, timings to models and a GPU; the two are measured apart. A latency
+profile is taken by itself only if it can be no other: its models are those of the plan, its GPU the one asked for, and
+no second one fits as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from calibrate.record.library import FOLDER_VARIABLE, latencies, load
+from calibrate.record.profile import ModelRecord, Profile
+from sim.operations import DRAFT, TARGET
+from theory.errors import ParameterError
+
+__all__ = ["AUTO", "NONE", "Timed", "difference", "on_device", "timed"]
+
+AUTO: Final = "auto"
+NONE: Final = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """A profile on the timings that it is to be planned with."""
+
+    profile: Profile
+    latency: str | None = None
+    """Name of the latency profile; None if the profile keeps its own timings."""
+    device: str = ""
+    """Where it was measured."""
+    why: str = ""
+    """Why this one."""
+    notes: tuple[str, ...] = ()
+    """What was passed over, and why."""
+
+    def plain(self) -> dict[str, str | list[str] | None]:
+        """The choice as plain data."""
+        return {"profile": self.latency, "device": self.device, "why": self.why, "notes": list(self.notes)}
+
+    def lines(self) -> list[str]:
+        """The choice for a reader."""
+        said = (
+            [] if self.latency is None else [f"timings of latency profile {self.latency} ({self.device}): {self.why}"]
+        )
+        return said + list(self.notes)
+
+
+def timed(profile: Profile, *, latency: str = AUTO, gpu: str | None = None, folder: Path | None = None) -> Timed:
+    """Put a profile on measured timings, if there are any that fit.
+
+    Parameters
+    ----------
+    profile : with acceptance.
+    latency : ``auto`` looks for one among the installed latency profiles and those of ``folder``; ``none`` keeps the
+        profile's own timings; anything else is the name or the file of the one to take.
+    gpu : the GPU to plan for; every word of it must be in the device's name. None: any.
+    folder : of the user's own profiles, see `calibrate.record.library.latencies`.
+
+    Returns
+    -------
+    The profile to plan with, and what was chosen why. With ``auto`` a profile that has timings of its own keeps them,
+    unless they were not measured on ``gpu``.
+
+    Raises
+    ------
+    ParameterError : a named latency profile is of other models or another GPU; several fit equally; ``gpu`` is given
+        and there are no timings of these models on it.
+    SchemaError : a latency profile does not fit the schema.
+    """
+    if latency == NONE:
+        if gpu is not None:
+            _own_timings(profile, gpu, {})
+        return Timed(profile=profile)
+    if latency != AUTO:
+        return _forced(profile, load(latency), gpu)
+    if profile.engines and (gpu is None or on_device(profile, gpu)):
+        return Timed(profile=profile)
+    return _found(profile, gpu, *latencies(folder))
+
+
+def difference(profile: Profile, latency: Profile) -> str | None:
+    """What keeps a latency profile from being about the models of a profile, in words; None if nothing does.
+
+    Target and draft must be in both, and no role that both know may differ in name, number of parameters or number
+    format (where both tell).
+
+    >>> one = load("lr-qwen3-gsm8k")
+    >>> difference(one, one) is None, difference(one, load("lr-deepseek-gsm8k"))
+    (True, 'its draft is DeepSeek-R1-Distill-Qwen-1.5B, not Qwen3-1.7B')
+    """
+    for role in (TARGET, DRAFT):
+        for which in (profile, latency):
+            if role not in which.models:
+                return f"{which.name} names no {role}"
+    for role in sorted(profile.models.keys() & latency.models.keys()):
+        own, other = profile.models[role], latency.models[role]
+        if own.name != other.name:
+            return f"its {role} is {other.name}, not {own.name}"
+        if _differ(own, other, "n_parameters"):
+            return f"its {role} has {other.n_parameters} parameters, not {own.n_parameters}"
+        if _differ(own, other, "dtype"):
+            return f"its {role} is in {other.dtype}, not in {own.dtype}"
+    return None
+
+
+def _differ(own: ModelRecord, other: ModelRecord, name: str) -> bool:
+    values = getattr(own, name), getattr(other, name)
+    return all(values) and values[0] != values[1]
+
+
+def on_device(profile: Profile, gpu: str) -> bool:
+    """Whether every word of ``gpu`` is a word of the name of the device that a profile was made on.
+
+    >>> on_device(load("lr-qwen3-gsm8k"), "h100"), on_device(load("lr-qwen3-gsm8k"), "H10")
+    (True, False)
+    """
+    wanted = _words(gpu)
+    if not wanted:
+        raise ParameterError("gpu", gpu, "must name a GPU, e.g. H200")
+    return wanted <= _words(_device(profile))
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9.]+", text.lower()))
+
+
+def _device(profile: Profile) -> str:
+    return profile.provenance.device or profile.provenance.cpu
+
+
+def _forced(profile: Profile, latency: Profile, gpu: str | None) -> Timed:
+    if gpu is not None and not on_device(latency, gpu):
+        raise ParameterError("latency", latency.name, f"was measured on {_device(latency)}, not on gpu={gpu!r}")
+    if latency.engines and (reason := difference(profile, latency)) is not None:
+        raise ParameterError("latency", latency.name, f"does not fit {profile.name}: {reason}")
+    return _on(profile, latency, "it was asked for")
+
+
+def _found(profile: Profile, gpu: str | None, known: Mapping[str, Profile], passed_over: list[str]) -> Timed:
+    fitting, near = {}, []
+    for where, latency in known.items():
+        reason = difference(profile, latency)
+        if reason is None:
+            fitting[where] = latency
+        elif _same_pair(profile, latency):
+            near.append(f"latency profile {where} is not used: {reason}")
+    chosen = {where: found for where, found in fitting.items() if gpu is None or on_device(found, gpu)}
+    notes = (*near, *(f"passed over {one}" for one in passed_over))
+    if len(chosen) > 1:
+        listed = "; ".join(f"{where} ({_device(found)})" for where, found in chosen.items())
+        rule = f"does not decide between {listed}: name one with --latency, or a GPU with --gpu"
+        raise ParameterError("latency", AUTO, rule)
+    if not chosen:
+        if gpu is not None:
+            _own_timings(profile, gpu, fitting)
+        return Timed(profile=profile, notes=notes)
+    ((where, latency),) = chosen.items()
+    which = "the only one" if gpu is None else f"the only one on gpu={gpu!r}"
+    source = "installed" if where == latency.name else where
+    return _on(profile, latency, f"{which} of these models ({source}); --latency none keeps the profile's own", notes)
+
+
+def _same_pair(profile: Profile, latency: Profile) -> bool:
+    """Whether target and draft have the same names, so that somebody may expect the profile to be used."""
+    roles = (TARGET, DRAFT)
+    return all(r in p.models for r in roles for p in (profile, latency)) and all(
+        profile.models[r].name == latency.models[r].name for r in roles
+    )
+
+
+def _own_timings(profile: Profile, gpu: str, fitting: Mapping[str, Profile]) -> None:
+    """Refuse a GPU that the profile's own timings are not of."""
+    if on_device(profile, gpu):
+        return
+    there = [_device(profile), *(_device(found) for found in fitting.values())]
+    models = " and ".join(profile.models[role].name for role in (TARGET, DRAFT) if role in profile.models)
+    rule = (
+        f"there are no timings of {models} on it, only on {', '.join(dict.fromkeys(there))}; measure them "
+        f"(benchmarks/gpu) and put the profile into the folder that {FOLDER_VARIABLE} names"
+    )
+    raise ParameterError("gpu", gpu, rule)
+
+
+def _on(profile: Profile, latency: Profile, why: str, notes: tuple[str, ...] = ()) -> Timed:
+    moved = profile.on_engines_of(latency)
+    return Timed(profile=moved, latency=latency.name, device=_device(latency), why=why, notes=notes)

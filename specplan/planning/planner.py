@@ -1,0 +1,316 @@
+"""The planner: for each method the knobs that a parallel budget allows and the simulator likes best, ranked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+from calibrate.record.profile import Profile
+from calibrate.replay.trials import Trials
+from sim.catalogue import KnobValue, Method, method
+from sim.configuration import TOKEN_METHOD_NAMES
+from sim.operations import DRAFT, JUDGE, TARGET
+from specplan.planning.beams import beam_configurations, knobs_in_words
+from specplan.planning.predict import METHODS, Configuration, Prediction, Predictor, RuleName, Screened
+from theory.errors import ParameterError
+
+__all__ = ["PROPOSED", "Plan", "Request", "Row", "candidates", "plan"]
+
+PROPOSED = tuple(name for name in METHODS if not method(name).ablation)
+"""Methods to consider unless others are named: all but variants that exist for comparison only."""
+
+_CLOSE = 0.01
+"""Speedups nearer than this share count as equal, and the configuration that keeps less in flight wins."""
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
+"""Takes what is done and in how many steps; what it yields is called after each step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to plan for."""
+
+    max_parallel: int = 32
+    """M: target positions in flight at most, sequences times tokens per pass, >= 1."""
+    methods: tuple[str, ...] = PROPOSED
+    """Methods to consider, as far as the profile knows what they need; plain decoding is always among them."""
+    k1_max: int = 8
+    """Largest k1 to consider, >= 1."""
+    k2_max: int | None = None
+    """Largest k2 to consider, >= 1; default what the profile has data for."""
+    rules: RuleName | None = None
+    """Schedule of Lookahead Reasoning; default ``released-code`` for published profiles (it is what was published),
+    ``paper`` for measured ones (it is what `specplan validate` runs)."""
+    n_answers: int | None = None
+    """Answers to simulate per configuration; default all recorded ones, or 40."""
+    max_accuracy_loss: float = 0.05
+    """Share of right answers that a method may cost, in [0, 1]; where accuracy is not known, nothing is ruled out."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.max_accuracy_loss <= 1.0:
+            raise ParameterError("max_accuracy_loss", self.max_accuracy_loss, "must be in [0, 1]")
+        for name in ("max_parallel", "k1_max", "k2_max"):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= 4096:
+                raise ParameterError(name, value, "must be an integer in [1, 4096]")
+        for name in self.methods:
+            if name not in METHODS:
+                raise ParameterError("methods", name, f"must be among {', '.join(METHODS)}")
+
+    def rules_for(self, profile: Profile) -> RuleName:
+        """The schedule to simulate."""
+        return self.rules or ("released-code" if profile.published is not None else "paper")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the plan."""
+
+    prediction: Prediction
+    label: str
+    """Method in words."""
+    why: str
+    """One line of why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The ranked table."""
+
+    profile: str
+    """Name of the profile."""
+    rows: tuple[Row, ...]
+    """Best first; what costs more accuracy than allowed comes last."""
+    verdict: str
+    """What to do, in a sentence."""
+    assumptions: tuple[str, ...]
+    """What all rows rest on."""
+    rules: RuleName
+    """Schedule of Lookahead Reasoning that was simulated."""
+    max_parallel: int
+    """M."""
+
+    @property
+    def best(self) -> Row:
+        """The first row."""
+        return self.rows[0]
+
+
+def _silent(what: str, n_steps: int) -> AbstractContextManager[Callable[[], None]]:
+    return nullcontext(lambda: None)
+
+
+def plan(profile: Profile, request: Request, *, progress: Progress = _silent) -> Plan:
+    """Rank the methods for a profile.
+
+    Parameters
+    ----------
+    profile : measured or published.
+    request : budget and limits.
+    progress : tells how far it is.
+
+    Raises
+    ------
+    CalibrationError : the profile's timings are not enough for a cost model.
+    """
+    predictor = Predictor(profile, n_answers=request.n_answers)
+    rules = request.rules_for(profile)
+    by_kind: dict[str, list[tuple[Screened, Configuration]]] = {}
+    considered = candidates(predictor.trials, request)
+    with progress(f"planning for {profile.name}", len(considered)) as step_done:
+        for configuration in considered:
+            by_kind.setdefault(kind(configuration), []).append((predictor.outline(configuration), configuration))
+            step_done()
+    plain = predictor.predict(Configuration(method="autoregressive"))
+    least = None if plain.accuracy is None else plain.accuracy.value - request.max_accuracy_loss
+    predictions = [plain]
+    for found in by_kind.values():
+        predictions.append(predictor.predict(_smallest_of_the_best(_accurate_enough(found, least))))
+    rows = tuple(_ranked(predictions, plain, request.max_accuracy_loss))
+    return Plan(
+        profile=profile.name,
+        rows=rows,
+        verdict=_verdict(rows, request),
+        assumptions=_assumptions(profile, rules),
+        rules=rules,
+        max_parallel=request.max_parallel,
+    )
+
+
+def accuracy_loss(prediction: Prediction, plain: Prediction) -> float:
+    """Share of right answers expected to be lost against plain decoding; 0 where accuracy is not known."""
+    if prediction.accuracy is None or plain.accuracy is None:
+        return 0.0
+    return plain.accuracy.value - prediction.accuracy.value
+
+
+def _ranked(predictions: Sequence[Prediction], plain: Prediction, max_loss: float) -> Iterator[Row]:
+    """Fastest first; what costs more accuracy than allowed comes last."""
+
+    def too_dear(p: Prediction) -> bool:
+        return accuracy_loss(p, plain) > max_loss
+
+    for p in sorted(predictions, key=lambda p: (too_dear(p), -p.speedup.value)):
+        loss = f"ruled out: loses {accuracy_loss(p, plain):.2f} of the right answers; " if too_dear(p) else ""
+        yield Row(prediction=p, label=label(p.configuration), why=loss + why(p))
+
+
+def kind(configuration: Configuration) -> str:
+    """Configurations of a kind differ in their knobs only; the plan shows the best of each."""
+    return configuration.method + (f"+{configuration.token}" if configuration.is_hybrid else "")
+
+
+def label(configuration: Configuration) -> str:
+    """A configuration's method in words."""
+    below = f" + {method(configuration.token).title}" if configuration.is_hybrid and configuration.token else ""
+    chosen = f", {knobs_in_words(configuration)}" if configuration.spec.level == "beam" else ""
+    return configuration.spec.title + chosen + below
+
+
+def candidates(trials: Trials, request: Request) -> list[Configuration]:
+    """Configurations within the budget; below each k1 the token-level methods, each at its cheapest token.
+
+    The budget holds for the most sequences that the schedule can have in flight, not for the mean: with steps of
+    varying length the window does fill up, however cheap the draft.
+    """
+    profile = trials.profile
+    rules = request.rules_for(profile)
+    below = [_Below(trials, request, name) for name in request.methods if name in TOKEN_METHOD_NAMES]
+    found: list[Configuration] = []
+    for one in below:
+        knobs = one.best(1, request.max_parallel, whatever=True)
+        found += [] if knobs is None else [Configuration(method=one.name, knobs=knobs)]
+    for name in request.methods:
+        if method(name).level == "beam":
+            found += beam_configurations(profile, method(name), request.max_parallel)
+        for step in _step_level(profile, method(name), rules, request.k1_max):
+            if step.most_sequences > request.max_parallel:
+                break
+            found.append(step)
+            for one in below:
+                knobs = one.best(step.most_sequences, request.max_parallel)
+                if knobs is not None:
+                    found.append(replace(step, k2=None, token=one.name, token_knobs=knobs))  # type: ignore[arg-type]
+    return found
+
+
+class _Below:
+    """A token-level method with all settings that a profile and a request allow."""
+
+    def __init__(self, trials: Trials, request: Request, name: str) -> None:
+        self.name = name
+        self._level = trials.token_level
+        self._system = trials.system
+        limit = request.k2_max or 4096
+        self._choices = [knobs for knobs in self._level.choices(name) if method(name).most_per_pass(**knobs) <= limit]
+
+    def best(self, batch: int, budget: int, *, whatever: bool = False) -> dict[str, KnobValue | None] | None:
+        """Return the settings with the cheapest token at a batch, within the budget.
+
+        None if none is cheaper than plain decoding's, unless the best is wanted ``whatever`` it costs.
+        """
+        plain = self._system.costs[self._system.placement[TARGET]]
+        best, cheapest = None, math.inf if whatever else plain.iteration(batch, 0.0)
+        for knobs in self._choices:
+            model = self._level.find(self.name, knobs, self._system)
+            if model is None or model.most_rows * batch > budget:
+                continue
+            seconds = model.seconds_per_token(plain, batch)
+            if seconds < cheapest * (1.0 - 1e-9):
+                best, cheapest = knobs, seconds
+        return best
+
+
+def _step_level(profile: Profile, spec: Method, rules: RuleName, k1_max: int) -> Iterator[Configuration]:
+    """A step-level method with every k1, other knobs at their defaults; nothing if the profile lacks what it needs."""
+    if spec.level != "step" or not _is_known(profile, spec):
+        return
+    for k1 in range(2, k1_max + 1) if spec.has("k1") else (None,):
+        yield Configuration(method=spec.name, k1=k1, rules=rules)  # type: ignore[arg-type]  # None: the method's own
+
+
+def _is_known(profile: Profile, spec: Method) -> bool:
+    """Whether the profile knows what the verifiers and scorers of a method say about as many drafts as it makes.
+
+    A published acceptance is that of Lookahead Reasoning's judge, and of nobody else.
+    """
+    others = set(spec.roles) - {DRAFT, JUDGE}
+    if profile.published is not None:
+        return not others
+    width = spec.drafts_seen(**spec.settings({}))
+    steps = [step for answer in profile.answers for step in answer.steps]
+    return all(others <= step.draft.scores.keys() and width <= 1 + len(step.candidates) for step in steps)
+
+
+def _accurate_enough(
+    found: Sequence[tuple[Screened, Configuration]], least: float | None
+) -> Sequence[tuple[Screened, Configuration]]:
+    """Of methods that choose among candidates the settings with enough right answers, else the one with most of them.
+
+    Of other methods all: their knobs are about time.
+    """
+    if least is None or found[0][1].spec.level != "beam":
+        return found
+    right = [(math.inf if rough.accuracy is None else rough.accuracy, rough, one) for rough, one in found]
+    most = max(accuracy for accuracy, _, _ in right)
+    return [(rough, one) for accuracy, rough, one in right if accuracy >= min(least, most)]
+
+
+def _smallest_of_the_best(found: Sequence[tuple[Screened, Configuration]]) -> Configuration:
+    top = max(rough.speedup for rough, _ in found)
+    good = [c for rough, c in found if rough.speedup >= top * (1.0 - _CLOSE)]
+    return min(good, key=lambda c: (c.most_sequences * c.k2, c.k1))
+
+
+def why(prediction: Prediction) -> str:
+    """One line: what the speedup comes from, or why there is none."""
+    return "; ".join(_reasons(prediction))
+
+
+def _reasons(p: Prediction) -> Iterator[str]:
+    configuration = p.configuration
+    if not configuration.speculates:
+        yield "the reference: every token costs one target pass"
+        return
+    if configuration.k2 > 1:
+        yield f"{p.tokens_per_pass:.2f} tokens per target pass"
+    if configuration.spec.drafts_steps:
+        if DRAFT not in configuration.spec.roles:
+            yield "the target chooses among candidates of its own"
+        else:
+            yield f"draft writes {100 * p.accepted:.0f} % of the steps"
+        if p.wasted_target > 1.0:
+            yield f"costs {1.0 + p.wasted_target:.1f}x the target tokens"
+    if p.speedup.value < 1.0:
+        yield "loses to plain decoding"
+    elif p.speedup.low < 1.0:
+        yield "may lose"
+
+
+def _verdict(rows: Sequence[Row], request: Request) -> str:
+    best = rows[0].prediction
+    if not best.configuration.speculates:
+        return "Plain decoding wins: no method within the budget is expected to be faster."
+    knobs = ", ".join(
+        f"{name} = {value}"
+        for name, value in (("k1", best.configuration.k1), ("k2", best.configuration.k2))
+        if value > 1
+    )
+    what = f"{rows[0].label} with {knobs}" if knobs else rows[0].label
+    text = f"Use {what}: expected {best.speedup.value:.2f} times as fast as plain decoding"
+    if best.speedup.low < 1.0:
+        return text + f", but it may lose (95 % interval from {best.speedup.low:.2f})."
+    return text + f" (at least {best.speedup.low:.2f} with 97.5 % confidence)."
+
+
+def _assumptions(profile: Profile, rules: RuleName) -> tuple[str, ...]:
+    if profile.published is None:
+        return (f"recorded answers replayed on engines fitted to the profile's timings; schedule: {rules}",)
+    timed = profile.provenance.notes[-1] if profile.engines else "published figures only"
+    return (
+        f"{timed}; step lengths lognormal and cut at 100 tokens, log lengths of draft and target "
+        "correlated 0.6, of consecutive steps 0.37; acceptance independent from step to step; "
+        f"one answer at a time; schedule: {rules}",
+    )

@@ -1,0 +1,299 @@
+"""Predictions: the time of a configuration by simulation, with an interval that says what it covers.
+
+Three errors are kept apart and added in squares, as shares of the speedup: sampling (few answers), the profile's own
+uncertainty (timings resampled, published figures drawn from their half-widths), and for published profiles the model's
+error, measured on the other rows of the same table (`specplan.planning.model_error`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrate.record.profile import Profile
+from calibrate.replay.accuracy import expected_accuracy, spoiling
+from calibrate.replay.corruption import known_corruption
+from calibrate.replay.system import ASSUMED
+from calibrate.replay.token_level import TokenModel
+from calibrate.replay.trials import Trials
+from sim.algorithms.rules import PRESETS, Rules
+from sim.answers.drawn import Behaviour
+from sim.configuration import METHOD_NAMES, Configuration, RuleName
+from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile
+from sim.timeline import Counts, Timeline
+from sim.trial import false_accepts, run_trial, session_of
+from specplan.planning.model_error import ModelError, model_error
+from theory.errors import ParameterError
+
+__all__ = ["METHODS", "RULES", "Configuration", "Prediction", "Predictor", "RuleName", "Screened"]
+
+METHODS: Final = METHOD_NAMES
+
+RULES: Final[Mapping[str, Rules]] = PRESETS
+
+_RESAMPLES = 8
+_RESAMPLE_ANSWERS = 8
+_DRAWN_ANSWERS = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a configuration is expected to do."""
+
+    configuration: Configuration
+    speedup: Estimate
+    """Seconds of the target alone / seconds of the method, ratio of totals; its interval has all errors."""
+    simulated: float
+    """The speedup as simulated, before the correction that the other rows of a published table ask for."""
+    seconds_per_answer: float
+    """Mean time of an answer, s, by the corrected speedup."""
+    baseline_seconds: float
+    """Mean time of an answer by the target alone, s."""
+    accepted: float
+    """Share of committed steps that the draft wrote, in [0, 1]."""
+    wasted_draft: float
+    """Draft tokens generated in vain per committed token, [-]."""
+    wasted_target: float
+    """Target tokens generated that do not stand in the answer, per committed token, [-]."""
+    peak_sequences: int
+    """Most target sequences in flight at one time in the simulated answers."""
+    tokens_per_pass: float
+    """Tokens that a target pass commits per sequence, the last one of a step uncut, >= 1."""
+    errors: dict[str, float]
+    """Half-widths as shares of the speedup: sampling, profile, model."""
+    notes: tuple[str, ...]
+    """Assumptions behind it."""
+    false_accepts: Estimate | None = None
+    """Wrong draft steps that are let stand, per answer; None where the profile's task has no ground truth."""
+    accuracy: Estimate | None = None
+    """Share of right answers; None where the profile's task has no ground truth."""
+    baseline_accuracy: Estimate | None = None
+    """Share of right answers of the target alone, as recorded; None without ground truth."""
+    token_settings: Mapping[str, int | float | str | bool] = field(default_factory=dict)
+    """Settings of the token-level method that the prediction rests on; empty without one, and for published ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screened:
+    """What a configuration is roughly expected to do."""
+
+    speedup: float
+    """Over plain decoding, uncorrected, [-]."""
+    accuracy: float | None
+    """Share of right answers; None where the profile's task has no ground truth."""
+
+
+class Predictor:
+    """Predicts configurations of one profile; all meet the same answers (common random numbers).
+
+    Parameters
+    ----------
+    profile : measured or published.
+    n_answers : answers to simulate; default all recorded ones, or 40 drawn ones of 100 steps.
+    uncertainty : whether to resample the profile, for the intervals.
+    corruption, slower, behaviour : as of `calibrate.replay.trials.Trials`.
+
+    Raises
+    ------
+    ParameterError : ``n_answers`` below 2.
+    CalibrationError : the profile's timings are not enough.
+
+    Attributes
+    ----------
+    trials : of the profile.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        n_answers: int | None = None,
+        uncertainty: bool = True,
+        corruption: float | None = None,
+        slower: Mapping[str, float] = MappingProxyType({}),
+        behaviour: Behaviour | None = None,
+    ) -> None:
+        if n_answers is not None and n_answers < 2:
+            raise ParameterError("n_answers", n_answers, "must be an integer >= 2")
+        self.profile = profile
+        self.trials = Trials(profile, corruption=corruption, slower=slower, behaviour=behaviour)
+        self._recorded = self.trials.system.behaviour.n_answers
+        self.n_answers = n_answers or self._recorded or _DRAWN_ANSWERS
+        self._baseline: NDArray[np.float64] = np.empty(0)
+        self._variants = range(_RESAMPLES if uncertainty else 0)
+        self._variant_baselines: dict[int, NDArray[np.float64]] = {}
+
+    def screen(self, configuration: Configuration, *, n_answers: int = 6) -> float:
+        """A rough speedup from few answers; comparable between configurations, because all meet the same answers."""
+        return self.outline(configuration, n_answers=n_answers).speedup
+
+    def outline(self, configuration: Configuration, *, n_answers: int = 6) -> Screened:
+        """As `screen`, with the share of right answers."""
+        n = self._few(n_answers)
+        runs = run_trial(self.trials.trial(configuration), range(n))
+        right = self._accuracy(configuration, runs.counts)
+        return Screened(
+            speedup=float(self._baseline_seconds(n).sum() / runs.seconds.sum()),
+            accuracy=None if right is None else right.value,
+        )
+
+    def predict(self, configuration: Configuration) -> Prediction:
+        """Simulate a configuration and say how sure the speedup is.
+
+        Raises
+        ------
+        ParameterError : a token-level method about which the profile says nothing, or width > 1 on replays.
+        """
+        runs = run_trial(self.trials.trial(configuration), range(self.n_answers))
+        model = self.trials.token_model(configuration)
+        base = self._baseline_seconds(self.n_answers)
+        raw = ratio_of_totals(base, runs.seconds, seed=self.trials.system.behaviour.seed)
+        error = self._model_error(configuration)
+        value = error.corrected(raw.value) if configuration.speculates else raw.value
+        errors = self._errors(configuration, raw, model, error)
+        return Prediction(
+            configuration=configuration,
+            speedup=_with_interval(value, raw, errors),
+            simulated=raw.value,
+            seconds_per_answer=float(base.mean()) / value,
+            baseline_seconds=float(base.mean()),
+            notes=self._notes(configuration, model, error),
+            tokens_per_pass=model.tokens_per_pass if model else 1.0,
+            token_settings=dict(model.decoding.settings) if model and model.decoding else {},
+            errors=errors,
+            accepted=runs.accepted,
+            wasted_draft=runs.wasted_draft,
+            wasted_target=runs.wasted_target,
+            peak_sequences=runs.peak_targets,
+            false_accepts=false_accepts(runs.counts),
+            accuracy=self._accuracy(configuration, runs.counts),
+            baseline_accuracy=self._baseline_accuracy(),
+        )
+
+    def timeline(self, configuration: Configuration, index: int = 0) -> Timeline:
+        """Simulate one answer and return what happened when.
+
+        Parameters
+        ----------
+        configuration : what to run.
+        index : which answer; recorded answers are taken modulo their count.
+
+        Raises
+        ------
+        ParameterError : as `predict`.
+        """
+        return Timeline.of(session_of(self.trials.trial(configuration), index), f"simulated, {configuration.name}")
+
+    def _few(self, n_answers: int) -> int:
+        """So many drawn answers, or all recorded ones."""
+        return min(n_answers, self.n_answers) if self._recorded is None else self.n_answers
+
+    def _accuracy(self, configuration: Configuration, counts: Sequence[Counts]) -> Estimate | None:
+        if not configuration.spec.drafts_steps:  # the text is the target's own, whatever decodes it
+            return self._baseline_accuracy()
+        spoilt = spoiling(self.profile.answers)
+        graded = all(answer.graded_steps == answer.steps for answer in counts)
+        return expected_accuracy(counts, spoilt) if spoilt is not None and graded else None
+
+    def _baseline_accuracy(self) -> Estimate | None:
+        known = [answer.baseline_correct for answer in self.profile.answers if answer.baseline_correct is not None]
+        return proportion(sum(known), len(known)) if known else None
+
+    def _baseline_seconds(self, n: int) -> NDArray[np.float64]:
+        if self._baseline.size < n:
+            self._baseline = run_trial(self.trials.plain(), range(n)).seconds
+        return self._baseline[:n]
+
+    def _errors(
+        self, configuration: Configuration, raw: Estimate, model: TokenModel | None, error: ModelError
+    ) -> dict[str, float]:
+        if not configuration.speculates:
+            return {"sampling": 0.0, "profile": 0.0, "model": 0.0}
+        return {
+            "sampling": raw.relative_half_width,
+            "profile": math.hypot(self._profile_error(configuration), self._token_error(configuration, model)),
+            "model": error.half_width,
+        }
+
+    def _profile_error(self, configuration: Configuration) -> float:
+        if not self._variants:
+            return 0.0
+        speedups = [self._variant_speedup(configuration, variant) for variant in self._variants]
+        return student_quantile(0.95, len(speedups) - 1) * float(np.std(np.log(speedups), ddof=1))
+
+    def _variant_speedup(self, configuration: Configuration, variant: int) -> float:
+        """The speedup by a resampled profile."""
+        few = range(self._few(_RESAMPLE_ANSWERS))
+        if variant not in self._variant_baselines:
+            self._variant_baselines[variant] = run_trial(self.trials.plain(variant=variant), few).seconds
+        seconds = run_trial(self.trials.trial(configuration, variant=variant), few).seconds
+        return float(self._variant_baselines[variant].sum() / seconds.sum())
+
+    def _token_error(self, configuration: Configuration, model: TokenModel | None) -> float:
+        """The range between the two models of token acceptance, as a half-width of the speedup."""
+        if model is None or model.high - model.low <= 0.0:
+            return 0.0
+        few = range(min(_RESAMPLE_ANSWERS, self.n_answers))
+        ends = [
+            run_trial(self.trials.trial(configuration, tokens_per_pass=tokens), few).seconds.sum()
+            for tokens in (model.low, model.high)
+        ]
+        return abs(math.log(ends[0] / ends[1])) / 2.0
+
+    def _model_error(self, configuration: Configuration) -> ModelError:
+        if self.profile.published is None or configuration.method not in ("lr-sync", "lr-async"):
+            return ModelError(gain=1.0, spread=0.0, n=0)
+        return model_error(self.profile.name, combined=configuration.k2 > 1, rules=configuration.rules)
+
+    def _notes(self, configuration: Configuration, model: TokenModel | None, error: ModelError) -> tuple[str, ...]:
+        notes = []
+        if model is not None:
+            notes.append(model.note)
+        lost = self._corruption_note(configuration)
+        if lost:
+            notes.append(lost)
+        if configuration.width > 1 and self._recorded is None:
+            notes.append(f"drafts of one position correlated {ASSUMED.siblings}, as in LR Table 3 (GSM8K)")
+        if error.n:
+            what = "combined speedup" if configuration.k2 > 1 else "LR speedup"
+            notes.append(
+                f"{what} scaled to log(published) = {error.gain:.2f} log(simulated), as on the {error.n} other rows of "
+                f"the table; model error ±{100 * error.half_width:.0f} % measured on them"
+            )
+        return tuple(notes)
+
+    def _corruption_note(self, configuration: Configuration) -> str:
+        """What a wrong step that stands is taken to do, where the task has ground truth."""
+        if not configuration.spec.drafts_steps or spoiling(self.profile.answers) is None:
+            return ""
+        what = "once a wrong step stands, the share of acceptance that is lost (corruption) is"
+        if self.trials.corruption is not None:
+            return f"{what} {self.trials.corruption:.2f}, as given"
+        known = known_corruption(self.profile.answers, *configuration.decider)
+        if known is None:
+            return f"{what} taken to be 0: too few wrong steps are recorded"
+        role, share = known
+        return (
+            f"{what} {share.value:.2f} [{share.low:.2f}, {share.high:.2f}], estimated on {share.n} recorded verdicts "
+            f"of the {role}" + (" (negative: refusals are lost)" if share.value < 0.0 else "")
+        )
+
+
+def _with_interval(value: float, raw: Estimate, errors: dict[str, float]) -> Estimate:
+    """All errors in squares, on the logarithm: a speedup cannot be negative."""
+    total = math.sqrt(sum(part * part for part in errors.values()))
+    return Estimate(
+        value=value,
+        stderr=value * total / student_quantile(0.95, max(raw.n - 1, 1)),
+        low=value * math.exp(-total),
+        high=value * math.exp(total),
+        n=raw.n,
+        estimator="ratio of totals over answers, simulated; interval: " + ", ".join(sorted(errors)),
+        seed=raw.seed,
+    )

@@ -1,0 +1,135 @@
+"""What a validation was run with: every parameter as it was in effect, read off the models, engines and clock."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrate.running.verifiers import LlmJudge
+from sim.operations import JUDGE
+from specplan import __version__
+
+if TYPE_CHECKING:
+    from calibrate.measuring.measure import Problem
+    from calibrate.models.local import ModelSet
+    from calibrate.models.servers import RemoteModels
+    from calibrate.record.profile import Profile
+    from calibrate.running.interleaved import Spec
+    from calibrate.running.wall_clock import WallClock
+    from sim.configuration import Configuration
+
+__all__ = ["as_lines", "effective", "of_configuration", "of_models", "of_profile", "of_questions"]
+
+_WIDTH: Final = 120
+
+
+def effective(*, stolen: float | None = None, **parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts as JSON would give them back, so that what is printed is what is written.
+
+    Parameters
+    ----------
+    stolen : share of the CPU time wanted during the runs that a hypervisor gave to others, in [0, 1], where known.
+    parts : name and value of the parameters of each part.
+    """
+    machine = {**_machine(), **({} if stolen is None else {"cpu_time_stolen": round(stolen, 4)})}
+    found: dict[str, Any] = json.loads(json.dumps({**parts, "machine": machine}, default=str))
+    return found
+
+
+def _machine() -> dict[str, Any]:
+    """Where the command runs; servers may be elsewhere."""
+    return {
+        "specplan": __version__,
+        "python": platform.python_version(),
+        "os": platform.platform(terse=True),
+        "n_cores": len(os.sched_getaffinity(0)),
+    }
+
+
+def of_profile(profile: Profile) -> dict[str, Any]:
+    """Where the predictions come from."""
+    made = profile.provenance
+    told = {name: getattr(made, name) for name in ("created", "engine", "engine_version", "device", "cpu", "seed")}
+    return {"name": profile.name, "answers": len(profile.answers), **told}
+
+
+def of_models(models: ModelSet | RemoteModels, roles: Mapping[str, Any], clock: WallClock) -> dict[str, Any]:
+    """Models by role, the engines that they run on, and how they are asked.
+
+    Parameters
+    ----------
+    models : what was opened.
+    roles : the engine of each role.
+    clock : drives them.
+    """
+    engines = {
+        engine.name: {name: value for name, value in engine.describe().items() if name != "pid"}
+        for engine in roles.values()
+    }
+    settings = {**models.settings(), **asdict(clock.limits)}
+    judge = clock.verifiers[JUDGE]
+    if isinstance(judge, LlmJudge):
+        settings["judge_prompt"] = judge.prompt("{draft step}", "{target step}")
+    return {
+        "models": {
+            role: {**models.record(role, engine).model_dump(exclude_defaults=True), "engine": engine.name}
+            for role, engine in roles.items()
+        },
+        "engines": engines,
+        "settings": settings,
+    }
+
+
+def of_configuration(configuration: Configuration, spec: Spec) -> dict[str, Any]:
+    """Every knob of a configuration, defaults filled in, and what its requests speculate with, by role."""
+    found: dict[str, Any] = {
+        "method": configuration.method,
+        "k1": configuration.k1,
+        "k2": configuration.k2,
+        **configuration.knobs,
+    }
+    if configuration.is_hybrid:
+        found |= {"token": configuration.token, "token_knobs": dict(configuration.token_knobs)}
+    return {**found, "speculation": {role: one.to_message() for role, one in spec.speculation.items()}}
+
+
+def of_questions(problems: Sequence[Problem], source: str, seed: int, confidence: float) -> dict[str, Any]:
+    """Which questions were answered, in which order, and how sure the intervals are."""
+    texts = "\x00".join(problem.prompt for problem in problems).encode()
+    return {
+        "source": source,
+        "n": len(problems),
+        "sha256": hashlib.sha256(texts).hexdigest()[:16],
+        "interleaved": "every question every way before the next one, the ways in an order drawn anew",
+        "order_seed": seed,
+        "warm_up": "the first question once every way, not counted",
+        "confidence": confidence,
+    }
+
+
+def as_lines(run: Mapping[str, Any]) -> list[str]:
+    """Return the parameters for a reader, ``name=value`` after the name of their part; what is unset is left out."""
+    lines = []
+    for part, values in run.items():
+        groups = values.items() if all(isinstance(value, dict) for value in values.values()) else [("", values)]
+        for name, group in groups:
+            words = " ".join([f"{part} {name}".rstrip() + ":", *_words(group)])
+            lines += textwrap.wrap(
+                words, _WIDTH, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False
+            )
+    return lines
+
+
+def _words(group: Mapping[str, Any], before: str = "") -> Iterator[str]:
+    for name, value in group.items():
+        if isinstance(value, dict):
+            yield from _words(value, f"{before}{name}.")
+        elif value not in (None, "", []):
+            plain = isinstance(value, str) and not set(value) & set(' "\n=')
+            yield f"{before}{name}={value if plain else json.dumps(value, ensure_ascii=False)}"

@@ -1,0 +1,245 @@
+"""Predicted against measured: predictions are made first, then the same configurations run on real engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from calibrate.measuring.measure import Problem, Truth
+from calibrate.measuring.stolen import CpuTimes
+from calibrate.models.local import ModelSet
+from calibrate.models.servers import RemoteModels
+from calibrate.record.journal import Journal, digest
+from calibrate.record.profile import InUse, Profile
+from calibrate.replay.cost_fit import Use, pace
+from calibrate.replay.system import use_of
+from calibrate.replay.trials import Trials
+from calibrate.running.interleaved import BASELINE, Measured, Runs, Spec, measured, run_interleaved
+from calibrate.running.wall_clock import WallSession
+from sim.answers.drawn import TraceBehaviour
+from sim.answers.traces import AnswerTrace, StepTrace
+from sim.operations import DRAFT, TARGET, Generate, Outcome, Verify
+from sim.timeline import Timeline
+from specplan.planning.predict import Configuration, Prediction, Predictor
+from specplan.validating.run_record import effective, of_configuration, of_models, of_profile, of_questions
+
+__all__ = ["TOLERANCE", "Row", "Validation", "draw_timelines", "predict_all", "trace_of_session", "validate"]
+
+TOLERANCE = 0.10
+"""A prediction is good if it is off by at most this share of the measured speedup, or inside its interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One configuration: what was predicted, and what came."""
+
+    name: str
+    prediction: Prediction
+    measured: Measured
+    at_pace: float | None = None
+    """The predicted speedup on engines as fast as they were in the runs; None where engines do not tell."""
+
+    @property
+    def error(self) -> float:
+        """Predicted / measured speedup - 1, [-]."""
+        return self.prediction.speedup.value / self.measured.speedup.value - 1.0
+
+    @property
+    def good(self) -> bool:
+        """Whether the prediction is within the tolerance or inside the measured interval."""
+        return abs(self.error) <= TOLERANCE or self.measured.speedup.contains(self.prediction.speedup.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """The outcome of a validation."""
+
+    profile: str
+    rows: tuple[Row, ...]
+    baseline: Measured
+    runs: Runs
+    pace: Mapping[str, float] = field(default_factory=dict)
+    """By engine, what it took for its work in these runs / what the profile says that it takes, [-]."""
+
+    effective: Mapping[str, Any] = field(default_factory=dict)
+    """Every parameter of the run by part, as it was in effect; plain data."""
+
+
+def predict_all(profile: Profile, configurations: Sequence[Configuration]) -> list[Prediction]:
+    """Predict the configurations from the profile alone."""
+    predictor = Predictor(profile)
+    return [predictor.predict(configuration) for configuration in configurations]
+
+
+async def validate(
+    profile: Profile,
+    predictions: Sequence[Prediction],
+    models: ModelSet | RemoteModels,
+    problems: Sequence[Problem],
+    *,
+    truth: Truth | None = None,
+    source: str = "",
+    seed: int = 0,
+    journal: Path | None = None,
+    progress: Callable[[str], None] = lambda part: None,
+) -> Validation:
+    """Run what was predicted, interleaved with plain decoding, on fresh problems.
+
+    Parameters
+    ----------
+    profile : what the predictions were made from.
+    predictions : what to run.
+    models : to be opened, and closed again.
+    problems : at least two.
+    truth : ground truth of the task, if it has one.
+    source : where the problems come from, for the record.
+    seed : of the order of the runs.
+    journal : where every run is kept as it is finished; the same validation goes on from there. The caller removes it.
+    progress : called once per answer.
+
+    Raises
+    ------
+    CalibrationError : an engine failed, or the journal cannot be written.
+    SchemaError : the journal is of another validation.
+    ParameterError : a token-level method that these engines cannot run.
+    """
+    by_name = {_name(p.configuration): p for p in predictions}
+    methods = {name: _spec(p, models) for name, p in by_name.items()}
+    asked = {
+        "profile": digest(profile.model_dump_json()),
+        "models": models.identity(),
+        "runs": list(by_name),
+        "questions": digest(*(problem.prompt for problem in problems)),
+        "seed": seed,
+    }
+    async with AsyncExitStack() as stack:
+        kept = None if journal is None else stack.enter_context(Journal(journal, asked))
+        roles, clock = await stack.enter_async_context(models.open())
+        before = CpuTimes.now()
+        engines: dict[str, Any] = {name: roles[role] for role, name in profile.placement.items()}
+        runs = await run_interleaved(
+            clock,
+            problems,
+            methods,
+            truth=truth,
+            seed=seed,
+            work=partial(models.in_use, engines, {}),
+            journal=kept,
+            progress=progress,
+        )
+        after = CpuTimes.now()
+        opened = of_models(models, roles, clock)
+    baseline = measured(runs, BASELINE)
+    found, at_pace = _at_pace(profile, by_name, runs)
+    return Validation(
+        profile=profile.name,
+        rows=tuple(
+            Row(name=name, prediction=p, measured=measured(runs, name), at_pace=at_pace.get(name))
+            for name, p in by_name.items()
+        ),
+        baseline=baseline,
+        runs=runs,
+        pace=found,
+        effective=effective(
+            stolen=None if before is None or after is None else after.stolen_since(before),
+            profile=of_profile(profile),
+            **opened,
+            questions=of_questions(problems, source, seed, baseline.speedup.confidence),
+            methods={name: of_configuration(p.configuration, methods[name]) for name, p in by_name.items()},
+        ),
+    )
+
+
+def _at_pace(
+    profile: Profile, predictions: Mapping[str, Prediction], runs: Runs
+) -> tuple[dict[str, float], dict[str, float]]:
+    """How fast the engines were in the runs, by engine, and the speedups that are predicted for engines so fast.
+
+    Plain decoding and step-level methods show it: what they did is all in iterations and prefills.
+    """
+    fits = Trials(profile).system.fits
+    uses: dict[str, Use] = {BASELINE: "plain"}
+    for name, prediction in predictions.items():
+        configuration = prediction.configuration
+        if configuration.spec.level == "step" and configuration.token is None:
+            uses[name] = use_of(configuration.spec, configuration.knobs)
+    found = {}
+    for engine in fits["plain"] if fits else ():
+        work = [(fits[use][engine], one) for name, use in uses.items() for one in _done(runs, name, engine)]
+        ratio = pace(work)
+        if ratio is not None:
+            found[engine] = ratio
+    if not found:
+        return {}, {}
+    predictor = Predictor(profile, uncertainty=False, slower=found)
+    return found, {name: predictor.predict(p.configuration).speedup.value for name, p in predictions.items()}
+
+
+def _done(runs: Runs, name: str, engine: str) -> list[InUse]:
+    return [one[engine] for one in runs.work.get(name, ()) if engine in one]
+
+
+def _name(configuration: Configuration) -> str:
+    return configuration.name
+
+
+def _spec(prediction: Prediction, models: ModelSet | RemoteModels) -> Spec:
+    """What to run: the target's requests speculate as the prediction supposes, knobs left open as recorded."""
+    configuration = prediction.configuration
+    make, token = configuration.algorithm(), configuration.token
+    if token is None:
+        return Spec(make=make)
+    given = {name: value for name, value in configuration.token_knobs.items() if value is not None}
+    speculation = models.speculation(token, {**prediction.token_settings, **given})
+    return Spec(make=make, speculation={TARGET: speculation})
+
+
+def draw_timelines(profile: Profile, validation: Validation, row: Row, path: Path) -> None:
+    """Draw a measured answer, and above it the simulation of the same answer, on the same time axis.
+
+    The simulation replays the lengths and verdicts that the run met. Where a method leaves some of them open (it asks
+    for no target step where it trusts the draft), a recorded answer of the profile is simulated instead.
+    """
+    from sim.gantt import draw
+
+    session = validation.runs.sessions[row.name]
+    met = trace_of_session(session)
+    what, behaviour = ("another answer", None) if met is None else ("the same answer", TraceBehaviour((met,)))
+    predictor = Predictor(profile, uncertainty=False, behaviour=behaviour)
+    simulated = predictor.timeline(row.prediction.configuration)
+    real = Timeline.of(session, f"measured, {row.name}")
+    draw([replace(simulated, label=f"simulated, {what}"), real], path)
+
+
+def trace_of_session(session: WallSession) -> AnswerTrace | None:
+    """Return what a run of Lookahead Reasoning met along its answer; None if a position lacks a step or a verdict."""
+    prefix, steps = session.operations[0].prefix, []  # type: ignore[attr-defined]  # a run begins with a step
+    root = prefix
+    for committed in session.committed:
+        here = {
+            o.role: o
+            for o in session.operations
+            if isinstance(o, Generate) and o.prefix is prefix and o.branch == 0 and o.outcome is not Outcome.DISCARDED
+        }
+        if not {TARGET, DRAFT} <= here.keys() or here[TARGET].result is None or here[DRAFT].result is None:
+            return None
+        target, draft = here[TARGET].result, here[DRAFT].result
+        judged = [o for o in session.operations if isinstance(o, Verify) and o.candidate is draft and o.job is not None]
+        steps.append(
+            StepTrace(
+                draft_tokens=draft.n_tokens,
+                target_tokens=target.n_tokens,
+                accepted=committed is draft,
+                draft_final=draft.final,
+                target_final=target.final,
+                draft_truncated=draft.truncated,
+                target_truncated=target.truncated,
+                judge_tokens=judged[0].job.n_prompt_tokens if judged else 0,
+            )
+        )
+        prefix = committed
+    return AnswerTrace(prompt_tokens=root.n_tokens, steps=tuple(steps), problem=session.stream)

@@ -1,0 +1,139 @@
+"""What a server did is told from the arrivals of tokens: against a server that is simulated iteration by iteration."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrate.engines.http.activity import activity
+from calibrate.engines.http.stream import Streamed
+
+PREFILL = 0.5
+
+
+def tau(batch: int) -> float:
+    return 1.0 + 0.125 * batch
+
+
+class Server:
+    """Serves requests (moment, tokens) in iterations that decode for all and prefill for those that wait."""
+
+    def __init__(self, requests: list[tuple[float, int]], *, per_pass: int = 1) -> None:
+        self.streams = [Streamed(sent=moment, reason="length") for moment, _ in requests]
+        self.plain: Counter[int] = Counter()
+        self.n_prefills = 0
+        waiting = sorted(range(len(requests)), key=lambda i: requests[i][0])
+        left: dict[int, int] = {}
+        now = 0.0
+        while waiting or left:
+            if not left:
+                now = max(now, requests[waiting[0]][0])
+            new = [i for i in waiting if requests[i][0] <= now]
+            waiting = [i for i in waiting if i not in new]
+            now += (tau(len(left)) if left else 0.0) + PREFILL * len(new)
+            if not new:
+                self.plain[len(left)] += 1
+            for i, n_left in left.items():
+                n = min(per_pass, n_left)
+                left[i] = n_left - n
+                self.streams[i].arrivals.append((now, n))
+            for i in new:
+                left[i] = requests[i][1] - 1
+                self.streams[i].arrivals.append((now, 1))
+            left = {i: n for i, n in left.items() if n}
+        for streamed in self.streams:
+            streamed.ids = [0] * sum(n for _, n in streamed.arrivals)
+            streamed.usage = {"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 3}}
+
+
+REQUESTS = st.lists(
+    st.tuples(st.integers(0, 160).map(lambda n: n / 8 + 1 / 64), st.integers(1, 12)), min_size=1, max_size=8
+)
+
+
+@given(requests=REQUESTS)
+def test_iterations_and_prefills_are_those_of_the_server(requests: list[tuple[float, int]]) -> None:
+    server = Server(requests)
+    found = activity(server.streams, trip_s=0.0)
+    assert Counter(batch for batch, _, _ in found.iterations) == server.plain
+    for batch, _, seconds in found.iterations:
+        assert seconds == pytest.approx(tau(batch))
+    assert len(found.prefills) == len(requests)
+    for computed, cached, seconds in found.prefills:
+        assert (computed, cached) == (4, 3)
+        # Nothing is known of the prefill of a batch that was never seen without one.
+        assert seconds == pytest.approx(PREFILL) or seconds == 0.0
+    assert found.tells_moments
+    assert found.n_aborted_tokens == 0
+
+
+def test_alone_a_round_trip_is_not_part_of_the_prefill() -> None:
+    server = Server([(1.0, 5)])
+    found = activity(server.streams, trip_s=0.125)
+    assert found.prefills == ((4, 3, pytest.approx(PREFILL - 0.125)),)
+    assert found.prefill_ends == (1.5,)
+    assert found.iteration_ends == pytest.approx((2.625, 3.75, 4.875, 6.0))
+    assert [context for _, context, _ in found.iterations] == [8, 9, 10, 11]
+    assert found.working() == [(pytest.approx(1.125), pytest.approx(6.0))]
+
+
+def test_of_a_prefill_beside_others_it_is_known_what_their_iteration_took_longer() -> None:
+    server = Server([(1.0, 12), (4.0, 3)])
+    found = activity(server.streams, trip_s=0.0)
+    assert [seconds for _, _, seconds in found.prefills] == pytest.approx([PREFILL, PREFILL])
+    assert Counter(batch for batch, _, _ in found.iterations) == {1: 8, 2: 2}
+
+
+@pytest.mark.parametrize("late", [0.1, -0.1])
+def test_deliveries_of_an_iteration_that_lie_apart_are_one(late: float) -> None:
+    server = Server([(1.0, 12), (1.0, 12)])
+    second = server.streams[1]
+    second.arrivals = [(moment + late, n) for moment, n in second.arrivals]
+    found = activity(server.streams, trip_s=0.0)
+    assert Counter(batch for batch, _, _ in found.iterations) == {2: 11}
+
+
+def test_chunks_of_several_tokens_are_as_many_iterations() -> None:
+    streamed = Streamed(sent=0.0, arrivals=[(1.0, 1), (3.0, 4)], ids=[0] * 5, reason="stop")
+    found = activity([streamed], trip_s=0.0)
+    assert [seconds for _, _, seconds in found.iterations] == [0.5] * 4
+    assert found.iteration_ends == (1.5, 2.0, 2.5, 3.0)
+
+
+def test_chunks_that_were_read_at_once_are_several_iterations() -> None:
+    streamed = Streamed(sent=0.0, arrivals=[(1.0, 1), (2.0, 1), (2.0, 1), (2.5, 2)], ids=[0] * 5, reason="stop")
+    assert [seconds for _, _, seconds in activity([streamed], trip_s=0.0).iterations] == [0.5, 0.5, 0.25, 0.25]
+    assert [one[4] for one in activity([streamed], trip_s=0.0, k2=2).passes] == [0.5, 0.5, 0.5]
+
+
+def test_passes_of_a_server_that_speculates() -> None:
+    server = Server([(1.0, 8)], per_pass=3)
+    found = activity(server.streams, trip_s=0.0, k2=3)
+    assert found.iterations == ()
+    assert [(batch, rows, tokens) for batch, _, rows, tokens, _, _ in found.passes] == [(1, 3, 3), (1, 3, 3), (1, 3, 1)]
+    assert [one[4] for one in found.passes] == pytest.approx([tau(1)] * 3)
+    assert server.streams[0].passes(3, always=True) == ((2, 2), (2, 2), (2, 0))
+    assert server.streams[0].passes(3, always=False) == ((2, 2), (2, 2), (0, 0))
+
+
+def test_chunks_with_more_tokens_than_a_pass_gives_are_several_passes() -> None:
+    streamed = Streamed(sent=0.0, arrivals=[(1.0, 3), (2.0, 5)], ids=[0] * 8, reason="stop")
+    assert streamed.passes(3, always=True) == ((2, 1), (2, 2), (2, 1))
+    assert len(activity([streamed], trip_s=0.0, k2=3).passes) == 2
+
+
+def test_what_was_broken_off_counts_as_far_as_it_came() -> None:
+    server = Server([(1.0, 12)])
+    server.streams[0].reason = ""
+    server.streams[0].usage = {}
+    found = activity([*server.streams, Streamed(sent=3.0)], trip_s=0.0)
+    assert len(found.iterations) == 11
+    assert found.n_aborted_tokens == 12
+
+
+def test_where_a_server_does_not_tell_what_was_cached_it_is_what_it_was_sent_before() -> None:
+    streamed = Streamed(sent=0.0, arrivals=[(1.0, 1)], usage={"prompt_tokens": 40}, read_before=0.75, reason="stop")
+    assert activity([streamed], trip_s=0.0).prefills == ((10, 30, 1.0),)

@@ -1,0 +1,671 @@
+"""The HTTP backend against a server with planted behaviour: what it reads, what it measures, and how it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+from openai_server import OpenAIServer, Planted, serving
+from scipy import stats
+
+from calibrate.engines.http.engine import OpenAIEngine
+from calibrate.engines.http.stream import Streamed
+from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, Wire, split_endpoint
+from calibrate.engines.protocol import EngineStatistics, Generation, Progress, Request
+from calibrate.engines.speculation import Speculation
+from calibrate.measuring.from_outside import iterations, measure_streams, timing_notes
+from calibrate.measuring.measure import MeasureOptions, Problem
+from calibrate.measuring.session import Plan, calibrate_models
+from calibrate.models.servers import RemoteModels, models_of
+from calibrate.record.profile import EngineRecord, Profile
+from calibrate.replay.cost_fit import fit_cost
+from calibrate.replay.summary import acceptance
+from theory.errors import CalibrationError, ParameterError, SchemaError
+
+pytest.importorskip("httpx")
+
+T = TypeVar("T")
+FAST_S = 5e-4
+"""Per iteration: fast, yet slow enough that requests run side by side."""
+KEY = "sk-planted-4711"
+QUESTION = "two and two make\n\n"[:-2]
+OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=1)
+
+SERVERS = {
+    "includes": (Planted(), "included by the server"),
+    "reports": (Planted(includes_stop=False), "appended here"),
+    "silent": (Planted(includes_stop=False, tells_stop=False, tells_ids=False, tokenizes=False), "watched here"),
+    "strict": (Planted(refuses_unknown=True, tells_stop=False, tells_ids=False, tokenizes=False), "watched here"),
+}
+
+
+def ask(server: OpenAIServer, work: Callable[[OpenAIEngine], Awaitable[T]], **options: object) -> T:
+    """Start an engine on the server and do something with it; two minutes are a hang."""
+
+    async def run() -> T:
+        async with asyncio.timeout(120):
+            config = HttpConfig(name="target", url=server.url, **{"backoff_s": 0.001, **options})  # type: ignore[arg-type]
+            engine = await OpenAIEngine.start(config)
+            try:
+                return await work(engine)
+            finally:
+                await engine.close()
+
+    return asyncio.run(run())
+
+
+# Texts
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_steps_end_alike_on_every_kind_of_server(kind: str) -> None:
+    planted, mode = SERVERS[kind]
+
+    async def answer(engine: OpenAIEngine) -> list[tuple[str, int, str]]:
+        text = QUESTION
+        steps: list[tuple[str, int, str]] = []
+        while not steps or steps[-1][2] == "stop":
+            one = await engine.generate(Request(prompt=text, max_tokens=50, seed=len(steps)))
+            steps.append((one.text, one.n_generated, one.finish))
+            text += one.text
+        assert mode in engine.describe()["stop_strings"]
+        return steps
+
+    with serving(planted) as server:
+        steps = ask(server, answer)
+    assert [finish for _, _, finish in steps] == ["stop"] * 3 + ["eos"]
+    assert all(text.endswith("\n\n") and text.count("\n\n") == 1 for text, _, _ in steps[:-1])
+    assert [n for _, n, _ in steps] == [len(text.split()) + 1 for text, _, _ in steps]  # the end is a token too
+
+
+def test_ids_stand_for_the_text_and_lack_the_end_token() -> None:
+    async def work(engine: OpenAIEngine) -> None:
+        step = await engine.generate(Request(prompt=QUESTION, max_tokens=50))
+        last = await engine.generate(Request(prompt=QUESTION + "\n\n" * 3, max_tokens=50))
+        assert len(step.token_ids) == step.n_generated
+        assert len(last.token_ids) == last.n_generated - 1
+        assert last.finish == "eos"
+        assert engine.encode(QUESTION) is None
+        assert await engine.count_tokens(QUESTION) == 4
+        assert len(engine.encode(QUESTION) or ()) == 4
+
+    with serving() as server:
+        ask(server, work)
+
+
+def test_answers_that_this_process_reads_late_are_told() -> None:
+    async def work(url: str) -> list[str]:
+        async with RemoteModels(target=url, draft=url).open() as (roles, _):
+            target = roles["target"]
+            asked = Request(prompt=QUESTION, max_tokens=20, stop=(), ignore_eos=True)
+            step = asyncio.ensure_future(target.generate(asked))
+            await asyncio.sleep(0.05)
+            time.sleep(0.2)  # this is the fault
+            await step
+            assert (target.n_answered, target.n_late) == (1, 1)
+            return timing_notes(target)
+
+    with serving(Planted(iteration_s=0.01)) as server:
+        notes = asyncio.run(work(server.url))
+    assert notes == ["warning: 1 of 1 requests of answers were read late, for this machine had too much to do"]
+
+
+def test_a_stop_string_in_pieces_across_chunks_is_found() -> None:
+    streamed = Streamed(stops=("\n\n",))
+    assert not streamed.take({"choices": [{"text": "so\n"}]}, 0.0)
+    assert streamed.take({"choices": [{"text": "\nmore"}]}, 1.0)
+    assert (streamed.text, streamed.closed, streamed.n_tokens) == ("so\n\n", True, 2)
+
+
+def test_parameters_reach_the_server() -> None:
+    request = Request(prompt=QUESTION, max_tokens=9, stop=(";",), seed=2**40 + 3, ignore_eos=True)
+    with serving() as server:
+        found = ask(server, lambda engine: engine.generate(request))
+        sent = server.bodies[-1]
+    assert found.finish == "length"
+    assert (sent["model"], sent["max_tokens"], sent["stop"], sent["ignore_eos"]) == ("tiny", 9, [";"], True)
+    assert sent["seed"] == (2**40 + 3) % 2**31
+    assert "authorization" not in server.headers[-1]
+
+
+def test_requests_that_speculate_go_to_the_server_that_does() -> None:
+    speculation = Speculation(method="ngram", k2=4)
+    request = Request(prompt=QUESTION, max_tokens=3, speculation=speculation)
+    with serving(Planted()) as server, pytest.raises(ParameterError, match="speculation='ngram' must be how a server"):
+        ask(server, lambda engine: engine.generate(request))
+    config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
+    with serving(Planted()) as plain, serving(Planted(steps=2)) as fast:
+        models = RemoteModels(
+            target=plain.url, draft=plain.url, gate=False, speculative=json.dumps([{"server": fast.url, **config}])
+        )
+
+        async def work() -> tuple[Generation, EngineStatistics]:
+            async with models.open() as (roles, clock):
+                await clock.fresh()
+                await roles["target"].stats(clear=True)
+                n_plain = len(plain.bodies)
+                found = await clock.backend("target").generate(request)
+                assert len(plain.bodies) == n_plain
+                return found, await roles["target"].stats(clear=True)
+
+        found, done = asyncio.run(work())
+    assert found.n_generated == 3
+    assert found.passes == ((0, 0), (0, 0))
+    assert len(done.prefills) == 1
+    assert len(done.passes) == 2
+    assert done.iterations == ()
+
+
+def test_a_server_that_speculates_must_tell_its_tokens() -> None:
+    config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
+    with serving(Planted()) as plain, serving(Planted(tells_ids=False)) as fast:
+        models = RemoteModels(
+            target=plain.url, draft=plain.url, speculative=json.dumps([{"server": fast.url, **config}])
+        )
+
+        async def work() -> None:
+            async with models.open():
+                pass
+
+        with pytest.raises(CalibrationError, match=r"target with prompt-lookup k2=4 .* do not tell their tokens"):
+            asyncio.run(work())
+
+
+def test_what_was_read_is_forgotten_by_a_new_salt() -> None:
+    async def work(engine: OpenAIEngine) -> list[float]:
+        await engine.stats(clear=True)
+        shares = []
+        for prompt in (QUESTION, QUESTION + " And why?"):
+            await engine.generate(Request(prompt=prompt, max_tokens=3))
+            shares.append(engine._streams[-1].read_before)
+        await engine.forget()
+        await engine.generate(Request(prompt=QUESTION, max_tokens=3))
+        return [*shares, engine._streams[-1].read_before]
+
+    with serving(Planted()) as server:
+        first, second, third = ask(server, work)
+        salts = [body["cache_salt"] for body in server.bodies[-3:]]
+    assert first == third == 0.0
+    assert second == pytest.approx(len(QUESTION) / len(QUESTION + " And why?"), abs=0.1)
+    assert salts[0] == salts[1] != salts[2]
+
+
+def test_a_server_that_knows_no_salt_is_not_sent_one() -> None:
+    with serving(Planted(refuses_unknown=True)) as server:
+        ask(server, lambda engine: engine.generate(Request(prompt=QUESTION, max_tokens=3)))
+        assert "cache_salt" not in server.bodies[-1]
+
+
+def test_a_cancelled_request_is_closed_on_the_server() -> None:
+    async def work(engine: OpenAIEngine) -> int:
+        progress = Progress()
+        request = Request(prompt=QUESTION, max_tokens=2000, stop=(), ignore_eos=True)
+        task = asyncio.create_task(engine.generate(request, progress))
+        while not server._running:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while server._running:  # `ask` limits how long
+            await asyncio.sleep(0.005)
+        return progress.n_generated
+
+    with serving(Planted(iteration_s=0.005)) as server:
+        n = ask(server, work)
+    assert 0 < n < 2000
+    assert server.aborted == 1
+
+
+# Choices
+
+
+def test_a_choice_is_normalised_and_its_mass_told() -> None:
+    with serving(Planted(acceptance=1.0)) as server:
+        reply = ask(server, lambda engine: engine.choose("Is it? Answer:", (" Yes", " No")))
+    assert reply.probabilities == pytest.approx((0.9, 0.1))
+    assert reply.mass == pytest.approx(0.95)
+    assert reply.n_prompt_tokens == 3
+
+
+def test_fewer_logprobs_are_asked_for_where_twenty_are_refused() -> None:
+    with serving(Planted(acceptance=1.0, logprobs=5)) as server:
+        reply = ask(server, lambda engine: engine.choose("Is it? Answer:", (" Yes", " No")))
+        assert [body["logprobs"] for body in server.bodies if "logprobs" in body] == [20, 5]
+    assert reply.best == " Yes"
+
+
+def test_a_reply_that_is_not_listed_is_forced_if_it_matters() -> None:
+    # the question of no judge: the replies are words with 1/12 of 0.05 each, and " Yes" is not among them
+    with serving() as server:
+        reply = ask(server, lambda engine: engine.choose("Which word?", (" alpha", " Yes")))
+    ratio = np.exp(-9.0) / (0.05 / 12)
+    assert reply.probabilities == pytest.approx((1 / (1 + ratio), ratio / (1 + ratio)))
+
+
+@pytest.mark.parametrize(
+    ("planted", "choices", "message"),
+    [
+        (Planted(logprobs=0), (" Yes", " No"), "gives no log-probabilities"),
+        (Planted(refuses_unknown=True), (" Maybe", " Perhaps"), "none of the replies ' Maybe', ' Perhaps'"),
+    ],
+)
+def test_choices_that_cannot_be_made(planted: Planted, choices: tuple[str, ...], message: str) -> None:
+    with serving(planted) as server, pytest.raises(CalibrationError, match=message):
+        ask(server, lambda engine: engine.choose("Is it? Answer:", choices))
+
+
+@pytest.mark.parametrize(
+    ("choices", "rule"), [((" A", " not one"), "one token"), ((" A", " A"), "different"), ((), "one or more")]
+)
+def test_wrong_choices_are_refused(choices: tuple[str, ...], rule: str) -> None:
+    with serving() as server, pytest.raises(ParameterError, match=rule):
+        ask(server, lambda engine: engine.choose("Is it? Answer:", choices))
+
+
+# Faults
+
+FAULTS = {
+    "401": "refused a request without a key",
+    "404": "no longer offers the model 'tiny'",
+    "503": "answered 503: planted",
+    "reset": "broke the connection before it answered",
+    "die:3": "broke the connection in the middle of an answer",
+    "truncate:3": "sent broken JSON",
+    "error:3": "failed in the middle of an answer: planted",
+    "quiet:3": "in the middle, after 3 tokens and without a reason",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_has_its_error(fault: str) -> None:
+    async def work(engine: OpenAIEngine) -> None:
+        server.fail(fault, times=9)
+        await engine.generate(Request(prompt=QUESTION, max_tokens=50))
+
+    with serving(Planted(step_tokens=(8, 12))) as server:
+        with pytest.raises(CalibrationError, match=FAULTS[fault]) as caught:
+            ask(server, work, retries=1)
+        assert "\n" not in str(caught.value)
+        assert server.url in str(caught.value)
+        again = len(server.bodies) - min(server.faults)
+    assert again == (2 if fault in ("503", "reset") else 1)  # an answer that had begun is not asked for again
+
+
+@pytest.mark.parametrize("fault", ["reset", "429", "500", "502", "503"])
+def test_passing_faults_are_outlived(fault: str) -> None:
+    async def work(engine: OpenAIEngine) -> tuple[str, int]:
+        good = await engine.generate(Request(prompt=QUESTION, max_tokens=50))
+        server.fail(fault, times=2)
+        again = await engine.generate(Request(prompt=QUESTION, max_tokens=50))
+        assert again.text == good.text
+        return again.finish, engine.wire.n_retries
+
+    with serving() as server:
+        assert ask(server, work, retries=2) == ("stop", 2)
+
+
+def test_a_silent_server_is_a_time_out() -> None:
+    async def work(engine: OpenAIEngine) -> None:
+        server.fail("stall")
+        await engine.generate(Request(prompt=QUESTION, max_tokens=5))
+
+    with serving() as server, pytest.raises(EngineTimeoutError, match=r"silent for 0\.2 s before it answered"):
+        ask(server, work, timeout_s=0.2)
+
+
+def test_a_prompt_that_is_too_long_is_called_so() -> None:
+    with serving(Planted(max_context=20)) as server, pytest.raises(CalibrationError, match="too long for the model's"):
+        ask(server, lambda engine: engine.generate(Request(prompt="so " * 30, max_tokens=5)))
+
+
+def test_an_unknown_model_is_told_from_those_there_are() -> None:
+    with serving() as server, pytest.raises(CalibrationError, match=r"no model 'huge' \(404\); it offers: tiny"):
+        ask(server, lambda engine: engine.close(), model="huge")
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def test_nobody_there() -> None:
+    config = HttpConfig(name="draft", url=f"http://127.0.0.1:{free_port()}", retries=1, backoff_s=0.001)
+    with pytest.raises(CalibrationError, match=r"draft at http://127\.0\.0\.1:\d+/v1: unreachable"):
+        asyncio.run(OpenAIEngine.start(config))
+
+
+# Keys and addresses
+
+
+def test_the_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+    with serving(Planted(key=KEY)) as server:
+        ask(server, lambda engine: engine.generate(Request(prompt=QUESTION, max_tokens=5)), api_key_env="MY_KEY")
+        assert server.headers[-1]["authorization"] == f"Bearer {KEY}"
+        monkeypatch.setenv("MY_KEY", KEY + "-old")
+        with pytest.raises(CalibrationError, match=r"refused the key in the variable MY_KEY \(401") as caught:
+            ask(server, lambda engine: engine.close(), api_key_env="MY_KEY")
+        with pytest.raises(CalibrationError, match="refused a request without a key"):
+            ask(server, lambda engine: engine.close())
+    assert caplog.records
+    assert KEY not in caplog.text + str(caught.value) + repr(caught.value.__cause__)
+
+
+def test_what_a_server_says_is_shown_without_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    wire = Wire(HttpConfig(name="judge", url="http://127.0.0.1:1", api_key_env="MY_KEY"))
+    assert KEY not in repr(wire.config)
+    assert str(wire.error(f"you sent {KEY}\nto me")).endswith("you sent *** to me")
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://a", "localhost:8000", "http://", "http://a:0x", "http://u:secret@a", "http://a/v1?key=secret"]
+)
+def test_wrong_addresses_are_refused_and_secrets_in_them_not_shown(url: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        HttpConfig(name="target", url=url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        ("http://h:1", ("http://h:1/v1", "")),
+        ("https://h/v1/#a/b", ("https://h/v1", "a/b")),
+        ("http://h/openai/v1", ("http://h/openai/v1", "")),
+        ("http://h/api", ("http://h/api/v1", "")),
+    ],
+)
+def test_addresses(text: str, split: tuple[str, str]) -> None:
+    assert split_endpoint(text) == split
+
+
+def test_a_key_given_for_the_name_of_its_variable_is_not_shown() -> None:
+    with pytest.raises(ParameterError) as caught:
+        HttpConfig(name="target", url="http://a", api_key_env=KEY)
+    assert KEY not in str(caught.value)
+
+
+# Timings
+
+
+def test_planted_latencies_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the intervals of the measurement's own samples; false alarms: 1e-6 for each of five comparisons.
+
+    The gaps of a stream add up to the time that passed, so a late one is followed by a short one: their standard error
+    as if they were independent is too large, and the rate is an upper bound.
+    """
+    monkeypatch.setattr(
+        "calibrate.engines.http.stalls._LATE_S", 10.0
+    )  # a request that is made again has two times at the server
+    planted = Planted(iteration_s=0.004, sequence_s=0.003, prefill_s=0.004, prefill_token_s=2e-4)
+    options = MeasureOptions(batches=(1, 2, 4), contexts=(8,), iterations=24, prefills=(4, 104), repeats=5, rounds=1)
+    with serving(planted) as server:
+        parts: list[str] = []
+        record = ask(server, lambda engine: measure_streams(engine, "here", options, progress=parts.append))
+        truth = server.prefills[-10:]
+    assert len(parts) == options.n_parts
+    z = stats.norm.isf(1e-6 / 2)
+    for batch in options.batches:
+        seconds = np.array([sample.seconds for sample in record.decode if sample.batch == batch])
+        assert 12 <= seconds.size <= 24
+        margin = z * seconds.std(ddof=1) / np.sqrt(seconds.size) + 1e-4  # deliveries of first and last token differ
+        assert abs(seconds.mean() - (0.004 + 0.003 * batch)) <= margin
+    # What the server took itself is known exactly; on this machine the rest is the way there and back.
+    own = [sample.seconds for sample in record.prefill]
+    differences = np.array(own) - np.array(truth)
+    spread = stats.t.isf(1e-6 / 2, 9) * differences.std(ddof=1) / np.sqrt(10)
+    assert abs(differences.mean()) <= spread + np.mean(record.request_s)
+    assert [sample.tokens for sample in record.prefill] == [4] * 5 + [104] * 5
+    # The slope against the one of the server's own times: the same fit, so only the way there and back differs.
+    itself = [sample.model_copy(update={"seconds": s}) for sample, s in zip(record.prefill, truth, strict=True)]
+    slopes = [fit_cost(record.model_copy(update={"prefill": p})).cost.prefill_token_s for p in (record.prefill, itself)]
+    assert abs(slopes[0] - slopes[1]) <= 2 * spread / 100 + 1e-6
+    assert slopes[1] > 0.0
+
+
+def stream_of(moments: list[float], n: int = 1, usage: int | None = None) -> Streamed:
+    usage_record = {"prompt_tokens": 10, "completion_tokens": len(moments) * n if usage is None else usage}
+    return Streamed(arrivals=[(moment, n) for moment in moments], usage=usage_record, reason="length")
+
+
+def test_only_iterations_of_the_whole_batch_count_and_each_once() -> None:
+    early, late = stream_of([0.0, 1.0, 2.0, 4.0, 6.0, 7.0]), stream_of([2.0, 4.0, 6.0, 7.0, 8.0])
+    found = iterations([early, late])
+    assert [sample.seconds for sample in found] == [2.0, 2.0, 1.0]
+    assert [sample.context for sample in found] == [20 + 3 + 1, 20 + 4 + 2, 20 + 5 + 3]
+    assert {sample.batch for sample in found} == {2}
+
+
+def test_requests_one_after_the_other_are_no_batch() -> None:
+    assert iterations([stream_of([0.0, 1.0, 2.0]), stream_of([3.0, 4.0, 5.0])]) == []
+
+
+def test_a_chunk_of_several_tokens_is_several_iterations() -> None:
+    known = iterations([stream_of([0.0, 3.0, 6.0], n=3)])
+    guessed = iterations([stream_of([0.0, 3.0, 6.0], usage=9)])
+    assert [sample.seconds for sample in known] == [sample.seconds for sample in guessed] == [1.0] * 6
+
+
+# Calibration
+
+
+Pair = tuple[OpenAIServer, OpenAIServer]
+
+
+def plan(servers: Pair, n: int = 3, **options: object) -> Plan:
+    models = RemoteModels(target=servers[0].url, draft=f"{servers[1].url}#small", **options)  # type: ignore[arg-type]
+    problems = tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(n))
+    return Plan(models=models, problems=problems, engine=OPTIONS, warm_up_s=0.02, patience_s=0.0, name="remote")
+
+
+def carry_out(planned: Plan, journal: Path) -> tuple[Profile, int]:
+    parts: list[str] = []
+    return asyncio.run(calibrate_models(planned, journal, progress=parts.append)), len(parts)
+
+
+def test_planted_steps_and_acceptance_come_back(finished: tuple[Pair, bytes, Profile], tmp_path: Path) -> None:
+    """Within intervals at which a right result fails once in 10,000 draws; the planted randomness is seeded."""
+    servers = finished[0]
+    planned = plan(servers, 12)
+    profile, n_parts = carry_out(planned, tmp_path / "j")
+    assert n_parts == planned.n_parts
+    assert Profile.parse(profile.to_json()) == profile
+    z = stats.norm.isf(1e-4 / 2)
+    steps = [step for answer in profile.answers for step in answer.steps]
+    alpha = acceptance(profile.answers).alpha1
+    assert abs(alpha.value - 0.7) <= z * np.sqrt(0.21 / len(steps)) < 0.3
+    for lengths, mean, n_lengths in (
+        ([step.target.tokens for step in steps], 8.0, 9),
+        ([step.draft.tokens for step in steps], 6.0, 7),
+        ([step.tokens for answer in profile.answers for step in answer.baseline], 8.0, 9),
+    ):
+        margin = z * np.sqrt((n_lengths**2 - 1) / 12 / len(lengths))
+        assert abs(np.mean(lengths) - mean) <= margin < 1.6
+    assert {len(answer.baseline) for answer in profile.answers} == {4}
+    assert [record.tokens for record in profile.ngram] == [
+        sum(s.tokens for a in profile.answers for s in a.baseline) - 12
+    ] * 3
+    assert profile.provenance.engine_version == "1.2.3"
+    assert profile.engines["target"].device == servers[0].url.removeprefix("http://")
+    assert models_of(dict(profile.settings)) == planned.models
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pair, bytes, Profile]]:
+    """Two servers, the journal of a measurement on them, and its profile."""
+    small = Planted(model="small", step_tokens=(3, 9), iteration_s=FAST_S)
+    with serving(Planted(model="big", iteration_s=FAST_S)) as target, serving(small) as draft:
+        journal = tmp_path_factory.mktemp("finished") / "j"
+        profile, _ = carry_out(plan((target, draft)), journal)
+        yield (target, draft), journal.read_bytes(), profile
+
+
+@pytest.mark.parametrize("fault", ["die:2", "truncate:2", "404", "reset", "stall"])
+def test_a_fault_loses_nothing_that_was_finished(
+    finished: tuple[Pair, bytes, Profile], tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last two answers are to be made; the first of them succeeds, the second hits the fault."""
+    monkeypatch.setattr("calibrate.models.servers.HttpConfig.of", partial(HttpConfig.of, backoff_s=0.001))
+    servers, whole, profile = finished
+    lines, journal = whole.splitlines(keepends=True), tmp_path / "j"
+    journal.write_bytes(b"".join(lines[:-2]))
+    servers[0].faults = AtPrompt(servers[0], "Question 2 is?", fault)
+    with pytest.raises(CalibrationError, match=r"^step 0 of 'target': target at http"):
+        carry_out(plan(servers, timeout_s=2.0 if fault == "stall" else 60.0), journal)
+    servers[0].faults = {}
+    kept = journal.read_bytes()
+    assert kept.startswith(b"".join(lines[:-2]))
+    assert _keys(kept) == _keys(whole)[:-1]
+    resumed, n_parts = carry_out(plan(servers), journal)
+    assert n_parts == plan(servers).n_parts
+    assert journal.read_bytes().startswith(kept)
+    assert _keys(journal.read_bytes()) == _keys(whole)
+    assert _kept(resumed) == _kept(profile)
+    assert [_tokens(answer) for answer in resumed.answers] == [_tokens(answer) for answer in profile.answers]
+
+
+def _kept(profile: Profile) -> list[EngineRecord]:
+    """Timings, and what came with the first answer: that of the last two was made again."""
+    uses = ("sentinels", "in_use", "plain_in_use")
+    return [e.model_copy(update={use: getattr(e, use)[:1] for use in uses}) for e in profile.engines.values()]
+
+
+def _keys(journal: bytes) -> list[str | None]:
+    return [json.loads(line).get("key") for line in journal.splitlines()]
+
+
+def _tokens(answer: object) -> list[tuple[int, int, bool]]:
+    return [(s.draft.tokens, s.target.tokens, s.verdict.accepted) for s in answer.steps]  # type: ignore[attr-defined]
+
+
+class AtPrompt(dict[int, str]):
+    """A fault for every generation that continues one prompt."""
+
+    def __init__(self, server: OpenAIServer, prompt: str, fault: str) -> None:
+        super().__init__()
+        self._server, self._prompt, self._fault = server, prompt, fault
+
+    def get(self, number: int, default: str = "") -> str:  # type: ignore[override]
+        body = self._server.bodies[number]
+        return self._fault if body["prompt"].startswith(self._prompt) and body.get("stream") else default
+
+
+def test_a_measurement_may_go_on_with_more_patience_but_not_elsewhere(
+    finished: tuple[Pair, bytes, Profile], tmp_path: Path
+) -> None:
+    servers, whole, _ = finished
+    journal = tmp_path / "j"
+    journal.write_bytes(whole)
+    assert plan(servers, timeout_s=77.0).settings() == plan(servers).settings()
+    with pytest.raises(SchemaError, match="draft"):
+        carry_out(plan((servers[0], servers[0])), journal)
+
+
+def test_a_busy_server_is_noted(tmp_path: Path) -> None:
+    with serving(Planted(model="small", foreign_requests=3, iteration_s=FAST_S)) as server:
+        profile, _ = carry_out(plan((server, server)), tmp_path / "j")
+    assert any("not idle: 3 requests" in note for note in profile.provenance.notes)
+    assert any("seen from outside" in note for note in profile.provenance.notes)
+
+
+def test_a_draft_without_logprobs_needs_no_gate(tmp_path: Path) -> None:
+    silent = Planted(model="small", logprobs=0, iteration_s=FAST_S)
+    with serving(Planted(iteration_s=FAST_S)) as target, serving(silent) as draft:
+        with pytest.raises(CalibrationError, match=r"draft at .* no log-probabilities"):
+            carry_out(plan((target, draft)), tmp_path / "j")
+        profile, _ = carry_out(plan((target, draft), gate=False), tmp_path / "k")
+    assert all("gate" not in step.draft.scores for answer in profile.answers for step in answer.steps)
+
+
+# The command line
+
+Main = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run_main(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Main:
+    from specplan.cli import main
+
+    monkeypatch.delenv("SPECPLAN_DEBUG", raising=False)
+
+    def small_plan(engine: MeasureOptions, **options: Any) -> Plan:
+        options["patience_s"] = 0.0
+        return Plan(engine=replace(OPTIONS, batches=engine.batches), warm_up_s=0.02, **options)
+
+    monkeypatch.setattr("calibrate.measuring.session.Plan", small_plan)
+    monkeypatch.setattr("calibrate.models.servers.HttpConfig.of", partial(HttpConfig.of, backoff_s=0.001))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(json.dumps({"prompt": f"Question {i} is?"}) + "\n" for i in range(4)), encoding="utf-8")
+    return path
+
+
+def test_calibrate_and_validate_a_server(
+    run_main: Main, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+    profile = tmp_path / "p.json"
+    big = Planted(model="big", key=KEY, iteration_s=0.001)
+    with serving(big) as target, serving(Planted(model="small", key=KEY, iteration_s=FAST_S)) as draft:
+        common = ("--target", target.url, "--draft", draft.url, "--api-key-env", "MY_KEY", "--concurrency", "1,2")
+        code, out, err = run_main(
+            "calibrate", "openai", *common, "--prompts", str(prompts), "-n", "3", "-o", str(profile)
+        )
+        assert code == 0, err
+        # A machine that is busy with other things is told of, and of nothing else.
+        assert all("read late" in line or "was left out" in line for line in err.splitlines()), err
+        assert out.startswith("p: 3 answers")
+        assert not profile.with_name("p.json.part").exists()
+        fresh = ("--prompts", str(prompts), "-n", "2", "--k1", "1")
+        code, more, err = run_main("validate", "-p", str(profile), *fresh)
+        assert (code, err) == (0, "")
+        assert "lr-async" in more
+    written = "".join(path.read_text(encoding="utf-8") for path in tmp_path.iterdir())
+    assert "MY_KEY" in written
+    assert KEY not in written + out + more + caplog.text
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "message"), [("", 1, "unreachable"), ("stall", 124, "silent for 0.2 s"), ("404", 1, "no longer")]
+)
+def test_failures_have_exit_codes_and_one_line(
+    run_main: Main, prompts: Path, tmp_path: Path, fault: str, code: int, message: str
+) -> None:
+    output = tmp_path / "p.json"
+    with serving() as server:
+        server.faults = AtPrompt(server, "Question 0 is?", fault)
+        target = server.url if fault else f"http://127.0.0.1:{free_port()}"
+        timeout = "0.2" if fault == "stall" else "60"  # short, a slow machine would be taken for a silent server
+        common = ("--target", target, "--draft", server.url, "--concurrency", "1", "--timeout", timeout)
+        started = time.monotonic()
+        found, out, err = run_main("calibrate", "openai", *common, "--prompts", str(prompts), "-o", str(output))
+    assert (found, out, err.count("\n")) == (code, "", 1)
+    assert message in err
+    assert not output.exists()
+    assert time.monotonic() - started < 40  # it is not tried for a minute, as later faults are

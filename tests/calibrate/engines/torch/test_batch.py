@@ -1,0 +1,369 @@
+"""The engine without its process: what it generates is checked against transformers, token for token."""
+
+from __future__ import annotations
+
+import copy
+from itertools import count
+
+import numpy as np
+import pytest
+import torch
+
+from calibrate.engines.protocol import Sampling
+from calibrate.engines.torch import batch as torch_batch
+from calibrate.engines.torch import kv_cache
+from calibrate.engines.torch.batch import ContinuousBatch, Job, Limits
+from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.model import SHAPES, load_tokenizer, random_model
+from calibrate.engines.torch.token_methods import protocol as token_method
+from theory.errors import CalibrationError
+
+VOCABULARY = 50
+LIMITS = Limits(max_batch=8, n_idle=8, max_context=256)
+IDS = count(1)
+
+
+def small_model(architecture, **extra):
+    from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+    configs = {"qwen3": Qwen3Config, "qwen2": Qwen2Config, "llama": LlamaConfig}
+    models = {"qwen3": Qwen3ForCausalLM, "qwen2": Qwen2ForCausalLM, "llama": LlamaForCausalLM}
+    if architecture == "qwen3":
+        extra = {"head_dim": 16, **extra}
+    torch.manual_seed(5)
+    model = models[architecture](
+        configs[architecture](
+            vocab_size=VOCABULARY,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=512,
+            initializer_range=0.5,
+            bos_token_id=None,
+            eos_token_id=0,
+            pad_token_id=None,
+            **extra,
+        )
+    ).eval()
+    with torch.no_grad():  # fresh norms and biases are ones and zeros, which would hide a mix-up
+        for name, weight in model.named_parameters():
+            if "norm" in name or "bias" in name:
+                weight.add_(torch.randn_like(weight) * 0.3)
+    return model
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return small_model("qwen3")
+
+
+@pytest.fixture(scope="module")
+def decoder(reference):
+    return Decoder(copy.deepcopy(reference), LIMITS.max_context)
+
+
+@pytest.fixture
+def engine(decoder):
+    return ContinuousBatch(decoder, None, frozenset([0]), LIMITS)
+
+
+def job(prompt, max_tokens=12, **options):
+    return Job(id=next(IDS), prompt=list(prompt), max_tokens=max_tokens, **{"ignore_eos": True, **options})
+
+
+def finish(engine, *jobs):
+    """Run to the end; return the tokens of the given jobs."""
+    for one in jobs:
+        engine.submit(one)
+    while engine.busy:
+        engine.advance()
+    return [one.tokens for one in jobs]
+
+
+def prompts(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(1, VOCABULARY, rng.integers(2, 40)).tolist() for _ in range(n)]
+
+
+def greedy(model, prompt, n):
+    ids = torch.tensor([prompt])
+    out = model.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=n, min_new_tokens=n, do_sample=False, pad_token_id=0
+    )
+    return out[0, len(prompt) :].tolist()
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "qwen2", "llama"])
+def test_logits_are_those_of_transformers(architecture):
+    """Prefill of several tokens, then single ones, in rows of different lengths: the same numbers to rounding."""
+    model = small_model(architecture, **({"attention_bias": True, "mlp_bias": True} if architecture == "llama" else {}))
+    engine = ContinuousBatch(Decoder(copy.deepcopy(model), 256), None, frozenset(), LIMITS)
+    sequences = [torch.randint(VOCABULARY, (n,)).tolist() for n in (9, 30, 17)]
+    with torch.inference_mode():
+        for row, tokens in enumerate(sequences):
+            engine.cache.admit(tokens[:-3])
+            engine._read(row, tokens[: len(tokens) - 3])
+        for back in (3, 2, 1):
+            lengths = torch.tensor([len(tokens) - back for tokens in sequences])
+            columns = int(lengths.max()) + 1
+            mask = torch.zeros(3, 1, 1, columns)
+            mask.masked_fill_(torch.arange(columns) > lengths[:, None, None, None], -torch.inf)
+            new = torch.tensor([[tokens[-back]] for tokens in sequences])
+            hidden = engine.decoder.forward(new, lengths[:, None], engine.cache, 0, columns, mask)
+            for row, token in enumerate(new[:, 0].tolist()):
+                engine.cache.append(row, [token])
+            for row, tokens in enumerate(sequences):
+                expected = model(torch.tensor([tokens])).logits[0, -back]
+                got = engine.decoder.logits(hidden)[row, 0]
+                # float32 with 3 layers of sums over at most 48 terms; measured worst 4e-6 of the largest logit
+                assert float((got - expected).abs().max()) < 5e-5 * float(expected.abs().max())
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "llama"])
+def test_bfloat16_is_as_close_to_float32_as_transformers_is(architecture):
+    reference = small_model(architecture)
+    tokens = torch.randint(VOCABULARY, (1, 60))
+    half = copy.deepcopy(reference).bfloat16()
+    engine = ContinuousBatch(Decoder(copy.deepcopy(half), 256), None, frozenset(), LIMITS)
+    with torch.inference_mode():
+        exact = reference(tokens).logits[0]
+        theirs = half(tokens).logits[0].float()
+        engine.cache.admit(tokens[0].tolist())
+        ours = engine.decoder.logits(engine._read(0, tokens[0].tolist()))
+    # the same rounding errors in another order: the root mean squares over 60 x 50 logits agree within a factor 1.5
+    assert float((ours - exact).square().mean()) < 1.5**2 * float((theirs - exact).square().mean())
+    assert float((ours - exact).abs().max()) > 0.0
+
+
+def test_greedy_tokens_are_those_of_transformers_alone_and_together(engine, reference):
+    given = prompts(6)
+    lengths = [5, 30, 12, 20, 7, 25]
+    expected = [greedy(reference, prompt, n) for prompt, n in zip(given, lengths, strict=True)]
+    together = finish(engine, *(job(prompt, n) for prompt, n in zip(given, lengths, strict=True)))
+    assert together == expected
+    assert max(batch for batch, _, _ in engine.iterations) == 6
+
+
+def test_requests_that_join_and_leave_do_not_touch_each_other(decoder, engine):
+    given = prompts(12, seed=1)
+    lengths = np.random.default_rng(2).integers(1, 30, 12).tolist()
+    alone = [
+        finish(ContinuousBatch(decoder, None, frozenset([0]), LIMITS), job(prompt, n))[0]
+        for prompt, n in zip(given, lengths, strict=True)
+    ]
+    jobs = [job(prompt, n) for prompt, n in zip(given, lengths, strict=True)]
+    for one in jobs:
+        engine.submit(one)
+        engine.advance()
+        engine.advance()
+        engine.advance()
+    finish(engine)
+    assert [one.tokens for one in jobs] == alone
+    assert all(batch <= LIMITS.max_batch for batch, _, _ in engine.iterations)
+
+
+def test_more_requests_than_rows_wait_and_are_served(engine):
+    jobs = [job(prompt, 6) for prompt in prompts(20, seed=3)]
+    finish(engine, *jobs)
+    assert all(len(one.tokens) == 6 for one in jobs)
+    assert max(batch for batch, _, _ in engine.iterations) == LIMITS.max_batch
+
+
+def test_a_prompt_that_continues_a_finished_sequence_prefills_its_end_only(engine, decoder):
+    prompt = prompts(1, seed=4)[0]
+    first = job(prompt, 10)
+    finish(engine, first)
+    longer = [*prompt, *first.tokens, 3, 7]
+    second = job(longer, 10)
+    finish(engine, second)
+    # the last token drawn was never fed, so it and the two new ones are computed
+    assert second.n_cached == len(prompt) + 9
+    assert [n for n, _, _ in engine.prefills] == [len(prompt), 3]
+    assert second.tokens == finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), job(longer, 10))[0]
+
+
+def test_a_prompt_that_continues_a_running_sequence_shares_its_cache(engine, decoder):
+    prompt = prompts(1, seed=5)[0]
+    first = job(prompt, 30)
+    engine.submit(first)
+    for _ in range(8):
+        engine.advance()
+    longer = [*prompt, *first.tokens[:4], 9, 9]
+    second = job(longer, 10)
+    finish(engine, second)
+    assert second.n_cached == len(prompt) + 4
+    fresh = finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), job(prompt, 30), job(longer, 10))
+    assert [first.tokens, second.tokens] == fresh
+
+
+def test_long_prompts_are_read_in_chunks_with_the_same_result(decoder, engine, monkeypatch):
+    prompt = np.random.default_rng(6).integers(1, VOCABULARY, 200).tolist()
+    whole = finish(engine, job(prompt, 10))
+    monkeypatch.setattr(torch_batch, "_PREFILL_CHUNK", 64)
+    assert finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), job(prompt, 10)) == whole
+
+
+def test_a_cache_that_grows_gives_the_same_tokens(decoder, engine, monkeypatch):
+    given = prompts(4, seed=7)
+    expected = finish(engine, *(job(prompt, 90) for prompt in given))
+    monkeypatch.setattr(kv_cache, "_INITIAL_BYTES", 0)
+    small = ContinuousBatch(decoder, None, frozenset(), LIMITS)
+    assert small.cache.capacity == 64
+    assert finish(small, *(job(prompt, 90) for prompt in given)) == expected
+    assert small.cache.capacity > 64
+
+
+def test_a_seed_gives_its_text_whatever_else_runs(decoder, engine):
+    options = {"sampling": Sampling(temperature=1.0, top_p=0.9), "seed": 77}
+    prompt, *others = prompts(6, seed=8)
+    alone = finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), job(prompt, 40, **options))[0]
+    mixed = [job(other, 40, sampling=Sampling(temperature=1.0), seed=i) for i, other in enumerate(others)]
+    busy = job(prompt, 40, **options)
+    finish(engine, *mixed[:3], busy, *mixed[3:])
+    assert busy.tokens == alone
+    other_seed = job(prompt, 40, sampling=options["sampling"], seed=78)
+    assert finish(engine, other_seed) != [alone]
+
+
+def test_an_aborted_request_leaves_at_once_and_the_rest_goes_on(engine, decoder):
+    given = prompts(3, seed=9)
+    jobs = [job(prompt, 25) for prompt in given]
+    waiting = job(given[0], 5)
+    for one in jobs:
+        engine.submit(one)
+    for _ in range(8):
+        engine.advance()
+    engine.submit(waiting)
+    assert engine.abort(jobs[1].id) is jobs[1]
+    assert engine.abort(waiting.id) is waiting
+    assert engine.abort(12345678) is None
+    drawn = len(jobs[1].tokens)
+    finish(engine)
+    assert engine.n_aborted_tokens == drawn == len(jobs[1].tokens)
+    assert waiting.tokens == []
+    expected = finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), *(job(prompt, 25) for prompt in given))
+    assert [jobs[0].tokens, jobs[2].tokens] == [expected[0], expected[2]]
+
+
+def test_end_of_text_ends_a_request_unless_it_is_told_to_go_on(reference, decoder):
+    prompt = prompts(1, seed=10)[0]
+    tokens = greedy(reference, prompt, 20)
+    eos = tokens[10]
+    where = tokens.index(eos)
+    engine = ContinuousBatch(decoder, None, frozenset([eos]), LIMITS)
+    ends, goes_on = job(prompt, 20, ignore_eos=False), job(prompt, 20)
+    finish(engine, ends, goes_on)
+    assert (ends.finish, ends.tokens, ends.n_generated) == ("eos", tokens[:where], where + 1)
+    assert (goes_on.finish, goes_on.tokens) == ("length", tokens)
+
+
+def test_the_context_bounds_a_request(engine):
+    prompt = prompts(1, seed=11)[0][:2] * 125
+    one = job(prompt, 100)
+    finish(engine, one)
+    assert one.finish == "length"
+    assert len(prompt) + len(one.tokens) == LIMITS.max_context
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "words"),
+    [
+        ([], {}, "empty"),
+        ([1] * 256, {}, "256 tokens"),
+        ([VOCABULARY], {}, "outside the vocabulary"),
+        ([-1], {}, "outside the vocabulary"),
+        ([1], {"stop": ("x",)}, "tokenizer"),
+    ],
+)
+def test_impossible_requests_are_refused(engine, prompt, options, words):
+    with pytest.raises(ValueError, match=words):
+        engine.submit(job(prompt, **options))
+    assert not engine.busy
+
+
+def test_log_probabilities_are_the_models_own(engine, reference):
+    prompt = prompts(1, seed=12)[0]
+    one = job(prompt, 4, n_logprobs=3, sampling=Sampling(temperature=2.0), seed=1)
+    finish(engine, one)
+    logits = reference(torch.tensor([[*prompt, *one.tokens]])).logits[0].detach().double()
+    expected = logits.log_softmax(-1)[len(prompt) - 1 : -1]
+    for position, (chosen, top) in enumerate(one.logprobs):
+        assert chosen == pytest.approx(float(expected[position, one.tokens[position]]), abs=1e-4)
+        assert [p for _, p in top] == pytest.approx(expected[position].topk(3).values.tolist(), abs=1e-4)
+
+
+def test_a_question_is_answered_by_its_prefill(engine, reference):
+    prompt = prompts(1, seed=13)[0]
+    one = job(prompt, choices=(4, 9))
+    finish(engine, one)
+    expected = reference(torch.tensor([prompt])).logits[0, -1].detach().double().log_softmax(-1)
+    assert one.choice_logprobs == pytest.approx([float(expected[4]), float(expected[9])], abs=1e-4)
+    assert not engine.iterations
+    assert len(engine.prefills) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"hidden_act": "gelu"}, "hidden_act"),
+        (
+            {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}},
+            "rope_type",
+        ),
+        ({"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 1}, "sliding_window"),
+    ],
+)
+def test_models_that_it_cannot_run_are_refused(options, words):
+    with pytest.raises(CalibrationError, match=words):
+        Decoder(small_model("qwen3", **options), 256)
+
+
+def test_named_shapes_have_the_sizes_that_they_claim():
+    model = random_model("tiny-target", seed=0, max_context=64, dtype=torch.float32, device=torch.device("cpu"))
+    shape = SHAPES["tiny-target"]
+    assert len(model.model.layers) == shape.n_layers
+    assert model.lm_head.weight.shape == (shape.vocab_size, shape.hidden)
+    again = random_model("tiny-target", seed=0, max_context=64, dtype=torch.float32, device=torch.device("cpu"))
+    assert torch.equal(model.model.layers[3].mlp.up_proj.weight, again.model.layers[3].mlp.up_proj.weight)
+
+
+class Scripted:
+    """Stands in for the drawing of tokens: the texts under test are chosen, not found by luck."""
+
+    def __init__(self, *scripts):
+        self.scripts = [list(script) for script in scripts]
+
+    def __call__(self, logits, samplings, uniforms):
+        return [script.pop(0) for script in self.scripts[: len(samplings)]]
+
+
+def test_stop_strings(decoder, model_folders, monkeypatch):
+    tokenizer = load_tokenizer(model_folders["target"])
+    add, blank, runs_on, dot = (tokenizer.token_to_id(t) for t in (" add", "\n\n", ".\n\n then", "."))
+    engine = ContinuousBatch(decoder, tokenizer, frozenset([0]), LIMITS)
+
+    def generate(script, **options):
+        scripted = Scripted(script)
+        monkeypatch.setattr(torch_batch, "draw", scripted)
+        monkeypatch.setattr(token_method, "draw", scripted)
+        one = job([5, 6], len(script), **{"stop": ("\n\n",), "ignore_eos": False, **options})
+        finish(engine, one)
+        return one
+
+    plain = generate([add, add, blank, add])
+    assert (plain.finish, plain.text, plain.tokens, plain.n_generated) == (
+        "stop",
+        " add add\n\n",
+        [add, add, blank],
+        3,
+    )
+    cut = generate([add, runs_on, add])
+    assert (cut.finish, cut.text, cut.tokens, cut.n_generated) == ("stop", " add.\n\n", [add, dot, blank], 2)
+    ended = generate([add, 0, add])
+    assert (ended.finish, ended.text, ended.tokens, ended.n_generated) == ("eos", " add", [add], 2)
+    limited = generate([add, dot, add])
+    assert (limited.finish, limited.text) == ("length", " add. add")
+    either = generate([add, dot, add], stop=(". add", "d."))
+    assert (either.finish, either.text) == ("stop", " add.")

@@ -1,0 +1,374 @@
+"""Lookahead Decoding on real models: its passes against the definition, its texts against plain decoding."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache, partial
+from itertools import count, product
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from calibrate import pair
+from calibrate.engines.protocol import GREEDY, Request, Sampling
+from calibrate.engines.sampling import distribution
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Job, Limits
+from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.kv_cache import KvCache
+from calibrate.engines.torch.model import load_model, load_tokenizer
+from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding, Shelf, StreamChance
+from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, LookaheadSettings, pass_layout
+from calibrate.engines.torch.token_methods.protocol import Rows
+from calibrate.engines.torch.token_pass import forward_rows
+from calibrate.models.local import bundled_problems
+from theory.errors import ParameterError
+
+LIMITS = Limits(max_batch=4, n_idle=4, max_context=512)
+WARM = Sampling(temperature=0.8, top_p=0.95)
+IDS = count(1)
+
+
+@pytest.fixture(scope="module")
+def target():
+    """The bundled target, its tokenizer, and a few held-out questions."""
+    torch.set_num_threads(1)
+    folder = pair.target_path()
+    model = load_model(folder, dtype=torch.float32, device=torch.device("cpu"))
+    tokenizer = load_tokenizer(folder)
+    questions = [tokenizer.encode(p.prompt).ids for p in bundled_problems(4, 11, "validation")]
+    return Decoder(model, LIMITS.max_context + SPARE), tokenizer, questions
+
+
+def engine_of(target, **variant):
+    decoder, tokenizer, _ = target
+    coupled = variant.pop("coupled", True)
+
+    def settings(s):
+        return LookaheadSettings(window=s.window, ngram=s.ngram, guesses=s.guesses, **variant)
+
+    methods = {("lookahead", ""): LookaheadDecoding(SPARE, settings=settings, coupled=coupled)}
+    return ContinuousBatch(decoder, tokenizer, frozenset([0]), LIMITS, methods)
+
+
+def speculation(window, ngram, guesses):
+    return Speculation(method="lookahead", k2=ngram, window=window, ngram=ngram, guesses=guesses)
+
+
+def run(engine, *jobs):
+    for one in jobs:
+        engine.submit(one)
+    while engine.busy:
+        engine.advance()
+    return jobs
+
+
+def job(prompt, spec=None, **options):
+    return Job(id=next(IDS), prompt=prompt, speculation=spec, **{"max_tokens": 120, **options})
+
+
+@pytest.fixture(scope="module")
+def plain_run(target):
+    """Call with a question's number and options: its plain run, made once for all methods compared with it."""
+    return cache(lambda number, **options: run(engine_of(target), job(target[2][number], **options))[0])
+
+
+def told(one):
+    return one.tokens, one.text, one.finish, one.n_generated
+
+
+# one column; shortest n-grams; no space for all guesses; the paper's shape; more guesses than columns
+SHAPES = [(1, 2, 1), (6, 2, 3), (4, 3, 9), (7, 5, 7), (15, 5, 15), (3, 8, 2)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_greedy_text_is_plain_greedy(target, plain_run, shape):
+    """Token for token in float32, up to the end of each answer, in fewer passes than tokens."""
+    plain = [plain_run(number) for number in range(len(target[2]))]
+    found = [run(engine_of(target), job(q, speculation(*shape)))[0] for q in target[2]]
+    assert [told(one) for one in found] == [told(one) for one in plain]
+    assert {one.finish for one in plain} == {"eos"}
+    committed = sum(one.n_generated - 1 for one in found)
+    assert sum(len(one.passes) for one in found) < committed or shape == (1, 2, 1)
+
+
+@pytest.mark.parametrize("variant", [{"jump": "random"}, {"jump": "shift"}, {"prompt_as_reference": True}])
+@pytest.mark.parametrize("sampling", [GREEDY, WARM])
+def test_variants_change_passes_not_texts(target, plain_run, variant, sampling):
+    spec, options = speculation(7, 4, 5), {"sampling": sampling, "seed": 3}
+    for number, q in enumerate(target[2][:2]):
+        plain = plain_run(number, **options)
+        (found,) = run(engine_of(target, **variant), job(q, spec, **options))
+        assert told(found) == told(plain)
+        assert len(found.passes) < plain.n_iterations
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM])
+@pytest.mark.parametrize(
+    "ends", [{"stop": ("\n\n",)}, {"stop": (".",)}, *({"max_tokens": n} for n in (1, 2, 3, 7)), {"ignore_eos": True}]
+)
+def test_ends_are_those_of_plain_decoding(target, sampling, ends):
+    options = {"sampling": sampling, "seed": 5, "max_tokens": 60, **ends}
+    for q in target[2][:2]:
+        (plain,) = run(engine_of(target), job(q, **options))
+        (found,) = run(engine_of(target), job(q, speculation(9, 5, 9), **options))
+        assert told(found) == told(plain)
+
+
+def test_end_of_the_context(target):
+    """The window reaches beyond the context: its rows go to spare places, and the text ends where plain text does."""
+    decoder, tokenizer, questions = target
+    limits = Limits(max_batch=1, n_idle=1, max_context=len(questions[0]) + 9)
+    texts = []
+    for spec in (None, speculation(15, 5, 15)):
+        engine = ContinuousBatch(decoder, tokenizer, frozenset(), limits)
+        texts.append(told(run(engine, job(questions[0], spec))[0]))
+    assert texts[0] == texts[1]
+    assert texts[0][2] == "length"
+
+
+def test_shares_a_batch(target):
+    """Sequences with and without speculation, sampled and greedy, in one batch: each writes what it writes alone."""
+    mix = [
+        (q, spec, {"sampling": sampling, "seed": 7, "max_tokens": 40})
+        for (spec, sampling), q in zip(product((speculation(5, 4, 5), None), (GREEDY, WARM)), target[2], strict=True)
+    ]
+    alone = [run(engine_of(target), job(q, spec, **o))[0] for q, spec, o in mix]
+    together = run(engine_of(target), *(job(q, spec, **o) for q, spec, o in mix))
+    assert [told(one) for one in together] == [told(one) for one in alone]
+    assert [one.passes for one in together] == [one.passes for one in alone]
+
+
+def test_only_committed_tokens_stay_in_the_cache(target):
+    """Keys and values after an answer are those that a prefill of its text computes."""
+    engine = engine_of(target)
+    (one,) = run(engine, job(target[2][0], speculation(7, 5, 7), max_tokens=30))
+    text = [*one.prompt, *one.tokens]
+    held = next(row for row in range(engine.cache.n_rows) if engine.cache.holds(row) == text[:-1])
+    fresh = engine_of(target)
+    run(fresh, job(text[:-1], max_tokens=1))
+    row = next(row for row in range(fresh.cache.n_rows) if fresh.cache.holds(row) == text[:-1])
+    n = len(text) - 1
+    assert torch.allclose(engine.cache.kv[:, :, held, :n], fresh.cache.kv[:, :, row, :n], atol=2e-4)
+
+
+def test_window_rows_follow_their_own_trajectories(target):
+    """Every row of a pass sees what Algorithm 1 conditions it on: compared with plain runs over the flat contexts."""
+    decoder, _, questions = target
+    settings = LookaheadSettings(window=4, ngram=4, guesses=2)
+    state, prompt = LookaheadSequence(settings, questions[0], seed=1), list(questions[0])
+    current, grams = prompt[-1], [(5, 9, 7), (11, 6, 5)]
+    for gram in grams:
+        state.pool.add((current, *gram))
+    window = [list(row) for row in state._window]
+    rows = state.propose(current, SPARE)
+    logits = logits_after(decoder, prompt[:-1], rows)
+    for j in range(1, 5):
+        oldest = window[0][1:j]
+        context = [*prompt, *oldest, *(window[level][j - 1] for level in (1, 2))]
+        flat = logits_after(decoder, [], Rows(ids=context))
+        newest_row = 2 * 4 + (j - 1)
+        assert torch.allclose(logits[newest_row], flat[-1], atol=1e-3)
+    for g, gram in enumerate(reversed(grams)):
+        flat = logits_after(decoder, [], Rows(ids=[*prompt, *gram]))
+        first = settings.window_rows + 3 * g
+        assert torch.allclose(logits[first : first + 3], flat[-3:], atol=1e-3)
+
+
+def logits_after(decoder, prefix, rows):
+    with torch.inference_mode():
+        cache = KvCache(
+            n_layers=decoder.n_layers,
+            n_heads=decoder.n_kv_heads,
+            head_dim=decoder.head_dim,
+            max_batch=1,
+            n_idle=1,
+            max_context=LIMITS.max_context,
+            dtype=decoder.dtype,
+            device=decoder.device,
+        )
+        cache.admit([*prefix, 0])
+        if prefix:
+            forward_rows(decoder, cache, 0, [Rows(ids=list(prefix))])
+            cache.append(0, prefix)
+        return decoder.logits(forward_rows(decoder, cache, 0, [rows]))
+
+
+@pytest.mark.parametrize(("window", "ngram", "guesses"), SHAPES)
+def test_rows_of_a_pass(window, ngram, guesses):
+    """(W + G)(N - 1) rows; each position is one behind that of what a row attends to at last."""
+    layout = pass_layout(window, ngram, guesses)
+    m = (window + guesses) * (ngram - 1)
+    assert len(layout.offsets) == m
+    assert layout.visible.shape == (m, m)
+    for row in range(m):
+        seen = sorted(layout.offsets[other] for other in range(m) if layout.visible[row, other])
+        assert seen == list(range(layout.offsets[row] + 1))  # exactly one token at every place up to itself
+
+
+def test_window_pools_its_trajectories():
+    """Columns become n-grams, the current token first in column 1; the oldest row goes."""
+    state = LookaheadSequence(LookaheadSettings(window=2, ngram=3, guesses=4), [1, 2, 3], seed=0)
+    state._window = [[10, 11], [20, 21]]
+    rows = state.propose(5, 99)
+    assert rows.ids == [5, 11, 20, 21]
+    verdict = state.verify(rows, [0, 0, 30, 31], lambda _guesses, _row: ((30,), 0))
+    assert (verdict.tokens, verdict.n_accepted, verdict.kept) == ([30], 0, [0])
+    assert (state.pool.after(5), state.pool.after(11)) == ([(20, 30)], [(21, 31)])
+    assert state._window == [[20, 21], [30, 31]]
+
+
+@pytest.mark.parametrize(("jump", "window"), [("keep", [[20, 21], [30, 31]]), ("shift", [[21, None], [31, None]])])
+def test_window_after_a_jump(jump, window):
+    state = LookaheadSequence(LookaheadSettings(window=2, ngram=3, guesses=1, jump=jump), [1, 2, 3], seed=0)
+    state._window = [[10, 11], [20, 21]]
+    state.pool.add((5, 6, 7))
+    rows = state.propose(5, 99)
+    verdict = state.verify(rows, [0, 0, 30, 31, 0, 0], lambda guesses, _row: ((*guesses[0][:1], 8), 0))
+    assert (verdict.tokens, verdict.n_accepted, verdict.kept) == ([6, 8], 1, [0, 4])
+    found = [
+        [t if w is not None else None for t, w in zip(*row, strict=True)]
+        for row in zip(state._window, window, strict=True)
+    ]
+    assert found == window
+
+
+def test_short_of_space():
+    """No space for the n-grams, then none for the window: guesses go first, then it is a plain pass."""
+    state = LookaheadSequence(LookaheadSettings(window=3, ngram=3, guesses=2), [1, 2], seed=0)
+    for gram in ((1, 2, 2), (1, 1, 1)):
+        state.pool.add(gram)
+    assert [len(state.propose(1, space).ids) for space in (1, 5, 6, 7, 8, 10, 99)] == [1, 1, 6, 6, 8, 10, 10]
+
+
+def test_shelf_gives_a_state_to_what_goes_further():
+    """Continuations, and siblings of a continuation; never the same prompt again, whose reply the state has seen."""
+    settings = LookaheadSettings(window=2, ngram=2, guesses=2)
+    shelf = Shelf(size=3)
+    states = [LookaheadSequence(settings, (1, 2)) for _ in range(4)]
+    shelf.put((1, 2), (1, 2, 3, 4), states[0])
+    shelf.put((1, 2, 3, 4), (1, 2, 3, 4, 5), states[1])
+    assert shelf.find([1, 2, 3, 4, 5, 9], settings) is states[1]
+    assert shelf.find([1, 2, 7, 7], settings) is states[0]
+    assert shelf.find([1, 2, 3, 4], settings) is states[0]  # not the state that went on from here
+    assert shelf.find([1, 2], settings) is None
+    assert shelf.find([2, 2, 3], settings) is None
+    assert shelf.find([1, 2, 3, 4], LookaheadSettings(window=3, ngram=2, guesses=2)) is None
+    shelf.put((8,), (8, 9), states[2])
+    shelf.put((6,), (6, 9), states[3])  # the oldest gives way
+    assert shelf.find([1, 2, 7], settings) is None
+
+
+def test_steps_carry_the_pool_on(target):
+    """An answer step by step takes hardly more passes than in one piece, and fewer than with a new state each step."""
+    spec, passes = speculation(9, 4, 9), {}
+    for carried in (True, False):
+        engine, n = engine_of(target), 0
+        for q in target[2]:
+            prompt = list(q)
+            for _ in range(12):
+                if not carried:
+                    engine = engine_of(target)
+                (one,) = run(engine, job(prompt, spec, stop=("\n\n",)))
+                n += len(one.passes)
+                prompt += one.tokens
+                if one.finish == "eos":
+                    break
+        passes[carried] = n
+    assert passes[True] < passes[False]
+
+
+def test_algorithm_4_draws_from_the_target(target):
+    """Chi-square over 8,000 seeds of a real pass with guesses, for two tokens; false alarms 1e-6 in all."""
+    decoder, _, questions = target
+    sampling = Sampling(temperature=3.0)  # the model is sure of itself: spread the mass over many tokens
+    prompt = list(questions[1])
+    plain = logits_after(decoder, [], Rows(ids=prompt))[-1:]
+    first = distribution(plain, [sampling])[0].numpy()
+    likely = np.argsort(-first)[:3].tolist()
+    then = {
+        t: distribution(logits_after(decoder, [], Rows(ids=[*prompt, t]))[-1:], [sampling])[0].numpy() for t in likely
+    }
+    grams = [(t, int(np.argsort(-then[t])[rank])) for t in likely for rank in (1, 0)]
+    state = LookaheadSequence(LookaheadSettings(window=3, ngram=3, guesses=6), prompt, seed=0)
+    for gram in grams:
+        state.pool.add((prompt[-1], *gram))
+    rows = state.propose(prompt[-1], SPARE)
+    logits = logits_after(decoder, prompt[:-1], rows)
+    method = LookaheadDecoding(SPARE, coupled=False)
+    base = state.settings.window_rows
+
+    def row_of(guess, depth):
+        return base + 2 * guess + depth - 1 if depth else 0
+
+    firsts, seconds = np.zeros_like(first), np.zeros_like(first)
+    for seed in range(8000):
+        one = job(prompt, sampling=sampling, seed=seed)
+        verification = method._verification(one, logits, [], StreamChance(seed))
+        tokens, _ = verification(rows.memo, row_of)
+        firsts[tokens[0]] += 1
+        if tokens[0] == likely[0]:
+            assert len(tokens) > 1  # it was guessed, so it is never the last
+            seconds[tokens[1]] += 1
+    for counts, p in ((firsts, first), (seconds, then[likely[0]])):
+        assert p_value(counts, p) > 5e-7
+
+
+def p_value(counts, p):
+    """Chi-square with the cells that expect fewer than 5 put together."""
+    expected = p / p.sum() * counts.sum()
+    small = expected < 5
+    observed = np.append(counts[~small], counts[small].sum())
+    expected = np.append(expected[~small], expected[small].sum())
+    if expected[-1] < 5:
+        observed = np.append(observed[:-2], observed[-2:].sum())
+        expected = np.append(expected[:-2], expected[-2:].sum())
+    return stats.chisquare(observed, expected).pvalue
+
+
+def test_algorithm_4_is_reproducible(target):
+    options = {"sampling": WARM, "seed": 9, "max_tokens": 40}
+    found = [
+        run(engine_of(target, coupled=False), job(target[2][0], speculation(7, 4, 7), **options))[0] for _ in range(2)
+    ]
+    assert told(found[0]) == told(found[1])
+    assert sum(accepted for _, accepted in found[0].passes) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("window", 0), ("ngram", 1), ("guesses", -1), ("window", 2.5), ("jump", "up")]
+)
+def test_refuses(name, value):
+    with pytest.raises(ParameterError, match=name):
+        LookaheadSettings(**{"window": 3, "ngram": 3, "guesses": 3, name: value})
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM])
+def test_in_an_engine_s_process(engines, sampling):
+    """Requests with and without, at the same time: the same texts; passes are told, and timed with their rows.
+
+    The rows are looked at where one request ran alone: which requests share a pass is up to when they arrive.
+    """
+    ask = partial(
+        Request, prompt="he has four apples", max_tokens=60, stop=(), sampling=sampling, seed=2, ignore_eos=True
+    )
+
+    async def both():
+        specs = (None, speculation(4, 3, 4), Speculation(method="jacobi", k2=4, window=3))
+        found = await asyncio.gather(*(engines.target.generate(ask(speculation=spec)) for spec in specs))
+        await engines.target.stats(clear=True)
+        alone = await engines.target.generate(ask(speculation=specs[1]))
+        return [*found, alone], await engines.target.stats(clear=True)
+
+    (plain, lookahead, jacobi, alone), statistics = engines.run(both())
+    assert plain.token_ids == lookahead.token_ids == jacobi.token_ids == alone.token_ids
+    assert plain.passes == ()
+    for one in (lookahead, jacobi, alone):
+        assert sum(accepted + 1 for _, accepted in one.passes) >= 59  # the last pass may run on beyond the limit
+        assert len(one.passes) == one.n_iterations <= 59
+    assert {batch for batch, *_ in statistics.passes} == {1}
+    rows = {rows for _, _, rows, _, _, _ in statistics.passes}
+    assert rows <= {8, 10, 12, 14, 16}
+    assert min(rows) == 8

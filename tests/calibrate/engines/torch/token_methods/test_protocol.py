@@ -1,0 +1,440 @@
+"""Token-level speculation in the engine: nothing changes but the number of passes, and what changes is counted."""
+
+from __future__ import annotations
+
+import copy
+from itertools import count, product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from calibrate.engines.protocol import Sampling
+from calibrate.engines.sampling import distribution
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.torch import batch as torch_batch
+from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Job, Limits
+from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.model import load_model, load_tokenizer
+from calibrate.engines.torch.token_methods import protocol as token_method
+from calibrate.engines.torch.token_methods.draft_model import DraftModel
+from calibrate.engines.torch.token_methods.eagle import EagleHead
+from calibrate.engines.torch.token_methods.eagle_head import HeadDecoder, build_head, load_head
+from calibrate.engines.torch.token_methods.protocol import Rows, TokenMethod, Verdict, prefix_match
+from calibrate.engines.torch.token_pass import forward_rows
+from calibrate.pair import draft_path, head_path, problems, target_path
+
+VOCABULARY = 40
+LIMITS = Limits(max_batch=6, n_idle=6, max_context=200)
+DRAFT = Speculation(method="draft", k2=4, model=draft_path())
+EAGLE = Speculation(method="eagle", k2=4, model=head_path())
+NGRAM = Speculation(method="ngram", k2=4)
+IDS = count(1)
+HOT = Sampling(temperature=0.8, top_p=0.9)
+
+
+def tiny(seed, n_layers, base=None):
+    """A random model whose second layer adds little; with a base, that model's beginning: the two often agree."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    torch.manual_seed(seed)
+    model = Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=VOCABULARY,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=n_layers,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            head_dim=16,
+            tie_word_embeddings=True,
+            max_position_embeddings=1024,
+            initializer_range=0.3,
+            bos_token_id=None,
+            eos_token_id=0,
+            pad_token_id=None,
+        )
+    ).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "layers.1" in name and ("o_proj" in name or "down_proj" in name):
+                weight.mul_(0.35)
+    if base is not None:
+        model.load_state_dict(base.state_dict(), strict=False)
+    return model
+
+
+@pytest.fixture(scope="module")
+def decoders():
+    target = tiny(3, 2)
+    draft = tiny(4, 1, base=target)
+    models = [Decoder(copy.deepcopy(model), LIMITS.max_context + SPARE) for model in (target, draft)]
+    return [*models, HeadDecoder(build_head(target.config.to_dict()), models[0], LIMITS.max_context + SPARE)]
+
+
+def make(decoders, *, eos=(), draft_context=1000):
+    methods = {
+        ("draft", DRAFT.source): DraftModel(decoders[1], LIMITS, draft_context, SPARE),
+        ("eagle", EAGLE.source): EagleHead(decoders[2], LIMITS, draft_context, SPARE),
+    }
+    return ContinuousBatch(decoders[0], None, frozenset(eos), LIMITS, methods)
+
+
+def job(prompt, max_tokens=30, **options):
+    return Job(id=next(IDS), prompt=list(prompt), max_tokens=max_tokens, **{"ignore_eos": True, **options})
+
+
+def finish(engine, *jobs):
+    for one in jobs:
+        engine.submit(one)
+    while engine.busy:
+        engine.advance()
+    return [one.tokens for one in jobs]
+
+
+def prompts(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(1, VOCABULARY, rng.integers(2, 30)).tolist() for _ in range(n)]
+
+
+def at(speculation, k2):
+    return Speculation(method=speculation.method, k2=k2, model=speculation.model)
+
+
+@given(st.lists(st.integers(0, 2), max_size=5), st.data())
+def test_a_match_is_the_longest_right_prefix_and_one_more(draft, data):
+    drawn = data.draw(st.lists(st.integers(0, 2), min_size=len(draft) + 1, max_size=len(draft) + 1))
+    tokens = prefix_match(draft, drawn)
+    n = len(tokens) - 1
+    assert tokens[:n] == draft[:n]
+    assert tokens == drawn[: n + 1]
+    assert n == len(draft) or draft[n] != drawn[n]
+
+
+@pytest.mark.parametrize("k2", [1, 2, 3, 5, 9])
+def test_greedy_texts_are_those_of_plain_decoding(decoders, k2):
+    """All methods in one batch, with drafts of several lengths; requests join and leave as others run."""
+    given = prompts(9, seed=1)
+    lengths = np.random.default_rng(2).integers(1, 50, 9).tolist()
+    plain = finish(make(decoders), *(job(p, n) for p, n in zip(given, lengths, strict=True)))
+    noise = Speculation(method="random", k2=k2)
+    methods = [at(DRAFT, k2), at(NGRAM, k2), at(EAGLE, k2), None, noise, at(DRAFT, k2 + 2), at(EAGLE, k2 + 2)]
+    jobs = [job(p, n, speculation=methods[i % 7]) for i, (p, n) in enumerate(zip(given, lengths, strict=True))]
+    engine = make(decoders)
+    for one in jobs:
+        engine.submit(one)
+        engine.advance()
+        engine.advance()
+    finish(engine)
+    assert [one.tokens for one in jobs] == plain
+
+
+def test_drafts_come_true_and_save_passes(decoders):
+    """Else the tests here would pass without any speculation."""
+    for speculation in (at(DRAFT, 5), at(NGRAM, 5)):
+        one = job([3, 1, 4], 120, speculation=speculation)
+        finish(make(decoders), one)
+        assert one.n_generated == 120
+        assert one.n_iterations < 100
+        assert sum(accepted for _, accepted in one.passes) > 20
+
+
+@pytest.mark.parametrize("speculation", [DRAFT, EAGLE, NGRAM], ids=["draft", "eagle", "ngram"])
+def test_a_seed_gives_its_text_whatever_else_runs(decoders, speculation):
+    prompt, *others = prompts(6, seed=3)
+    options = {"sampling": HOT, "seed": 11, "speculation": speculation}
+    alone = finish(make(decoders), job(prompt, 60, **options))[0]
+    busy = job(prompt, 60, **options)
+    methods = [None, at(DRAFT, 7), NGRAM, at(EAGLE, 6)]
+    mixed = [
+        job(p, 40, sampling=Sampling(temperature=i % 2), seed=i, speculation=methods[i % 4])
+        for i, p in enumerate(others)
+    ]
+    finish(make(decoders), *mixed[:2], busy, *mixed[2:])
+    assert busy.tokens == alone
+    assert finish(make(decoders), job(prompt, 60, **{**options, "seed": 12})) != [alone]
+
+
+def test_prompt_lookup_draws_the_very_tokens_of_plain_decoding(decoders):
+    given = prompts(6, seed=4)
+    plain = finish(make(decoders), *(job(p, 60, sampling=HOT, seed=i) for i, p in enumerate(given)))
+    fast = [job(p, 60, sampling=HOT, seed=i, speculation=at(NGRAM, 6)) for i, p in enumerate(given)]
+    assert finish(make(decoders), *fast) == plain
+    assert sum(accepted for one in fast for _, accepted in one.passes) > 10
+
+
+def test_a_text_ends_where_plain_decoding_ends_it(decoders):
+    """End of text inside an accepted draft: what was accepted beyond it is neither given out nor counted."""
+    prompt = [3, 1, 4]
+    text = finish(make(decoders), job(prompt, 80))[0]
+    cut = 0
+    for eos in sorted(set(text)):
+        where = text.index(eos)
+        one = job(prompt, 80, ignore_eos=False, speculation=at(DRAFT, 6))
+        engine = make(decoders, eos=[eos])
+        finish(engine, one)
+        assert (one.finish, one.tokens, one.n_generated) == ("eos", text[:where], where + 1)
+        cut += 1 + sum(accepted + 1 for _, accepted in one.passes) > one.n_generated
+        assert sum(n for *_, n, _, _ in engine.passes) == one.n_generated - 1
+    assert cut > 0
+
+
+@pytest.mark.parametrize(("eos", "kept", "why"), [(6, [3, 4, 5], "eos"), (39, [3, 4, 5, 6, 7, 1, 2], "length")])
+def test_a_cut_draft_by_hand(decoders, monkeypatch, eos, kept, why):
+    """After 1 2 comes 3, then a draft 4 5 6 7 8, right as far as 4 5 6 7, and a token of the target's own."""
+    script = [[4, 5, 6, 7, 1, 0], [2, 0, 0, 0, 0, 0]]
+    monkeypatch.setattr(torch_batch, "draw", lambda *_: [3])
+    monkeypatch.setattr(token_method, "draw", lambda logits, *_: script.pop(0)[: len(logits)])
+    engine = make(decoders, eos=[eos])
+    one = job([1, 2, 3, 4, 5, 6, 7, 8, 1, 2], 7, ignore_eos=False, speculation=at(NGRAM, 6))
+    engine.submit(one)
+    engine.advance()
+    engine.advance()
+    assert one.passes == [(5, 4)]
+    if why == "length":
+        assert engine.cache.holds(0) == [*one.prompt, 3, 4, 5, 6, 7]
+    finish(engine)
+    assert (one.tokens, one.finish) == (kept, why)
+    assert one.n_generated == len(kept) + (why == "eos")
+
+
+@pytest.mark.parametrize("speculation", [at(DRAFT, 7), at(EAGLE, 7), at(NGRAM, 7)], ids=["draft", "eagle", "ngram"])
+@pytest.mark.parametrize("limit", [1, 2, 5, 23])
+def test_limits_hold_to_the_token(decoders, speculation, limit):
+    one = job([3, 1, 4], limit, speculation=speculation)
+    assert finish(make(decoders), one) == finish(make(decoders), job([3, 1, 4], limit))
+    assert (one.finish, one.n_generated) == ("length", limit)
+    long = job([3, 1, 4] * 60, 100, speculation=speculation)
+    assert finish(make(decoders), long) == finish(make(decoders), job([3, 1, 4] * 60, 100))
+    assert len(long.prompt) + long.n_generated == LIMITS.max_context
+
+
+def test_beyond_its_own_context_the_draft_model_is_silent(decoders):
+    one = job([3, 1, 4], 60, speculation=at(DRAFT, 4))
+    assert finish(make(decoders, draft_context=30), one) == finish(make(decoders), job([3, 1, 4], 60))
+    drafted = [n for n, _ in one.passes]
+    assert drafted[0] == 3
+    assert drafted[-1] == 0
+
+
+def test_log_probabilities_are_those_of_plain_decoding(decoders):
+    plain = job([3, 1, 4], 40, n_logprobs=2)
+    fast = job([3, 1, 4], 40, n_logprobs=2, speculation=at(DRAFT, 5))
+    finish(make(decoders), plain)
+    finish(make(decoders), fast)
+    assert len(fast.logprobs) == len(plain.logprobs) == 40
+    for (chosen, top), (expected, expected_top) in zip(fast.logprobs, plain.logprobs, strict=True):
+        assert chosen == pytest.approx(expected, abs=1e-4)
+        assert [p for _, p in top] == pytest.approx([p for _, p in expected_top], abs=1e-4)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), HOT], ids=["greedy", "hot"])
+def test_the_caches_hold_committed_tokens_only(decoders, sampling):
+    """After every pass the target's rows hold all tokens but the last, the draft's at most those."""
+    engine = make(decoders)
+    method = engine._methods["draft", DRAFT.source]
+    jobs = [
+        job(p, n, sampling=sampling, seed=n, speculation=[DRAFT, NGRAM][n % 2])
+        for p, n in zip(prompts(8, seed=5), range(20, 36, 2), strict=True)
+    ]
+    jobs[3].speculation = jobs[5].speculation = at(DRAFT, 6)
+    for one in jobs:
+        engine.submit(one)
+    while engine.busy:
+        engine.advance()
+        for row, one in enumerate(engine._running):
+            assert engine.cache.holds(row) == [*one.prompt, *one.tokens][:-1]
+        for row, one in enumerate(method._jobs):
+            held = method.cache.holds(row)
+            assert held == [*one.prompt, *one.tokens][: len(held)]
+            assert len(held) >= len(one.prompt)
+    assert method.cache.n_active == 0
+
+
+def test_a_prompt_that_continues_a_speculated_text_finds_it_in_both_caches(decoders):
+    engine = make(decoders)
+    first = job([3, 1, 4], 30, speculation=DRAFT)
+    finish(engine, first)
+    draft = engine._methods["draft", DRAFT.source].cache
+    read = []
+    original = draft.admit
+    draft.admit = lambda prompt: read.append((len(prompt), original(prompt))) or read[-1][1]
+    longer = [3, 1, 4, *first.tokens, 7]
+    second = job(longer, 20, speculation=DRAFT)
+    assert finish(engine, second) == finish(make(decoders), job(longer, 20))
+    assert second.n_cached == len(longer) - 2
+    ((asked, found),) = read
+    assert asked == len(longer) + 1  # and the first token of the reply
+    assert found >= asked - 4  # the last pass may have drafted less than it committed
+
+
+def test_an_aborted_request_leaves_both_models(decoders):
+    given = prompts(3, seed=6)
+    expected = finish(make(decoders), *(job(p, 40) for p in given))
+    engine = make(decoders)
+    jobs = [job(p, 40, speculation=DRAFT) for p in given]
+    for one in jobs:
+        engine.submit(one)
+    for _ in range(6):
+        engine.advance()
+    assert engine.abort(jobs[0].id) is jobs[0]
+    assert engine.n_aborted_tokens == len(jobs[0].tokens)
+    finish(engine)
+    assert [one.tokens for one in jobs[1:]] == expected[1:]
+    assert engine._methods["draft", DRAFT.source]._jobs == []
+
+
+def test_statistics_tell_rows_tokens_and_drafting(decoders):
+    engine = make(decoders)
+    jobs = [job(p, 25, speculation=speculation) for p, speculation in zip(prompts(2, 7), (DRAFT, None), strict=True)]
+    finish(engine, *jobs, job([5, 6, 7], 5))
+    assert sum(n for _, _, _, n, _, _ in engine.passes) + sum(b for b, _, _ in engine.iterations) == 24 + 24 + 4
+    for batch, context, rows, n, seconds, drafting in engine.passes:
+        assert batch <= rows <= 4 * batch
+        assert batch <= n <= rows
+        assert 0.0 < drafting < seconds
+        assert context >= 2
+    assert jobs[1].passes == []
+    assert jobs[0].n_iterations == len(jobs[0].passes)
+    assert {drafted for drafted, _ in jobs[0].passes[:-4]} == {3}
+
+
+def test_noise_times_every_number_of_rows(decoders):
+    engine = make(decoders)
+    finish(engine, job([5, 6], 9, speculation=Speculation(method="random", k2=8)))
+    rows = [rows for _, _, rows, _, _, _ in engine.passes]
+    assert rows[0] == 8
+    assert rows == sorted(rows, reverse=True)
+
+
+class Tree(TokenMethod):
+    """Asks for two branches after the last token at once, and follows the second."""
+
+    def propose(self, jobs, room):
+        see = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 0, 1]], dtype=torch.bool)
+        return [
+            Rows(ids=[job.tokens[-1], job.memo[0], job.memo[1]], offsets=[0, 1, 1], visible=see, n_drafted=2)
+            for job in jobs
+        ]
+
+    def verify(self, jobs, rows, logits, hidden):
+        found = []
+        for i, one in enumerate(jobs):
+            best = logits[3 * i : 3 * i + 3].argmax(-1).tolist()
+            found.append(Verdict(tokens=[one.memo[1], best[2]], n_accepted=1, kept=[0, 2]))
+        return found
+
+
+def test_a_method_may_ask_for_a_tree_and_keep_a_branch(decoders):
+    """Rows out of line: another position than slot, a mask of their own, and slots that move when they are kept."""
+    plain = make(decoders)
+    tree = ContinuousBatch(decoders[0], None, frozenset(), LIMITS, {("jacobi", ""): Tree()})
+    for prompt, memo in (([3, 1, 4], (9, 8)), ([5, 6, 7, 8], (2, 11))):
+        one = job(prompt, 6, speculation=Speculation(method="jacobi", window=1), memo=memo)
+        tree.submit(one)
+        tree.submit(job([7, 7], 3))
+    while tree.busy:
+        tree.advance()
+        for row, running in enumerate(tree._running):
+            text = [*running.prompt, *running.tokens]
+            assert tree.cache.holds(row) == text[:-1]
+            # what the cache holds for the branch is what reading the text afresh would have written
+            plain.cache.n_active, plain.cache.length[:] = 0, 0
+            plain.cache.admit(text[:-1])
+            with torch.inference_mode():
+                forward_rows(decoders[0], plain.cache, 0, [Rows(ids=text[:-1])])
+            held = tree.cache.view(row, 1, len(text) - 1)
+            assert torch.allclose(held, plain.cache.view(0, 1, len(text) - 1), atol=1e-4)
+
+
+def test_an_unknown_drafter_is_refused(decoders):
+    engine = ContinuousBatch(decoders[0], None, frozenset(), LIMITS)
+    with pytest.raises(ValueError, match=r"speculation by 'draft' from .* was not loaded when the engine started"):
+        engine.submit(job([1], speculation=DRAFT))
+    assert not engine.busy
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """The bundled pair, the draft beside its target, for up to 16 sequences."""
+    device, limits = torch.device("cpu"), Limits(max_batch=16, n_idle=16, max_context=512)
+    models = [load_model(folder, dtype=torch.float32, device=device) for folder in (target_path(), draft_path())]
+    decoders = [Decoder(model, limits.max_context + SPARE) for model in models]
+    head = load_head(head_path(), decoders[0], limits.max_context + SPARE)
+    tokenizer = load_tokenizer(target_path())
+    eos = frozenset([models[0].generation_config.eos_token_id])
+
+    def engine():
+        methods = {
+            ("draft", DRAFT.source): DraftModel(decoders[1], limits, 512, SPARE),
+            ("eagle", EAGLE.source): EagleHead(head, limits, 512, SPARE),
+        }
+        return ContinuousBatch(decoders[0], tokenizer, eos, limits, methods)
+
+    return engine, tokenizer, decoders[0]
+
+
+def test_greedy_answers_of_the_bundled_pair_are_lossless(pair):
+    make_engine, tokenizer, _ = pair
+    asked = [tokenizer.encode(problem.prompt).ids for problem in problems(3, 7, "validation")]
+    methods = [None, *(at(s, k2) for s in (DRAFT, EAGLE, NGRAM) for k2 in (2, 4, 8))]
+    jobs = [
+        job(prompt, 70, ignore_eos=False, speculation=speculation, stop=stop)
+        for prompt, speculation, stop in product(asked[:2], methods, [()])
+    ] + [job(asked[2], 70, ignore_eos=False, speculation=speculation, stop=("\n\n",)) for speculation in methods]
+    finish(make_engine(), *jobs)
+    for first in range(0, len(jobs), len(methods)):
+        plain, *fast = jobs[first : first + len(methods)]
+        assert {(one.text, tuple(one.tokens), one.finish, one.n_generated) for one in fast} == {
+            (plain.text, tuple(plain.tokens), plain.finish, plain.n_generated)
+        }
+    drafted = [sum(column) for column in zip(*(p for one in jobs for p in one.passes if one.passes), strict=True)]
+    assert drafted[1] > 100
+
+
+def exact_triples(decoder, engine, prompt, sampling):
+    """The law of the first three tokens, by enumeration of all texts that have a chance."""
+    law = {(): 1.0}
+    for _ in range(3):
+        texts = list(law)
+        logits = []
+        for text in texts:
+            engine.cache.n_active, engine.cache.length[:] = 0, 0
+            engine.cache.admit([*prompt, *text])
+            logits.append(decoder.logits(engine._read(0, [*prompt, *text])[-1:]))
+        weights = distribution(torch.cat(logits), [sampling] * len(texts))
+        weights = weights / weights.sum(-1, keepdim=True)
+        law = {
+            (*text, token): law[text] * float(row[token])
+            for text, row in zip(texts, weights, strict=True)
+            for token in row.nonzero()[:, 0].tolist()
+            if law[text] * float(row[token]) > 1e-5
+        }
+    return law
+
+
+@pytest.mark.parametrize("speculation", [DRAFT, EAGLE], ids=["draft", "eagle"])
+def test_sampled_tokens_of_the_bundled_pair_follow_the_targets_law(pair, speculation):
+    """Chi-square on the first three tokens of 320 texts, sampled hot; a false alarm once in a million."""
+    make_engine, tokenizer, decoder = pair
+    prompt = tokenizer.encode(problems(1, 3, "validation")[0].prompt).ids
+    sampling = Sampling(temperature=2.0, top_p=0.8)
+    with torch.inference_mode():
+        law = exact_triples(decoder, make_engine(), prompt, sampling)
+    assert sum(law.values()) == pytest.approx(1.0, abs=0.01)
+    n = 320
+    jobs = [job(prompt, 4, sampling=sampling, seed=seed, speculation=speculation) for seed in range(n)]
+    seen = [tuple(tokens[:3]) for tokens in finish(make_engine(), *jobs)]
+    assert sum(accepted for one in jobs for _, accepted in one.passes) > n // 4
+    often = [text for text, p in law.items() if n * p >= 5.0]
+    assert len(often) > 8
+    observed = [seen.count(text) for text in often]
+    expected = [n * law[text] for text in often]
+    rest = n - sum(expected)
+    if rest >= 5.0:
+        observed, expected = [*observed, n - sum(observed)], [*expected, rest]
+    expected = np.array(expected) * (sum(observed) / sum(expected))
+    assert stats.chisquare(observed, expected).pvalue > 1e-6

@@ -1,0 +1,141 @@
+"""What is passed on to vLLM is checked here, without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.vllm.config import CPU_BLOCK, VllmConfig, checked_speculative, speculative_of
+from calibrate.engines.vllm.recorder import Active, Recorder
+from calibrate.engines.vllm.start import engine_settings
+from theory.errors import ParameterError
+
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
+MODEL = Path("m")
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"num_speculative_tokens": 3}, "method"),
+        ({**NGRAM, "method": "ngrams"}, "method"),
+        ({**NGRAM, "prompt_lookup_maximum": 3}, "prompt_lookup_maximum"),
+        ({**NGRAM, "model": "m"}, "model"),
+        ({**NGRAM, "num_speculative_tokens": 0}, "num_speculative_tokens"),
+        ({**NGRAM, "num_speculative_tokens": True}, "num_speculative_tokens"),
+        ({**NGRAM, "prompt_lookup_max": None}, "prompt_lookup_max"),
+        ({**NGRAM, "prompt_lookup_min": 4}, "prompt_lookup_max"),
+        ({"method": "draft_model", "num_speculative_tokens": 3}, "model"),
+        ({"method": "eagle", "model": "", "num_speculative_tokens": 3}, "model"),
+        ({"method": "eagle", "model": "m", "num_speculative_tokens": 3, "prompt_lookup_max": 3}, "prompt_lookup_max"),
+    ],
+)
+def test_names_and_numbers_that_vllm_would_misread_are_refused(config: dict[str, Any], named: str) -> None:
+    """VLLM takes an unknown method for a draft model, and guesses a missing one."""
+    with pytest.raises(ParameterError, match=named):
+        checked_speculative(config)
+    with pytest.raises(ParameterError, match=named):
+        VllmConfig(name="t", model=MODEL, speculative=config)
+
+
+def test_what_a_request_asks_for_in_vllms_words() -> None:
+    lookup = speculative_of(Speculation(method="ngram", k2=4, max_ngram=2))
+    assert lookup == {**NGRAM, "prompt_lookup_max": 2, "prompt_lookup_min": 1}
+    for method, name in (("draft", "draft_model"), ("eagle", "eagle"), ("eagle3", "eagle3")):
+        found = speculative_of(Speculation(method=method, k2=6, model=MODEL))  # type: ignore[arg-type]
+        assert found == {"method": name, "num_speculative_tokens": 5, "model": "m"}
+    sampled = (("draft_sample_method", "probabilistic"), ("max_model_len", 64))
+    found = speculative_of(Speculation(method="draft", k2=2, model=MODEL, extra=sampled))
+    assert found == {"method": "draft_model", "num_speculative_tokens": 1, "model": "m", **dict(sampled)}
+    for name in ("num_speculative_tokens", "prompt_lookup_max"):  # once more, and of another method
+        with pytest.raises(ParameterError, match=name):
+            speculative_of(Speculation(method="draft", k2=2, model=MODEL, extra=((name, 3),)))
+    with pytest.raises(ParameterError, match="k2"):
+        speculative_of(Speculation(method="ngram", k2=1))
+    with pytest.raises(ParameterError, match="method"):
+        speculative_of(Speculation(method="jacobi", k2=4, window=4))
+
+
+def test_the_settings_that_the_engine_is_started_with() -> None:
+    plain = engine_settings(VllmConfig(name="t", model=MODEL), 40960)
+    assert plain["max_model_len"] == 4096
+    assert plain["enable_prefix_caching"]
+    assert plain["block_size"] == CPU_BLOCK
+    assert "speculative_config" not in plain
+    fast = engine_settings(VllmConfig(name="t", model=MODEL, device="cuda", speculative=NGRAM, max_context=512), 40960)
+    assert (fast["max_model_len"], fast["gpu_memory_utilization"]) == (512, 0.4)
+    assert fast["speculative_config"] == NGRAM
+    assert not {"block_size", "worker_extension_cls"} & set(fast)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"device": "tpu"}, {"cores": ()}, {"cores": (9999,)}, {"max_batch": 0}, {"gpu_memory_utilization": 0.0}],
+)
+def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        VllmConfig(name="t", model=MODEL, **wrong)
+
+
+class Details:
+    """An iteration as vLLM's core describes it."""
+
+    is_dummy = False
+
+    def __init__(self, prefilled: int, batch: int, rows: int) -> None:
+        self.num_ctx_requests, self.num_generation_requests, self.num_generation_tokens = prefilled, batch, rows
+
+
+class Spec:
+    """Its speculation."""
+
+    def __init__(self, drafts: int, drafted: int, accepted: int) -> None:
+        self.num_drafts, self.num_draft_tokens, self.num_accepted_tokens = drafts, drafted, accepted
+
+
+class Stats:
+    """What comes with an output, of the scheduler and of the requests."""
+
+    def __init__(self, details: Details | None, spec: Spec | None = None) -> None:
+        self.iteration_details, self.spec_decoding_stats = details, spec
+
+
+class Told:
+    def __init__(self, tokens: int, *gaps: float) -> None:
+        self.num_generation_tokens, self.inter_token_latencies_iter = tokens, list(gaps)
+
+
+def record(recorder: Recorder, told: Told | None, *iteration: Any) -> None:
+    recorder.record(Stats(*iteration), told)  # type: ignore[arg-type]
+
+
+def test_the_recorder_tells_plain_iterations_passes_and_prefills_apart() -> None:
+    """One request alone, then a second one whose prefill runs beside its decoding, then both."""
+    recorder = Recorder()
+    first = recorder.active["a"] = Active(10)
+    record(recorder, Told(1), Details(1, 0, 0))
+    recorder.prefilled(10, 0, 0.020)
+    first.n_generated = 1
+    record(recorder, Told(1, 0.005), Details(0, 1, 1))
+    first.n_generated = 2
+    record(recorder, Told(3, 0.007), Details(0, 1, 4), Spec(1, 3, 2))
+    first.n_generated = 5
+    second = recorder.active["b"] = Active(32)
+    record(recorder, Told(2, 0.025), Details(1, 1, 1))
+    recorder.prefilled(20, 12, 0.025)
+    first.n_generated, second.n_generated = 6, 1
+    record(recorder, Told(2, 0.006, 0.006), Details(0, 2, 2))
+    record(recorder, None, Details(0, 1, 1))  # the core has not heard yet that it ended
+    found = recorder.statistics(clear=True)
+    assert found.iterations == ((1, 11, 0.005), (2, 10 + 6 + 32 + 1, 0.006))
+    assert found.passes == ((1, 12, 4, 3, 0.007, 0.0),)
+    assert found.prefills == ((10, 0, 0.020), (20, 12, pytest.approx(0.020)))
+    assert first.passes == [(0, 0), (3, 2), (0, 0)]
+    assert first.shared
+    assert second.shared
+    assert (recorder.drafts, recorder.drafted, recorder.accepted, recorder.generated) == (1, 3, 2, 9)
+    assert (recorder.n_iterations, recorder.n_idle_iterations) == (6, 1)
+    assert recorder.statistics(clear=False).iterations == ()

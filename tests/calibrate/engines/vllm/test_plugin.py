@@ -1,0 +1,79 @@
+"""vLLM's processes doze while they wait only where that was asked for; vLLM itself is not needed to see it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from calibrate.engines.vllm.plugin import VARIABLE, register
+
+NAME = "vllm.distributed.device_communicators"
+
+
+def _wait(self: Any, timeout_ms: int | None = None) -> None:
+    self.notified = timeout_ms
+
+
+@pytest.fixture
+def shm_broadcast(monkeypatch: pytest.MonkeyPatch) -> Any:
+    found: Any = ModuleType(f"{NAME}.shm_broadcast")
+    found.sched_yield = "vLLM's own"
+    found.SpinCondition = type("SpinCondition", (), {"wait": _wait})
+    names = ("vllm", "vllm.distributed", NAME)
+    modules: dict[str, Any] = {name: ModuleType(name) for name in names}
+    modules[NAME].shm_broadcast = found
+    for name, module in {**modules, f"{NAME}.shm_broadcast": found}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return found
+
+
+@pytest.mark.parametrize("value", [None, "", "0"])
+def test_nothing_is_changed_unasked(monkeypatch: pytest.MonkeyPatch, shm_broadcast: Any, value: str | None) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if value is not None:
+        monkeypatch.setenv(VARIABLE, value)
+    register()
+    assert shm_broadcast.sched_yield == "vLLM's own"
+    assert shm_broadcast.SpinCondition.wait is _wait
+
+
+def test_busy_loops_doze_where_asked(monkeypatch: pytest.MonkeyPatch, shm_broadcast: Any) -> None:
+    monkeypatch.setenv(VARIABLE, "1")
+    register()
+    register()
+    before = time.thread_time()
+    for _ in range(50):
+        shm_broadcast.sched_yield()
+    assert time.thread_time() - before < 0.05
+
+
+def test_the_longer_a_reader_has_waited_the_longer_it_dozes(
+    monkeypatch: pytest.MonkeyPatch, shm_broadcast: Any
+) -> None:
+    """At most 2 % late and 2 ms; after vLLM's busy phase, its own wait for a notification."""
+    monkeypatch.setenv(VARIABLE, "1")
+    register()
+    register()
+    dozed: list[float] = []
+    monkeypatch.setattr("calibrate.engines.vllm.plugin.time.sleep", dozed.append)
+    monkeypatch.setattr("calibrate.engines.vllm.plugin.time.monotonic", lambda: 100.0)
+    reader = shm_broadcast.SpinCondition()
+    reader.busy_loop_s = 1.0
+    for waited in (0.0, 0.01, 0.05, 0.9):
+        reader.last_read = 100.0 - waited
+        reader.wait(7)
+    assert dozed == pytest.approx([2e-5, 2e-4, 1e-3, 2e-3])
+    reader.last_read = 98.9
+    reader.wait(7)
+    assert len(dozed) == 4
+    assert reader.notified == 7
+
+
+def test_vllm_finds_it() -> None:
+    (entry,) = entry_points(group="vllm.general_plugins", name="specplan")
+    assert entry.load() is register

@@ -1,0 +1,199 @@
+"""A calibration through a proxy that breaks things loses nothing and counts nothing twice; giving up is one line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_proxy import FaultProxy, proxied, random_faults
+from openai_server import Planted, serving
+
+from calibrate.engines.http.wire import HttpConfig
+from calibrate.measuring.measure import MeasureOptions, Problem
+from calibrate.measuring.session import Plan, calibrate_models
+from calibrate.models.servers import RemoteModels
+from calibrate.record.profile import Profile
+from theory.errors import CalibrationError
+
+OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=6, prefills=(4,), repeats=2, rounds=2)
+FAST_S = 0.0005
+
+FAULTS = {
+    "delay": {"delay:0.03": 0.2},
+    "reset": {"reset": 0.1},
+    "500": {"500": 0.1},
+    "429": {"429:0.01": 0.1},
+    "truncate": {"truncate:2": 0.04},
+    "short": {"short:0": 0.01, "short:1": 0.01, "short:5": 0.01},
+    "cut": {"cut:2": 0.04},
+    "cut before the first event": {"cut:0": 0.03},
+    "die and return": {"die:0.2": 0.02},
+    "all": {"delay:0.02": 0.05, "reset": 0.02, "503": 0.02, "429:0.01": 0.02, "truncate:1": 0.01, "cut:3": 0.01},
+}
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries as always, with shorter waits."""
+    monkeypatch.setattr("calibrate.models.servers.HttpConfig.of", partial(HttpConfig.of, backoff_s=0.02))
+    monkeypatch.setattr("calibrate.measuring.session.FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr("calibrate.measuring.session.LONGEST_WAIT_S", 0.1)
+
+
+def plan(target: str, draft: str, *, n: int = 5, patience_s: float = 300.0) -> Plan:
+    return Plan(
+        models=RemoteModels(target=target, draft=draft, timeout_s=120.0),
+        problems=tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(n)),
+        engine=OPTIONS,
+        warm_up_s=0.02,
+        patience_s=patience_s,
+    )
+
+
+def carry_out(planned: Plan, journal: Path) -> Profile:
+    return asyncio.run(calibrate_models(planned, journal))
+
+
+def said(profile: Profile) -> list[Any]:
+    """Everything recorded that is no time."""
+    return [
+        [
+            (
+                s.draft.tokens,
+                s.target.tokens,
+                s.verdict.accepted,
+                s.verdict.score,
+                s.verdict.prompt_tokens,
+                s.draft.scores,
+            )
+            for s in answer.steps
+        ]
+        + [step.tokens for step in answer.baseline]
+        for answer in profile.answers
+    ]
+
+
+def counts(profile: Profile) -> list[Any]:
+    """How many samples of each kind were kept."""
+    return [
+        (name, len(engine.decode) + len(engine.warmup_decode), len(engine.prefill), len(engine.request_s))
+        for name, engine in profile.engines.items()
+    ]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    with serving(Planted(iteration_s=FAST_S)) as target, serving(Planted(iteration_s=FAST_S)) as draft:
+        return carry_out(plan(target.url, draft.url), tmp_path_factory.mktemp("calm") / "j")
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_no_fault_changes_what_is_recorded(name: str, undisturbed: Profile, tmp_path: Path) -> None:
+    """The same texts, verdicts and token counts, as many samples, every part once in the journal."""
+    journal = tmp_path / "j"
+    with (
+        serving(Planted(iteration_s=FAST_S)) as target,
+        serving(Planted(iteration_s=FAST_S)) as draft,
+        proxied(target.url, random_faults(FAULTS[name], seed=3)) as first,
+        proxied(draft.url, random_faults(FAULTS[name], seed=4)) as second,
+    ):
+        profile = carry_out(plan(first.url, second.url), journal)
+        assert first.seen + second.seen, "no fault happened: the test tests nothing"
+    assert said(profile) == said(undisturbed)
+    assert [one[2:] for one in counts(profile)] == [one[2:] for one in counts(undisturbed)]
+    keys = [json.loads(line).get("key") for line in journal.read_bytes().splitlines()]
+    assert len(keys) == len(set(keys)) == 1 + 2 * OPTIONS.rounds + 5
+
+
+def test_a_part_that_was_broken_off_is_noted(tmp_path: Path) -> None:
+    with (
+        serving(Planted(iteration_s=FAST_S)) as server,
+        proxied(server.url) as proxy,
+    ):
+        # How many requests the warm-up takes is a matter of time, and what it loses is not measured again.
+        proxy.plan = lambda number, path: "cut:2" if number % 50 == 10 and path == "/v1/completions" else ""
+        profile = carry_out(plan(proxy.url, server.url), tmp_path / "j")
+    assert any("parts were broken off" in note for note in profile.provenance.notes)
+
+
+# Giving up
+
+
+def gives_up(planned: Plan, journal: Path) -> str:
+    with pytest.raises(CalibrationError) as caught:
+        carry_out(planned, journal)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def at_answers(fault: str) -> Callable[[int, str], str]:
+    """A fault in all completions once the answers have begun."""
+    return lambda number, path: fault if number > 50 and path == "/v1/completions" else ""
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("cut:1", "broke the connection in the middle of an answer"),
+        ("truncate:1", "sent broken JSON|ended an answer in the middle"),
+        ("reset", "broke the connection before it answered"),
+        ("500", "answered 500: by the proxy"),
+        ("404", "no longer offers the model|answered 404"),
+        ("401", r"refused a request without a key; name one with --api-key-env \(401\)"),
+    ],
+)
+def test_a_fault_that_stays_is_told_in_one_line_and_what_was_finished_is_kept(
+    fault: str, message: str, undisturbed: Profile, tmp_path: Path
+) -> None:
+    import re
+
+    journal = tmp_path / "j"
+    with (
+        serving(Planted(iteration_s=FAST_S)) as target,
+        serving(Planted(iteration_s=FAST_S)) as draft,
+        proxied(target.url, at_answers(fault)) as proxy,
+    ):
+        text = gives_up(plan(proxy.url, draft.url, patience_s=0.1), journal)
+        assert re.search(message, text)
+        assert f"target at {proxy.url}" in text
+        kept = journal.read_bytes()
+        proxy.plan = lambda number, path: ""
+        profile = carry_out(plan(proxy.url, draft.url), journal)
+    assert journal.read_bytes().startswith(kept)
+    assert said(profile) == said(undisturbed)
+
+
+def test_a_server_that_stays_away_is_unreachable(tmp_path: Path) -> None:
+    with serving(Planted(iteration_s=FAST_S)) as server:
+        with proxied(server.url) as proxy:
+            gone = proxy.url
+        text = gives_up(plan(gone, server.url), tmp_path / "j")
+    assert text.startswith(f"target at {gone}/v1: unreachable")
+
+
+def test_the_proxy_lets_a_server_see_that_its_client_left() -> None:
+    from calibrate.engines.http.engine import OpenAIEngine
+    from calibrate.engines.protocol import Request
+
+    async def leave(url: str) -> None:
+        engine = await OpenAIEngine.start(HttpConfig(name="x", url=url))
+        task = asyncio.create_task(engine.generate(Request(prompt="a", max_tokens=500, ignore_eos=True, stop=())))
+        async with asyncio.timeout(60):
+            while not server._running:
+                await asyncio.sleep(0.005)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await engine.close()
+            while not server.aborted:
+                await asyncio.sleep(0.005)
+
+    with serving(Planted(iteration_s=0.01)) as server, proxied(server.url) as proxy:
+        asyncio.run(leave(proxy.url))
+        assert server.aborted == 1
+        assert isinstance(proxy, FaultProxy)

@@ -1,0 +1,355 @@
+"""Iterations told from the arrivals of tokens: merged, late, one after the other; and what is said about them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import repeat
+from types import MappingProxyType
+from typing import Any, cast
+
+import pytest
+from openai_server import Planted, serving
+
+from calibrate.engines.http.engine import OpenAIEngine
+from calibrate.engines.http.stalls import TICK_S, StallWatch
+from calibrate.engines.http.stream import Streamed
+from calibrate.engines.http.wire import HttpConfig
+from calibrate.engines.protocol import Request
+from calibrate.engines.speculation import Speculation
+from calibrate.measuring import from_outside as streams
+from calibrate.measuring.from_outside import iterations, left_out_notes, measure_streams, timing_notes
+from calibrate.measuring.measure import MeasureOptions
+from calibrate.record.profile import DecodeSample, EngineRecord
+from theory.errors import CalibrationError
+
+pytest.importorskip("httpx")
+
+OPTIONS = MeasureOptions(batches=(1, 2), contexts=(4,), iterations=8, prefills=(4,), repeats=2, rounds=1)
+Arrivals = list[tuple[float, int]]
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrate.measuring.from_outside._PAUSE_S", 0.0)
+
+
+def told(*arrivals: tuple[float, int]) -> Streamed:
+    """A stream whose chunks tell their tokens."""
+    n = sum(n for _, n in arrivals)
+    usage = {"prompt_tokens": 10, "completion_tokens": n}
+    return Streamed(arrivals=list(arrivals), ids=[1] * n, usage=usage, reason="length")
+
+
+def each(moments: Iterable[float]) -> Arrivals:
+    return [(float(moment), 1) for moment in moments]
+
+
+def test_what_is_sent_into_company_counts_as_a_whole() -> None:
+    company, last = told(*each(range(20))), told(*each(range(5, 12)))
+    found = iterations([company, last])
+    assert [sample.seconds for sample in found] == [1.0] * 6
+    assert [sample.context for sample in found] == [20 + 6 + 1 + 2 * i for i in range(6)]
+
+
+def test_chunks_of_several_tokens_count_while_the_others_have_tokens_left() -> None:
+    """The company has 12 tokens; 4 are there when the last one begins, so they share 8 iterations and no more."""
+    company = told(*each(range(4)), (7.5, 4), (11.5, 4))
+    assert [s.seconds for s in iterations([company, told((3.0, 1), (7.0, 4), (11.0, 4))])] == [1.0] * 4
+    # Of the 4 that come next for the company 3 may have been there before: 4 + 3, and 5 are left for sure.
+    assert [s.seconds for s in iterations([company, told((3.0, 1), (5.0, 2), (8.0, 3), (11.0, 3))])] == [1.0] * 5
+    assert iterations([company, told((3.0, 1), (9.0, 6))]) == []
+
+
+def test_what_comes_in_two_pieces_is_no_batch() -> None:
+    """The company may have ended before the other began: its tokens waited for their delivery."""
+    assert iterations([told((0.0, 1), (100.0, 319)), told((1.0, 1), (99.0, 319))]) == []
+    assert iterations([told((0.0, 1), (100.0, 319)), told((1.0, 1), (101.0, 319))]) == []
+    assert iterations([told((0.0, 320)), told((1.0, 1), (101.0, 319))]) == []
+
+
+def test_one_after_the_other_is_no_batch() -> None:
+    assert iterations([told(*each(range(9))), told(*each(range(9, 20)))]) == []
+    assert iterations([told(*each(range(9))), told(*each(range(20))), told(*each(range(9, 20)))]) == []
+
+
+def test_a_chunk_that_straddles_the_end_of_another_stream_does_not_count() -> None:
+    company = told(*each(range(8)))
+    assert [s.seconds for s in iterations([company, told((2.0, 1), (4.0, 2), (6.0, 2), (8.0, 2))])] == [1.0] * 4
+
+
+def test_a_merged_chunk_alone_is_as_many_iterations() -> None:
+    assert [s.seconds for s in iterations([told((0.0, 3), (2.0, 4), (3.0, 1))])] == [0.5] * 4 + [1.0]
+
+
+def test_a_chunk_of_a_pass_is_one_iteration_whatever_was_accepted() -> None:
+    """Chunks of 1 to 4 tokens are passes over k2 = 4, of 5 tokens two; the company is sure to make two more passes."""
+    last = told((0.0, 1), (1.0, 4), (2.0, 1), (6.0, 5), (7.0, 2))
+    assert [(s.tokens, s.seconds) for s in iterations([last], k2=4)] == [(4, s) for s in (1.0, 1.0, 2.0, 2.0, 1.0)]
+    company = told((-1.0, 1), (0.5, 4), (9.0, 5))
+    assert [s.seconds for s in iterations([company, last], k2=4)] == [1.0, 1.0]
+    assert {s.tokens for s in iterations([told(*each(range(4)))])} == {1}
+
+
+def test_more_samples_than_asked_for_are_averaged_and_keep_their_mean() -> None:
+    samples = [DecodeSample(batch=1, context=10 + i, seconds=s) for i, s in enumerate((9.0, 1.0, 1.0, 1.0, 2.0))]
+    found = streams._grouped(samples, 2)
+    assert [(sample.context, sample.seconds) for sample in found] == [(10, 5.0), (13, pytest.approx(4 / 3))]
+    assert streams._grouped(samples, 9) == samples
+
+
+def test_lengths_grow_and_stay_within_the_context() -> None:
+    assert [streams._lengths(16, 2, level, 700) for level in range(3)] == [(17, 25), (64, 144), (256, 700)]
+    assert [streams._lengths(16, 2, level, None) for level in range(3)] == [(17, 25), (64, 144), (160, 320)]
+    assert [streams._lengths(16, 1, level, 100)[0] for level in range(3)] == [17, 64, 100]
+    assert [streams._lengths(16, 4, level, 60) for level in range(3)] == [(17, 29), (30, 60), (30, 60)]
+
+
+# Stalls
+
+
+def test_a_stall_counts_where_it_touches() -> None:
+    watch = StallWatch()
+    now = time.monotonic() + 100.0  # nothing goes on then
+    watch.note(now + 1.0, now + 1.5)
+    watch.note(now + 3.0, now + 3.2)
+    assert watch.longest(now + 0.0, now + 1.0) == 0.0
+    assert watch.longest(now + 1.4, now + 2.0) == pytest.approx(0.5 - TICK_S)
+    assert watch.longest(now + 2.0, now + 4.0) == pytest.approx(0.2 - TICK_S)
+
+
+def test_a_loop_that_is_kept_busy_is_seen_even_before_the_next_tick() -> None:
+    async def work() -> tuple[float, float, float]:
+        async with StallWatch() as watch:
+            begin = time.monotonic()
+            await asyncio.sleep(0.01)
+            time.sleep(0.1)
+            during = watch.longest(begin, time.monotonic())
+            await asyncio.sleep(0.01)
+            after = time.monotonic()
+            return during, watch.longest(begin, after), watch.longest(after, after)
+
+    during, later, _ = asyncio.run(work())
+    assert during >= 0.09
+    assert later >= 0.09
+
+
+class Late:
+    """A watch that saw stalls of these lengths, one for each question, and then none."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.seconds = list(seconds)
+
+    def longest(self, begin: float, end: float) -> float:
+        return self.seconds.pop(0) if self.seconds else 0.0
+
+
+class Scripted:
+    """An engine whose tokens come at planned moments."""
+
+    name = "draft"
+    speculates = None
+    speculating: Mapping[Any, Any] = MappingProxyType({})
+
+    def __init__(self, arrivals: Callable[[int, int], Arrivals], wait_s: float = 0.1) -> None:
+        self.arrivals = arrivals
+        self.wait_s = wait_s
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        self.n_answered = self.n_late = 0
+        self.asked: list[int] = []
+
+    def describe(self) -> dict[str, Any]:
+        return {"max_context": 1024}
+
+    async def round_trip(self) -> float:
+        return 0.5
+
+    async def stream(self, request: Request, streamed: Streamed) -> Streamed:
+        self.asked.append(request.max_tokens)
+        streamed.arrivals = self.arrivals(len(self.asked), request.max_tokens)
+        n = sum(n for _, n in streamed.arrivals)
+        streamed.ids, streamed.usage = [1] * n, {"prompt_tokens": 24, "completion_tokens": n}
+        streamed.sent, streamed.end = streamed.arrivals[0][0] - self.wait_s, streamed.arrivals[-1][0]
+        streamed.begun.set()
+        return streamed
+
+
+def timed(engine: Scripted, batch: int, n: int = 8, watch: Late | None = None) -> list[DecodeSample]:
+    asked = streams._side_by_side(
+        cast(OpenAIEngine, engine), ["a"] * batch, n, cast(StallWatch, watch if watch is not None else Late())
+    )
+    return asyncio.run(asked)
+
+
+def in_pace(number: int, n_tokens: int) -> Arrivals:
+    """One token a second, all requests from one moment on."""
+    return each(range(n_tokens))
+
+
+def test_a_cancellation_while_a_watch_ends_is_not_lost() -> None:
+    """Ctrl-C cancels the main task, wherever it waits."""
+    reached = []
+
+    async def work() -> None:
+        async with StallWatch():
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+        reached.append("the end")
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(work())
+    assert not reached
+
+
+def test_what_was_read_late_is_asked_for_again() -> None:
+    engine = Scripted(in_pace)
+    assert [s.seconds for s in timed(engine, 1, watch=Late(7.0, 0.9))] == [1.0] * 8
+    assert engine.asked == [9, 9, 9]  # 7 s of 8 is too much, 0.9 s too, none is not
+    assert engine.outcomes == {("batch 1", "timed"): 1}
+
+
+def test_a_short_stall_hardly_matters_to_a_long_measurement() -> None:
+    engine = Scripted(in_pace)
+    timed(engine, 1, watch=Late(0.7))
+    assert engine.asked == [9]
+
+
+def test_a_single_request_that_is_always_read_late_is_told_by_the_least_late_and_noted() -> None:
+    engine = Scripted(lambda number, n: each(number * i for i in range(n)))
+    found = timed(engine, 1, watch=Late(*[900.0] * 5, 20.0, *[900.0] * 6))
+    assert engine.asked == [9] * 4 + [32] * 4 + [128] * 4
+    assert [s.seconds for s in found] == [6.0] * 8
+    assert timing_notes(cast(OpenAIEngine, engine)) == [
+        "warning: 1 timings of batch 1 were read late, for this machine had too much to do"
+    ]
+
+
+def test_a_batch_that_is_always_read_late_is_left_out() -> None:
+    engine = Scripted(in_pace)
+    assert timed(engine, 2, watch=Late(*[900.0] * 12)) == []
+    assert engine.outcomes == {("batch 2", "left out"): 1}
+    assert timed(engine, 2, watch=Late(900.0)) == []  # looked at once more only, in vain
+    assert len(engine.asked) == 2 * 12 + 2
+    assert len(timed(engine, 2)) == 8  # and once more
+    engine.n_answered, engine.n_late = 100, 1
+    assert timing_notes(cast(OpenAIEngine, engine)) == []
+    engine.n_late = 2
+    assert "2 of 100 requests of answers" in timing_notes(cast(OpenAIEngine, engine))[0]
+
+
+def test_batches_that_rounds_lack_are_noted() -> None:
+    one, two = (DecodeSample(batch=batch, context=1, seconds=1.0) for batch in (1, 2))
+    drafted = two.model_copy(update={"tokens": 4, "by": "draft-model"})  # another server's
+    assert left_out_notes((1, 2), [[one], [one, two], [one, drafted]]) == [
+        "batch 2 was left out in 2 of 3 rounds: its requests were not seen side by side"
+    ]
+    (note,) = left_out_notes((1, 2), [[one], [one]])
+    assert note.startswith("warning: batch 2 was left out: its requests were not seen side by side; ask for a smaller")
+    assert "as long as an iteration of one request where only batch 1 was timed" in note
+
+
+def test_a_batch_that_never_runs_together_is_given_up() -> None:
+    """Answers follow each other: the second one's first token comes when the first has ended."""
+    engine = Scripted(lambda number, n: each(1000.0 * number + i for i in range(n)), wait_s=80.0)
+    assert [timed(engine, 2) for _ in range(5)] == [[]] * 5
+    # It waits for longer than a server takes to begin: the longest company is not tried.
+    assert engine.asked == [17, 9, 80, 32] + [80, 32] * 2
+    assert engine.outcomes["batch 2", "left out"] == 5
+
+
+def test_requests_that_are_not_together_are_made_longer() -> None:
+    """The timed one begins a hundred tokens after its company."""
+    engine = Scripted(lambda number, n: each(range(100 * (1 - number % 2), 100 * (1 - number % 2) + n)))
+    assert [s.seconds for s in timed(engine, 2)] == [1.0] * 8
+    assert engine.asked == [17, 9, 80, 32, 640, 128]
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "said"),
+    [
+        (lambda number, n: [(1.0, n)], "its tokens came in 1 piece"),
+        (lambda number, n: each(range(2)), "ended the answer after 2, though"),
+    ],
+)
+def test_a_single_request_that_cannot_be_told_is_an_error(arrivals: Callable[[int, int], Arrivals], said: str) -> None:
+    with pytest.raises(CalibrationError, match=rf"draft: a request of 128 tokens cannot be timed: .*{said}"):
+        timed(Scripted(arrivals), 1)
+
+
+def test_first_tokens_that_were_read_late_are_asked_for_again() -> None:
+    engine = Scripted(lambda number, n: [(float(number), n)])
+
+    async def work(*stalls: float) -> tuple[float, Streamed]:
+        prompts, watch = repeat(lambda n: "a" * n), cast(StallWatch, Late(*stalls))
+        return await streams._first_token(cast(OpenAIEngine, engine), prompts, 4, watch)
+
+    assert asyncio.run(work(1e9, 1e8))[1].arrivals == [(3.0, 1)]
+    assert not engine.outcomes
+    assert asyncio.run(work(1e9, 1e8, 1e9, 1e9))[1].arrivals == [(5.0, 1)]
+    assert engine.outcomes == {("prefills", "late"): 1}
+
+
+# With a server
+
+
+def measured(planted: Planted, options: MeasureOptions = OPTIONS) -> tuple[EngineRecord, list[str]]:
+    async def work(url: str) -> tuple[EngineRecord, list[str]]:
+        engine = await OpenAIEngine.start(HttpConfig(name="draft", url=url))
+        try:
+            return await measure_streams(engine, "here", options), timing_notes(engine)
+        finally:
+            await engine.close()
+
+    with serving(planted) as server:
+        return asyncio.run(work(server.url))
+
+
+def batches(samples: Sequence[DecodeSample]) -> dict[int, int]:
+    return dict(Counter(sample.batch for sample in samples))
+
+
+def test_a_server_that_runs_one_request_at_a_time_costs_the_batch_and_not_the_calibration() -> None:
+    record, notes = measured(Planted(max_running=1, iteration_s=5e-4), replace(OPTIONS, contexts=(4, 8), iterations=4))
+    assert batches(record.decode) == {1: 8}
+    assert not [note for note in notes if "batch 2" in note]
+    assert len(record.prefill) == len(record.request_s) == 2
+
+
+def test_the_company_outlasts_what_is_timed() -> None:
+    """Iterations of three requests take 12 ms, of two 8 ms: one iteration too many in smaller company would be seen."""
+    record, notes = measured(
+        Planted(iteration_s=0.0, sequence_s=0.004), replace(OPTIONS, batches=(1, 3), iterations=16)
+    )
+    assert batches(record.decode)[3] >= 8
+    assert not [note for note in notes if "batch 3" in note]
+    mean = sum(s.seconds for s in record.decode if s.batch == 3) / batches(record.decode)[3]
+    # A first token up to 5 ms late or early in 190 ms, or as much as is tolerated.
+    assert mean == pytest.approx(0.012, rel=0.1)
+
+
+def test_passes_of_a_server_that_speculates_are_timed_as_planted() -> None:
+    """2 ms and 4 ms for each request: 6, 10 and 18 ms a pass, of a request of up to 4 tokens."""
+    spec = Speculation(method="ngram", k2=4)
+
+    async def work(plain: str, speculating: str) -> EngineRecord:
+        engine, other = [await OpenAIEngine.start(HttpConfig(name="target", url=url)) for url in (plain, speculating)]
+        other.speculates, engine.speculating = spec, {spec: other}
+        try:
+            return await measure_streams(engine, "here", replace(OPTIONS, batches=(1, 2, 4), iterations=16))
+        finally:
+            await engine.close()
+
+    with serving() as plain, serving(Planted(iteration_s=0.002, sequence_s=0.004, k2=4)) as speculating:
+        record = asyncio.run(work(plain.url, speculating.url))
+    passes = [sample for sample in record.decode if sample.by]
+    assert {(sample.by, sample.tokens) for sample in passes} == {("prompt-lookup", 4)}
+    assert {sample.tokens for sample in record.decode if not sample.by} == {1}
+    for batch, seconds in ((1, 0.006), (2, 0.010), (4, 0.018)):
+        cell = [sample.seconds for sample in passes if sample.batch == batch]
+        assert len(cell) >= 8
+        # First and last chunk up to 5 ms late or early in 50 ms and more, or as much as is tolerated.
+        assert sum(cell) / len(cell) == pytest.approx(seconds, rel=0.1)

@@ -1,0 +1,169 @@
+"""Warm-up and noise are found where they were planted, and seldom where they were not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from calibrate.measuring.noise import NoiseLimits, check_steadiness, leading_slow, steadiness
+from theory.errors import ParameterError, UnstableMeasurementError
+
+FALSE_FAIL = 1e-6
+
+
+def durations(n: int, rng: np.random.Generator, sigma: float = 0.1) -> NDArray[np.float64]:
+    return 0.01 * rng.lognormal(0.0, sigma, n)
+
+
+def at_most(hits: int, trials: int, rate: float) -> None:
+    """The rate is no larger than stated; fails by chance with probability 1e-6."""
+    assert hits <= stats.binom.isf(FALSE_FAIL, trials, rate)
+
+
+# Warm-up
+
+
+@pytest.mark.parametrize(("n", "rate"), [(20, 0.01 + 1 / 20), (100, 0.01 + 1 / 100), (400, 0.01 + 1 / 400)])
+@pytest.mark.parametrize("shape", ["lognormal", "two speeds", "heavy tail"])
+def test_false_alarms_are_as_rare_as_stated(n: int, rate: float, shape: str) -> None:
+    """Exchangeable samples of any distribution: 1 % by the change point, 1 / n by the gross rule."""
+    rng = np.random.default_rng([n, len(shape)])
+    trials = 600
+    draw = {
+        "lognormal": lambda: durations(n, rng),
+        "two speeds": lambda: durations(n, rng) * rng.choice([1.0, 2.0], n, p=[0.8, 0.2]),
+        "heavy tail": lambda: 0.01 * (1.0 + rng.pareto(1.5, n)),
+    }[shape]
+    at_most(sum(leading_slow(draw()) > 0 for _ in range(trials)), trials, rate)
+
+
+@pytest.mark.parametrize("planted", [8, 20, 60])
+def test_a_planted_warm_up_is_found(planted: int) -> None:
+    """Half as slow again for ``planted`` of 200 samples with 10 % of noise: found, to within a few samples."""
+    rng = np.random.default_rng(planted)
+    trials, found = 200, []
+    for _ in range(trials):
+        x = durations(200, rng)
+        x[:planted] *= 1.5
+        found.append(leading_slow(x))
+    missed = sum(abs(k - planted) > 4 for k in found)
+    at_most(missed, trials, 0.02)
+
+
+def test_a_warm_up_that_fades_is_mostly_removed() -> None:
+    rng = np.random.default_rng(7)
+    left = []
+    for _ in range(100):
+        x = durations(200, rng, 0.05)
+        x *= 1.0 + 2.0 * np.exp(-np.arange(200) / 15.0)
+        left.append(x[leading_slow(x) :].mean() / 0.01)
+    assert np.mean(left) < 1.10
+    assert max(left) < 1.25
+
+
+def test_one_gross_first_sample_is_enough() -> None:
+    x = durations(50, np.random.default_rng(1))
+    x[0] = 1.0
+    assert leading_slow(x) == 1
+    x[1] = 0.5
+    assert leading_slow(x) == 2
+
+
+def test_a_slow_end_is_no_warm_up() -> None:
+    x = durations(100, np.random.default_rng(2))
+    x[60:] *= 2.0
+    assert leading_slow(x) == 0
+
+
+def test_few_samples_are_left_alone() -> None:
+    assert leading_slow([5.0, 4.0, 3.0, 2.0, 1.0]) == 0
+    assert leading_slow([]) == 0
+
+
+# Noise
+
+
+def run(factors: NDArray[np.float64], rng: np.random.Generator, sigma: float = 0.05) -> list[tuple[float, float]]:
+    n = factors.size
+    return list(zip(np.linspace(0.0, 100.0, n).tolist(), (durations(n, rng, sigma) * factors).tolist(), strict=True))
+
+
+def complains(sentinels: list[tuple[float, float]]) -> bool:
+    try:
+        check_steadiness({"target": sentinels})
+    except UnstableMeasurementError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("n", [16, 60])
+@pytest.mark.parametrize("sigma", [0.05, 0.2])
+def test_a_normal_machine_passes(n: int, sigma: float) -> None:
+    """Noise of 5 or 20 %, and 5 % of the sentinels at half speed: at most 1 % false alarms."""
+    rng = np.random.default_rng([n, int(100 * sigma)])
+    trials = 300
+    hits = sum(complains(run(rng.choice([1.0, 2.0], n, p=[0.95, 0.05]), rng, sigma)) for _ in range(trials))
+    at_most(hits, trials, 0.01)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        lambda n, rng: rng.choice([1.0, 2.2], n, p=[0.65, 0.35]),  # half speed for a third of the time
+        lambda n, rng: rng.lognormal(0.0, 0.8, n),
+        lambda n, rng: np.linspace(1.0, 1.8, n),  # ever slower
+        lambda n, rng: np.linspace(1.0, 0.5, n),
+        lambda n, rng: np.where(np.arange(n) < n // 2, 1.0, 2.5),  # something else began to run
+    ],
+    ids=["half speed", "wild", "slower", "faster", "a step"],
+)
+def test_planted_noise_is_found(planted: object) -> None:
+    """In at least 95 % of the cases."""
+    rng = np.random.default_rng(3)
+    trials, n = 100, 60
+    missed = sum(not complains(run(planted(n, rng), rng)) for _ in range(trials))  # type: ignore[operator]
+    at_most(missed, trials, 0.05)
+
+
+def test_the_message_says_what_was_seen_and_what_to_do() -> None:
+    rng = np.random.default_rng(4)
+    slower = run(np.linspace(1.0, 2.0, 40), rng)
+    with pytest.raises(UnstableMeasurementError) as caught:
+        check_steadiness({"target": slower, "draft": run(np.ones(40), rng)})
+    text = str(caught.value)
+    assert text.startswith("the machine was not steady: target: it became ")
+    assert "slower from beginning to end (limit 30%)" in text
+    assert "stop what else runs on it and measure again" in text
+    assert "draft" not in text
+    assert "\n" not in text
+    assert caught.value.spread > 0.3
+
+
+def test_figures_are_those_planted() -> None:
+    moments = np.linspace(0.0, 10.0, 41)
+    found = steadiness(list(zip(moments.tolist(), (0.01 * 1.5 ** (moments / 10.0)).tolist(), strict=True)))
+    assert found is not None
+    assert found.drift == pytest.approx(0.5)
+    assert found.median_s == pytest.approx(0.01 * math.sqrt(1.5))
+    assert found.trend_p < 1e-9
+
+
+def test_equal_times_are_steady() -> None:
+    found = steadiness([(float(i), 0.01) for i in range(10)])
+    assert found is not None
+    assert (found.spread, found.drift, found.trend_p) == (0.0, 0.0, 1.0)
+
+
+def test_few_sentinels_say_nothing() -> None:
+    assert steadiness([(0.0, 1.0), (1.0, 9.0)]) is None
+    check_steadiness({"target": [(0.0, 1.0), (1.0, 9.0)]})
+
+
+@pytest.mark.parametrize("name", ["spread", "drift"])
+def test_bad_limits(name: str) -> None:
+    with pytest.raises(ParameterError, match=name):
+        NoiseLimits(**{name: 0.0})

@@ -1,0 +1,236 @@
+"""A small calibration of the bundled pair, for real: complete, resumable, and what it says can be recomputed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bundled_pair import BundledPair
+
+from calibrate.measuring.measure import MeasureOptions
+from calibrate.measuring.session import Plan, calibrate_models
+from calibrate.measuring.stopping import Stopping
+from calibrate.measuring.token_methods import TokenSetting
+from calibrate.models.local import ModelSet, bundled_problems, bundled_truth
+from calibrate.record.profile import Profile
+from calibrate.replay.summary import acceptance, cost_ratio, replay_error, summarise
+from calibrate.replay.system import system_of
+from calibrate.running.interleaved import BASELINE, measured, run_interleaved
+from sim.algorithms import autoregressive, lookahead_async
+from sim.trial import run_answer
+from theory.errors import ParameterError, SchemaError
+
+OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=2)
+
+
+TOKENS = (
+    TokenSetting(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 2}),
+    TokenSetting(method="draft-model", knobs={"k2": 3}),
+)
+
+
+def plan(n: int = 3) -> Plan:
+    return Plan(
+        models=BundledPair.models,
+        problems=tuple(bundled_problems(n, 5, "calibration")),
+        truth=bundled_truth(),
+        engine=OPTIONS,
+        token=TOKENS,
+        n_token_answers=2,
+        warm_up_s=0.05,
+        name="small",
+    )
+
+
+def carry_out(pair: BundledPair, journal: Path) -> tuple[Profile, list[str]]:
+    """A whole calibration on engines that run already."""
+    parts: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ModelSet, "open", lambda _models: pair.opened())
+        return pair.run(calibrate_models(plan(), journal, progress=parts.append)), parts
+
+
+@pytest.fixture(scope="module")
+def measurement(bundled_pair: BundledPair, tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, list[str], Path]:
+    journal = tmp_path_factory.mktemp("session") / "small.json.part"
+    profile, parts = carry_out(bundled_pair, journal)
+    return profile, parts, journal
+
+
+def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -> None:
+    profile, parts, _ = measurement
+    assert len(parts) == plan().n_parts
+    assert Profile.parse(profile.to_json()) == profile
+    assert [answer.problem for answer in profile.answers] == [p.name for p in plan().problems]
+    for answer in profile.answers:
+        assert answer.baseline[-1].final
+        last = answer.steps[-1]
+        assert (last.draft if last.verdict.accepted else last.target).final
+        assert answer.baseline_correct is not None
+    for engine in profile.engines.values():
+        assert {sample.batch for sample in engine.decode} == {1, 2}
+        assert {sample.tokens for sample in engine.prefill} == {4, 8, 32}
+        assert engine.warmup_decode
+        assert len(engine.in_use) == len(profile.answers)
+        assert all(one.request[0] > 0 and one.prefill[2] > 0.0 for one in engine.in_use)
+        assert all(one.beside is not None for one in engine.in_use)
+        assert len(engine.plain_in_use) == len(profile.answers)
+        assert min(sample.seconds for sample in engine.decode) > 0.0
+    for answer, alone, idle in zip(
+        profile.answers,
+        profile.engines["target"].plain_in_use,
+        profile.engines["draft"].plain_in_use,
+        strict=True,
+    ):
+        # Decoded as in the recorded baseline, with the same seeds: a prefill a step, and its other tokens one by one.
+        assert alone.prefill[0] == len(answer.baseline)
+        assert sum(n for _, n, _, _ in alone.decode) == sum(step.tokens - 1 for step in answer.baseline)
+        assert alone.alone.decode == alone.decode
+        assert (idle.decode, idle.prefill) == ([], (0, 0, 0.0))
+    tokens = sum(step.tokens for answer in profile.answers for step in answer.baseline)
+    # The ids of the answers lack only the end-of-text tokens, one per answer.
+    assert [record.tokens for record in profile.ngram] == [tokens - len(profile.answers)] * 3
+
+
+def test_answers_with_token_level_methods_are_spread_evenly() -> None:
+    """With a stopping rule, which may come early, they are the first ones."""
+
+    def taken(one: Plan) -> list[int]:
+        return [index for index in range(len(one.problems)) if one.takes_token_answer(index)]
+
+    assert taken(replace(plan(10), n_token_answers=4)) == [2, 4, 7, 9]
+    assert taken(replace(plan(3), n_token_answers=40)) == [0, 1, 2]
+    settings = [TokenSetting(method="draft-model", knobs={"k2": k2}) for k2 in range(2, 14)]
+    for n_settings, n_taken in ((2, 100), (6, 80), (12, 40)):
+        assert len(taken(replace(plan(100), n_token_answers=None, token=tuple(settings[:n_settings])))) == n_taken
+    rule = Stopping(precision=0.05, min_answers=2, max_answers=10)
+    assert taken(replace(plan(10), n_token_answers=4, stopping=rule)) == [0, 1, 2, 3]
+
+
+def test_token_level_methods_answer_some_problems(measurement: tuple[Profile, list[str], Path]) -> None:
+    """With prompt lookup the answers are those of plain decoding, so the recorded steps have the same tokens."""
+    profile, _, _ = measurement
+    assert [(record.method, record.settings) for record in profile.token] == [(t.method, t.knobs) for t in TOKENS]
+    for record in profile.token:
+        assert [answer.problem for answer in record.answers] == [answer.problem for answer in profile.answers[1:]]
+        assert record.accepted_at[0] > 0
+    baseline = {answer.problem: answer.baseline for answer in profile.answers}
+    for spoken in profile.token[0].answers:
+        assert [request.tokens for request in spoken.requests] == [step.tokens for step in baseline[spoken.problem]]
+    assert {sample.tokens for sample in profile.engines["target"].decode} >= {1, 16}
+
+
+def test_an_interrupted_measurement_goes_on_where_it_stopped(
+    bundled_pair: BundledPair, measurement: tuple[Profile, list[str], Path]
+) -> None:
+    profile, _, journal = measurement
+    lines = journal.read_bytes().splitlines(keepends=True)
+    cut = journal.with_name("cut.part")
+    cut.write_bytes(b"".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2])
+    resumed, parts = carry_out(bundled_pair, cut)
+    assert len(parts) == plan().n_parts
+    for name, engine in resumed.engines.items():
+        assert engine.decode == profile.engines[name].decode  # kept, not measured again
+        assert engine.in_use[:-1] == profile.engines[name].in_use[:-1]
+    assert resumed.answers[:-1] == profile.answers[:-1]
+    # The last one is measured again, with the same seeds: the same texts, other times.
+    assert [step.target.tokens for step in resumed.answers[-1].steps] == [
+        step.target.tokens for step in profile.answers[-1].steps
+    ]
+    keys = [json.loads(line).get("key") for line in cut.read_text(encoding="utf-8").splitlines()]
+    assert len(keys) == len(set(keys))
+
+
+def test_a_journal_of_another_measurement_is_refused(measurement: tuple[Profile, list[str], Path]) -> None:
+    _, _, journal = measurement
+    with pytest.raises(SchemaError, match="problems_sha256"):
+        asyncio.run(calibrate_models(plan(2), journal))
+
+
+def test_the_summary_is_recomputed_by_hand(measurement: tuple[Profile, list[str], Path]) -> None:
+    profile, _, _ = measurement
+    steps = [step for answer in profile.answers for step in answer.steps]
+    assert acceptance(profile.answers).alpha1.value == pytest.approx(np.mean([s.verdict.accepted for s in steps]))
+    ratio = sum(s.draft.seconds for s in steps) / sum(s.target.seconds for s in steps)
+    assert cost_ratio(profile.answers).value == pytest.approx(ratio)
+    assert set(replay_error(profile)) == {"baseline", "target", "draft"}
+    assert summarise(profile)[0].startswith("small: 3 answers")
+
+
+def test_the_system_replays_the_recorded_answers(measurement: tuple[Profile, list[str], Path]) -> None:
+    profile, _, _ = measurement
+    system = system_of(profile)
+    for index, answer in enumerate(profile.answers):
+        session = run_answer(lambda root: lookahead_async(root, k1=3), system.behaviour.answer(index), system.engines())
+        committed = [(s.draft if s.verdict.accepted else s.target).tokens for s in answer.steps]
+        assert [step.n_tokens for step in session.committed] == committed
+        alone = run_answer(autoregressive, system.behaviour.baseline_answer(index), system.engines())
+        assert [step.n_tokens for step in alone.committed] == [step.tokens for step in answer.baseline]
+
+
+def test_resampled_systems_differ_in_their_timings_only(measurement: tuple[Profile, list[str], Path]) -> None:
+    profile, _, _ = measurement
+    one, two = system_of(profile, resample=1), system_of(profile, resample=2)
+    assert one.costs != two.costs
+    assert one.costs == system_of(profile, resample=1).costs
+    assert one.behaviour == two.behaviour
+
+
+def test_real_runs_are_interleaved_and_reproducible(bundled_pair: BundledPair) -> None:
+    async def run() -> None:
+        problems, clock = bundled_problems(2, 5, "validation"), bundled_pair.clock
+        methods = {"k1=2": lambda root: lookahead_async(root, k1=2)}
+        runs = await run_interleaved(clock, problems, methods, truth=bundled_truth())
+        again = await clock.run(autoregressive(await clock.root(problems[0].prompt)), stream=problems[0].name)
+        assert {name: len(found) for name, found in runs.by_name.items()} == {BASELINE: 2, "k1=2": 2}
+        assert again.text == runs.sessions[BASELINE].text
+        found = measured(runs, "k1=2")
+        seconds = {name: sum(r.seconds for r in rs) for name, rs in runs.by_name.items()}
+        assert found.speedup.value == pytest.approx(seconds[BASELINE] / seconds["k1=2"])
+        assert found.n == 2
+
+    bundled_pair.run(run())
+
+
+def test_one_question_is_too_few() -> None:
+    with pytest.raises(ParameterError, match="at least 2"):
+        plan(1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batches": (2,)}, "must contain 1"),
+        ({"batches": ()}, "non-empty"),
+        ({"contexts": (0,)}, ">= 1"),
+        ({"iterations": 1}, ">= 2"),
+    ],
+)
+def test_bad_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        MeasureOptions(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": -1.0}, "temperature"),
+        ({"judge_threshold": float("nan")}, "judge_threshold"),
+        ({"max_steps": 0}, "max_steps"),
+        ({"target": "somewhere"}, "draft"),
+    ],
+)
+def test_bad_model_sets(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        ModelSet(**options)  # type: ignore[arg-type]
+
+
+def test_a_model_set_survives_its_settings() -> None:
+    models = ModelSet(temperature=0.3, seed=4)
+    assert ModelSet.from_settings(dict(models.settings())) == models
+    with pytest.raises(SchemaError, match="lack"):
+        ModelSet.from_settings({"target": "bundled"})

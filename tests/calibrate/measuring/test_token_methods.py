@@ -1,0 +1,111 @@
+"""Token-level methods measured on real engines: every pass is in the record, and the texts are plain decoding's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from calibrate.engines.protocol import Sampling
+from calibrate.engines.speculation import Speculation
+from calibrate.measuring.measure import MeasureOptions, Problem, measure_engine
+from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting, measure_token_methods
+from calibrate.models.local import ModelSet
+from calibrate.running.verifiers import ExactMatch
+from calibrate.running.wall_clock import StepLimits, WallClock
+from sim.algorithms import autoregressive
+from theory.errors import ParameterError
+
+PROBLEMS = [Problem(name=str(i), prompt=f" he has {word} apples.\n\n") for i, word in enumerate(("two", "ten"))]
+SETTINGS = [
+    TokenSetting(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 2}),
+    TokenSetting(method="draft-model", knobs={"k2": 3}),
+]
+
+
+@pytest.fixture
+def models(model_folders):
+    return ModelSet(target=str(model_folders["target"]), draft=str(model_folders["draft"]))
+
+
+@pytest.fixture
+def clock(engines):
+    return WallClock(
+        {"target": engines.target, "draft": engines.draft},
+        ExactMatch(),
+        sampling=Sampling(temperature=0.7),
+        limits=StepLimits(max_step_tokens=15, max_steps=4),
+    )
+
+
+def test_every_pass_is_recorded(engines, models, clock):
+    records = engines.run(measure_token_methods(models, clock, PROBLEMS, SETTINGS))
+    assert [(r.method, r.settings) for r in records] == [(s.method, s.knobs) for s in SETTINGS]
+    for record in records:
+        assert [answer.problem for answer in record.answers] == ["0", "1"]
+        for answer in record.answers:
+            passes = [one for request in answer.requests for one in request.passes]
+            assert sum(n for _, _, n, _, _, _ in answer.decode) == len(passes)
+            assert all(1 <= rows <= record.k2 for _, rows, _, _, _, _ in answer.decode)
+            assert all(0.0 < drafting < seconds for *_, seconds, drafting in answer.decode)
+            assert answer.prefill[0] == answer.request[0] == len(answer.requests)
+            for request in answer.requests:
+                promised = 1 + sum(accepted + 1 for _, accepted in request.passes)
+                assert request.tokens <= promised < request.tokens + record.k2
+        assert record.passes > 10
+        assert record.drafted_at[0] == record.drafts > 0
+
+
+def test_a_speculated_run_says_what_a_plain_one_does_and_roles_choose(engines, models, clock):
+    """Prompt lookup on the target alone: the same steps, and only its requests have passes."""
+    lookup = models.speculation("prompt-lookup", {"k2": 6})
+
+    async def work():
+        root = await clock.root(PROBLEMS[0].prompt)
+        plain = await clock.run(autoregressive(root), stream="a")
+        fast = await clock.run(autoregressive(root), stream="a", speculation={"target": lookup})
+        other = await clock.run(autoregressive(root), stream="a", speculation={"draft": lookup})
+        return plain, fast, other
+
+    plain, fast, other = engines.run(work())
+    assert plain.text == fast.text == other.text
+    assert any(o.job.passes for o in fast.operations)
+    assert not any(o.job.passes for o in (*plain.operations, *other.operations))
+
+
+def test_what_a_set_of_models_can_do(models, model_folders):
+    drafting = models.speculation("draft-model", {"k2": 3, "max_ngram": None, "k1": 7})
+    assert drafting == Speculation(method="draft", k2=3, model=model_folders["draft"])
+    headed = replace(models, eagle="head")
+    assert headed.speculation("eagle", {"k2": 4}) == Speculation(method="eagle", k2=4, model=Path("head"))
+    assert headed.token_settings() == TOKEN_SETTINGS
+    without = replace(models, token_draft="none")
+    assert {s.method for s in TOKEN_SETTINGS} - {s.method for s in without.token_settings()} == {"draft-model", "eagle"}
+    with pytest.raises(ParameterError, match="method='eagle' needs the folder of an EAGLE head of the target"):
+        models.speculation("eagle", {"k2": 2})
+    with pytest.raises(ParameterError, match="method='draft-model' needs a draft with the target's tokenizer"):
+        without.speculation("draft-model", {"k2": 2})
+    with pytest.raises(ParameterError, match="method='lr-async' must be one of"):
+        models.speculation("lr-async", {"k2": 2})
+    assert ModelSet.from_settings(without.settings()) == without
+
+
+def test_the_sweep_times_passes_over_drafts(engines):
+    """Passes over k2 tokens and fewer at every batch size; none where they are not asked for.
+
+    Of this vocabulary of 20 a random token is right now and then, and then a number of tokens is left out.
+    """
+    options = {"batches": (1, 3), "contexts": (8,), "iterations": 4, "prefills": (4,), "repeats": 1, "rounds": 1}
+    record = engines.run(measure_engine(engines.draft, "cpu", MeasureOptions(**options, k2=6)))
+    for _ in range(5):  # on a busy machine requests may reach the engine one by one, and are no batch then
+        if {3} <= {sample.batch for sample in record.decode if sample.tokens == 6}:
+            break
+        record = engines.run(measure_engine(engines.draft, "cpu", MeasureOptions(**options, k2=6)))
+    for batch in (1, 3):
+        seen = {sample.tokens for sample in record.decode if sample.batch == batch}
+        assert {1, 6} <= seen <= set(range(1, 7))
+        assert len(seen) >= 4
+    assert all(sample.context >= 8 * sample.batch for sample in record.decode)
+    plain = engines.run(measure_engine(engines.draft, "cpu", MeasureOptions(**options, k2=1)))
+    assert {sample.tokens for sample in plain.decode} == {1}

@@ -1,0 +1,198 @@
+"""``specplan calibrate vllm`` on the bundled pair, and its predictions beside what vLLM then does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from calibrate.engines.vllm.config import speculative_of
+from calibrate.models.local import bundled_problems, bundled_truth
+from calibrate.models.servers import models_of
+from calibrate.models.vllm import VllmModels
+from calibrate.record.profile import Profile
+from theory.errors import ParameterError, SchemaError
+
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+
+
+def test_the_set_is_rebuilt_from_a_profiles_settings() -> None:
+    models = VllmModels(speculative=json.dumps([NGRAM, {"method": "draft_model", "num_speculative_tokens": 2}]))
+    assert models_of(dict(models.settings())) == models
+    lookup, draft = models.token_settings()
+    assert (lookup.method, dict(lookup.knobs)) == ("prompt-lookup", {"k2": 4, "max_ngram": 3})
+    assert (draft.method, dict(draft.knobs)) == ("draft-model", {"k2": 3})
+    found = models.speculation("draft-model", {"k2": 3, "window": 5})
+    assert (found.method, found.k2, found.model is not None) == ("draft", 3, True)
+    keys = ["prompt-lookup k2=4 max_ngram=3", "draft-model k2=4", "eagle k2=4"]
+    assert [setting.key for setting in VllmModels().token_settings()] == keys
+    assert [setting.key for setting in VllmModels(eagle="none").token_settings()] == keys[:2]
+
+
+def test_what_vllm_cannot_do_is_refused() -> None:
+    for wrong in ("{", "{}", '[{"method": "ngrams"}]', "[3]"):
+        with pytest.raises(ParameterError, match=r"speculative|method"):
+            VllmModels(speculative=wrong)
+    with pytest.raises(ParameterError, match="method"):
+        VllmModels().speculation("jacobi", {"window": 4})
+    with pytest.raises(ParameterError, match="folder of an EAGLE head"):
+        VllmModels(eagle="none").speculation("eagle", {"k2": 4})
+    with pytest.raises(ParameterError, match="device"):
+        VllmModels(device="tpu")
+    with pytest.raises(SchemaError, match="lack draft"):
+        VllmModels.from_settings({"target": "bundled"})
+
+
+def test_every_setting_of_a_configuration_reaches_the_engine(tmp_path: Path) -> None:
+    """From the command's JSON to what vLLM is started with, for each configuration; k2 comes back as it went in."""
+    drafting = {
+        "method": "draft_model",
+        "model": str(tmp_path),
+        "draft_sample_method": "probabilistic",
+        "max_model_len": 512,
+        "parallel_drafting": False,
+        "quantization": "fp8",
+        "draft_tensor_parallel_size": 1,
+    }
+    head = {"method": "eagle3", "model": str(tmp_path), "num_speculative_tokens": 3, "draft_sample_method": "greedy"}
+    configurations = [NGRAM, *({**drafting, "num_speculative_tokens": n} for n in (2, 5)), head]
+    models = VllmModels(speculative=json.dumps(configurations))
+    settings = models.token_settings()
+    assert [setting.method for setting in settings] == ["prompt-lookup", "draft-model", "draft-model", "eagle"]
+    speculations = [models.speculation(setting.method, setting.knobs) for setting in settings]
+    assert list(map(speculative_of, speculations)) == configurations
+    assert len(set(speculations)) == 4  # each has an engine of its own
+    again = models_of(dict(models.settings()))
+    assert isinstance(again, VllmModels)
+    assert speculative_of(again.speculation("draft-model", {"k2": 6})) == configurations[2]
+
+
+DRAFTING = {"method": "draft_model", "num_speculative_tokens": 3}
+
+
+@pytest.mark.parametrize(
+    ("configurations", "said"),
+    [
+        (
+            [DRAFTING | {"num_speculative_tokens_per_batch_size": [[1, 8, 3]]}],
+            "size=.* cannot be measured as one .* give",
+        ),
+        ([DRAFTING | {"quantization": None}], "quantization=None must be one text"),
+        ([DRAFTING | {"model": 3}], "model=3 must be one text"),
+        ([DRAFTING | {"temperature": 1}], "'temperature' is no setting of the method draft_model"),
+        (
+            [DRAFTING, DRAFTING | {"num_speculative_tokens": 2, "model": "other"}],
+            "model='other' is .* a profile for each",
+        ),
+        (
+            [DRAFTING | {"draft_sample_method": "greedy"}, DRAFTING | {"num_speculative_tokens": 2}],
+            "draft_sample_method=None is 'greedy' in another configuration of draft-model: .* a profile for each",
+        ),
+        ([NGRAM, NGRAM], "'prompt-lookup k2=4 max_ngram=3' is there twice"),
+    ],
+)
+def test_what_would_get_lost_is_refused(configurations: list[dict[str, Any]], said: str) -> None:
+    with pytest.raises(ParameterError, match=said) as error:
+        VllmModels(speculative=json.dumps(configurations))
+    assert "\n" not in str(error.value)
+
+
+def test_an_eagle_head_is_measured_or_refused(tmp_path: Path) -> None:
+    head = str(tmp_path)
+    keys = [setting.key for setting in VllmModels(eagle=head).token_settings()]
+    assert keys == ["prompt-lookup k2=4 max_ngram=3", "draft-model k2=4", "eagle k2=4"]
+    wanted = {"method": "eagle3", "num_speculative_tokens": 2}
+    models = VllmModels(eagle=head, speculative=json.dumps([wanted]))
+    assert speculative_of(models.speculation("eagle", {"k2": 3})) == {**wanted, "model": head}
+    for others in ([NGRAM], [{**wanted, "model": "other"}]):
+        with pytest.raises(ParameterError, match=r"eagle=.* must be the head of a speculative configuration"):
+            VllmModels(eagle=head, speculative=json.dumps(others))
+    assert [one.method for one in VllmModels(eagle="none", speculative=json.dumps([NGRAM])).token_settings()] == [
+        "prompt-lookup"
+    ]
+    with pytest.raises(ParameterError, match="model='no-such-head' must be a local folder"):
+        VllmModels(eagle="no-such-head").token_settings()
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    """Measured by the command, in a process of its own."""
+    pytest.importorskip("vllm")
+    output = tmp_path_factory.mktemp("vllm") / "pair.json"
+    words = ["calibrate", "vllm", "-n", "4", "--allow-noise", "--speculative-config", json.dumps(NGRAM)]
+    words += ["--speculative-config", '{"method": "draft_model", "num_speculative_tokens": 3}', "-o", str(output)]
+    command = [sys.executable, "-m", "specplan", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "target" in done.stdout
+    assert "VLLM" not in done.stdout + done.stderr
+    return Profile.read(output)
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(1800)
+def test_the_profile_holds_what_was_measured_and_how(profile: Profile) -> None:
+    made = profile.provenance
+    assert (made.engine, made.engine_version) == ("vllm", "0.32.0")
+    settings = json.loads(next(note for note in made.notes if note.startswith("target: ")).removeprefix("target: "))
+    assert (settings["block_size"], settings["enable_prefix_caching"]) == (32, True)
+    assert profile.settings["backend"] == "vllm"
+    assert len(profile.answers) == 4
+    assert profile.engines["target"].in_use
+    assert {(sample.batch, sample.tokens) for sample in profile.engines["target"].decode} >= {(1, 1), (8, 1), (1, 4)}
+    assert {record.method: record.k2 for record in profile.token} == {"prompt-lookup": 4, "draft-model": 4}
+    for record in profile.token:
+        assert len(record.answers) == 4
+        assert all(right <= drafted <= 3 for a in record.answers for r in a.requests for drafted, right in r.passes)
+    # The draft is right more often than a lookup in 50 tokens; the reverse would be passes in the wrong record.
+    means = {r.method: sum(r.accepted_at) / r.passes for r in profile.token}
+    assert means["draft-model"] > means["prompt-lookup"] > 0.0
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(1800)
+@pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_predictions_beside_real_runs(profile: Profile) -> None:
+    """Token level, step level and both, interleaved in one set of engines; the figures are in VALIDATION.md."""
+    from sim.configuration import Configuration
+    from specplan.commands.validate import as_text
+    from specplan.validating.validation import predict_all, validate
+
+    configurations = [
+        Configuration(method="prompt-lookup", k2=4),
+        Configuration(method="draft-model", k2=4),
+        *(Configuration(method="lr-async", k1=k1) for k1 in (1, 2, 4)),
+        Configuration(method="lr-async", k1=2, token="draft-model", k2=4),
+    ]
+    predictions = predict_all(profile, configurations)
+    problems = bundled_problems(3, 1, "validation")
+    models = models_of(dict(profile.settings))
+    found = asyncio.run(validate(profile, predictions, models, problems, truth=bundled_truth(), seed=1))
+    print(as_text(found))  # noqa: T201 (shown with -s, and when it fails)
+    for row in found.rows:
+        assert row.measured.n == 3
+        assert row.measured.speedup.value > 0.0
+    # Greedy or not, the target's own text is what token-level speculation writes: its answers are as often right.
+    assert found.rows[1].measured.accuracy is not None
+    # Three answers on a machine with other work are no measurement; a mix-up of units or engines would be seen.
+    assert all(0.2 < 1.0 + row.error < 5.0 for row in found.rows)
+    assert not [child for child in psutil.Process(os.getpid()).children() if "VLLM" in child.name()]
+
+
+def test_the_command_refuses_wrong_json(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from specplan.commands.calibrate_vllm import vllm_command
+
+    words = ["--speculative-config", "{", "-o", str(tmp_path / "x.json")]
+    done = CliRunner().invoke(vllm_command, words)
+    assert isinstance(done.exception, ParameterError)
+    assert "must be JSON" in str(done.exception)

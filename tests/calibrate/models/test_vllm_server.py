@@ -1,0 +1,189 @@
+"""The HTTP backend and ``specplan calibrate openai`` against real vLLM servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from vllm_server import vllm_server
+
+from calibrate import pair
+from calibrate.engines.http.engine import OpenAIEngine
+from calibrate.engines.http.stream import Streamed
+from calibrate.engines.http.wire import HttpConfig
+from calibrate.engines.prometheus import SpecDecode
+from calibrate.engines.protocol import Progress, Request, Sampling
+from calibrate.record.profile import Profile
+from calibrate.token_acceptance.counts import TokenCounts, disagreement, report
+from calibrate.token_acceptance.requests import RequestAcceptance
+from theory.errors import CalibrationError
+
+pytest.importorskip("vllm")
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1200)]
+
+CORES = sorted(os.sched_getaffinity(0))
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+PROBLEMS = [problem.prompt for problem in pair.problems(6, seed=5)]
+DRAWN = Sampling(temperature=0.6, top_p=0.95)
+
+
+def specplan(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "specplan", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Target and draft, each on a core of its own where there are two."""
+    folder = tmp_path_factory.mktemp("servers")
+    with (
+        vllm_server(pair.target_path(), "target", folder, core=CORES[0]) as target,
+        vllm_server(pair.draft_path(), "draft", folder, core=CORES[-1]) as draft,
+    ):
+        yield {"target": target(), "draft": draft()}
+
+
+def test_the_backend_finds_out_what_vllm_can(servers: dict[str, str]) -> None:
+    async def work() -> None:
+        engine = await OpenAIEngine.start(HttpConfig.of("target", servers["target"]))
+        try:
+            about = engine.describe()
+            assert (about["engine"], about["model"], about["max_context"]) == ("vllm", "target", 1024)
+            assert about["version"].startswith("0.32")
+            assert about["tells_token_ids"]
+            assert about["accepts"] == [
+                "cache_salt",
+                "ignore_eos",
+                "include_stop_str_in_output",
+                "return_token_ids",
+                "stream_options",
+            ]
+            found = await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=100, sampling=DRAWN, seed=7))
+            again = await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=100, sampling=DRAWN, seed=7))
+            assert (found.text, found.finish) == (again.text, "stop")
+            assert found.text.endswith("\n\n")
+            assert len(found.token_ids) == found.n_generated
+            assert engine.describe()["stop_strings"] == "included by the server"
+            assert await engine.count_tokens(PROBLEMS[0]) == found.n_prompt_tokens
+            answer = await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=900, stop=()))
+            assert answer.finish == "eos"
+            assert pair.answer_is_correct(PROBLEMS[0], answer.text)
+            same, other = pair.split_steps(answer.text)[1:3]
+            yes = await engine.choose(pair.judge_prompt(same, same), (pair.JUDGE_YES, pair.JUDGE_NO))
+            no = await engine.choose(pair.judge_prompt(same, other), (pair.JUDGE_YES, pair.JUDGE_NO))
+            assert yes.best == pair.JUDGE_YES
+            assert no.best == pair.JUDGE_NO
+            assert min(yes.mass, no.mass) > 0.9
+            with pytest.raises(CalibrationError, match="1024"):
+                await engine.generate(Request(prompt=" and".join(PROBLEMS) * 20, max_tokens=5))
+            assert 0 < await _cancelled(engine) < 900
+        finally:
+            await engine.close()
+
+    asyncio.run(work())
+
+
+async def _cancelled(engine: OpenAIEngine) -> int:
+    """Tokens of a request that was cancelled in the middle.
+
+    How long that may take is up to the machine: too early there are none, too late the answer is complete.
+    """
+    seconds = 0.1
+    for _ in range(10):
+        progress = Progress()
+        request = Request(prompt=PROBLEMS[1], max_tokens=900, stop=(), ignore_eos=True)
+        task = asyncio.create_task(engine.generate(request, progress))
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            seconds /= 1.5
+            continue
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        if progress.n_generated:
+            return progress.n_generated
+        seconds *= 1.5
+    raise AssertionError("no request was cancelled in the middle")
+
+
+def test_one_command_calibrates_running_servers(servers: dict[str, str], tmp_path: Path) -> None:
+    output = tmp_path / "servers.json"
+    words = ["calibrate", "openai", "--target", servers["target"], "--draft", servers["draft"], "--prompts", "bundled"]
+    words += ["-n", "4", "--concurrency", "1,2", "--allow-noise", "-o", str(output)]
+    runs = ("lr-async k1=2", "prompt-lookup k2=4", "lr-async k1=2 + prompt-lookup k2=4")
+    with vllm_server(pair.target_path(), "fast", tmp_path, core=CORES[0], speculative=NGRAM) as fast:
+        done = specplan(*words, "--speculative", fast(), json.dumps(NGRAM))
+        assert done.returncode == 0, done.stderr
+        chosen = [word for run in runs for word in ("--run", run)]
+        validated = specplan("validate", "-p", str(output), *chosen, "-n", "2", "--json")
+    assert validated.returncode == 0, validated.stderr
+    told = json.loads(validated.stdout)
+    assert [row["name"] for row in told["rows"]] == list(runs)
+    assert told["pace"].keys() == {"target", "draft"}
+    assert all(row["at_pace"] > 0.0 for row in told["rows"])
+    profile = Profile.read(output)
+    (lookup,) = profile.token
+    assert (lookup.method, lookup.settings, len(lookup.answers)) == ("prompt-lookup", {"k2": 4, "max_ngram": 3}, 4)
+    # A pass with nothing accepted shows no draft; of the others all k2 - 1 tokens were drafted.
+    assert {drafted for a in lookup.answers for r in a.requests for drafted, _ in r.passes} == {0, 3}
+    assert len(profile.engines["target"].in_use) == len(profile.engines["draft"].plain_in_use) == 4
+    assert (profile.provenance.engine, profile.provenance.engine_version[:4]) == ("vllm", "0.32")
+    assert len(profile.answers) == 4
+    assert all(step.verdict.score is not None for answer in profile.answers for step in answer.steps)
+    assert all("gate" in step.draft.scores for answer in profile.answers for step in answer.steps)
+    # Where the machine had too much to do for a batch of two to be timed, the profile says so.
+    for role in ("target", "draft"):
+        measured = {sample.batch for sample in profile.engines[role].decode}
+        assert measured == {1, 2} or (measured == {1} and f"{role}: warning: batch 2 was left out" in done.stderr)
+    simulated = specplan("simulate", "-p", str(output), "--method", "lr-async", "--k1", "2")
+    assert simulated.returncode == 0, simulated.stderr
+
+
+def test_acceptance_over_http_is_the_same_three_ways(tmp_path: Path) -> None:
+    """Counters of ``/metrics``, the records in the responses, and the tokens of each chunk, for the same requests."""
+
+    async def streams(url: str) -> tuple[SpecDecode, list[list[int]]]:
+        engine = await OpenAIEngine.start(HttpConfig.of("target", url))
+        try:
+            before = SpecDecode.read(await engine.metrics() or ())
+            chunks = []
+            for seed, prompt in enumerate(PROBLEMS):
+                request = Request(prompt=prompt, max_tokens=400, stop=(), sampling=DRAWN, seed=seed, ignore_eos=True)
+                chunks.append([n for _, n in (await engine.stream(request, Streamed())).arrivals])
+            after = SpecDecode.read(await engine.metrics() or ())
+            assert before is not None
+            assert after is not None
+            return after.since(before), chunks
+        finally:
+            await engine.close()
+
+    with vllm_server(pair.target_path(), "fast", tmp_path, core=CORES[0], speculative=NGRAM) as started:
+        url = started()
+        counted, chunks = asyncio.run(streams(url))
+        records = [_record(url, prompt, seed) for seed, prompt in enumerate(PROBLEMS)]
+    counts = [
+        TokenCounts.of_counters(counted),
+        TokenCounts.of_records(records),
+        TokenCounts.of_chunks(chunks, k2=4),
+    ]
+    print(report(counts))  # noqa: T201 (shown with -s, and when it fails)
+    assert disagreement(counts) < 0.02
+    assert counts[0].accepted > 0
+
+
+def _record(url: str, prompt: str, seed: int) -> RequestAcceptance:
+    """The record in the response to the same request as was streamed; the seed makes its passes the same."""
+    body = {"model": "fast", "prompt": prompt, "max_tokens": 400, "ignore_eos": True, "seed": seed}
+    body |= {"temperature": DRAWN.temperature, "top_p": DRAWN.top_p}
+    asked = urllib.request.Request(
+        f"{url}/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(asked, timeout=120) as answer:
+        return RequestAcceptance.parse(json.load(answer))

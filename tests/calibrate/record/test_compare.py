@@ -1,0 +1,281 @@
+"""Comparing profiles: published examples, error rates on planted data, and what a reader is told."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from measured_profiles import measured
+from scipy import stats
+
+from calibrate.record.compare import compare, settings_that_differ
+from calibrate.record.library import bundled
+from calibrate.record.profile import (
+    AnswerRecord,
+    DecodeSample,
+    EngineRecord,
+    Generated,
+    PrefillSample,
+    Profile,
+    StepRecord,
+    VerdictRecord,
+)
+from calibrate.record.two_samples import holm, log_ratio, newcombe
+from sim.estimate import Estimate
+from theory.errors import ParameterError
+
+FALSE_FAIL = 1e-6
+
+
+def at_most(hits: int, trials: int, rate: float) -> None:
+    """The rate is no larger than stated; fails by chance with probability 1e-6."""
+    assert hits <= stats.binom.isf(FALSE_FAIL, trials, rate)
+
+
+def at_least(hits: int, trials: int, rate: float) -> None:
+    assert hits >= stats.binom.ppf(FALSE_FAIL, trials, rate)
+
+
+# The tests themselves
+
+
+def test_newcombe_agrees_with_the_published_example() -> None:
+    """Newcombe 1998, Table II, method 10: 56/70 less 48/80."""
+    found = newcombe((48 / 80, 80), (56 / 70, 70))
+    assert found[0] == pytest.approx(0.2)
+    assert (round(found[1], 4), round(found[2], 4)) == (0.0524, 0.3339)
+
+
+@pytest.mark.parametrize(("first", "second"), [((3, 10), (9, 10)), ((0, 10), (10, 10)), ((84, 98), (10, 10))])
+def test_newcombe_agrees_with_its_definition(first: tuple[int, int], second: tuple[int, int]) -> None:
+    (a, n), (b, m) = first, second
+    found = newcombe((a / n, n), (b / m, m))
+    assert found[1:3] == pytest.approx(_by_hand((a / n, n), (b / m, m)))
+
+
+def _by_hand(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
+    z = float(stats.norm.ppf(0.975))
+
+    def wilson(p: float, n: float) -> tuple[float, float]:
+        roots = np.roots([1.0 + z * z / n, -(2.0 * p + z * z / n), p * p])
+        return float(min(roots)), float(max(roots))
+
+    (p, n), (q, m) = first, second
+    (pl, pu), (ql, qu) = wilson(p, n), wilson(q, m)
+    return q - p - math.hypot(q - ql, pu - p), q - p + math.hypot(qu - q, p - pl)
+
+
+@given(
+    p=st.floats(0.0, 1.0),
+    q=st.floats(0.0, 1.0),
+    n=st.floats(2.0, 500.0),
+    m=st.floats(2.0, 500.0),
+    correlation=st.floats(0.0, 0.9),
+)
+def test_p_value_and_interval_of_a_proportion_say_the_same(
+    p: float, q: float, n: float, m: float, correlation: float
+) -> None:
+    gap, low, high, chance = newcombe((p, n), (q, m), correlation=correlation)
+    assert low <= gap + 1e-12
+    assert gap <= high + 1e-12
+    if abs(chance - 0.05) > 1e-6:
+        assert (chance < 0.05) == (low > 0.0 or high < 0.0)
+
+
+def test_coverage_and_false_alarms_of_newcombe() -> None:
+    """Exactly, over all outcomes: 95 % intervals of equal proportions leave 0 out in at most 6.5 % of the cases."""
+    n = 25
+    pairs = [(a, b, newcombe((a / n, n), (b / n, n))[3]) for a in range(n + 1) for b in range(n + 1)]
+    for p in (0.1, 0.3, 0.5, 0.8):
+        weight = stats.binom.pmf(np.arange(n + 1), n, p)
+        rejected = sum(float(weight[a] * weight[b]) for a, b, chance in pairs if chance < 0.05)
+        assert rejected <= 0.065
+
+
+def test_log_ratio_is_welch_on_logarithms() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.lognormal(0, 0.2, 7), rng.lognormal(0.3, 0.4, 5)
+    ratio, low, high, p = log_ratio(x, y)
+    expected = stats.ttest_ind(np.log(y), np.log(x), equal_var=False)
+    interval = expected.confidence_interval(0.95)
+    assert p == pytest.approx(expected.pvalue)
+    assert (math.log(low), math.log(high)) == pytest.approx((interval.low, interval.high))
+    assert math.log(ratio) == pytest.approx(np.log(y).mean() - np.log(x).mean())
+
+
+def test_log_ratio_without_spread() -> None:
+    assert log_ratio([2.0, 2.0], [2.0, 2.0]) == (1.0, 1.0, 1.0, 1.0)
+    assert log_ratio([2.0, 2.0], [4.0, 4.0])[3] == 0.0
+
+
+def test_holm_agrees_with_its_definition_and_keeps_the_error_rate() -> None:
+    """Under no difference at all, tests dependent, an adjusted p is below 5 % in at most 5 % of the cases."""
+    rng = np.random.default_rng(2)
+    trials, hits = 4000, 0
+    for _ in range(trials):
+        shared = rng.standard_normal()
+        z = 0.7 * shared + math.sqrt(1 - 0.49) * rng.standard_normal(20)
+        hits += bool((holm(2 * stats.norm.sf(np.abs(z))) < 0.05).any())
+    at_most(hits, trials, 0.05)
+    assert holm([0.04]).tolist() == [0.04]
+    assert holm([0.001, 0.9, 0.02]).tolist() == pytest.approx([0.003, 0.9, 0.04])
+
+
+# Whole profiles
+
+
+def engine(rng: np.random.Generator, scale: float, rounds: int = 6) -> EngineRecord:
+    """Rounds of a machine whose speed differs by 10 % from round to round, and by 5 % from sample to sample."""
+    decode, prefill, request = [], [], []
+    for _ in range(rounds):
+        mood = scale * rng.lognormal(0.0, 0.1)
+        for context in (32, 256):
+            for batch in (1, 2, 4):
+                for i in range(8):
+                    seconds = mood * (0.01 + 0.002 * batch) * rng.lognormal(0.0, 0.05)
+                    decode.append(
+                        DecodeSample.model_construct(
+                            batch=batch, context=batch * (context + i), tokens=1, seconds=seconds
+                        )
+                    )
+        for tokens in (4, 48):
+            for _ in range(3):
+                seconds = mood * (0.01 + 1e-4 * tokens) * rng.lognormal(0, 0.05)
+                prefill.append(PrefillSample.model_construct(tokens=tokens, cached=0, seconds=seconds))
+        request += [mood * 0.001 * float(rng.lognormal(0, 0.05)) for _ in range(4)]
+    return EngineRecord.model_construct(device="cpu", decode=decode, prefill=prefill, request_s=request)
+
+
+STEPS = {
+    accepted: StepRecord(
+        draft=Generated(tokens=5, seconds=0.1),
+        target=Generated(tokens=5, seconds=0.5),
+        verdict=VerdictRecord(accepted=accepted, seconds=0.0, prompt_tokens=8),
+    )
+    for accepted in (False, True)
+}
+
+
+def answers(rng: np.random.Generator, alpha: float, n: int = 40, own: object = None) -> list[AnswerRecord]:
+    """Answers whose own acceptance varies around ``alpha``, beyond what independent verdicts would."""
+    chances = rng.beta(8 * alpha, 8 * (1 - alpha), n) if own is None else np.asarray(own)
+    found = []
+    for number, chance in enumerate(chances):
+        steps = [STEPS[bool(yes)] for yes in rng.random(10) < chance]
+        found.append(AnswerRecord.model_construct(problem=str(number), prompt_tokens=8, steps=steps, baseline=[]))
+    return found
+
+
+BASE = measured([True, False])
+
+
+def profile(rng: np.random.Generator, *, scale: float = 1.0, alpha: float = 0.7, **changes: object) -> Profile:
+    engines = {"big": engine(rng, scale), "small": engine(rng, 0.2), "judge": engine(rng, 1.0)}
+    return BASE.model_copy(update={"engines": engines, "answers": answers(rng, alpha), **changes})
+
+
+def test_equal_machines_seldom_differ() -> None:
+    """28 tests a comparison, 120 comparisons: at most 5 % of these call anything real."""
+    rng = np.random.default_rng(3)
+    pool = [profile(rng) for _ in range(240)]
+    trials = len(pool) // 2
+    found = [compare(pool[2 * i], pool[2 * i + 1]) for i in range(trials)]
+    assert all(len(one.differences) >= 18 for one in found)
+    at_most(sum(bool(one.real) for one in found), trials, 0.05)
+
+
+def test_planted_differences_are_found_and_only_those() -> None:
+    """A target half as fast again, in at least 90 % of the comparisons, and nothing on other engines in 95 %."""
+    rng = np.random.default_rng(4)
+    trials, seen, wrong = 40, 0, 0
+    for _ in range(trials):
+        found = compare(profile(rng), profile(rng, scale=1.5))
+        names = {one.quantity for one in found.real}
+        seen += "big: iteration batch   1" in names
+        wrong += any(not name.startswith("big") for name in names)
+        one = next(one for one in found.differences if one.quantity == "big: iteration batch   1")
+        assert one.n == (6, 6)
+        assert 1.2 < one.change < 1.9
+    at_least(seen, trials, 0.9)
+    at_most(wrong, trials, 0.05)
+
+
+def test_a_planted_acceptance_is_found() -> None:
+    rng = np.random.default_rng(5)
+    trials = 30
+    found = [compare(profile(rng), profile(rng, alpha=0.35)) for _ in range(trials)]
+    at_least(sum(any(one.quantity.startswith("step acceptance") for one in c.real) for c in found), trials, 0.9)
+
+
+def test_intervals_of_the_acceptance_cover_the_planted_difference() -> None:
+    """Clustered answers, 95 %: within its standard error, at a false-alarm rate of 1e-6; naive counting would fail."""
+    rng = np.random.default_rng(6)
+    shares = [answers(rng, 0.7) for _ in range(250)], [answers(rng, 0.6) for _ in range(250)]
+    inside = 0
+    for one, two in zip(*shares, strict=True):
+        first, second = (BASE.model_copy(update={"answers": a, "engines": {}}) for a in (one, two))
+        found = compare(first, second).differences[0]
+        inside += found.low <= -0.1 <= found.high
+    at_least(inside, 250, 0.95)
+
+
+def test_the_same_questions_make_a_sharper_comparison() -> None:
+    rng = np.random.default_rng(7)
+    own = rng.beta(2.0, 1.0, 60)
+    first, second = (BASE.model_copy(update={"answers": answers(rng, 0.7, own=own)}) for _ in range(2))
+    renamed = [a.model_copy(update={"problem": f"other {a.problem}"}) for a in second.answers]
+    paired = compare(first, second).differences[-1]
+    unpaired = compare(first, second.model_copy(update={"answers": renamed})).differences[-1]
+    assert paired.change == unpaired.change
+    assert paired.high - paired.low < 0.9 * (unpaired.high - unpaired.low)
+
+
+def test_a_profile_does_not_differ_from_itself() -> None:
+    one = profile(np.random.default_rng(8))
+    found = compare(one, one)
+    assert found.real == ()
+    assert found.settings == ()
+    assert all(d.p == pytest.approx(1.0) for d in found.differences)
+
+
+def test_settings_machine_and_models_are_listed() -> None:
+    one = BASE.model_copy(update={"settings": {"temperature": 0.6, "seed": 1}})
+    machine = BASE.provenance.model_copy(update={"cpu": "another", "created": "2027-01-01", "packages": {"torch": "2"}})
+    two = BASE.model_copy(update={"settings": {"temperature": 0.0, "seed": 1, "top_p": 0.9}, "provenance": machine})
+    found = {s.name: (s.first, s.second) for s in settings_that_differ(one, two)}
+    assert found == {
+        "settings.temperature": ("0.6", "0.0"),
+        "settings.top_p": ("-", "0.9"),
+        "machine.cpu": ("", "another"),
+        "packages.torch": ("-", "2"),
+    }
+
+
+def test_speedups_are_compared_with_their_intervals() -> None:
+    def speedup(value: float, half: float) -> Estimate:
+        low, high = value * math.exp(-half), value * math.exp(half)
+        return Estimate(value=value, stderr=value * half / 1.96, low=low, high=high, n=40)
+
+    one = profile(np.random.default_rng(9))
+    far = compare(one, one, speedups={"x": (speedup(1.2, 0.03), speedup(1.5, 0.03))}).differences[-1]
+    near = compare(one, one, speedups={"x": (speedup(1.2, 0.2), speedup(1.3, 0.2))}).differences[-1]
+    assert far.real
+    assert not near.real
+    assert math.log(far.high / far.low) / 2 == pytest.approx(math.hypot(0.03, 0.03))
+
+
+def test_what_cannot_be_compared_is_said() -> None:
+    rng = np.random.default_rng(10)
+    one = profile(rng)
+    two = one.model_copy(update={"engines": {"big": one.engines["big"], "other": one.engines["small"]}, "answers": []})
+    found = compare(one, two)
+    assert "step acceptance: not recorded in both" in found.not_compared
+    assert any(text.startswith("engine other: only in") for text in found.not_compared)
+    published = bundled("lr-deepseek-gsm8k")
+    with pytest.raises(ParameterError, match="no raw samples"):
+        compare(published, published)
+    with pytest.raises(ParameterError, match="confidence"):
+        compare(one, two, confidence=1.0)

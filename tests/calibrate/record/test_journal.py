@@ -1,0 +1,76 @@
+"""The journal loses nothing and counts nothing twice, wherever it is cut."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from calibrate.record.journal import Journal
+from theory.errors import SchemaError
+
+SETTINGS = {"seed": 1, "model": "a"}
+
+
+def test_pieces_survive_reopening(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j", SETTINGS) as journal:
+        journal.add("one", {"x": 1})
+        journal.add("two", [2])
+    with Journal(tmp_path / "j", SETTINGS) as journal:
+        assert journal.keys() == ["one", "two"]
+        assert journal["one"] == {"x": 1}
+        assert "two" in journal
+        assert len(journal) == 2
+
+
+@given(cut=st.integers(min_value=0, max_value=400), sizes=st.lists(st.integers(0, 30), min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_file_cut_anywhere_keeps_whole_pieces(tmp_path: Path, cut: int, sizes: list[int]) -> None:
+    path = tmp_path / "cut"
+    path.unlink(missing_ok=True)
+    ends = []
+    with Journal(path, SETTINGS) as journal:
+        for number, size in enumerate(sizes):
+            journal.add(str(number), "x" * size)
+            ends.append(path.stat().st_size)
+    path.write_bytes(path.read_bytes()[:cut])
+    kept = sum(end <= cut for end in ends)
+    with Journal(path, SETTINGS) as journal:
+        assert journal.keys() == [str(n) for n in range(kept)]
+        for number, size in list(enumerate(sizes))[kept:]:
+            journal.add(str(number), "x" * size)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line).get("key") for line in lines] == [None, *map(str, range(len(sizes)))]
+
+
+def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
+    Journal(tmp_path / "j", SETTINGS).close()
+    with pytest.raises(SchemaError, match=r"other settings \(seed\)"):
+        Journal(tmp_path / "j", {**SETTINGS, "seed": 2})
+
+
+@pytest.mark.parametrize("content", [b"hello\n", b'{"schema_version": 1}\n', b"\x00\xff", b"[1]\n"])
+def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(content)
+    with pytest.raises(SchemaError, match="not a measurement in progress"):
+        Journal(path, SETTINGS)
+    assert path.read_bytes() == content
+
+
+def test_what_cannot_be_json_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j", SETTINGS) as journal:
+        with pytest.raises(ValueError, match="JSON"):
+            journal.add("bad", float("nan"))
+        journal.add("good", 1)
+    with Journal(tmp_path / "j", SETTINGS) as journal:
+        assert journal.keys() == ["good"]
+
+
+def test_closing_can_remove_the_file(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", SETTINGS)
+    journal.close(remove=True)
+    assert not (tmp_path / "j").exists()

@@ -1,0 +1,228 @@
+"""The cost fit recovers planted costs, within its own resampled error."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from calibrate.record.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Work
+from calibrate.replay.cost_fit import fit_cost, fit_passes, pace, resampled_answers
+from sim.engines.costs import TableCost
+from theory.errors import CalibrationError
+
+PLANTED = TableCost(
+    batches=(1, 2, 4, 8),
+    seconds=(0.010, 0.0105, 0.012, 0.016),
+    context_s=2e-6,
+    prefill_s=0.004,
+    prefill_token_s=5e-5,
+    request_s=0.0007,
+)
+
+
+def record(noise: float, n: int, seed: int = 0) -> EngineRecord:
+    rng = np.random.default_rng(seed)
+
+    def noisy(seconds: float) -> float:
+        return float(seconds * (1.0 + noise * rng.standard_exponential()) / (1.0 + noise))
+
+    decode = [
+        DecodeSample(batch=b, context=b * c, seconds=noisy(PLANTED.iteration(b, b * c)))
+        for b in PLANTED.batches
+        for c in (50, 400, 900)
+        for _ in range(n)
+    ]
+    prefill = [PrefillSample(tokens=t, seconds=noisy(PLANTED.prefill(t))) for t in (4, 32, 256) for _ in range(n)]
+    return EngineRecord(device="cpu", decode=decode, prefill=prefill, request_s=[noisy(PLANTED.request_s)] * n)
+
+
+def test_without_noise_the_planted_cost_comes_back() -> None:
+    fit = fit_cost(record(0.0, 3))
+    np.testing.assert_allclose(fit.cost.seconds, PLANTED.seconds, rtol=1e-9)
+    assert fit.cost.context_s == pytest.approx(PLANTED.context_s, rel=1e-9)
+    assert fit.cost.prefill(100) == pytest.approx(PLANTED.prefill(100), rel=1e-9)
+    assert fit.cost.request_s == pytest.approx(PLANTED.request_s, rel=1e-9)
+    assert fit.decode_error < 1e-9
+    assert (fit.n_decode, fit.n_prefill, fit.n_request) == (36, 9, 3)
+
+
+def test_with_noise_the_bootstrap_covers_the_truth() -> None:
+    # The resampled spread must be neither blind nor absurd: the truth within 5 standard deviations (false alarm below
+    # 1e-5 for a normal error), and the spread below 3 % for 90 samples a cell.
+    noisy = record(0.3, 30)
+    truth = PLANTED.iteration(4, 1600)
+    found = fit_cost(noisy).cost.iteration(4, 1600)
+    spread = np.std([fit_cost(noisy, np.random.default_rng(i)).cost.iteration(4, 1600) for i in range(40)], ddof=1)
+    assert 0.0 < spread < 0.03 * truth
+    assert abs(found - truth) < 5.0 * spread
+
+
+def test_a_sweep_is_scaled_to_what_the_engine_took_in_use() -> None:
+    # In use every iteration takes 1.5 times, every prefill twice as long as in the sweep, and requests 3 ms outside.
+    in_use = [
+        InUse(
+            decode=[(1, 40, 8000, 1.5 * 40 * PLANTED.iteration(1, 200)), (2, 10, 4000, 15 * PLANTED.iteration(2, 400))],
+            prefill=(3, 60, 2.0 * (3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s)),
+            request=(4, 0.012),
+        )
+        for _ in range(5)
+    ]
+    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": in_use}))
+    assert fit.decode_factor == pytest.approx(1.5, rel=1e-9)
+    assert fit.prefill_factor == pytest.approx(2.0, rel=1e-9)
+    assert fit.cost.iteration(8, 100) == pytest.approx(1.5 * PLANTED.iteration(8, 100), rel=1e-9)
+    assert fit.cost.prefill(100) == pytest.approx(2.0 * PLANTED.prefill(100), rel=1e-9)
+    assert fit.cost.request_s == pytest.approx(0.003, rel=1e-9)
+    assert fit.n_in_use == 5
+    assert fit.beside is None
+
+
+def test_what_a_neighbour_costs_is_told_apart() -> None:
+    # Alone every iteration takes 1.5 times and every prefill twice as long as in the sweep, else 1.2 times that.
+    prefill_s = 3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s
+    alone, both = 60 * PLANTED.iteration(1, 200), 20 * PLANTED.iteration(1, 500)
+    in_use = [
+        InUse(
+            decode=[(1, 80, 22_000, 1.5 * alone + 1.8 * both)],
+            prefill=(6, 120, 2.0 * prefill_s + 2.4 * prefill_s),
+            beside=Work(decode=[(1, 20, 10_000, 1.8 * both)], prefill=(3, 60, 2.4 * prefill_s)),
+        )
+    ]
+    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": in_use}))
+    assert fit.decode_factor == pytest.approx(1.5, rel=1e-9)
+    assert fit.prefill_factor == pytest.approx(2.0, rel=1e-9)
+    assert fit.beside == pytest.approx(1.2, rel=1e-9)
+    everything = [one.model_copy(update={"beside": Work(decode=one.decode, prefill=one.prefill)}) for one in in_use]
+    mixed = fit_cost(record(0.0, 3).model_copy(update={"in_use": everything}))
+    assert mixed.beside == 1.0  # it never worked alone: what it took in company is what it takes
+    assert 1.5 < mixed.decode_factor < 1.8
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.25])
+def test_company_for_a_part_of_the_time_slows_that_part(share: float) -> None:
+    """Totals are kept, whatever the share: alone 1.5 times the sweep's iterations, 1.3 times that in company."""
+    prefill_s = 3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s
+    alone, both = 60 * PLANTED.iteration(1, 200), 1.5 * 40 * PLANTED.iteration(1, 500)
+    slowing = 1.0 / (1.0 - share + share / 1.3)
+    beside = Work(decode=[(1, 40, 20_000, slowing * both)], prefill=(3, 60, slowing * 2.0 * prefill_s))
+    one = InUse(
+        decode=[(1, 100, 32_000, 1.5 * alone + slowing * both)],
+        prefill=(6, 120, (1.0 + slowing) * 2.0 * prefill_s),
+        beside=beside,
+        shared_s=share * beside.seconds,
+    )
+    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
+    assert fit.decode_factor == pytest.approx(1.5, rel=1e-9)
+    assert fit.prefill_factor == pytest.approx(2.0, rel=1e-9)
+    assert fit.beside == pytest.approx(1.3, rel=1e-9)
+    assert pace([(fit, one)]) == pytest.approx(1.0, rel=1e-9)
+
+
+def test_a_slowing_that_company_cannot_explain_has_a_limit() -> None:
+    """Twice as slow, with company for a twentieth of the time: whatever slowed it, it was not that."""
+    alone, both = 60 * PLANTED.iteration(1, 200), 40 * PLANTED.iteration(1, 500)
+    beside = Work(decode=[(1, 40, 20_000, 2.0 * both)])
+    one = InUse(decode=[(1, 100, 32_000, alone + 2.0 * both)], beside=beside, shared_s=0.05 * beside.seconds)
+    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
+    assert fit.decode_factor == pytest.approx(1.0, rel=1e-9)
+    assert fit.beside == 8.0
+
+
+def test_company_that_makes_nothing_slower_counts_as_none() -> None:
+    """What it did alone was slow by chance: both count, as one."""
+    alone, both = 10 * PLANTED.iteration(1, 200), 90 * PLANTED.iteration(1, 200)
+    prefill_s = 3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s
+    one = InUse(
+        decode=[(1, 100, 20_000, 2.0 * alone + 1.2 * both)],
+        prefill=(6, 120, 2.0 * prefill_s),
+        beside=Work(decode=[(1, 90, 18_000, 1.2 * both)], prefill=(3, 60, prefill_s)),
+    )
+    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
+    assert fit.beside == 1.0
+    assert fit.decode_factor == pytest.approx(1.28, rel=1e-9)
+    assert fit.prefill_factor == pytest.approx(1.0, rel=1e-9)
+
+
+def test_prefills_that_are_hardly_ever_done_alone_are_as_slow_as_iterations() -> None:
+    """One of 200 prefills was alone, and ten times as slow: it tells nothing. In company all take 1.2 times as long."""
+    prefill_s = 200 * PLANTED.prefill_s
+    alone, both = 60 * PLANTED.iteration(1, 200), 40 * PLANTED.iteration(1, 500)
+    beside = Work(decode=[(1, 40, 20_000, 1.8 * both)], prefill=(199, 0, 1.8 * prefill_s * 199 / 200))
+    lonely = (200, 0, beside.prefill[2] + 10.0 * prefill_s / 200)
+    one = InUse(decode=[(1, 100, 32_000, 1.5 * alone + 1.8 * both)], prefill=lonely, beside=beside)
+    fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
+    assert (fit.decode_factor, fit.prefill_factor) == pytest.approx((1.5, 1.5), rel=1e-9)
+    assert fit.beside == pytest.approx(1.2, rel=1e-9)
+
+
+def test_passes_grow_as_plain_iterations_beyond_the_batches_that_were_timed_often() -> None:
+    """Passes of 3 rows take 1.4 times as long; twice three sequences got full drafts at once, and slow ones so."""
+    wide = [
+        DecodeSample(batch=b, context=0, tokens=3, by="prompt-lookup", seconds=factor * PLANTED.iteration(b, 0))
+        for b, n, factor in ((1, 12, 1.4), (2, 6, 1.4), (4, 2, 3.0))
+        for _ in range(n)
+    ]
+    swept = record(0.0, 3)
+    timed = swept.model_copy(update={"decode": [*swept.decode, *wide]})
+    table = fit_passes(timed, method="prompt-lookup")[3]
+    assert table.batches == (1, 2, 4, 8)
+    assert table.seconds == pytest.approx([1.4 * s for s in PLANTED.seconds], rel=1e-9)
+
+
+def test_the_pace_of_an_engine_is_what_its_work_took_longer() -> None:
+    assert pace([]) is None
+    fit = fit_cost(record(0.0, 3))
+    prefill_s = 3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s
+    done = InUse(decode=[(1, 60, 12_000, 1.25 * 60 * PLANTED.iteration(1, 200))], prefill=(3, 60, 1.25 * prefill_s))
+    assert pace([(fit, done)] * 2) == pytest.approx(1.25)
+    slowed = replace(fit, beside=1.25)
+    shared = done.model_copy(update={"beside": Work(decode=done.decode, prefill=done.prefill)})
+    assert pace([(slowed, shared)]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 100])
+def test_every_answer_is_resampled_equally_often(n: int) -> None:
+    rng, counts = np.random.default_rng(5), np.zeros(n)
+    draws = 20_000 // n
+    for _ in range(draws):
+        indices = resampled_answers(n, rng)
+        assert len(indices) == n
+        counts += np.bincount(indices, minlength=n)
+    # An answer is in a resample once, give or take sqrt(length of a block) at most; 5 standard errors.
+    assert counts / draws == pytest.approx(np.ones(n), abs=5.0 * (n**0.5 / draws) ** 0.5)
+
+
+def test_slow_phases_of_a_machine_are_in_the_error() -> None:
+    """An AR(1) series with correlation 0.8: its mean is sqrt(1.8 / 0.2) = 3 times as uncertain as if independent."""
+    rng, n, phi = np.random.default_rng(3), 400, 0.8
+    found = []
+    for _ in range(40):
+        noise = rng.normal(size=n)
+        series = np.zeros(n)
+        for i in range(1, n):
+            series[i] = phi * series[i - 1] + noise[i]
+        means = [series[resampled_answers(n, rng)].mean() for _ in range(200)]
+        found.append(np.std(means) / (series.std() / n**0.5))
+    assert 2.0 < np.mean(found) < 3.2  # blocks of 20 see most of it; the mean of 40 has a standard error of about 0.05
+
+
+def test_costs_are_never_negative() -> None:
+    flat = EngineRecord(
+        device="cpu",
+        decode=[DecodeSample(batch=1, context=c, seconds=s) for c, s in ((10, 0.02), (500, 0.01), (900, 0.005))],
+        prefill=[PrefillSample(tokens=t, seconds=s) for t, s in ((4, 0.02), (64, 0.01))],
+        request_s=[],
+    )
+    cost = fit_cost(flat).cost
+    assert cost.context_s == 0.0
+    assert cost.prefill_token_s == 0.0
+    assert cost.request_s == 0.0
+    assert cost.iteration(1, 0) > 0.0
+
+
+def test_missing_samples_are_named() -> None:
+    lone = EngineRecord(device="cpu", decode=[DecodeSample(batch=2, context=1, seconds=1.0)], prefill=[], request_s=[])
+    with pytest.raises(CalibrationError, match="decode samples at batch 1"):
+        fit_cost(lone)

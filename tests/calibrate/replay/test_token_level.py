@@ -1,0 +1,303 @@
+"""Token-level methods and hybrids: configurations, exact predictions, why f x g is too much, and the command lines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from measured_profiles import measured, speculated
+
+from calibrate.engines.speculation import Speculation
+from calibrate.measuring.measure import Problem
+from calibrate.models.local import ModelSet
+from calibrate.models.servers import RemoteModels
+from calibrate.record.profile import Profile
+from calibrate.replay.trials import Trials
+from calibrate.running.interleaved import BASELINE, Spec, run_interleaved
+from sim.algorithms import autoregressive
+from sim.catalogue import method
+from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration
+from sim.operations import DRAFT, TARGET, Step, prompt
+from specplan.cli import cli
+from specplan.commands.validate import _Below, _configurations, _named
+from specplan.planning.overshoot import EFFECTS, overshoot
+from specplan.planning.planner import Request, candidates, kind, label, plan
+from specplan.planning.predict import Predictor
+from specplan.validating import validation
+from theory.errors import ParameterError
+
+NONE = [False] * 8
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    """Iterations of 10 ms, 1 ms for the draft; passes of 3 tokens in 12 ms: 7 for the 20 tokens after the first."""
+    return speculated(measured(NONE))
+
+
+# Configurations
+
+
+def test_a_token_level_method_is_its_own_token_level() -> None:
+    one = Configuration(method="prompt-lookup", knobs={"k2": 5})
+    assert (one.token, one.k2, one.token_knobs["k2"], one.is_hybrid) == ("prompt-lookup", 5, 5, False)
+    assert one == Configuration(method="prompt-lookup", k2=5) == replace(one)
+    assert one.name == "prompt-lookup k2=5"
+    assert Configuration(method="draft-model").k2 == 3
+
+
+def test_a_hybrid_names_both_levels() -> None:
+    one = Configuration(method="lr-async", k1=2, token="draft-model", token_knobs={"k2": 4})
+    assert one.name == "lr-async k1=2 + draft-model k2=4"
+    assert (one.k2, one.is_hybrid, one.speculates) == (4, True, True)
+    assert replace(one, k2=6).token_knobs["k2"] == 6
+    assert label(one) == "LR async + draft-model speculation"
+    assert kind(one) == "lr-async+draft-model"
+
+
+def test_k2_alone_means_prompt_lookup_as_in_the_papers_tables() -> None:
+    one = Configuration(method="lr-async", k2=9)
+    assert (one.token, one.k2) == ("prompt-lookup", 9)
+    assert Configuration(method="lr-async", k2=1).token is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"method": "autoregressive", "token": "prompt-lookup"}, "must not be given for plain decoding"),
+        ({"method": "lr-async", "token": "lr-sync"}, "token='lr-sync' must be one of"),
+        ({"method": "prompt-lookup", "token": "draft-model"}, "is a token-level method itself"),
+        ({"method": "lr-async", "token": "draft-model", "k2": 1}, "k2=1 must be an integer in"),
+        ({"method": "draft-model", "k2": 2000}, "k2=2000"),
+        ({"method": "draft-model", "k2": 3, "knobs": {"k2": 4}}, "contradicts the knob k2=4"),
+        ({"method": "lr-async", "token": "draft-model", "token_knobs": {"max_ngram": 2}}, "knob='max_ngram'"),
+        ({"method": "lr-async", "token_knobs": {"k2": 2}}, "need a token-level method"),
+    ],
+)
+def test_a_bad_token_level_is_named(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Configuration(**fields)
+
+
+# Predictions
+
+
+def test_a_draft_model_alone_is_predicted_exactly(profile: Profile) -> None:
+    """7 passes of 12 ms for 20 iterations of 10 ms; prefills of 1 ns are all that is left: 1e-6."""
+    found = Predictor(profile, uncertainty=False).predict(Configuration(method="draft-model", k2=3))
+    assert found.speedup.value == pytest.approx(200 / 84, rel=1e-6)
+    assert found.tokens_per_pass == pytest.approx(3.0)
+    assert found.token_settings == {"k2": 3}
+
+
+def test_a_hybrid_is_predicted_exactly(profile: Profile) -> None:
+    """LR sync, no draft ever right: every step waits for one draft of 20 ms, then takes 84 ms."""
+    one = Configuration(method="lr-sync", k1=2, token="draft-model", k2=3)
+    found = Predictor(profile, uncertainty=False).predict(one)
+    assert found.speedup.value == pytest.approx(200 / 104, rel=1e-3)
+
+
+def test_the_overshoot_of_that_hybrid_is_the_draft_and_the_cut_passes(profile: Profile) -> None:
+    """f = 200/220, g = 200/84, h = 200/104. Uncut passes give a token in 4 ms: (200/220)(200/80)/(200/100) is left,
+
+    and goes when the draft is sped up too. The judge's microseconds are the tolerance.
+    """
+    n = len(profile.answers)
+    both = Configuration(method="lr-sync", k1=2, token="draft-model", k2=3)
+    found = overshoot(Trials(profile), both, n_answers=n, n_explained=n)
+    assert (found.f, found.g, found.h) == pytest.approx((200 / 220, 200 / 84, 200 / 104), rel=1e-3)
+    uncut = math.log((200 / 220) * (200 / 80) / (200 / 100))
+    assert found.parts["draft"] == pytest.approx(uncut, abs=2e-3)
+    assert found.parts["cut"] == pytest.approx(math.log1p(found.total) - uncut, abs=2e-3)
+    assert math.fsum(found.parts.values()) == pytest.approx(math.log1p(found.total), abs=1e-12)
+    assert abs(found.parts["rest"]) < 1e-12
+    assert EFFECTS["draft"] in found.text
+
+
+def test_resampled_answers_widen_the_interval(profile: Profile) -> None:
+    """Answers that differ in tokens per pass make the prediction unsure; answers all alike do not."""
+    one = Configuration(method="draft-model", k2=3)
+    alike = Predictor(profile).predict(one)
+    record = profile.token[0]
+    slow = record.answers[0].model_copy(
+        update={"requests": [r.model_copy(update={"passes": [(2, 0)] * 20}) for r in record.answers[0].requests]}
+    )
+    mixed = type(record).counted("draft-model", record.settings, [slow, *record.answers[1:]])
+    unsure = Predictor(profile.model_copy(update={"token": [mixed]})).predict(one)
+    assert alike.errors["profile"] < 1e-9
+    assert unsure.errors["profile"] > 0.05
+
+
+def test_what_the_profile_does_not_know_is_said(profile: Profile) -> None:
+    predictor = Predictor(profile, uncertainty=False)
+    with pytest.raises(ParameterError, match=r"k2=9 is not measured for draft-model .* known are: k2=2, k2=3"):
+        predictor.predict(Configuration(method="draft-model", k2=9))
+    with pytest.raises(ParameterError, match="holds no token-level acceptance of prompt-lookup"):
+        predictor.predict(Configuration(method="lr-async", token="prompt-lookup"))
+
+
+# The planner
+
+
+def test_the_planner_tries_what_is_recorded_alone_and_below_steps(profile: Profile) -> None:
+    found = candidates(Trials(profile), Request(methods=("draft-model", "prompt-lookup", "lr-sync"), k1_max=2))
+    names = [one.name for one in found]
+    assert names == ["draft-model k2=3", "lr-sync k1=2", "lr-sync k1=2 + draft-model k2=3"]
+    assert plan(profile, Request(methods=("draft-model",))).best.label == "draft-model speculation"
+
+
+def test_a_token_method_that_loses_is_shown_alone_and_not_put_below() -> None:
+    profile = speculated(measured(NONE), pass_s=0.050)
+    found = plan(profile, Request(methods=("draft-model", "lr-sync"), k1_max=2))
+    assert {row.label for row in found.rows} == {"plain decoding", "draft-model speculation", "LR sync"}
+    why = {row.label: row.why for row in found.rows}
+    assert "loses to plain decoding" in why["draft-model speculation"]
+
+
+# Command lines and real runs
+
+
+def test_simulate_says_what_keeps_the_speedups_from_multiplying(profile: Profile, tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    profile.write(path)
+    options = ["simulate", "-p", str(path), "--method", "lr-sync", "--k1", "2", "--token", "draft-model", "--k2", "3"]
+    text = CliRunner().invoke(cli, options, catch_exceptions=False, standalone_mode=False).stdout
+    assert "LR sync + draft-model speculation" in text
+    assert "f x g = 0.91 x 2.38 overshoots the simulated 1.92" in text
+    data = json.loads(CliRunner().invoke(cli, [*options, "--json"], standalone_mode=False).stdout)
+    assert data["configuration"]["token"] == "draft-model"
+    assert data["overshoot"]["total"] == pytest.approx(104 * 200 / (220 * 84) - 1, abs=2e-3)
+
+
+def test_validate_combines_methods_windows_and_depths() -> None:
+    below = _Below("draft-model", (), [3, 4])
+    names = [c.name for c in _configurations("lr-async", (), [1, 2], "paper", below)]
+    assert names == [f"lr-async k1={k1} + draft-model k2={k2}" for k1 in (1, 2) for k2 in (3, 4)]
+    names = [c.name for c in _configurations("prompt-lookup,draft-model", (), [], "paper", _Below(None, (), [4]))]
+    assert names == ["prompt-lookup k2=4", "draft-model k2=4"]
+    with pytest.raises(ParameterError, match="token-set"):
+        _configurations("lr-async", (), [], "paper", _Below(None, ("k2=3",), []))
+
+
+def test_a_prediction_is_run_with_the_settings_it_rests_on(profile: Profile) -> None:
+    predictor = Predictor(speculated(profile, "prompt-lookup", k2=5), uncertainty=False)
+    lookup = predictor.predict(Configuration(method="lr-async", token="prompt-lookup", k2=4))
+    spec = validation._spec(lookup, ModelSet())
+    assert spec.speculation == {TARGET: Speculation(method="ngram", k2=4)}
+    plain = predictor.predict(Configuration(method="lr-async"))
+    assert validation._spec(plain, ModelSet()).speculation == {}
+
+
+def test_over_http_a_prediction_is_run_on_the_server_that_speculates_so(profile: Profile) -> None:
+    predictor = Predictor(speculated(profile, "prompt-lookup", k2=5), uncertainty=False)
+    lookup = predictor.predict(Configuration(method="lr-async", token="prompt-lookup", k2=4))
+    plain = RemoteModels(target="http://localhost:1", draft="http://localhost:2")
+    with pytest.raises(ParameterError, match=r"prompt-lookup .*k2=4.* needs a server that speculates so; .*: none"):
+        validation._spec(lookup, plain)
+    config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+    models = replace(plain, speculative=json.dumps([{"server": "http://localhost:3#fast", **config}]))
+    assert [setting.key for setting in models.token_settings()] == ["prompt-lookup k2=4 max_ngram=3"]
+    assert validation._spec(lookup, models).speculation == {TARGET: Speculation(method="ngram", k2=4)}
+    with pytest.raises(ParameterError, match=r"named were .*: prompt-lookup k2=4 max_ngram=3"):
+        models.speculation("prompt-lookup", {"k2": 5})
+
+
+@pytest.mark.parametrize(
+    ("speculative", "said"),
+    [
+        ("{", "must be JSON"),
+        ("[1]", "must be a list of objects"),
+        ('[{"method": "ngram"}]', "must name the server"),
+        ('[{"server": "x", "method": "ngram", "num_speculative_tokens": 1, "prompt_lookup_max": 2}]', "http"),
+        ('[{"server": "http://x", "method": "nothing", "num_speculative_tokens": 1}]', "must be one of"),
+        (
+            json.dumps([{"server": "http://x", "method": "eagle", "model": "m", "num_speculative_tokens": 1}] * 2),
+            "twice",
+        ),
+    ],
+)
+def test_servers_that_speculate_are_checked(speculative: str, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        RemoteModels(target="http://localhost:1", draft="http://localhost:2", speculative=speculative)
+
+
+@given(data=st.data(), name=st.sampled_from(METHOD_NAMES), below=st.sampled_from([None, *TOKEN_METHOD_NAMES]))
+def test_a_configuration_is_read_back_from_its_name(data: st.DataObject, name: str, below: str | None) -> None:
+    spec, options = method(name), dict[str, Any]()
+    if spec.has("k1"):
+        options["k1"] = data.draw(st.integers(1, 9))
+    if below is not None and spec.level == "step":
+        options["token"] = below
+    one = Configuration(method=name, **options)
+    assert Configuration.parse(one.name) == one
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "must be METHOD"),
+        ("lr-async +", "must be METHOD"),
+        ("nothing k1=2", "must be one of"),
+        ("lr-async k1", "NAME=VALUE"),
+        ("lr-async k1=0", "k1"),
+        ("lr-async + lr-sync", "must be one of"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        Configuration.parse(text)
+
+
+def test_run_stands_for_method_and_knobs() -> None:
+    options = ["validate", "-p", "any.json", "--run", "lr-async k1=2", "--k1", "2"]
+    done = CliRunner().invoke(cli, options, standalone_mode=False)
+    assert isinstance(done.exception, ParameterError)
+    assert "leave --method and its knobs out" in str(done.exception)
+    assert [one.name for one in _named(("lr-async k1=2", "lr-async k1=2", "jacobi"))] == ["lr-async k1=2", "jacobi"]
+
+
+class _Clock:
+    """Writes answers of one step, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Speculation]]] = []
+
+    async def root(self, text: str) -> Step:
+        return prompt(3)
+
+    async def run(self, algorithm: Any, *, stream: str, speculation: Any = None) -> Any:
+        self.asked.append((stream, dict(speculation)))
+        algorithm.close()
+
+        class Session:
+            finished, operations, committed, commit_times, started = 1.0, [], [], [], 0.0
+
+        return Session()
+
+    async def drain(self) -> None:
+        return None
+
+    async def fresh(self) -> None:
+        return None
+
+
+def test_each_configuration_runs_with_its_own_speculation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrate.running.interleaved._run", lambda problem, session, truth: problem.name)
+    clock = _Clock()
+    spec = Spec(make=autoregressive, speculation={TARGET: Speculation(method="ngram", k2=4)})
+    problems = [Problem(name=name, prompt="?") for name in "ab"]
+    methods = {"fast": spec, "bare": autoregressive}
+    runs = asyncio.run(run_interleaved(clock, problems, methods))  # type: ignore[arg-type]  # all that it needs
+    assert set(runs.by_name) == {BASELINE, "fast", "bare"}
+    assert len(clock.asked) == 3 + 2 * 3  # one warm-up each, then each problem every way
+    assert sum(bool(speculation) for _, speculation in clock.asked) == 3
+    assert all(speculation in ({}, dict(spec.speculation)) for _, speculation in clock.asked)
+    assert DRAFT not in spec.speculation

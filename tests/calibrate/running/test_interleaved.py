@@ -1,0 +1,78 @@
+"""Real runs beside predictions: what is finished is kept, and nothing is run or counted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from bundled_pair import BundledPair
+
+from calibrate.models.local import bundled_problems, bundled_truth
+from calibrate.record.journal import Journal
+from calibrate.record.profile import InUse
+from calibrate.running.interleaved import BASELINE, Runs, measured, run_interleaved
+from sim.algorithms import lookahead_async
+
+METHODS = {"lr": partial(lookahead_async, k1=2)}
+SETTINGS = {"of": "a test"}
+
+
+class BrokenOffError(Exception):
+    """What stops a validation here."""
+
+
+def breaking_after(n: int, seen: list[str]) -> Callable[[str], None]:
+    def progress(part: str) -> None:
+        seen.append(part)
+        if len(seen) == n:
+            raise BrokenOffError
+
+    return progress
+
+
+def carry_out(pair: BundledPair, journal: Journal, progress: Callable[[str], None]) -> Runs:
+    """Two questions, each plain and by LR; engines report their work as the number of times that they were asked."""
+    asked = 0
+
+    async def work() -> dict[str, InUse]:
+        nonlocal asked
+        asked += 1
+        return {"target": InUse(decode=[(1, asked, 10, 0.5)], prefill=(0, 0, 0.0))}
+
+    problems = bundled_problems(2, 3, "validation")
+    return pair.run(
+        run_interleaved(
+            pair.clock, problems, METHODS, truth=bundled_truth(), work=work, journal=journal, progress=progress
+        )
+    )
+
+
+def test_a_validation_that_is_broken_off_goes_on(bundled_pair: BundledPair, tmp_path: Path) -> None:
+    path = tmp_path / "result.json.part"
+    first: list[str] = []
+    with Journal(path, SETTINGS) as journal, pytest.raises(BrokenOffError):
+        carry_out(bundled_pair, journal, breaking_after(3, first))
+    again: list[str] = []
+    with Journal(path, SETTINGS) as journal:
+        keys = journal.keys()
+        kept = {key: journal[key] for key in keys}
+        assert len(kept) == 3
+        runs = carry_out(bundled_pair, journal, breaking_after(99, again))
+        assert {key: journal[key] for key in kept} == kept
+        assert len(journal) == 4
+    assert again[:3] == first
+    assert len(again) == 4
+    (last,) = runs.sessions  # of the only run that was left
+    assert again[3].endswith(last)
+    for name in (BASELINE, "lr"):
+        assert [run.problem for run in runs.by_name[name]] == [p.name for p in bundled_problems(2, 3, "validation")]
+        assert all(run.seconds > 0.0 and run.correct is not None and run.counts.steps for run in runs.by_name[name])
+        assert len(runs.work[name]) == 2
+    found = measured(runs, "lr")
+    with Journal(path, SETTINGS) as journal:  # all is there: nothing is run, and the figures are the same
+        whole = carry_out(bundled_pair, journal, again.append)
+    assert measured(whole, "lr") == found
+    assert whole.work == runs.work
+    assert not whole.sessions

@@ -1,0 +1,329 @@
+"""Scores, choices and gates: their rules on chosen replies, then every step-level method on real engines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from calibrate.engines.protocol import Choice, Times
+from calibrate.measuring.measure import Look, Problem, measure_answer
+from calibrate.replay.traces import trace_of
+from calibrate.running.scorers import (
+    GradeChooser,
+    GradeScorer,
+    PromptChooser,
+    general_choice_prompt,
+    general_score_prompt,
+    texts_before,
+)
+from calibrate.running.verifiers import ExactMatch, LlmJudge, RandomAcceptance, StepText
+from calibrate.running.wall_clock import StepLimits, WallClock
+from sim.algorithms.checks import CASCADE, Check
+from sim.algorithms.confspec import confspec
+from sim.algorithms.paired import draft_trajectory
+from sim.answers.drawn import TraceBehaviour
+from sim.catalogue import method
+from sim.engines.batching import FixedEngine
+from sim.invariants import check
+from sim.operations import (
+    CHOOSER,
+    DRAFT,
+    EMBEDDING,
+    EXACT,
+    GATE,
+    REWARD,
+    SCORER,
+    TARGET,
+    Choose,
+    Score,
+    Step,
+    Verify,
+    prompt,
+)
+from sim.trial import run_answer
+from theory.errors import CalibrationError, ParameterError
+
+QUESTION = " he has two apples.\n\n"
+TIMES = Times(queued=0.0, prefill_start=0.0, prefill_end=0.0, first_token=0.0, end=0.0)
+
+
+class Replies:
+    """An engine that replies with given probabilities, and remembers what it was asked."""
+
+    def __init__(self, *probabilities: float) -> None:
+        self.probabilities = probabilities
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+
+    async def choose(self, text: str, choices: Sequence[str]) -> Choice:
+        self.asked.append((text, tuple(choices)))
+        return Choice(
+            choices=tuple(choices),
+            probabilities=self.probabilities,
+            mass=1.0,
+            n_prompt_tokens=3,
+            n_cached_tokens=0,
+            times=TIMES,
+        )
+
+
+def text_step(parent: Step | None, text: str, role: str = DRAFT) -> Step:
+    payload = StepText(text=f"{text}\n\n", token_ids=None, tokenizer_id=None)
+    return prompt(2, payload) if parent is None else Step(parent, role, 2, payload=payload)
+
+
+def candidates(n: int) -> list[Step]:
+    before = text_step(text_step(None, "Q?"), "one")
+    return [text_step(before, f"two{i}") for i in range(n)]
+
+
+def test_the_texts_before_a_step_are_the_question_and_the_steps() -> None:
+    assert texts_before(candidates(1)[0]) == ("Q?", ["one"])
+
+
+@pytest.mark.parametrize(("reward", "expected"), [(False, 2.0), (True, (0.3 * 1 + 0.5 * 2) / 2)])
+def test_a_grade_is_the_likeliest_reply_and_a_reward_the_expected_one(reward: bool, expected: float) -> None:
+    engine: Any = Replies(0.2, 0.3, 0.5)
+    scorer = GradeScorer(prompt=general_score_prompt, grades=("0", "1", "2"), reward=reward)
+    score, _ = asyncio.run(scorer.score(candidates(1)[0], engine=engine))
+    assert score == pytest.approx(expected)
+    assert engine.asked[0][0].startswith("Q?\n\none\n\ntwo0\n\n")
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "index"), [((0.1, 0.6, 0.3), 1), ((0.2, 0.1, 0.7), None), ((0.4, 0.4, 0.2), 0)]
+)
+def test_a_choice_is_the_likeliest_letter_or_none(probabilities: tuple[float, ...], index: int | None) -> None:
+    engine: Any = Replies(*probabilities)
+    selection, _ = asyncio.run(PromptChooser(prompt=general_choice_prompt).choose(candidates(2), engine=engine))
+    assert selection.index == index
+    assert selection.score == max(probabilities)
+    assert selection.scores == (probabilities[0] - probabilities[2], probabilities[1] - probabilities[2])
+    text, replies = engine.asked[0]
+    assert replies == (" A", " B", " X")
+    assert "(A) two0\n(B) two1" in text
+
+
+def test_more_candidates_than_letters_are_refused() -> None:
+    engine: Any = Replies(1.0)
+    with pytest.raises(ParameterError, match="width=3 must be at most 2"):
+        asyncio.run(
+            PromptChooser(prompt=general_choice_prompt, letters=(" A", " B")).choose(candidates(3), engine=engine)
+        )
+
+
+class Grades:
+    """An engine that gives each step its own probabilities of the grades 0 and 1, and takes its time about it."""
+
+    def __init__(self, good: dict[str, float]) -> None:
+        self.good = good
+        self.asked: list[str] = []
+
+    async def choose(self, text: str, choices: Sequence[str]) -> Choice:
+        number = len(self.asked)
+        self.asked.append(text)
+        await asyncio.sleep(0)
+        good = next(p for step, p in self.good.items() if step in text)
+        return Choice(
+            choices=tuple(choices),
+            probabilities=(1.0 - good, good),
+            mass=1.0,
+            n_prompt_tokens=3,
+            n_cached_tokens=0,
+            times=Times(queued=0.5, prefill_start=1.0 + number, prefill_end=0.0, first_token=0.0, end=2.0 + number),
+        )
+
+
+@pytest.mark.parametrize(("good", "index"), [((0.2, 0.9, 0.8), 1), ((0.2, 0.3, 0.1), None), ((0.9, 0.1, 0.9), 0)])
+def test_a_model_without_letters_chooses_by_its_grades(good: tuple[float, ...], index: int | None) -> None:
+    engine: Any = Grades({f"two{i}": p for i, p in enumerate(good)})
+    scorer = GradeScorer(prompt=general_score_prompt, grades=("0", "1"), reward=True)
+    chooser = GradeChooser(scorer=scorer, least=0.5)
+    selection, reply = asyncio.run(chooser.choose(candidates(3), engine=engine))
+    assert selection.index == index
+    assert selection.score == max(good)
+    assert selection.scores == pytest.approx([p - 0.5 for p in good])
+    assert len(engine.asked) == 3
+    assert (reply.times.prefill_start, reply.times.end) == (1.0, 4.0), "the times of all requests together"
+
+
+def test_a_chooser_by_grades_needs_rewards() -> None:
+    grades = GradeScorer(prompt=general_score_prompt)
+    with pytest.raises(ParameterError, match="scorer"):
+        GradeChooser(scorer=grades)
+    with pytest.raises(ParameterError, match="least"):
+        GradeChooser(scorer=GradeScorer(prompt=general_score_prompt, reward=True), least=1.5)
+
+
+def clock_of(target: Any, draft: Any, **more: Any) -> WallClock:
+    return WallClock({"target": target, "draft": draft}, LlmJudge(prompt="{} {}".format), **more)
+
+
+def test_the_gate_asks_the_draft_model_and_a_threshold_overrides_the_verifiers_own() -> None:
+    async def main() -> None:
+        target, draft = Replies(0.9, 0.1), Replies(0.6, 0.4)
+        clock = clock_of(target, draft)
+        pair = candidates(2)
+        verdict, choice = await clock.verify(Verify(pair[0], pair[1], role=GATE), "")
+        assert (verdict.accepted, verdict.score) == (True, 0.6)
+        assert choice is not None
+        assert len(draft.asked) == 1
+        assert target.asked == []
+        strict, _ = await clock.verify(Verify(pair[0], pair[1], role=GATE, threshold=0.7), "")
+        assert not strict.accepted
+
+    asyncio.run(main())
+
+
+def test_scores_and_choices_come_from_the_target() -> None:
+    async def main() -> None:
+        target, draft = Replies(0.1, 0.9), Replies(1.0)
+        scorers = {SCORER: GradeScorer(prompt=general_score_prompt, grades=("0", "1"))}
+        chooser = PromptChooser(prompt=general_choice_prompt, none=None)
+        clock = clock_of(target, draft, scorers=scorers, chooser=chooser)
+        one, two = candidates(2)
+        assert (await clock.score(Score(one)))[0] == 1.0
+        assert (await clock.choose(Choose((one, two))))[0].index == 1
+        assert (len(target.asked), len(draft.asked)) == (2, 0)
+
+    asyncio.run(main())
+
+
+def test_a_role_that_nobody_has_is_named() -> None:
+    async def main() -> None:
+        clock = clock_of(Replies(1.0), Replies(1.0))
+        one, two = candidates(2)
+        with pytest.raises(CalibrationError, match="no scorer for the role 'reward'; there are: none"):
+            await clock.score(Score(one, role=REWARD))
+        with pytest.raises(CalibrationError, match="no chooser"):
+            await clock.choose(Choose((one, two)))
+        with pytest.raises(
+            CalibrationError, match="no verifier for the role 'embedding'; there are: judge, gate, exact"
+        ):
+            await clock.verify(Verify(one, two, role=EMBEDDING), "")
+
+    asyncio.run(main())
+
+
+# Real engines from here on.
+
+LIMITS = StepLimits(max_steps=6, max_step_tokens=10)
+ASK = LlmJudge(prompt=lambda a, b: f"{a}\n\n{b}\n\n so", threshold=0.5)
+WORDS = (" one", " two", " four", " five")
+
+
+def real_clock(engines: Any, **more: Any) -> WallClock:
+    scorer = GradeScorer(prompt=lambda q, before, s: f"{q}\n\n{s}\n\n so", grades=WORDS)
+    reward = GradeScorer(prompt=lambda q, before, s: f"{q}\n\n{s}\n\n so", grades=WORDS, reward=True)
+    chooser = PromptChooser(prompt=lambda q, before, all_: f"{q}\n\n so", letters=WORDS, none=" six")
+    return WallClock(
+        {"target": engines.target, "draft": engines.draft, "judge": engines.target},
+        ASK,
+        scorers={SCORER: scorer, REWARD: reward},
+        chooser=chooser,
+        limits=LIMITS,
+        seed=3,
+        **more,
+    )
+
+
+KNOBS: list[tuple[str, dict[str, object]]] = [
+    ("spec-reason", {"threshold": 2.0}),
+    ("rsd", {"threshold": 0.5}),
+    ("spec-cot", {"width": 2, "threshold": 1.0}),
+    ("spec-cot", {"width": 3, "select": "choice"}),
+    ("confspec", {"k1": 2, "gamma": 0.9}),
+    ("confspec", {"k1": 3, "fallback": "regenerate", "gamma": 0.6}),
+    ("confspec", {"k1": 2, "width": 2, "fallback": "reuse", "gamma": 0.6}),
+    ("confspec", {"k1": 3, "fallback": "none"}),
+    ("confspec", {"k1": 2, "width": 2, "schedule": "algorithm-1", "gamma": 0.6}),
+    ("lr-async", {"k1": 3, "verifier": "cascade", "gamma": 0.7}),
+    ("lr-async", {"k1": 3, "rules": "released-code"}),
+    ("lr-async", {"k1": 2, "width": 2, "rules": "released-code"}),
+    ("lr-async", {"k1": 3, "rules": "eager"}),
+    ("lr-sync", {"k1": 2, "verifier": "gate"}),
+    ("lr-async", {"k1": 2, "verifier": "random", "threshold": 0.3}),
+]
+
+
+@pytest.mark.parametrize(("name", "knobs"), KNOBS, ids=[f"{n}-{i}" for i, (n, _) in enumerate(KNOBS)])
+def test_every_step_method_runs_for_real_and_obeys_the_laws(engines: Any, name: str, knobs: dict[str, object]) -> None:
+    """Two problems, so that both acceptance and rejection are likely to be met."""
+
+    async def work() -> None:
+        clock = real_clock(engines)
+        root = await clock.root(QUESTION)
+        for stream in ("p1", "p2"):
+            session = await clock.run(method(name).build(**knobs)(root), stream=stream)
+            await clock.drain()
+            check(session, max_targets=method(name).most_sequences(**knobs))
+
+    engines.run(work())
+
+
+def test_what_is_recorded_is_replayed(engines: Any) -> None:
+    """Methods at width 1 whose text the record knows: the replay writes the real run's steps, token for token.
+
+    With acceptance by exact match the committed text is the target's whatever the method, so that every prefix that a
+    run can meet is a recorded one.
+    """
+
+    async def work() -> None:
+        clock = real_clock(engines)
+        clock.verifiers["judge"] = clock.verifiers["gate"] = ExactMatch()
+        make = partial(confspec, k1=1, fallback="reuse", check=Check(verifier=CASCADE, gamma=0.9))
+        look = Look(drafts=2, verifiers=(GATE, EXACT), scorers=(SCORER,))
+        for name in ("p1", "p2", "p3"):
+            problem = Problem(name=name, prompt=QUESTION)
+            found = await measure_answer(clock, problem, look=look)
+            trace = trace_of(found.record)
+            real = await clock.run(make(await clock.root(QUESTION)), stream=name)
+            replay = run_answer(make, TraceBehaviour((trace,)).answer(0), fixed())
+            assert [(s.role, s.n_tokens) for s in replay.committed] == [(s.role, s.n_tokens) for s in real.committed]
+
+    engines.run(work())
+
+
+def fixed() -> dict[str, FixedEngine]:
+    return {TARGET: FixedEngine(1.0), DRAFT: FixedEngine(0.2), "judge": FixedEngine(0.1)}
+
+
+def test_the_survey_records_every_opinion(engines: Any) -> None:
+    async def work() -> None:
+        clock = real_clock(engines)
+        look = Look(drafts=3, verifiers=(GATE, EXACT), scorers=(SCORER, REWARD), chooser=True)
+        found = await measure_answer(clock, Problem(name="p", prompt=QUESTION), look=look)
+        plain = await measure_answer(clock, Problem(name="p", prompt=QUESTION))
+        assert [s.verdict.accepted for s in found.record.steps] == [s.verdict.accepted for s in plain.record.steps]
+        for step in found.record.steps:
+            assert set(step.draft.scores) == {GATE, EXACT, SCORER, REWARD, CHOOSER}
+            assert len(step.candidates) == 2
+            for draft in step.candidates:
+                assert set(draft.scores) == {GATE, EXACT, SCORER, REWARD, CHOOSER, "judge"}
+                assert draft.accepted == (draft.scores["judge"] >= 0.5)
+        assert all(step.candidates == [] and step.draft.scores == {} for step in plain.record.steps)
+        assert found.role_seconds == {}
+        root = await clock.root(QUESTION)
+        own = await clock.run(draft_trajectory(root, scorers=()), stream="p")
+        assert [step.tokens for step in found.record.alone] == [step.n_tokens for step in own.committed]
+        assert all(set(step.scores) == {SCORER, REWARD} for step in found.record.alone)
+        assert plain.record.alone == []
+
+    engines.run(work())
+
+
+def test_random_acceptance_scores_what_it_draws() -> None:
+    """At a threshold t it accepts 1 - t: the score and the verdict tell the same story."""
+    one, two = candidates(2)
+
+    async def main() -> None:
+        verifier = RandomAcceptance(probability=0.3)
+        for seed in range(50):
+            verdict = (await verifier.verify(one, two, judge=None, seed=seed)).verdict
+            assert verdict.score is not None
+            assert verdict.accepted == (verdict.score > 0.7)
+
+    asyncio.run(main())

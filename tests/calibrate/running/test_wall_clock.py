@@ -1,0 +1,535 @@
+"""The asyncio driver: first against a scripted backend, where every moment is chosen, then on real engines."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from itertools import pairwise
+
+import pytest
+
+from calibrate.engines.protocol import Choice, Generation, Sampling, Times
+from calibrate.running.verifiers import ExactMatch, LlmJudge, RandomAcceptance
+from calibrate.running.wall_clock import StepLimits, WallClock
+from sim.algorithms import EAGER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync
+from sim.operations import DRAFT, TARGET, WAIT, Cancel, Commit, Generate, Outcome, Step, Verify
+from sim.timeline import Counts, Timeline
+from theory.errors import CalibrationError, ParameterError
+
+QUESTION = " he has two apples.\n\n"
+
+
+class ScriptedBackend:
+    """Answers when the test says so, always with the same text."""
+
+    def __init__(self, name="scripted", tokenizer_id="words", n_tokens=3, finish="stop"):
+        self.name = name
+        self.tokenizer_id = tokenizer_id
+        self.requests = []
+        self.asked = []
+        self.aborted = []
+        self.open = []
+        self.reply = {"n_tokens": n_tokens, "finish": finish}
+        self.at_once = False
+        self.yes = 1.0
+
+    def encode(self, text):
+        return tuple(range(len(text.split()))) if self.tokenizer_id else None
+
+    async def count_tokens(self, text):
+        return len(text.split())
+
+    async def generate(self, request, progress=None):
+        self.requests.append(request)
+        if not self.at_once:
+            gate = asyncio.get_running_loop().create_future()
+            self.open.append(gate)
+            try:
+                end = await gate
+            except asyncio.CancelledError:
+                self.aborted.append(request)
+                progress.n_generated = 2
+                raise
+        else:
+            end = time.monotonic()
+        n = min(self.reply["n_tokens"], request.max_tokens)
+        return Generation(
+            text="x" * n + "\n\n",
+            token_ids=tuple(range(100, 100 + n)),
+            n_generated=n,
+            finish=self.reply["finish"],
+            n_prompt_tokens=len(request.prompt),
+            n_cached_tokens=0,
+            n_iterations=n - 1,
+            times=Times(queued=end, prefill_start=end, prefill_end=end, first_token=end, end=end),
+        )
+
+    async def choose(self, prompt, choices):
+        self.asked.append(prompt)
+        times = Times(queued=0.0, prefill_start=0.0, prefill_end=0.0, first_token=0.0, end=0.0)
+        probabilities = (self.yes, 1.0 - self.yes)
+        return Choice(
+            choices=tuple(choices),
+            probabilities=probabilities,
+            mass=1.0,
+            n_prompt_tokens=1,
+            n_cached_tokens=0,
+            times=times,
+        )
+
+    def describe(self):
+        return {}
+
+    async def close(self):
+        return None
+
+    async def until(self, n):
+        """Wait until ``n`` requests are open."""
+        while len(self.open) < n:
+            await asyncio.sleep(0)
+
+
+def scripted(work):
+    """Run ``work(clock, target, draft)`` on two scripted backends."""
+
+    async def main():
+        target, draft = ScriptedBackend("target"), ScriptedBackend("draft")
+        clock = WallClock({"target": target, "draft": draft, "judge": target}, ExactMatch())
+        async with asyncio.timeout(60):
+            return await work(clock, target, draft)
+
+    return asyncio.run(main())
+
+
+def two_then(root, *, log, cancel=False):
+    """Start a target and a draft step; log what is delivered."""
+    first, second = Generate(TARGET, root), Generate(DRAFT, root)
+    yield first
+    yield second
+    done = yield WAIT
+    log.append(done.role)
+    if cancel:
+        yield Cancel(second if done is first else first)
+        return
+    done = yield WAIT
+    log.append(done.role)
+    yield Commit(first.result)
+
+
+@pytest.mark.parametrize(("target_end", "draft_end"), [(1.0, 2.0), (2.0, 1.0)])
+def test_completions_of_one_moment_are_delivered_in_the_order_in_which_they_ended(target_end, draft_end):
+    log = []
+
+    async def work(clock, target, draft):
+        root = await clock.root(QUESTION)
+        run = asyncio.create_task(clock.run(two_then(root, log=log)))
+        await target.until(1)
+        await draft.until(1)
+        target.open[0].set_result(target_end)
+        draft.open[0].set_result(draft_end)
+        return await run
+
+    session = scripted(work)
+    assert log == (["target", "draft"] if target_end < draft_end else ["draft", "target"])
+    assert [step.role for step in session.committed] == ["target"]
+    assert session.finished >= session.commit_times[0] > 0.0
+
+
+def test_a_cancelled_operation_is_aborted_never_delivered_and_its_tokens_are_counted():
+    log = []
+
+    async def work(clock, target, draft):
+        root = await clock.root(QUESTION)
+        run = asyncio.create_task(clock.run(two_then(root, log=log, cancel=True)))
+        await draft.until(1)
+        await target.until(1)
+        target.open[0].set_result(1.0)
+        return await run, draft
+
+    session, draft = scripted(work)
+    kept, dropped = session.operations
+    assert log == ["target"]
+    assert draft.aborted == draft.requests
+    assert dropped.cancelled
+    assert dropped.result is None
+    assert dropped.n_generated == 2
+    assert dropped.started <= dropped.finished <= session.finished
+    assert kept.n_generated == 0  # its result says how many
+    assert kept.result.n_tokens == 3
+
+
+def test_what_ended_before_it_was_cancelled_is_not_delivered_either():
+    log = []
+
+    def drops_one_that_is_ready(root):
+        first, second, third = Generate(TARGET, root), Generate(DRAFT, root), Generate(TARGET, root, 1)
+        yield first
+        yield second
+        log.append((yield WAIT))
+        yield Cancel(second)
+        yield Cancel(second)
+        yield third
+        log.append((yield WAIT))
+
+    async def work(clock, target, draft):
+        root = await clock.root(QUESTION)
+        run = asyncio.create_task(clock.run(drops_one_that_is_ready(root)))
+        await draft.until(1)
+        await target.until(1)
+        target.open[0].set_result(1.0)
+        draft.open[0].set_result(2.0)
+        await target.until(2)
+        target.open[1].set_result(3.0)
+        return await run, draft
+
+    session, draft = scripted(work)
+    first, second, third = session.operations
+    assert log == [first, third]
+    assert draft.aborted == []
+    assert second.cancelled
+    assert second.result is None
+
+
+def test_an_error_names_its_operation_and_everything_else_is_aborted():
+    async def work(clock, target, draft):
+        root = await clock.root(QUESTION)
+        run = asyncio.create_task(clock.run(lookahead_async(root, k1=4)))
+        await draft.until(1)
+        draft.open[0].set_result(1.0)
+        await target.until(2)
+        target.open[1].set_exception(CalibrationError("the engine broke"))
+        with pytest.raises(CalibrationError, match=r"^step 1 of 'target': the engine broke$"):
+            await run
+        return target, draft
+
+    target, draft = scripted(work)
+    assert len(target.aborted) == 1
+    assert len(draft.aborted) == 1
+    assert all(gate.done() for gate in (*target.open, *draft.open))
+
+
+def test_cancelling_a_run_aborts_everything_in_flight():
+    async def work(clock, target, draft):
+        root = await clock.root(QUESTION)
+        run = asyncio.create_task(clock.run(lookahead_async(root, k1=3)))
+        await draft.until(1)
+        await target.until(1)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        return target, draft
+
+    target, draft = scripted(work)
+    assert target.aborted == target.requests
+    assert draft.aborted == draft.requests
+
+
+def left_running(root):
+    target, draft = Generate(TARGET, root), Generate(DRAFT, root)
+    yield target
+    yield draft
+    yield WAIT
+    yield Commit(target.result)
+
+
+def test_what_is_left_running_runs_on_and_can_be_waited_for():
+    async def work(clock, target, draft):
+        root = await clock.root(QUESTION)
+        run = asyncio.create_task(clock.run(left_running(root)))
+        await draft.until(1)
+        await target.until(1)
+        target.open[0].set_result(1.0)
+        session = await run
+        late = session.operations[1]
+        assert late.finished < 0.0
+        assert draft.aborted == []
+        asyncio.get_running_loop().call_later(0.01, draft.open[0].set_result, 2.0)
+        await clock.drain()
+        assert late.finished > session.finished
+        assert late.result is None
+        await clock.drain()
+
+        run = asyncio.create_task(clock.run(left_running(root)))
+        await draft.until(2)
+        await target.until(2)
+        target.open[1].set_result(1.0)
+        await run
+        await clock.close()
+        assert draft.aborted == draft.requests[1:]
+
+    scripted(work)
+
+
+def test_waiting_for_nothing_and_nonsense_are_errors():
+    def waits(root):
+        yield WAIT
+
+    def babbles(root):
+        yield Generate(TARGET, root)
+        yield "nonsense"
+
+    async def work(clock, target, draft):
+        root = await clock.root(QUESTION)
+        with pytest.raises(CalibrationError, match="nothing that it started is running"):
+            await clock.run(waits(root))
+        with pytest.raises(TypeError, match="nonsense"):
+            await clock.run(babbles(root))
+        with pytest.raises(ParameterError, match="prompt"):
+            await clock.root("")
+        with pytest.raises(CalibrationError, match="no backend for the role 'nobody'; there are: target, draft, judge"):
+            await clock.run(autoregressive(root, role="nobody"))
+
+    scripted(work)
+
+
+def run_scripted(*, limits=None, tokenizer_id="words", **reply):
+    async def main():
+        target = ScriptedBackend("target", tokenizer_id=tokenizer_id, **reply)
+        target.at_once = True
+        clock = WallClock({"target": target}, ExactMatch(), limits=limits, seed=5)
+        session = await clock.run(autoregressive(await clock.root(QUESTION)), stream="p1")
+        return session, target
+
+    return asyncio.run(main())
+
+
+def test_an_answer_ends_at_its_limit_of_steps():
+    session, target = run_scripted(limits=StepLimits(max_steps=4))
+    assert [step.final for step in session.committed] == [False, False, False, True]
+    assert session.text == "xxx\n\n" * 4
+    assert [len(request.prompt) for request in target.requests] == [4, 7, 10, 13]  # ids: the root's, then the steps'
+    assert all(request.stop == ("\n\n",) for request in target.requests)
+
+
+def test_an_answer_ends_at_its_limit_of_tokens():
+    session, target = run_scripted(limits=StepLimits(max_answer_tokens=8))
+    assert [request.max_tokens for request in target.requests] == [8, 5, 2]
+    assert [step.n_tokens for step in session.committed] == [3, 3, 2]
+    assert session.committed[-1].final
+
+
+def test_a_step_cut_at_its_limit_is_marked_and_the_answer_goes_on():
+    session, _ = run_scripted(limits=StepLimits(max_step_tokens=3, max_steps=2), finish="length")
+    assert [(step.truncated, step.final) for step in session.committed] == [(True, False), (True, True)]
+
+
+def test_a_step_cut_short_of_its_limit_has_run_out_of_context():
+    session, _ = run_scripted(limits=StepLimits(max_step_tokens=30), finish="length")
+    assert [(step.truncated, step.final) for step in session.committed] == [(True, True)]
+
+
+def test_the_end_of_the_text_is_the_end_of_the_answer():
+    session, _ = run_scripted(finish="eos")
+    assert [(step.truncated, step.final) for step in session.committed] == [(False, True)]
+
+
+def test_an_engine_without_a_known_tokenizer_gets_text():
+    _, target = run_scripted(limits=StepLimits(max_steps=2), tokenizer_id=None)
+    assert [request.prompt for request in target.requests] == [QUESTION, QUESTION + "xxx\n\n"]
+
+
+def test_a_draft_with_another_tokenizer_gets_the_targets_text():
+    async def main():
+        target, draft = ScriptedBackend("target"), ScriptedBackend("draft", tokenizer_id="other")
+        target.at_once = draft.at_once = True
+        clock = WallClock({"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2))
+        await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
+        return target, draft
+
+    target, draft = asyncio.run(main())
+    assert [request.prompt for request in draft.requests] == [QUESTION]
+    assert [request.prompt for request in target.requests] == [(0, 1, 2, 3), QUESTION + "xxx\n\n"]
+
+
+def test_seeds_depend_on_the_place_in_the_answer_and_nothing_else():
+    async def main():
+        seeds = {}
+        for stream, seed, width in (("p1", 5, 1), ("p1", 5, 2), ("p2", 5, 1), ("p1", 6, 1)):
+            target, draft = ScriptedBackend("target"), ScriptedBackend("draft")
+            target.at_once = draft.at_once = True
+            clock = WallClock(
+                {"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2), seed=seed
+            )
+            await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2, width=width), stream=stream)
+            seeds[stream, seed, width] = [request.seed for request in (*target.requests[:2], *draft.requests)]
+        return seeds
+
+    seeds = asyncio.run(main())
+    base, wide = seeds["p1", 5, 1], seeds["p1", 5, 2]
+    assert wide[:3] == base
+    assert len(set(wide)) == 4
+    assert not set(base) & set(seeds["p2", 5, 1])
+    assert not set(base) & set(seeds["p1", 6, 1])
+
+
+def test_the_judge_accepts_at_its_threshold():
+    async def verdict(judge, yes):
+        backend = ScriptedBackend()
+        backend.yes = yes
+        clock = WallClock({"judge": backend}, judge)
+        root = await clock.root(QUESTION)
+        steps = [Step(root, "draft", 1, payload=root.payload), Step(root, "target", 1, payload=root.payload)]
+        return *(await clock.verify(Verify(*steps), "")), backend.asked
+
+    judge = LlmJudge(prompt="{} or {}?".format, threshold=0.6)
+    accepted, choice, asked = asyncio.run(verdict(judge, 0.6))
+    refused, _, _ = asyncio.run(verdict(judge, 0.59))
+    assert (accepted.accepted, accepted.score) == (True, 0.6)
+    assert (refused.accepted, refused.score) == (False, 0.59)
+    assert choice.best == " Yes"
+    assert asked == [f"{QUESTION.strip()} or {QUESTION.strip()}?"]
+
+
+def test_a_judge_needs_an_engine():
+    async def main():
+        target = ScriptedBackend()
+        target.at_once = True
+        clock = WallClock({"target": target, "draft": target}, LlmJudge(prompt="{}{}".format))
+        await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
+
+    with pytest.raises(CalibrationError, match="verdict of 'judge' on step 0: the LLM judge has no engine"):
+        asyncio.run(main())
+
+
+def test_random_acceptance_has_its_rate_and_repeats_itself():
+    step = Step(None, "user", 0)
+
+    async def verdicts(probability):
+        verifier = RandomAcceptance(probability=probability)
+        return [
+            (await verifier.verify(step, step, judge=None, seed=seed)).verdict.accepted for seed in range(0, 40000, 10)
+        ]
+
+    first = asyncio.run(verdicts(0.3))
+    assert first == asyncio.run(verdicts(0.3))
+    assert abs(sum(first) / 4000 - 0.3) < 5 * (0.3 * 0.7 / 4000) ** 0.5  # 5 standard errors: 6e-7
+    assert not any(asyncio.run(verdicts(0.0)))
+    assert all(asyncio.run(verdicts(1.0)))
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: StepLimits(separator=""), "separator"),
+        (lambda: StepLimits(max_steps=0), "max_steps"),
+        (lambda: StepLimits(max_step_tokens=0), "max_step_tokens"),
+        (lambda: StepLimits(max_answer_tokens=-1), "max_answer_tokens"),
+        (lambda: RandomAcceptance(probability=1.5), "probability"),
+        (lambda: LlmJudge(prompt=str.format, threshold=float("nan")), "threshold"),
+    ],
+)
+def test_bad_settings_are_named(make, name):
+    with pytest.raises(ParameterError, match=name):
+        make()
+
+
+# Real engines from here on.
+
+LIMITS = StepLimits(max_steps=8, max_step_tokens=12)
+METHODS = {
+    "sync-2": partial(lookahead_sync, k1=2),
+    "sync-4": partial(lookahead_sync, k1=4),
+    "async-3": partial(lookahead_async, k1=3),
+    "async-3-wide": partial(lookahead_async, k1=3, width=2),
+    "async-3-released": partial(lookahead_async, k1=3, rules=RELEASED_CODE),
+    "async-3-released-wide": partial(lookahead_async, k1=3, width=2, rules=RELEASED_CODE),
+    "async-3-eager": partial(lookahead_async, k1=3, rules=EAGER),
+    "async-3-any-slot": partial(lookahead_async, k1=3, rules=Rules(slot="any-target")),
+}
+
+
+def on_engines(engines, verifier, methods, *, sampling=None, draft=None, stream="p"):
+    """Run methods one after the other on the real engines."""
+
+    async def work():
+        roles = {"target": engines.target, "draft": draft or engines.draft, "judge": engines.target}
+        clock = WallClock(roles, verifier, limits=LIMITS, sampling=sampling or Sampling(), seed=3)
+        root = await clock.root(QUESTION)
+        sessions = []
+        for method in methods:
+            sessions.append(await clock.run(method(root), stream=stream))
+            await clock.drain()
+        return sessions
+
+    return engines.run(work())
+
+
+def check_session(session):
+    """Laws of every run: times in order, every operation decided and over, commits in order."""
+    for operation in session.operations:
+        assert 0.0 <= operation.started <= operation.finished
+        assert operation.outcome is not Outcome.PENDING
+        if not operation.cancelled and operation.result is not None and isinstance(operation, Generate):
+            times = operation.job.times
+            assert operation.started <= times.queued - session.epoch
+            assert times.end - session.epoch <= operation.finished
+    assert [step.depth for step in session.committed] == list(range(len(session.committed)))
+    assert all(child.parent is parent for parent, child in pairwise(session.committed))
+    assert all(a <= b for a, b in pairwise(session.commit_times))
+    assert [step.final for step in session.committed] == [False] * (len(session.committed) - 1) + [True]
+    counts = Counts.of(session)
+    assert counts.drafted == counts.accepted + counts.rejected + counts.discarded
+    assert counts.steps == len(Timeline.of(session, "measured").commits)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_with_exact_match_every_schedule_commits_the_autoregressive_text(engines, temperature):
+    """Greedy or sampled: a target step depends on its prefix and its place only, so speculation changes nothing."""
+    sampling = Sampling(temperature=temperature)
+    for stream in ("p1", "p2", "p3"):
+        baseline, *others = on_engines(
+            engines, ExactMatch(), [autoregressive, *METHODS.values()], sampling=sampling, stream=stream
+        )
+        check_session(baseline)
+        assert len(baseline.text) > 0
+        for name, session in zip(METHODS, others, strict=True):
+            check_session(session)
+            assert session.text == baseline.text, name
+            assert [s.n_tokens for s in session.committed] == [s.n_tokens for s in baseline.committed]
+
+
+def test_a_draft_that_is_the_target_is_always_accepted(engines):
+    baseline, sync, asynchronous = on_engines(
+        engines,
+        ExactMatch(),
+        [autoregressive, METHODS["sync-4"], METHODS["async-3"]],
+        draft=engines.target,
+    )
+    for session in (sync, asynchronous):
+        assert session.text == baseline.text
+        assert {step.role for step in session.committed[1:-1]} <= {"draft", "target"}
+        assert Counts.of(session).rejected == 0
+        assert Counts.of(session).accepted > 0
+
+
+def test_drafts_that_are_accepted_change_the_text_and_count(engines):
+    baseline, sync, asynchronous = on_engines(
+        engines, RandomAcceptance(probability=1.0), [autoregressive, METHODS["sync-2"], METHODS["async-3"]]
+    )
+    for session in (sync, asynchronous):
+        check_session(session)
+        assert session.text != baseline.text
+        assert Counts.of(session).accepted >= len(session.committed) // 2
+
+
+def test_a_real_judge_leaves_its_reply_with_the_verdict(engines):
+    judge = LlmJudge(prompt=lambda a, b: f"{a}\n\n{b}\n\n so", threshold=0.5)
+    (session,) = on_engines(engines, judge, [METHODS["async-3"]])
+    verdicts = [op for op in session.operations if isinstance(op, Verify) and op.result is not None]
+    assert verdicts
+    for verdict in verdicts:
+        assert verdict.result.score == verdict.job.probability(" Yes")
+        assert verdict.result.accepted == (verdict.result.score >= 0.5)
+
+
+def test_after_a_run_the_engines_rest(engines):
+    async def work():
+        clock = WallClock({"target": engines.target, "draft": engines.draft}, ExactMatch(), limits=LIMITS)
+        await clock.run(lookahead_async(await clock.root(QUESTION), k1=4))
+        before = await engines.target.stats(), await engines.draft.stats()
+        await asyncio.sleep(0.02)
+        return before, (await engines.target.stats(), await engines.draft.stats())
+
+    before, after = engines.run(work())
+    assert before == after

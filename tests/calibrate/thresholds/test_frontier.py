@@ -1,0 +1,235 @@
+"""Pairs from files and profiles, the choice among certified thresholds, and the gate of a cascade."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrate.record.library import bundled
+from calibrate.record.profile import AnswerRecord, Generated, StepRecord, VerdictRecord
+from calibrate.thresholds.frontier import cascade, frontier
+from calibrate.thresholds.labelled_pairs import (
+    Pairs,
+    check_scores,
+    default_grid,
+    gate_pairs,
+    pairs_of_profile,
+    read_pairs,
+    rejudged,
+)
+from calibrate.thresholds.risk import Bound, Decisions
+from sim.estimate import Estimate, exact
+from theory.errors import ParameterError, SchemaError
+
+
+def lines(path: Path, *rows: object) -> Path:
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), encoding="utf-8")
+    return path
+
+
+def step(score: float | None, accepted: bool, *, draft_final: bool = False, target_final: bool = False) -> StepRecord:
+    return StepRecord(
+        draft=Generated(tokens=3, seconds=0.1, final=draft_final, correct=score != 0.4),
+        target=Generated(tokens=4, seconds=0.4, final=target_final),
+        verdict=VerdictRecord(accepted=accepted, score=score, seconds=0.0, prompt_tokens=9, same_meaning=score != 0.3),
+    )
+
+
+def answer(*steps: StepRecord, name: str = "q") -> AnswerRecord:
+    baseline = [Generated(tokens=4, seconds=0.4, final=True)]
+    return AnswerRecord(problem=name, prompt_tokens=5, steps=list(steps), baseline=baseline)
+
+
+# pairs
+
+
+def test_pairs_are_read_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    file = lines(
+        tmp_path / "p.jsonl",
+        {"score": 0.9, "label": True, "answer": "a", "text": "ignored"},
+        {"score": 1, "label": False, "answer": "a"},
+        "",
+        {"score": None, "label": True, "answer": "b"},
+        {"score": 0.1, "label": None, "answer": 7},
+    )
+    pairs = read_pairs(file)
+    assert pairs.decisions.scores.tolist() == [0.9, 1.0]
+    assert pairs.decisions.wrong.tolist() == [False, True]
+    assert (pairs.n_unscored, pairs.n_unlabelled, pairs.clustered, pairs.decisions.n_answers) == (1, 1, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("{", r":1: not JSON"),
+        ([1], r":1: must be an object"),
+        ({"score": 0.5}, r":1: label: missing"),
+        ({"score": "0.5", "label": True}, r":1: score: must be a finite number or null, got '0.5'"),
+        ({"score": True, "label": True}, r":1: score: must be a finite number"),
+        ('{"score": NaN, "label": true}', r":1: score: must be a finite number"),
+        ({"score": 0.5, "label": 1}, r":1: label: must be true, false or null, got 1"),
+        ({"score": 0.5, "label": True, "answer": [1]}, r":1: answer: must be a name"),
+        ({"score": 0.5, "label": None}, r"no pair has both"),
+    ],
+)
+def test_bad_lines_are_refused_with_their_place(tmp_path: Path, row: object, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        read_pairs(lines(tmp_path / "p.jsonl", row))
+
+
+def test_answers_are_named_in_all_lines_or_none(tmp_path: Path) -> None:
+    file = lines(tmp_path / "p.jsonl", {"score": 1, "label": True, "answer": "a"}, {"score": 1, "label": True})
+    with pytest.raises(SchemaError, match=r":2: answer: missing, but other lines name one"):
+        read_pairs(file)
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="No such file"):
+        read_pairs(tmp_path / "none.jsonl")
+
+
+def test_a_gate_errs_where_it_keeps_what_the_judge_would_not(tmp_path: Path) -> None:
+    rows = [(0.9, True), (0.9, False), (0.2, True), (0.2, False)]
+    file = lines(tmp_path / "g.jsonl", *({"gate": p, "judge": judge} for p, judge in rows))
+    pairs = read_pairs(file, gate=True)
+    assert pairs.decisions.scores.tolist() == [0.9, 0.9, 0.8, 0.8]
+    assert pairs.decisions.wrong.tolist() == [False, True, True, False]
+    with pytest.raises(SchemaError, match="gate: must be a probability"):
+        read_pairs(lines(tmp_path / "h.jsonl", {"gate": 1.5, "judge": True}), gate=True)
+
+
+def test_pairs_of_a_profile_carry_the_answer_and_the_chosen_truth() -> None:
+    profile = bundled("lr-deepseek-gsm8k").model_copy(
+        update={"answers": [answer(step(0.3, True), step(0.4, True), name="a"), answer(step(None, True), name="b")]}
+    )
+    same = pairs_of_profile(profile)
+    assert (same.decisions.wrong.tolist(), same.n_unscored) == ([True, False], 1)
+    assert pairs_of_profile(profile, "correct").decisions.wrong.tolist() == [False, True]
+    with pytest.raises(SchemaError, match="no judged steps"):
+        pairs_of_profile(bundled("lr-deepseek-gsm8k"))
+
+
+def test_grids_span_their_scores_and_others_are_refused() -> None:
+    assert default_grid("0-9").tolist() == list(range(10))
+    assert default_grid("probability").min() == 0.0
+    assert default_grid("confidence").min() == 0.5
+    assert (default_grid("cosine").min(), default_grid("cosine").max()) == (-1.0, 1.0)
+    pairs = Pairs(decisions=Decisions([7.0], [True]), clustered=False, n_unscored=0, n_unlabelled=0, source="")
+    check_scores(pairs, "0-9")
+    with pytest.raises(ParameterError, match=r"holds the score 7, outside \[0, 1\]"):
+        check_scores(pairs, "probability")
+
+
+def test_rejudged_answers_end_where_a_committed_step_ends_them() -> None:
+    recorded = answer(step(0.9, True), step(0.6, False, draft_final=True), step(None, False, target_final=True))
+    low, high = rejudged([recorded], 0.5)[0], rejudged([recorded], 0.95)[0]
+    assert [s.verdict.accepted for s in low.steps] == [True, True]  # the accepted draft ends the answer
+    assert [s.verdict.accepted for s in high.steps] == [False, False, False]  # without a score: as recorded
+    assert recorded.steps[1].verdict.accepted is False  # the record itself is not changed
+    assert rejudged([recorded], 0.7)[0].steps == recorded.steps
+
+
+# the choice
+
+
+def steps_down(n: int) -> Decisions:
+    """Half at score .9 and right, a quarter at .6 with 4 % wrong, a quarter at .3 with half of them wrong."""
+    quarter = n // 4
+    scores = np.repeat([0.9, 0.6, 0.3], [2 * quarter, quarter, quarter])
+    wrong = np.zeros(scores.size, dtype=bool)
+    wrong[2 * quarter : 2 * quarter + quarter // 25] = True
+    wrong[3 * quarter : 3 * quarter + quarter // 2] = True
+    return Decisions(scores, wrong)
+
+
+def faster_when_lower(threshold: float) -> Estimate:
+    return exact(2.0 - threshold)
+
+
+def test_the_fastest_certified_threshold_is_chosen() -> None:
+    found = frontier(steps_down(4000), [0.9, 0.6, 0.3], Bound(level=0.05), faster_when_lower)
+    assert [p.row.status for p in found.points] == ["certified", "certified", "failed"]
+    assert found.best is not None
+    assert found.best.row.threshold == 0.6
+    assert found.verdict.startswith("Accept scores >= 0.6: P(wrong | accepted) <= 0.05 with 95 % confidence")
+    assert "More labels alone would not certify threshold 0.3" in found.advice
+    assert found.labels_needed is None
+
+
+def test_of_equally_fast_thresholds_the_safest_is_chosen() -> None:
+    found = frontier(steps_down(4000), [0.9, 0.6, 0.3], Bound(level=0.05), lambda threshold: exact(1.5))
+    assert found.best is not None
+    assert found.best.row.threshold == 0.9
+
+
+def test_too_few_labels_say_how_many_would_do() -> None:
+    """A walk of half of 5 % needs 72 accepted without an error; half of the labels are accepted, so 144 labels."""
+    found = frontier(Decisions([0.9] * 30 + [0.1] * 30, [False] * 60), [0.9], Bound(level=0.05), faster_when_lower)
+    assert found.chosen is None
+    assert found.labels_needed == 144
+    assert "No threshold is certified" in found.verdict
+    assert "about 144 labelled decisions" in found.advice
+    more = frontier(Decisions([0.9] * 72 + [0.1] * 72, [False] * 144), [0.9], Bound(level=0.05), faster_when_lower)
+    assert more.chosen == 0
+
+
+def test_a_hopeless_score_says_so() -> None:
+    found = frontier(Decisions([0.9] * 500, [True] * 500), [0.9], Bound(level=0.05), faster_when_lower)
+    assert (found.chosen, found.labels_needed) == (None, None)
+    assert "More labels alone would not certify" in found.advice
+
+
+def test_thresholds_that_accept_too_little_and_err_say_so() -> None:
+    found = frontier(Decisions([0.9] * 6, [True] * 6), [0.95, 0.5], Bound(level=0.05), faster_when_lower)
+    assert [point.row.status for point in found.points] == ["too few", "too few"]
+    assert "would not certify any threshold: the lowest observed risk, 1," in found.advice
+    none = frontier(Decisions([0.1] * 6, [True] * 6), [0.95], Bound(level=0.05), faster_when_lower)
+    assert none.advice == "No threshold accepts anything: nothing can be certified."
+
+
+def test_a_slow_choice_is_called_slow() -> None:
+    found = frontier(steps_down(4000), [0.9], Bound(level=0.05), lambda threshold: exact(0.9))
+    assert found.verdict.endswith("slower than plain decoding.")
+
+
+def test_all_certified_needs_no_more() -> None:
+    found = frontier(Decisions([0.9] * 500, [False] * 500), [0.9, 0.0], Bound(level=0.05), faster_when_lower)
+    assert found.advice.startswith("Every threshold is certified")
+
+
+# the gate
+
+
+def test_the_cheapest_certified_gamma_is_chosen() -> None:
+    """900 decisions at confidence .9, all as the judge's; 300 at .6, a third of them not."""
+    probabilities = [0.9] * 450 + [0.1] * 450 + [0.6] * 300
+    judged = [True] * 450 + [False] * 450 + [True] * 200 + [False] * 100
+    pairs = gate_pairs(probabilities, judged)
+    found = cascade(
+        pairs.decisions,
+        Bound(level=0.05, risk="accepted-and-wrong"),
+        gate_cost=1.0,
+        judge_cost=5.0,
+        grid=[0.5, 0.8, 0.95],
+    )
+    assert [row.accepted for row in found.rows] == [0.0, 0.75, 1.0]
+    assert found.costs == (6.0, 2.25, 1.0)
+    assert found.chosen == 1
+    assert found.break_even == pytest.approx(0.8)
+    assert "keeps 75 % of the decisions, costs 2.25 per step against 5" in found.verdict
+
+
+def test_a_dear_gate_is_told_to_stay_away() -> None:
+    pairs = gate_pairs([0.9] * 300, [True] * 300)
+    found = cascade(pairs.decisions, Bound(level=0.05, risk="accepted-and-wrong"), gate_cost=6.0, judge_cost=5.0)
+    assert found.verdict.startswith("The judge alone is cheaper")
+
+
+def test_a_gate_that_disagrees_is_not_certified() -> None:
+    pairs = gate_pairs([0.9] * 300, [False] * 300, [str(i) for i in range(300)])
+    found = cascade(pairs.decisions, Bound(level=0.05), gate_cost=1.0, judge_cost=5.0)
+    assert found.chosen is None
+    assert "leave every decision to the judge" in found.verdict

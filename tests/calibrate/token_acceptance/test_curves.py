@@ -1,0 +1,148 @@
+"""Acceptance conventions: round trips, closed cases, and impossible curves refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrate.record.prompt_lookup import count_acceptance
+from calibrate.token_acceptance.curves import CONVENTIONS, FIGURES, AcceptanceCurve, Figure, convert_figure
+from theory import expected_tokens
+from theory.errors import ParameterError
+
+RATE = st.floats(0.0, 1.0, allow_subnormal=False)
+CURVES = st.lists(RATE, min_size=1, max_size=12).map(
+    lambda rates: AcceptanceCurve.of(sorted(rates, reverse=True), "unconditional")
+)
+
+
+@given(CURVES)
+def test_conditional_rates_lead_back_to_the_curve(curve: AcceptanceCurve) -> None:
+    again = AcceptanceCurve.of(curve.conditional(), "conditional")
+    # one division and one multiplication a position
+    assert again.unconditional == pytest.approx(curve.unconditional, rel=4 * 2.3e-16 * curve.k, abs=1e-300)
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=12))
+def test_unconditional_rates_lead_back_to_conditional_ones(rates: list[float]) -> None:
+    curve = AcceptanceCurve.of(rates, "conditional")
+    assert curve.conditional() == pytest.approx(rates, rel=1e-14)
+
+
+@given(CURVES, st.booleans())
+def test_lengths_lead_back_to_the_curve(curve: AcceptanceCurve, bonus: bool) -> None:
+    name: Figure = "length-with-bonus" if bonus else "length-without-bonus"
+    rounded = AcceptanceCurve.of([round(u, 6) for u in curve.unconditional], "unconditional")
+    lengths = [rounded.figure(name, k) for k in range(1, rounded.k + 1)]
+    again = AcceptanceCurve.from_lengths(lengths, bonus=bonus)
+    assert again.unconditional == pytest.approx(rounded.unconditional, abs=1e-11)
+
+
+@given(st.floats(0, 1), st.integers(1, 64), st.sampled_from(FIGURES), st.sampled_from(FIGURES))
+def test_single_figures_convert_there_and_back(share: float, k: int, source: Figure, target: Figure) -> None:
+    value = convert_figure(share, "accepted-over-drafted", source, k)
+    there = convert_figure(value, source, target, k)
+    back = convert_figure(there, target, source, k)
+    assert back == pytest.approx(value, rel=1e-12, abs=1e-13)  # the bonus token costs an ulp of 1 + length
+    assert convert_figure(value, source, source, k) == value
+
+
+@given(CURVES)
+def test_figures_of_a_curve_agree_with_each_other(curve: AcceptanceCurve) -> None:
+    length = curve.figure("length-with-bonus")
+    assert 1.0 <= length <= curve.k + 1.0
+    for name in FIGURES:
+        assert convert_figure(curve.figure(name), name, "length-with-bonus", curve.k) == pytest.approx(
+            length, rel=1e-12
+        )
+
+
+def test_geometric_acceptance_is_the_closed_form() -> None:
+    """With the same conditional rate everywhere the length with bonus is Leviathan's expected tokens."""
+    curve = AcceptanceCurve.of([0.8] * 5, "conditional")
+    assert curve.figure("length-with-bonus") == pytest.approx(float(expected_tokens(0.8, 5)), rel=1e-14)
+    assert curve.unconditional[1] == pytest.approx(0.64)
+
+
+def test_a_curve_by_hand() -> None:
+    curve = AcceptanceCurve.of([0.8, 0.4, 0.0, 0.0], "unconditional", hit_rate=0.5)
+    assert curve.conditional() == (0.8, 0.5, 0.0, None)
+    assert [curve.figure(name) for name in FIGURES] == pytest.approx([2.2, 1.2, 0.3])
+    assert curve.figure("length-with-bonus", 1) == 1.8
+    assert curve.figure("length-with-bonus", 0) == 1.0
+    assert curve.tokens_per_pass(4) == pytest.approx(1.6)
+    assert AcceptanceCurve.of([0.8, 0.5, 0.0, None], "conditional") == AcceptanceCurve.of(
+        [0.8, 0.4, 0.0, 0.0], "unconditional"
+    )
+
+
+def test_histogram_counts_from_the_end() -> None:
+    """43 drafts: 39 accept nothing, 1 one token, 3 all three."""
+    curve = AcceptanceCurve.from_histogram([39, 1, 0, 3])
+    assert curve.unconditional == pytest.approx((4 / 43, 3 / 43, 3 / 43))
+    assert curve.figure("length-with-bonus") == pytest.approx(1.2325581395348837, rel=1e-15)
+
+
+def test_counts_of_a_lookup_give_its_tokens_per_pass() -> None:
+    text = [5, 1, 2, 3, 4, 1, 2, 3, 9, 1, 2, 8]
+    record = count_acceptance([([0], text)], max_ngram=2, n_speculative=3)
+    curve = AcceptanceCurve.from_counts(record)
+    assert curve.hit_rate == record.drafts / record.passes
+    assert 1 < curve.tokens_per_pass(3) == pytest.approx(len(text) / record.passes)
+
+
+@pytest.mark.parametrize(
+    ("rates", "convention", "message"),
+    [
+        ([], "unconditional", "at least one position"),
+        ([0.5, 0.6], "unconditional", r"unconditional\[1\]=0.6 must not exceed .* are these conditional rates"),
+        ([0.5, 1.2], "unconditional", r"unconditional\[1\]=1.2 must be a probability"),
+        ([math.nan], "unconditional", "must be a probability"),
+        ([0.5, None], "unconditional", "must be a probability"),
+        ([-0.1], "conditional", "must be a probability"),
+        ([0.5, None], "conditional", "after a rate of 0 only"),
+        ([True], "conditional", "must be a probability"),
+        ([0.5], "per-token", "must be one of unconditional, conditional"),
+    ],
+)
+def test_impossible_rates_are_refused(rates: list[float | None], convention: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message) as caught:
+        AcceptanceCurve.of(rates, convention)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "lengths", [[0.9], [1.8, 1.7], [1.5, 2.2], [2.5], [1.78, 2.38, 2.83, 3.11, 3.35, 3.45, 3.53, 3.74]]
+)
+def test_lengths_of_no_drafter_are_refused(lengths: list[float]) -> None:
+    """The last is a published curve: by its noise the eighth token gains more than the seventh."""
+    with pytest.raises(ParameterError, match="cannot follow"):
+        AcceptanceCurve.from_lengths(lengths, bonus=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "k"),
+    [
+        (0.9, "length-with-bonus", 3),
+        (4.1, "length-with-bonus", 3),
+        (3.5, "length-without-bonus", 3),
+        (1.1, "accepted-over-drafted", 3),
+        (math.nan, "accepted-over-drafted", 3),
+        (1.0, "length-with-bonus", 0),
+    ],
+)
+def test_impossible_figures_are_refused(value: float, source: Figure, k: int) -> None:
+    with pytest.raises(ParameterError):
+        convert_figure(value, source, "length-with-bonus", k)
+
+
+def test_what_is_not_known_is_not_guessed() -> None:
+    curve = AcceptanceCurve.of([0.5], "unconditional")
+    with pytest.raises(ParameterError, match="hit_rate=None must be known"):
+        curve.tokens_per_pass(1)
+    with pytest.raises(ParameterError, match="the curve ends there"):
+        curve.figure("length-with-bonus", 2)
+    assert set(CONVENTIONS) == {"conditional", "unconditional"}

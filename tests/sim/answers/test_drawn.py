@@ -1,0 +1,303 @@
+"""Behaviours: laws of what is drawn, indexing that no schedule can disturb, and replay."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sim.algorithms import RELEASED_CODE, autoregressive, lookahead_async, lookahead_sync, paired_trajectory
+from sim.answers.acceptance import Acceptance, fit_siblings, union_probability
+from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
+from sim.answers.lengths import Empirical, Fixed, Lengths, Lognormal, ar1
+from sim.answers.traces import AnswerTrace, StepTrace
+from sim.engines.batching import FixedEngine
+from sim.operations import Generate, Verify
+from sim.random_streams import stream
+from sim.trial import run_answer
+from theory.errors import ParameterError
+
+FALSE_ALARM = 1e-6
+Z = float(stats.norm.isf(FALSE_ALARM / 2))
+
+
+def behaviour(**changes: object) -> SyntheticBehaviour:
+    settings_: dict[str, object] = {
+        "lengths": Lengths(target=Lognormal(mean=40.0, cv=1.2), draft=Lognormal(mean=30.0, cv=1.0), correlation=0.6),
+        "acceptance": Acceptance(alpha=0.6),
+        "steps": Fixed(12),
+        "prompt_tokens": 100,
+        "judge_overhead_tokens": 50,
+        "seed": 7,
+    }
+    return SyntheticBehaviour(**(settings_ | changes))  # type: ignore[arg-type]
+
+
+ENGINES = {
+    "target": FixedEngine(lambda n, p, c: 0.01 * n),
+    "draft": FixedEngine(lambda n, p, c: 0.003 * n),
+    "judge": FixedEngine(0.02),
+}
+
+
+def texts(answer: object, make: object) -> dict[tuple[str, int, int], int]:
+    """What was generated, by role, depth and branch."""
+    session = run_answer(make, answer, ENGINES)  # type: ignore[arg-type]
+    found: dict[tuple[str, int, int], int] = {}
+    for op in session.operations:
+        if isinstance(op, Generate):
+            key = (op.role, op.prefix.depth + 1, op.branch)
+            assert found.setdefault(key, op.pending.n_tokens) == op.pending.n_tokens
+    return found
+
+
+@given(seed=st.integers(0, 2**31), k1=st.integers(1, 6), width=st.integers(1, 3), index=st.integers(0, 10**9))
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_every_schedule_meets_the_same_answer(seed: int, k1: int, width: int, index: int) -> None:
+    stream_of_answers = behaviour(seed=seed)
+    one = texts(stream_of_answers.answer(index), partial(lookahead_async, k1=k1, width=width))
+    for make in (autoregressive, partial(lookahead_sync, k1=3), partial(lookahead_async, k1=4, rules=RELEASED_CODE)):
+        other = texts(stream_of_answers.answer(index), make)
+        for key in one.keys() & other.keys():
+            assert one[key] == other[key]
+
+
+def test_streams_are_named_and_indexed() -> None:
+    a = stream(1, "x", 5).random(4)
+    assert (a == stream(1, "x", 5).random(4)).all()
+    for other in (stream(2, "x", 5), stream(1, "y", 5), stream(1, "x", 6)):
+        assert not (a == other.random(4)).any()
+    with pytest.raises(ParameterError, match="index=-1"):
+        stream(1, "x", -1)
+    with pytest.raises(ParameterError, match="seed=-1"):
+        stream(-1, "x", 0)
+
+
+def test_lognormal_lengths_have_the_asked_moments_and_correlations() -> None:
+    """Means within the normal margin; correlations by Fisher's z. False alarm 1e-6 each."""
+    n = 40_000
+    lengths = Lengths(
+        target=Lognormal(mean=4000.0, cv=0.8), draft=Lognormal(mean=3000.0, cv=0.8), correlation=0.6, lag1=0.0
+    )
+    z = lengths.target_scores(3, 0, n)
+    target, draft = lengths.target.at(z), lengths.draft.at(lengths.draft_scores(3, 0, z, 0))
+    for x, mean in ((target, 4000.0), (draft, 3000.0)):
+        assert abs(x.mean() - mean) <= Z * x.std() / math.sqrt(n)
+    r = float(np.corrcoef(np.log(target), np.log(draft))[0, 1])
+    assert abs(math.atanh(r) - math.atanh(0.6)) <= Z / math.sqrt(n - 3)
+    siblings = np.log(lengths.draft.at(lengths.draft_scores(3, 0, z, 1)))
+    r = float(np.corrcoef(siblings, np.log(draft))[0, 1])
+    assert abs(math.atanh(r) - math.atanh(0.36)) <= Z / math.sqrt(n - 3)
+
+
+def test_lag_one_correlation_of_log_lengths() -> None:
+    """Standard error of the lag-1 coefficient of an AR(1) is sqrt((1 - r^2) / n) (Bartlett)."""
+    n, r = 60_000, 0.37
+    x = ar1(stream(1, "noise", 0).standard_normal(n), r)
+    measured = float(np.corrcoef(x[1:], x[:-1])[0, 1])
+    assert abs(measured - r) <= Z * math.sqrt((1 - r * r) / n)
+    assert abs(x.std() - 1.0) <= Z * math.sqrt((1 + r * r) / (1 - r * r) / (2 * n))
+
+
+def test_empirical_lengths_resample_the_samples() -> None:
+    samples = (3, 3, 5, 9)
+    drawn = Empirical(samples).at(stream(1, "x", 0).standard_normal(20_000))
+    counts = [int((drawn == value).sum()) for value in (3, 5, 9)]
+    assert sum(counts) == drawn.size
+    assert stats.chisquare(counts, np.array([2, 1, 1]) / 4 * drawn.size).pvalue > FALSE_ALARM
+    assert Empirical(samples).mean == 5.0
+
+
+def test_limit_truncates_both_models() -> None:
+    answer = behaviour(lengths=Lengths(target=Fixed(150), draft=Fixed(99), limit=100)).answer(0)
+    target = answer.generate(Generate("target", answer.root))
+    draft = answer.generate(Generate("draft", answer.root))
+    assert (target.n_tokens, target.truncated) == (100, True)
+    assert (draft.n_tokens, draft.truncated) == (99, False)
+    assert answer.judge_tokens(Verify(draft, target)) == 50 + 100 + 99
+
+
+@pytest.mark.parametrize(
+    "acceptance",
+    [
+        Acceptance(alpha=0.3),
+        Acceptance(alpha=0.75, persistence=0.6),
+        Acceptance(alpha=0.6, spread=0.2),
+        Acceptance(alpha=0.6, spread=0.2, persistence=0.5, siblings=0.5),
+        Acceptance(alpha=0.6, siblings=0.5),
+        Acceptance(alpha=0.6, siblings=1.0),
+    ],
+)
+def test_every_branch_has_the_stationary_rate_at_every_position(acceptance: Acceptance) -> None:
+    """Over independent answers, first and last position, branches 0 and 2. False alarm 4e-6 each case."""
+    n = 3000
+    answers = [behaviour(acceptance=acceptance, steps=Fixed(4)).answer(i) for i in range(n)]
+    stderr = math.sqrt(acceptance.alpha * (1 - acceptance.alpha) / n)
+    for branch in (0, 2):
+        verdicts = np.array([answer.accepted(branch) for answer in answers])
+        for position in (0, 3):
+            assert abs(verdicts[:, position].mean() - acceptance.alpha) <= Z * stderr
+
+
+def test_sticky_acceptance() -> None:
+    acceptance = Acceptance.markov(0.9, 0.3)
+    assert acceptance.alpha == pytest.approx(0.75)
+    assert (acceptance.after_accepted, acceptance.after_rejected) == pytest.approx((0.9, 0.3))
+    verdicts = np.array(behaviour(acceptance=acceptance, steps=Fixed(40_000)).answer(0).accepted())
+    before, after = verdicts[:-1], verdicts[1:]
+    for given_, p in ((before, 0.9), (~before, 0.3)):
+        n = int(given_.sum())
+        assert abs(after[given_].mean() - p) <= Z * math.sqrt(p * (1 - p) / n)
+
+
+def test_spread_between_problems() -> None:
+    """Relative error of a standard deviation from n samples is about sqrt((kurtosis - 1) / 4n) <= 1 / sqrt(2n)."""
+    n = 4000
+    alphas = np.array([Acceptance(alpha=0.6, spread=0.2).problem_alpha(1, i) for i in range(n)])
+    assert abs(alphas.mean() - 0.6) <= Z * 0.2 / math.sqrt(n)
+    assert abs(alphas.std(ddof=1) / 0.2 - 1.0) <= Z / math.sqrt(2 * n)
+    assert 0.0 < alphas.min() < alphas.max() < 1.0
+
+
+@pytest.mark.parametrize("siblings", [0.0, 0.4, 0.635])
+def test_union_of_siblings_is_beta_binomial(siblings: float) -> None:
+    acceptance = Acceptance(alpha=0.63, siblings=siblings)
+    answer = behaviour(acceptance=acceptance, steps=Fixed(30_000)).answer(0)
+    verdicts = np.array([answer.accepted(branch) for branch in range(8)])
+    for width in (2, 4, 8):
+        p = union_probability(0.63, siblings, width)
+        measured = verdicts[:width].any(axis=0).mean()
+        assert abs(measured - p) <= Z * math.sqrt(p * (1 - p) / verdicts.shape[1])
+
+
+def test_independent_siblings_are_the_papers_formula() -> None:
+    for width in (1, 2, 8):
+        assert union_probability(0.63, 0.0, width) == pytest.approx(1 - 0.37**width, rel=1e-14)
+        assert union_probability(0.63, 1.0, width) == pytest.approx(0.63, rel=1e-14)
+
+
+def test_fit_of_siblings_recovers_the_model_and_meets_the_published_table() -> None:
+    made = {width: union_probability(0.4, 0.3, width) for width in (1, 2, 4, 8)}
+    assert fit_siblings(made).siblings == pytest.approx(0.3, abs=1e-4)
+    gsm8k = fit_siblings({1: 0.63, 2: 0.73, 4: 0.77, 8: 0.83})  # LR Table 3
+    assert max(abs(residual) for _, residual in gsm8k.residuals) < 0.016
+    assert 1 - 0.37**8 > 0.999  # what independence would predict instead of 0.83
+    with pytest.raises(ParameterError, match="width 1"):
+        fit_siblings({2: 0.7, 4: 0.8})
+
+
+TRACES = tuple(
+    AnswerTrace(
+        prompt_tokens=9,
+        problem=f"p{i}",
+        steps=tuple(
+            StepTrace(
+                draft_tokens=3 + d,
+                target_tokens=5 + 2 * d,
+                accepted=(d + i) % 3 != 0,
+                draft_final=d == 5,
+                target_final=d == 5,
+                judge_tokens=40 + d,
+                judge_score=0.5,
+            )
+            for d in range(6)
+        ),
+        baseline=(4, 5, 6),
+    )
+    for i in range(3)
+)
+
+
+@pytest.mark.parametrize("k1", [1, 2, 4, 9])
+def test_replay_commits_the_recorded_trajectory_under_every_k1(k1: int) -> None:
+    replay = TraceBehaviour(TRACES)
+    for index, trace in enumerate(TRACES):
+        session = run_answer(partial(lookahead_async, k1=k1), replay.answer(index), ENGINES)
+        assert [s.n_tokens for s in session.committed] == [s.committed_tokens for s in trace.steps]
+        assert [s.role == "draft" for s in session.committed] == [s.accepted for s in trace.steps]
+
+
+def test_recording_a_drawn_answer_and_replaying_it_changes_nothing() -> None:
+    """The measuring procedure records; the replay gives the same times under every schedule of width 1."""
+    drawn = behaviour(seed=11)
+    session = run_answer(paired_trajectory, drawn.answer(3), ENGINES)
+    by_depth: dict[int, dict[str, object]] = {d: {} for d in range(len(session.committed))}
+    for op in session.operations:
+        if isinstance(op, Verify):
+            by_depth[op.candidate.depth]["verify"] = op
+        else:
+            assert isinstance(op, Generate)
+            by_depth[op.prefix.depth + 1][op.role] = op.result
+    steps = tuple(
+        StepTrace(
+            draft_tokens=x["draft"].n_tokens,  # type: ignore[attr-defined]
+            target_tokens=x["target"].n_tokens,  # type: ignore[attr-defined]
+            accepted=x["verify"].result.accepted,  # type: ignore[attr-defined]
+            draft_final=x["draft"].final,  # type: ignore[attr-defined]
+            target_final=x["target"].final,  # type: ignore[attr-defined]
+            judge_tokens=drawn.answer(3).judge_tokens(x["verify"]),  # type: ignore[arg-type]
+        )
+        for x in by_depth.values()
+    )
+    replay = TraceBehaviour((AnswerTrace(prompt_tokens=100, steps=steps),))
+    for k1 in (1, 2, 5):
+        for make in (partial(lookahead_async, k1=k1), partial(lookahead_sync, k1=k1)):
+            original = run_answer(make, drawn.answer(3), ENGINES)
+            assert run_answer(make, replay.answer(0), ENGINES).commit_times == original.commit_times
+
+
+def test_replay_of_the_baseline() -> None:
+    session = run_answer(autoregressive, TraceBehaviour(TRACES).baseline_answer(4), ENGINES)
+    assert [s.n_tokens for s in session.committed] == [4, 5, 6]
+    assert session.committed[-1].final
+    bare = AnswerTrace(prompt_tokens=0, steps=TRACES[0].steps, problem="bare")
+    with pytest.raises(ParameterError, match="bare"):
+        TraceBehaviour((bare,)).baseline_answer(0)
+
+
+def test_replay_ends_even_where_a_schedule_leaves_the_recording() -> None:
+    """Sync commits a target step that did not end the answer; the replay lets the next target step end it."""
+    steps = (
+        StepTrace(draft_tokens=2, target_tokens=3, accepted=True),
+        StepTrace(draft_tokens=2, target_tokens=3, accepted=True, draft_final=True),
+    )
+    replay = TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=steps),))
+    session = run_answer(partial(lookahead_sync, k1=2), replay.answer(0), ENGINES)
+    assert [step.role for step in session.committed] == ["draft", "target", "target"]
+
+
+def test_replay_has_no_siblings() -> None:
+    with pytest.raises(ParameterError, match="so many drafts per position"):
+        run_answer(partial(lookahead_async, k1=2, width=2), TraceBehaviour(TRACES).answer(0), ENGINES)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Acceptance(alpha=1.2), "alpha=1.2"),
+        (lambda: Acceptance(alpha=float("nan")), "alpha=nan"),
+        (lambda: Acceptance(alpha=0.5, spread=0.5), "spread=0.5"),
+        (lambda: Acceptance(alpha=0.5, persistence=1.0), "persistence=1.0"),
+        (lambda: Acceptance(alpha=0.5, siblings=-0.1), "siblings=-0.1"),
+        (lambda: Acceptance.markov(0.2, 0.5), "after_accepted=0.2"),
+        (lambda: Lognormal(mean=0.0, cv=1.0), "mean=0.0"),
+        (lambda: Lognormal(mean=1.0, cv=float("inf")), "cv=inf"),
+        (lambda: Fixed(0), "n=0"),
+        (lambda: Empirical(()), "samples"),
+        (lambda: Lengths(target=Fixed(1), draft=Fixed(1), correlation=1.5), "correlation=1.5"),
+        (lambda: Lengths(target=Fixed(1), draft=Fixed(1), lag1=1.0), "lag1=1.0"),
+        (lambda: Lengths(target=Fixed(1), draft=Fixed(1), limit=0), "limit=0"),
+        (lambda: TraceBehaviour(()), "traces"),
+        (lambda: AnswerTrace(prompt_tokens=0, steps=()), "steps"),
+        (lambda: StepTrace(draft_tokens=-1, target_tokens=1, accepted=True), "draft_tokens=-1"),
+        (lambda: behaviour(prompt_tokens=-1), "prompt_tokens=-1"),
+    ],
+)
+def test_bad_behaviours(make: object, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        make()  # type: ignore[operator]

@@ -1,0 +1,246 @@
+"""Estimates, trials, replication to a precision, load."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sim.algorithms import autoregressive, lookahead_async, lookahead_sync
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
+from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.traces import AnswerTrace, StepTrace
+from sim.engines.batching import BatchEngine, FixedEngine
+from sim.engines.costs import LinearCost
+from sim.estimate import Estimate, exact, mean, proportion, ratio_of_totals
+from sim.load import OverloadError, closed_loop, load_speedup, poisson
+from sim.operations import Algorithm, Step
+from sim.trial import Trial, simulate, with_plain
+from theory.errors import ParameterError
+
+FIXED = {"target": FixedEngine(1.0), "draft": FixedEngine(0.1), "judge": FixedEngine(0.0)}
+
+
+def behaviour(n_steps: int = 20, seed: int = 3, cv: float = 0.5, alpha: float = 0.7) -> SyntheticBehaviour:
+    lengths = Lengths(target=Lognormal(mean=20.0, cv=cv), draft=Lognormal(mean=20.0, cv=cv), correlation=0.5)
+    return SyntheticBehaviour(lengths=lengths, acceptance=Acceptance(alpha=alpha), steps=Fixed(n_steps), seed=seed)
+
+
+def batch_engines() -> dict[str, BatchEngine]:
+    target = BatchEngine(LinearCost(base_s=0.02, sequence_s=0.002, prefill_s=0.005))
+    return {"target": target, "draft": BatchEngine(LinearCost(base_s=0.004, prefill_s=0.002)), "judge": target}
+
+
+def test_ratio_of_totals_is_honest() -> None:
+    """Of 400 intervals at 90 %, the share that covers the truth lies within 4.9 binomial errors: false alarm 1e-6."""
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(400):
+        t = rng.gamma(4.0, 1.0, 60)
+        b = 2.0 * t + rng.normal(0.0, 1.0, 60)
+        hits += ratio_of_totals(b, t, confidence=0.9).contains(2.0)
+    assert abs(hits / 400 - 0.9) <= 4.9 * math.sqrt(0.9 * 0.1 / 400)
+
+
+def test_ratio_of_totals_by_hand() -> None:
+    estimate = ratio_of_totals([4.0, 6.0], [1.0, 4.0])
+    # S = 2; residuals 2 and -2; se = sqrt(8 / 2) / 2.5
+    assert (estimate.value, estimate.stderr, estimate.n) == (2.0, pytest.approx(0.8), 2)
+
+
+def test_mean_and_its_interval() -> None:
+    estimate = mean([1.0, 2.0, 3.0, 4.0], confidence=0.95)
+    assert estimate.value == 2.5
+    assert estimate.stderr == pytest.approx(math.sqrt(5 / 3 / 4))
+    assert estimate.half_width == pytest.approx(3.1824463052842638 * estimate.stderr)  # t quantile, 3 degrees
+
+
+def test_one_sample_has_no_known_error() -> None:
+    estimate = mean([2.0])
+    assert math.isnan(estimate.stderr)
+    assert (estimate.low, estimate.high) == (-math.inf, math.inf)
+    assert str(estimate) == "2 ± ?"
+
+
+@pytest.mark.parametrize(
+    ("value", "stderr", "unit", "text"),
+    [
+        (1.4299, 0.0213, "", "1.430 ± 0.021"),
+        (123.4, 15.0, "s", "123 ± 15 s"),
+        (0.00123456, 0.0000123, "", "0.001235 ± 0.000012"),
+    ],
+)
+def test_printing(value: float, stderr: float, unit: str, text: str) -> None:
+    estimate = Estimate(value=value, stderr=stderr, low=0.0, high=1.0, n=3, unit=unit)
+    assert str(estimate) == text
+
+
+def test_exact_numbers() -> None:
+    assert str(exact(1.25, unit="s")) == "1.25 (±0) s"
+    assert exact(1.25).contains(1.25)
+
+
+def test_proportion_keeps_to_its_domain() -> None:
+    assert proportion(0, 20).low == 0.0
+    assert proportion(20, 20).high == 1.0
+    wilson = proportion(5, 20)  # Newcombe 1998: 0.1119 to 0.4687
+    assert (round(wilson.low, 4), round(wilson.high, 4)) == (0.1119, 0.4687)
+    with pytest.raises(ParameterError, match="3 of 2"):
+        proportion(3, 2)
+
+
+@pytest.mark.parametrize("bad", [[], [float("nan")], [[1.0]]])
+def test_bad_samples(bad: list[object]) -> None:
+    with pytest.raises(ParameterError, match="samples"):
+        mean(bad)
+    with pytest.raises(ParameterError, match="positive total"):
+        ratio_of_totals([1.0], [0.0])
+
+
+def test_autoregressive_against_itself_is_exactly_one() -> None:
+    result = simulate(*with_plain(autoregressive, behaviour(), FIXED), n=10)
+    assert (result.speedup.value, result.speedup.stderr) == (1.0, 0.0)
+    assert result.method.accepted == 0.0
+    assert result.method.wasted_target == 0.0
+    assert result.method.wasted_draft == 0.0
+    assert result.method.peak_targets == 1
+
+
+def test_totals_are_those_of_the_answers() -> None:
+    result = simulate(*with_plain(partial(lookahead_async, k1=3), behaviour(), batch_engines()), n=15)
+    times, bases = result.method.seconds, result.baseline.seconds
+    assert result.speedup.value == pytest.approx(sum(bases) / sum(times))
+    assert times.shape == bases.shape == (15,)
+    assert sum(counts.steps for counts in result.method.counts) == 15 * 20
+    assert result.method.peak_targets == 3
+
+
+def test_precision_is_reached_and_no_more_than_needed_is_simulated() -> None:
+    make = partial(lookahead_async, k1=3)
+    result = simulate(*with_plain(make, behaviour(), FIXED), precision=0.02)
+    assert result.speedup.relative_half_width <= 0.02
+    assert 100 < result.n < 1000
+    assert simulate(*with_plain(make, behaviour(), FIXED), n=result.n).speedup == result.speedup
+    assert simulate(*with_plain(make, behaviour(), FIXED), precision=0.0001, max_answers=150).n == 150
+
+
+def test_replays_are_used_once_each() -> None:
+    step = StepTrace(draft_tokens=2, target_tokens=5, accepted=True, draft_final=True, target_final=True)
+    traces = tuple(AnswerTrace(prompt_tokens=0, steps=(step,), baseline=(5,)) for _ in range(7))
+    result = simulate(*with_plain(partial(lookahead_async, k1=2), TraceBehaviour(traces), FIXED))
+    assert (result.n, result.speedup.value, result.seed) == (7, 1.0, None)
+    assert simulate(*with_plain(partial(lookahead_async, k1=2), TraceBehaviour(traces), FIXED), precision=0.1).n == 7
+
+
+def test_processes_change_nothing() -> None:
+    make = partial(lookahead_async, k1=3)
+    alone = simulate(*with_plain(make, behaviour(), batch_engines()), n=12)
+    apart = simulate(*with_plain(make, behaviour(), batch_engines()), n=12, jobs=2)
+    assert apart.speedup == alone.speedup
+    assert apart.method.counts == alone.method.counts
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"n": 0}, "n=0"), ({"precision": 0.0}, "precision=0.0"), ({"n": 5, "precision": 0.1}, "together with n")],
+)
+def test_bad_requests(options: dict[str, float], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        simulate(*with_plain(autoregressive, behaviour(), FIXED), **options)  # type: ignore[arg-type]
+
+
+def method(k1: int, sync: bool = False) -> partial[Algorithm]:
+    return partial(lookahead_sync if sync else lookahead_async, k1=k1)
+
+
+def test_closed_loop_of_one_is_one_answer_after_the_other() -> None:
+    alone = closed_loop(
+        Trial.of(autoregressive, behaviour(), FIXED), concurrency=1, answers=5, warmup=2, replications=2
+    )
+    assert alone.latency_s.value == 20.0
+    assert alone.answers_per_s.value == pytest.approx(1 / 20)
+
+
+def test_closed_loop_obeys_littles_law() -> None:
+    """In flight = throughput x latency, up to the answers cut at both ends of the window (concurrency / answers)."""
+    result = closed_loop(Trial.of(method(3), behaviour(), batch_engines()), concurrency=4, answers=60, replications=3)
+    in_flight = result.answers_per_s.value * result.latency_s.value
+    assert in_flight == pytest.approx(4.0, rel=4 / 60 * 2)
+    assert dict(result.busy)["target"].value > 0.99
+
+
+def test_speculation_gains_less_under_load() -> None:
+    """Extra target sequences are cheap on an idle engine and dear on a loaded one."""
+    gains = []
+    for concurrency in (1, 12):
+        results = [
+            closed_loop(trial, concurrency=concurrency, answers=24, replications=3)
+            for trial in with_plain(method(4), behaviour(), batch_engines())
+        ]
+        gains.append(load_speedup(*results).value)
+    assert gains[1] < gains[0] - 0.1
+
+
+def test_poisson_arrivals_at_light_load_take_as_long_as_alone() -> None:
+    alone = simulate(*with_plain(method(3), behaviour(), batch_engines()), n=60).method.seconds
+    light = poisson(Trial.of(method(3), behaviour(), batch_engines()), rate=0.002, answers=20, warmup=1, replications=4)
+    assert abs(light.latency_s.value - alone.mean()) <= 5.0 * math.hypot(light.latency_s.stderr, stats.sem(alone))
+    # Arrival times alone spread the throughput: 1 / sqrt(80) of its mean.
+    assert light.answers_per_s.value == pytest.approx(0.002, rel=5.0 / math.sqrt(80))
+    heavy = poisson(Trial.of(method(3), behaviour(), batch_engines()), rate=0.5, answers=20, warmup=1, replications=2)
+    assert heavy.latency_s.value > 1.2 * light.latency_s.value
+
+
+def test_overload_is_said() -> None:
+    with pytest.raises(OverloadError, match="overload"):
+        poisson(Trial.of(autoregressive, behaviour(), batch_engines()), rate=50.0, max_in_flight=30, replications=2)
+    with pytest.raises(ParameterError, match="rate=0"):
+        poisson(Trial.of(autoregressive, behaviour(), FIXED), rate=0)
+    with pytest.raises(ParameterError, match="replications=1"):
+        closed_loop(Trial.of(autoregressive, behaviour(), FIXED), concurrency=1, replications=1)
+
+
+def test_same_seed_same_bytes_in_another_process() -> None:
+    """Hash randomisation, import order and process do not reach the result."""
+    code = """
+from functools import partial
+from sim.answers.acceptance import Acceptance
+from sim.algorithms import lookahead_async
+from sim.answers.drawn import SyntheticBehaviour
+from sim.engines.costs import LinearCost
+from sim.engines.batching import BatchEngine
+from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.trial import simulate, with_plain
+lengths = Lengths(target=Lognormal(mean=20.0, cv=0.5), draft=Lognormal(mean=20.0, cv=0.5), correlation=0.5)
+b = SyntheticBehaviour(lengths=lengths, acceptance=Acceptance(alpha=0.7, siblings=0.3, spread=0.1), steps=Fixed(9))
+e = {r: BatchEngine(LinearCost(base_s=0.02, sequence_s=0.001)) for r in ("target", "draft", "judge")}
+print(simulate(*with_plain(partial(lookahead_async, k1=3, width=2), b, e), n=5))
+"""
+    root = Path(__file__).resolve().parents[2]
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            check=True,
+            cwd=root,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_a_step_is_not_an_algorithm() -> None:
+    with pytest.raises(TypeError, match="no action"):
+        simulate(*with_plain(_nonsense, behaviour(), FIXED), n=1)
+
+
+def _nonsense(root: Step) -> Algorithm:
+    yield root  # type: ignore[misc]

@@ -1,0 +1,97 @@
+"""``specplan methods``, configurations by the catalogue, and why f x g overshoots."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, replace
+
+import pytest
+from click.testing import CliRunner
+
+from calibrate.record.library import load
+from calibrate.replay.trials import Trials
+from sim.catalogue import methods
+from sim.configuration import Configuration, parse_knobs
+from specplan.cli import cli
+from specplan.planning.overshoot import EFFECTS, overshoot
+from theory.errors import ParameterError
+
+PROFILE = "lr-deepseek-gsm8k"
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False, standalone_mode=False)
+    return result.stdout
+
+
+def test_methods_lists_every_method_of_the_catalogue() -> None:
+    text = run("methods")
+    data = json.loads(run("methods", "--json"))
+    assert [one["name"] for one in data["methods"]] == list(methods())
+    for name, one in methods().items():
+        assert name in text
+        described = run("methods", name)
+        assert one.paper in described
+        assert all(knob.name in described for knob in one.knobs)
+
+
+def test_an_unknown_method_gets_a_suggestion() -> None:
+    with pytest.raises(ParameterError, match="did you mean 'confspec'"):
+        run("methods", "confspek")
+
+
+def test_knobs_come_from_fields_settings_and_defaults() -> None:
+    configuration = Configuration(method="confspec", k1=2, knobs={"gamma": 0.8})
+    assert (configuration.k1, configuration.width, configuration.knobs["gamma"]) == (2, 1, 0.8)
+    assert configuration.name == "confspec k1=2 gamma=0.8"
+    assert replace(configuration, k1=None, k2=1).knobs == configuration.knobs
+    assert Configuration(method="spec-cot").width == 3
+    assert Configuration(method="lr-async", knobs={"k1": 7}).k1 == 7
+    assert asdict(configuration)["knobs"]["schedule"] == "async"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "lr-asink"}, "did you mean 'lr-async'"),
+        ({"method": "lr-async", "k1": 0}, "k1=0"),
+        ({"method": "lr-async", "k1": 2, "knobs": {"k1": 3}}, "contradicts the knob k1=3"),
+        ({"method": "prompt-lookup", "k1": 2}, "k1=2 must be 1 for the method prompt-lookup"),
+        ({"method": "spec-reason", "width": 2}, "width=2 must be 1"),
+        ({"method": "autoregressive", "k2": 2}, "k2=2 must be 1"),
+        ({"method": "confspec", "knobs": {"gamma": math.nan}}, "gamma=nan"),
+    ],
+)
+def test_a_bad_configuration_is_named(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Configuration(**arguments)  # type: ignore[arg-type]
+
+
+def test_settings_are_read_as_typed() -> None:
+    assert parse_knobs("spec-cot", ("width=2", "select=choice")) == {"width": 2, "select": "choice"}
+    with pytest.raises(ParameterError, match="NAME=VALUE"):
+        parse_knobs("spec-cot", ("width",))
+    with pytest.raises(ParameterError, match="knob='wide'"):
+        parse_knobs("spec-cot", ("wide=2",))
+
+
+@pytest.mark.parametrize("name", [name for name, one in methods().items() if one.level in ("baseline", "step")])
+def test_simulate_knows_every_method(name: str) -> None:
+    data = json.loads(run("simulate", "-p", PROFILE, "--method", name, "-n", "2", "--json"))
+    assert data["configuration"]["method"] == name
+    assert data["speedup"]["value"] > 0.0
+
+
+def test_the_parts_of_the_overshoot_add_up_and_nothing_is_left() -> None:
+    """Once every cost that is not sped up is gone, all times scale alike and f g = h to rounding."""
+    found = overshoot(Trials(load(PROFILE)), Configuration(method="lr-async", k1=3, k2=6), n_answers=2, n_explained=2)
+    assert set(found.parts) == {*EFFECTS, "rest"}
+    assert math.fsum(found.parts.values()) == pytest.approx(math.log1p(found.total), abs=1e-12)
+    assert abs(found.parts["rest"]) < 1e-12
+    assert found.parts["verdict"] > 0.0  # verdicts take as long as before
+
+
+def test_the_overshoot_needs_two_levels() -> None:
+    with pytest.raises(ParameterError, match="k2 > 1"):
+        overshoot(Trials(load(PROFILE)), Configuration(method="lr-async", k1=3), n_answers=2, n_explained=2)

@@ -1,0 +1,58 @@
+"""The published profiles against their generator, and how profiles are found."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from calibrate.record import library as profiles
+from calibrate.record.profile import Profile, PublishedValue
+from theory.errors import ParameterError, SchemaError
+from tools.make_published import published_profiles
+
+PUBLISHED = {profile.name: profile for profile in published_profiles()}
+
+
+def test_two_pairs_by_seven_datasets() -> None:
+    assert len(PUBLISHED) == 14
+    assert set(PUBLISHED) <= set(profiles.names())
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_committed_file_is_what_the_script_makes(name: str) -> None:
+    text = (files("calibrate.profiles") / f"{name}.json").read_text(encoding="utf-8")
+    assert text == PUBLISHED[name].to_json()
+
+
+def test_every_bundled_profile_is_named_as_its_file() -> None:
+    assert [profiles.bundled(name).name for name in profiles.names()] == profiles.names()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_values_are_possible_and_have_a_source_and_a_half_width(name: str) -> None:
+    figures = PUBLISHED[name].published
+    assert figures is not None
+    values = {key: value for key, value in figures if isinstance(value, PublishedValue)}
+    assert len(values) == 11
+    assert all(value.half_width > 0.0 and value.source for value in values.values())
+    assert 0.0 < figures.alpha1.value < 1.0
+    assert 0.0 < figures.c1.value - figures.c1.half_width < figures.c1.value + figures.c1.half_width < 1.0
+    assert values["combined_speedup"].value > max(values["step_speedup"].value, values["token_speedup"].value)
+
+
+def test_near_names_are_suggested() -> None:
+    with pytest.raises(ParameterError, match="did you mean lr-deepseek-gsm8k"):
+        profiles.load("lr-deepseek-gsmk8")
+    with pytest.raises(ParameterError, match="see 'specplan profile list'"):
+        profiles.load("zzz")
+
+
+def test_a_file_is_found_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    PUBLISHED["lr-qwen3-gpqa"].write(path)
+    assert profiles.load(str(path)) == PUBLISHED["lr-qwen3-gpqa"]
+    assert Profile.read(path) == PUBLISHED["lr-qwen3-gpqa"]
+    with pytest.raises(SchemaError, match="No such file"):
+        profiles.load(str(tmp_path / "other.json"))

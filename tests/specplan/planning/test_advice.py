@@ -1,0 +1,197 @@
+"""Advice that can be pasted: exact JSON, shell words, and vLLM's own parser where it is installed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from measured_profiles import measured
+
+from calibrate.record.library import bundled
+from calibrate.record.profile import DecodeSample, Profile
+from calibrate.token_acceptance.schedule import Schedule
+from sim.configuration import Configuration
+from specplan.planning.advice import DRAFTERS, Drafter, advise, batch_schedule, speculative_config
+from theory.errors import ParameterError
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def flags(command: str) -> dict[str, str]:
+    words = shlex.split(command)
+    assert words[:2] == ["vllm", "serve"]
+    return {word: words[i + 1] for i, word in enumerate(words[:-1]) if word.startswith("--")}
+
+
+def with_passes(profile: Profile) -> Profile:
+    """Passes over 3 tokens cost a tenth more at batch 1, and three times as much at batch 8."""
+    engine = profile.engines["big"]
+    extra = [DecodeSample(batch=b, context=64, tokens=3, seconds=s) for b, s in ((1, 0.011), (8, 0.030))]
+    engines = {**profile.engines, "big": engine.model_copy(update={"decode": [*engine.decode, *extra]})}
+    return profile.model_copy(update={"engines": engines})
+
+
+@pytest.mark.parametrize(
+    ("drafter", "options", "expected"),
+    [
+        (
+            "ngram",
+            {"max_ngram": 3},
+            {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1},
+        ),
+        ("draft-model", {"model": "d"}, {"method": "draft_model", "model": "d", "num_speculative_tokens": 4}),
+        ("eagle", {"model": "e"}, {"method": "eagle", "model": "e", "num_speculative_tokens": 4}),
+        ("eagle3", {"model": "e"}, {"method": "eagle3", "model": "e", "num_speculative_tokens": 4}),
+    ],
+)
+def test_the_speculative_config_of_each_drafter(
+    drafter: Drafter, options: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """k2 = 5 tokens per pass are 4 drafted ones."""
+    assert speculative_config(drafter, 5, **options) == expected
+    table = Schedule(((1, 8, 4), (9, 64, 0)))
+    found = speculative_config(drafter, 5, **options, schedule=table)
+    assert found == {**expected, "num_speculative_tokens_per_batch_size": [[1, 8, 4], [9, 64, 0]]}
+
+
+@pytest.mark.parametrize(
+    ("drafter", "k2", "options"),
+    [
+        ("ngram", 1, {"max_ngram": 3}),
+        ("ngram", 5, {}),
+        ("ngram", 5, {"max_ngram": 0}),
+        ("ngram", 5, {"max_ngram": 3, "model": "d"}),
+        ("eagle", 5, {}),
+        ("eagle", 5, {"model": "e", "max_ngram": 3}),
+        ("medusa", 5, {"model": "m"}),
+        ("eagle", 3, {"model": "e", "schedule": Schedule(((1, 8, 3),))}),
+    ],
+)
+def test_what_does_not_go_together_is_refused(drafter: Any, k2: int, options: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError):
+        speculative_config(drafter, k2, **options)
+
+
+def test_lookahead_reasoning_with_lookup_as_published() -> None:
+    configuration = Configuration(method="lr-async", k1=4, k2=4, rules="released-code")
+    advice = advise(bundled("lr-deepseek-gsm8k"), configuration)
+    target, draft, judge = (flags(server.command) for server in advice.servers)
+    expected = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 1, "prompt_lookup_min": 1}
+    assert json.loads(target["--speculative-config"]) == json.loads(draft["--speculative-config"]) == expected
+    assert "--speculative-config" not in judge
+    assert int(target["--max-num-seqs"]) == configuration.most_sequences
+    assert len({target["--port"], draft["--port"], judge["--port"]}) == 3
+    assert advice.client is not None
+    assert advice.client["stop"] == "\n\n"
+    assert {name: advice.client[name] for name in ("k1", "width", "rules", "max_step_tokens", "threshold")} == {
+        "k1": 4,
+        "width": 1,
+        "rules": "released-code",
+        "max_step_tokens": 100,
+        "threshold": 0.5,
+    }
+    assert "gamma" not in advice.client  # no gate is asked
+    assert "num_speculative_tokens = k2 - 1 = 3" in advice.text()
+    assert any("not computed" in note for note in advice.notes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "location", "expected"),
+    [
+        ({}, "bundled", {"method": "eagle", "model": "calibrate/pair/weights/eagle"}),
+        ({"eagle": "/heads/e"}, "/models/t", {"method": "eagle", "model": "/heads/e"}),
+        (
+            {"speculative": '[{"method": "ngram"}, {"method": "eagle3", "model": "/heads/three"}]', "eagle": "/e"},
+            "/models/t",
+            {"method": "eagle3", "model": "/heads/three"},
+        ),
+        ({}, "/models/t", {"method": "eagle", "model": "<EAGLE head>"}),
+    ],
+    ids=["bundled", "given", "of a server", "unknown"],
+)
+def test_the_head_is_the_one_that_was_measured(
+    settings: dict[str, Any], location: str, expected: dict[str, Any]
+) -> None:
+    profile = measured([True, False])
+    models = {role: model.model_copy(update={"location": location}) for role, model in profile.models.items()}
+    profile = profile.model_copy(update={"models": models, "settings": {**profile.settings, **settings}})
+    advice = advise(profile, Configuration(method="eagle", k2=5))
+    (target,) = (flags(server.command) for server in advice.servers)
+    assert json.loads(target["--speculative-config"]) == {**expected, "num_speculative_tokens": 4}
+
+
+def test_bundled_models_are_named_in_a_way_that_holds_anywhere() -> None:
+    """Relative to the installation, and the note's command finds that."""
+    profile = measured([True, False])
+    models = {role: model.model_copy(update={"location": "bundled"}) for role, model in profile.models.items()}
+    advice = advise(profile.model_copy(update={"models": models}), Configuration(method="lr-async", k1=2))
+    (note,) = (note for note in advice.notes if "bundled" in note)
+    words = shlex.split(note.partition(": ")[2])
+    printed = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    for server in advice.servers:
+        assert not Path(server.model).is_absolute()
+        assert (Path(printed.strip()) / server.model / "model.safetensors").is_file()
+    assert len({server.model for server in advice.servers}) == 2
+
+
+def test_plain_decoding_needs_no_client() -> None:
+    advice = advise(measured([True, False]), Configuration(method="autoregressive"))
+    assert [server.role for server in advice.servers] == ["target"]
+    assert advice.client is None
+    assert advice.servers[0].speculative_config is None
+    assert json.loads(json.dumps(advice.plain())) == advice.plain()
+
+
+def test_the_client_takes_a_threshold_that_was_chosen() -> None:
+    advice = advise(measured([True, False]), Configuration(method="lr-sync", k1=3), threshold=0.93)
+    assert advice.client is not None
+    assert (advice.client["threshold"], advice.client["method"]) == (0.93, "lr-sync")
+
+
+def test_the_table_by_batch_size_comes_from_measured_passes() -> None:
+    """The lookup has u = 4/6, 2/6 and a hit rate of .6: at batch 1 a pass of 10 to 11 ms brings 1.6 tokens at K = 2.
+
+    At batch 8, 1 + .6 (4/6 + 2/6) = 1.6 tokens take .4 x 10 + .6 x 30 = 22 ms, and one takes 10: no speculation.
+    """
+    profile = with_passes(measured([True, False], ngram=True))
+    schedule, note = batch_schedule(profile, 3)
+    assert schedule is not None
+    assert schedule.plain() == [[1, 7, 2], [8, 8, 0]]
+    assert "measured batch sizes 1, 8" in note
+    config = advise(profile, Configuration(method="prompt-lookup", k2=3)).servers[0].speculative_config
+    assert config is not None
+    assert config["num_speculative_tokens_per_batch_size"] == [[1, 7, 2], [8, 8, 0]]
+    assert config["prompt_lookup_max"] == 2
+
+
+def test_the_table_is_not_guessed() -> None:
+    schedule, note = batch_schedule(measured([True, False], ngram=True), 3)
+    assert schedule is None
+    assert "were not measured" in note
+    assert batch_schedule(measured([True, False]), 3)[0] is None
+
+
+@pytest.mark.vllm
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_vllm_reads_the_flags(drafter: Drafter) -> None:
+    """The command line through vLLM's own parser, and the config's fields against vLLM's own class."""
+    import dataclasses
+
+    arg_utils = pytest.importorskip("vllm.engine.arg_utils")
+    from vllm.config import SpeculativeConfig
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    options: dict[str, Any] = {"max_ngram": 3} if drafter == "ngram" else {"model": "some/model"}
+    config = speculative_config(drafter, 5, **options, schedule=Schedule(((1, 8, 4), (9, 64, 0))))
+    known = {field.name for field in dataclasses.fields(SpeculativeConfig)}
+    assert set(config) <= known
+    parser = arg_utils.EngineArgs.add_cli_args(FlexibleArgumentParser())
+    words = ["--enable-prefix-caching", "--max-num-seqs", "8", "--speculative-config", json.dumps(config)]
+    read = parser.parse_args(words)
+    assert read.speculative_config == config
+    assert read.max_num_seqs == 8

@@ -1,0 +1,129 @@
+"""The planner: budgets, verdicts, order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from measured_profiles import measured
+
+from calibrate.record.library import bundled
+from calibrate.record.profile import BeamStepRecord, CandidatesRecord, Profile
+from calibrate.replay.trials import Trials
+from sim.estimate import proportion
+from specplan.planning.planner import Request, _accurate_enough, _ranked, candidates, plan
+from specplan.planning.predict import Configuration, Screened
+from theory.errors import ParameterError
+
+ALL, NONE = [True] * 24, [False] * 24
+
+
+@settings(max_examples=40)
+@given(budget=st.integers(1, 200), k1_max=st.integers(1, 12))
+def test_candidates_stay_within_the_budget(budget: int, k1_max: int) -> None:
+    profile = bundled("lr-deepseek-gsm8k")
+    found = candidates(Trials(profile), Request(max_parallel=budget, k1_max=k1_max))
+    assert all(c.most_sequences * c.k2 <= budget and c.k1 <= k1_max for c in found)
+    assert len(set(found)) == len(found)
+    if budget == 1:
+        assert found == []
+
+
+def test_plan_of_a_perfect_draft_uses_it() -> None:
+    found = plan(measured(ALL), Request(max_parallel=8))
+    assert found.best.prediction.configuration.method == "lr-async"
+    assert found.best.prediction.speedup.value > 4.0
+    assert found.verdict.startswith("Use LR async with k1 = ")
+    values = [row.prediction.speedup.value for row in found.rows]
+    assert values == sorted(values, reverse=True)
+
+
+def test_plan_says_that_plain_decoding_wins() -> None:
+    """No draft is ever right and drafting is as slow as deciding: nothing within the budget is faster."""
+    found = plan(measured(NONE, draft_s=0.009), Request(methods=("lr-sync",)))
+    assert found.best.label == "plain decoding"
+    assert found.verdict == "Plain decoding wins: no method within the budget is expected to be faster."
+    assert "loses to plain decoding" in found.rows[-1].why
+
+
+def test_plan_reports_what_is_in_flight_within_the_bound() -> None:
+    found = plan(bundled("lr-qwen3-gpqa"), Request(max_parallel=6, k1_max=3, n_answers=3))
+    for row in found.rows:
+        p = row.prediction
+        assert p.peak_sequences <= p.configuration.most_sequences
+        assert p.configuration.most_sequences * p.configuration.k2 <= 6
+        assert p.speedup.low <= p.speedup.value <= p.speedup.high
+        if p.configuration.method.startswith("lr"):
+            assert p.configuration.rules == "released-code"
+
+
+def test_measured_token_counts_make_a_hybrid() -> None:
+    verdicts = [mark == "+" for mark in "++-+++--++++-+-+++++-+++"]
+    found = plan(measured(verdicts, ngram=True), Request(max_parallel=16))
+    labels = [row.label for row in found.rows]
+    assert labels[0] == "LR async + prompt lookup"
+    assert {"prompt lookup", "LR async", "LR sync", "plain decoding"} < set(labels)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [({"max_parallel": 0}, "max_parallel"), ({"k1_max": -3}, "k1_max"), ({"k2_max": 0}, "k2_max")],
+)
+def test_wrong_requests_are_refused(options: dict[str, int], name: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        Request(**options)  # type: ignore[arg-type]
+    assert caught.value.name == name
+
+
+def test_what_costs_more_accuracy_than_allowed_comes_last() -> None:
+    rows = plan(measured(ALL), Request(max_parallel=8, methods=("lr-sync", "lr-async"))).rows
+    plain = next(row.prediction for row in rows if not row.prediction.configuration.speculates)
+    plain = replace(plain, accuracy=proportion(90, 100))
+    fast = replace(rows[0].prediction, accuracy=proportion(84, 100))
+    slow = replace(rows[1].prediction, accuracy=proportion(86, 100))
+    assert fast.speedup.value > slow.speedup.value
+    ranked = list(_ranked([plain, slow, fast], plain, 0.05))
+    assert [row.prediction for row in ranked] == [slow, plain, fast]
+    assert ranked[-1].why.startswith("ruled out: loses 0.06 of the right answers; ")
+    assert [row.prediction for row in _ranked([plain, slow, fast], plain, 0.07)] == [fast, slow, plain]
+
+
+@pytest.mark.parametrize("loss", [-0.1, 1.5, float("nan")])
+def test_the_accuracy_allowed_is_a_share(loss: float) -> None:
+    with pytest.raises(ParameterError, match="max_accuracy_loss"):
+        Request(max_accuracy_loss=loss)
+
+
+def with_beams(n: int) -> Profile:
+    """Profile whose answers have n candidates per position and model, all scored; the draft's are wrong."""
+    roles = ("reward", "likelihood", "draft-likelihood")
+    drafts = CandidatesRecord(tokens=[5] * n, correct=[False] * n, scores=dict.fromkeys(roles, [0.5] * n))
+    targets = CandidatesRecord(tokens=[5] * n, correct=[True] * n, scores={"reward": [0.9] * n})
+    profile = measured(ALL)
+    beams = [BeamStepRecord(drafts=drafts, targets=targets)] * len(ALL)
+    answers = [one.model_copy(update={"beams": beams}) for one in profile.answers]
+    return profile.model_copy(update={"answers": answers})
+
+
+def test_beams_are_proposed_as_far_as_candidates_are_recorded() -> None:
+    def proposed(n: int, budget: int) -> set[str]:
+        found = candidates(Trials(with_beams(n)), Request(max_parallel=budget))
+        return {c.name for c in found if c.spec.level == "beam"}
+
+    assert not {c for c in candidates(Trials(measured(ALL)), Request()) if c.spec.level == "beam"}
+    assert {"beam-search width=2", "rsd-beams width=2", "specs width=2", "specs width=2 tau=0.95"} <= proposed(2, 8)
+    assert not any("keep=2" in name for name in proposed(2, 8))
+    assert "beam-search width=2 keep=2" in proposed(4, 8)
+    assert {name.split()[0] for name in proposed(4, 1)} == {"beam-search-draft"}
+    assert {name.split()[0] for name in proposed(4, 8)} == {"beam-search", "beam-search-draft", "rsd-beams", "specs"}
+
+
+def test_the_fastest_setting_that_is_accurate_enough_is_taken() -> None:
+    fast, slow = (Configuration(method="specs", knobs={"width": n}) for n in (2, 4))
+    found = [(Screened(speedup=2.0, accuracy=0.5), fast), (Screened(speedup=1.0, accuracy=0.9), slow)]
+    assert [c for _, c in _accurate_enough(found, 0.8)] == [slow]
+    assert [c for _, c in _accurate_enough(found, 0.4)] == [fast, slow]
+    assert [c for _, c in _accurate_enough(found, 0.99)] == [slow]
+    assert list(_accurate_enough(found, None)) == found

@@ -1,0 +1,273 @@
+"""What calibrate does around a measurement: effort, precision by its sources, what is told, and profile diff."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from measured_profiles import measured
+
+from calibrate.measuring.measure import Problem
+from calibrate.measuring.session import Plan, Status
+from calibrate.measuring.stopping import Looked, Precision, Stopping
+from calibrate.pair import draft_path
+from calibrate.record.profile import InUse, Profile
+from specplan import calibrating as calibration
+from specplan.calibrating import PlannedSpeedup, conclude, most_answers, planned, stopping_rule
+from specplan.cli import main
+from specplan.commands import calibrate as commands
+from theory.errors import ParameterError, UnstableMeasurementError
+
+PROBLEMS = [Problem(name=str(i), prompt=f"Question {i}?") for i in range(100)]
+
+
+# Effort
+
+
+@pytest.mark.parametrize(
+    ("options", "n"),
+    [
+        ((None, None, None), 60),
+        (("quick", None, None), 16),
+        (("precise", None, None), 240),
+        (("precise", 7, None), 7),
+        ((None, None, 0.03), 600),
+        (("quick", 50, 0.03), 50),
+    ],
+)
+def test_most_answers(options: tuple[str | None, int | None, float | None], n: int) -> None:
+    assert most_answers(*options) == n
+
+
+def test_a_number_of_answers_is_that_number() -> None:
+    assert stopping_rule("quick", 40, None, PROBLEMS) is None
+
+
+def test_a_precision_stops_earlier() -> None:
+    rule = stopping_rule("quick", 40, 0.03, PROBLEMS[:40])
+    assert rule == Stopping(precision=0.03, min_answers=8, max_answers=40)
+    assert stopping_rule(None, None, None, PROBLEMS[:60]) == Stopping(precision=0.05, min_answers=24, max_answers=60)
+    assert stopping_rule("precise", None, None, PROBLEMS[:10]) == Stopping(
+        precision=0.02, min_answers=10, max_answers=10
+    )
+
+
+@pytest.mark.parametrize("options", [(None, 1, None), (None, None, 0.0), (None, 10, 1.5), (None, None, float("nan"))])
+def test_bad_effort(options: tuple[None, int | None, float | None]) -> None:
+    with pytest.raises(ParameterError):
+        most_answers(*options)
+
+
+# Token-level speculation
+
+
+@pytest.mark.parametrize(
+    ("words", "folder"),
+    [((), "the draft"), (("--token-draft", "none"), None), (("--token-draft", "small"), "small")],
+)
+def test_the_model_that_drafts_tokens_is_an_option(
+    words: tuple[str, ...], folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reaches the target's engine and the methods that are measured; the measurement itself is left out."""
+    seen: list[Plan] = []
+    monkeypatch.setattr(commands, "measure", lambda plan, _: seen.append(plan))
+    monkeypatch.setattr(commands, "conclude", lambda *_, **__: None)
+    path = str(tmp_path / "x.json")
+    commands.command.main(["torch", "-n", "4", *words, "-o", path], standalone_mode=False)
+    (plan,) = seen
+    assert ("draft-model" in {setting.method for setting in plan.token}) == (folder is not None)
+    if folder is None:
+        with pytest.raises(ParameterError, match="method='draft-model' needs"):
+            plan.models.speculation("draft-model", {"k2": 2})
+    else:
+        known = draft_path() if folder == "the draft" else Path(folder)
+        assert plan.models.speculation("draft-model", {"k2": 2}).model == known
+
+
+# Precision
+
+
+def noisy(spread: float, seed: int = 0, pattern: tuple[bool, ...] = (True, False, True, True, True, True)) -> Profile:
+    """A profile whose timings spread; its three answers are all alike."""
+    rng = np.random.default_rng(seed)
+    exact = measured(pattern)
+    engines = {}
+    for name, record in exact.engines.items():
+        decode = [
+            sample.model_copy(update={"seconds": sample.seconds * float(rng.lognormal(0.0, spread))})
+            for sample in record.decode * 3
+        ]
+        engines[name] = record.model_copy(update={"decode": decode})
+    return exact.model_copy(update={"engines": engines})
+
+
+def mixed(spread: float) -> Profile:
+    """Answers that differ, on engines that do or do not."""
+    exact = noisy(spread)
+    patterns = [(True,) * 8, (False,) * 8, (True, False) * 4, (True, True, True, False) * 2]
+    answers = [measured(p).answers[0].model_copy(update={"problem": str(i)}) for i, p in enumerate(patterns * 2)]
+    return exact.model_copy(update={"answers": answers})
+
+
+def test_the_error_is_where_the_spread_was_planted() -> None:
+    alike = PlannedSpeedup()(noisy(0.5))
+    assert alike.timings > 0.01
+    assert alike.answers < 0.1 * alike.timings
+    different = PlannedSpeedup()(mixed(0.0))
+    assert different.answers > 0.05
+    assert different.timings < 1e-6
+
+
+def test_timings_in_use_count_as_answers() -> None:
+    """More answers, not more timing rounds, narrow what the work on the answers says about the engines."""
+    exact, rng = mixed(0.0), np.random.default_rng(1)
+
+    def with_use(spread: float) -> Profile:
+        used = [one_use(0.1 * float(rng.lognormal(-spread * spread / 2.0, spread))) for _ in range(8)]
+        engines = {**exact.engines, "small": exact.engines["small"].model_copy(update={"in_use": used})}
+        return exact.model_copy(update={"engines": engines})
+
+    steady, varied = PlannedSpeedup()(with_use(0.0)), PlannedSpeedup()(with_use(0.8))
+    assert varied.answers > 1.02 * steady.answers
+    assert varied.timings < 1e-6
+
+
+def one_use(seconds: float) -> InUse:
+    """100 iterations of one sequence."""
+    return InUse(decode=[(1, 100, 10_000, seconds)], prefill=(4, 100, 1e-6), request=(4, 0.0))
+
+
+def test_the_shortlist_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    ranked = calibration._ranked
+
+    def counted(profile: Profile) -> object:
+        made.append(len(profile.answers))
+        return ranked(profile)
+
+    monkeypatch.setattr(calibration, "_ranked", counted)
+    precision = PlannedSpeedup()
+    first, second = precision(mixed(0.1)), precision(mixed(0.1))
+    assert first == second
+    assert made == [8]
+    assert planned(mixed(0.1)).name == first.planned
+
+
+# What is told
+
+
+def test_time_left_and_precision_are_told() -> None:
+    looked = Looked(
+        n_answers=24,
+        n_rounds=6,
+        precision=Precision(planned="x", speedup=1.4, answers=0.05, timings=0.01),
+        widened=0.072,
+        seconds_left=30.0,
+    )
+    rule = Stopping(precision=0.05)
+    status = Status(done=10, n_parts=40, seconds_left=95.4, looked=looked)
+    assert calibration.told(status, rule) == "about 1:35 left, speedup ±7.2%, asked for ±5.0%"
+    assert calibration.told(Status(done=1, n_parts=40, seconds_left=None, looked=None), rule) == ""
+
+
+def unsteady() -> Profile:
+    exact = measured((True, False, True))
+    sentinels = [(float(i), 0.01 * (1.0 + i / 20.0)) for i in range(40)]
+    engines = {**exact.engines, "big": exact.engines["big"].model_copy(update={"sentinels": sentinels})}
+    notes = ["warning: big was not steady: it became slower"]
+    return exact.model_copy(
+        update={"engines": engines, "provenance": exact.provenance.model_copy(update={"notes": notes})}
+    )
+
+
+def test_noise_is_an_error_after_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UnstableMeasurementError) as caught:
+        conclude(unsteady(), Path("p.json"), allow_noise=False)
+    text = str(caught.value)
+    assert text.startswith("the machine was not steady: big: ")
+    assert text.endswith("or accept it with --allow-noise; p.json is written, with a warning")
+    out, err = capsys.readouterr()
+    assert out.startswith("measured-test: 3 answers")
+    assert err == ""
+
+
+def test_allowed_noise_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    conclude(unsteady(), Path("p.json"), allow_noise=True)
+    assert capsys.readouterr().err == "specplan: warning: big was not steady: it became slower\n"
+
+
+# profile diff
+
+Main = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run_main(capsys: pytest.CaptureFixture[str]) -> Main:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    one = mixed(0.05)
+    slower = {name: record.model_copy(update={}) for name, record in one.engines.items()}
+    slower["big"] = slower["big"].model_copy(
+        update={"decode": [s.model_copy(update={"seconds": 2 * s.seconds}) for s in slower["big"].decode]}
+    )
+    two = one.model_copy(update={"name": "slower", "engines": slower, "settings": {"temperature": 0.0}})
+    one.write(tmp_path / "one.json")
+    two.write(tmp_path / "two.json")
+    return str(tmp_path / "one.json"), str(tmp_path / "two.json")
+
+
+def test_diff_tells_settings_and_what_is_more_than_noise(run_main: Main, files: tuple[str, str]) -> None:
+    code, out, err = run_main("profile", "diff", *files)
+    assert (code, err) == (0, "")
+    assert "measured-test -> slower" in out
+    assert "settings.temperature" in out
+    assert "big: iteration batch   1" in out
+    assert "x 2.000" in out
+    assert "small: iteration" not in out
+    assert "small: iteration" in run_main("profile", "diff", *files, "--all")[1]
+
+
+def test_diff_as_json_with_planned_speedups(run_main: Main, files: tuple[str, str]) -> None:
+    code, out, err = run_main("profile", "diff", *files, "--json")
+    assert (code, err) == (0, "")
+    data = json.loads(out)
+    assert data["schema"] == "specplan.profile-diff"
+    named = {one["quantity"]: one for one in data["differences"]}
+    assert any(name.startswith("speedup of ") for name in named)
+    assert named["big: iteration batch   1"]["real"] is True
+    assert named["big: iteration batch   1"]["change"] == pytest.approx(2.0)
+    assert named["step acceptance alpha1"]["real"] is False
+    plain = json.loads(run_main("profile", "diff", *files, "--json", "--no-plan")[1])
+    assert not any(one["quantity"].startswith("speedup") for one in plain["differences"])
+
+
+def test_diff_has_an_exit_code_if_asked(run_main: Main, files: tuple[str, str]) -> None:
+    assert run_main("profile", "diff", *files, "--exit-code")[0] == 1
+    assert run_main("profile", "diff", files[0], files[0], "--exit-code")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("lr-deepseek-gsm8k", "lr-qwen3-gsm8k"), "holds no raw samples to compare"),
+        (("lr-deepseek-gsm8k", "nowhere.json"), "cannot be read as a profile"),
+        (("lr-deepseek-gsm8k",), "Missing argument"),
+    ],
+)
+def test_bad_comparisons(run_main: Main, arguments: tuple[str, ...], message: str) -> None:
+    code, out, err = run_main("profile", "diff", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1

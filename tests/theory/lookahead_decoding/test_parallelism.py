@@ -1,0 +1,81 @@
+"""Sharing a pass among devices: against every way to share it, and at its limits."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory.errors import ParameterError
+from theory.lookahead_decoding.parallelism import device_rows, parallel_speedup, pass_speedup
+from theory.lookahead_decoding.speedup import step_tokens
+
+
+def context(column: int, size: int) -> set[tuple[int, int]]:
+    """Window tokens that a column computes: the oldest row up to itself (the current token is its first), its own."""
+    return {(0, c) for c in range(1, column + 1)} | {(row, column) for row in range(1, size - 1)}
+
+
+def shared_every_way(window: int, ngram: int, guesses: int, n_devices: int) -> int:
+    best = 10**9
+    for columns in product(range(n_devices), repeat=window):
+        loads = []
+        for device in range(n_devices):
+            rows = {(0, 1)}.union(*(context(c + 1, ngram) for c in range(window) if columns[c] == device))
+            loads.append(len(rows))
+        for grams in product(range(n_devices), repeat=guesses):
+            totals = [load + (ngram - 1) * grams.count(device) for device, load in enumerate(loads)]
+            best = min(best, max(totals))
+    return best
+
+
+@pytest.mark.parametrize("n_devices", [1, 2, 3])
+@pytest.mark.parametrize(("window", "ngram", "guesses"), [(1, 2, 0), (4, 2, 3), (3, 3, 3), (4, 4, 2), (2, 5, 4)])
+def test_against_every_way_to_share(window: int, ngram: int, guesses: int, n_devices: int) -> None:
+    assert device_rows(window, ngram, guesses, n_devices) == shared_every_way(window, ngram, guesses, n_devices)
+
+
+@given(st.integers(1, 20), st.integers(2, 7), st.integers(0, 20), st.integers(1, 10))
+def test_laws(window: int, ngram: int, guesses: int, n_devices: int) -> None:
+    """More devices never feed more; the last column keeps W + N - 2 rows; no device does less than its share."""
+    rows = device_rows(window, ngram, guesses, n_devices)
+    whole = int(step_tokens(window, ngram, guesses))
+    assert device_rows(window, ngram, guesses, n_devices + 1) <= rows
+    assert max(window + ngram - 2, -(-whole // n_devices)) <= rows <= whole
+    assert device_rows(window, ngram, guesses, 1) == whole
+
+
+@pytest.mark.parametrize(("window", "ngram"), [(7, 3), (15, 5), (32, 4)])
+def test_limit_of_the_gain(window: int, ngram: int) -> None:
+    """With G = W: less than a factor 2 (N - 1) in rows, however many devices; the last column's device is the limit."""
+    least = window + ngram - 2
+    assert device_rows(window, ngram, window, 2 * window) == least
+    assert step_tokens(window, ngram, window) / least < 2 * (ngram - 1)
+
+
+def test_speedups() -> None:
+    def seconds(rows: int) -> float:
+        return 10e-3 + 1e-4 * rows
+
+    assert pass_speedup(2.0, 1, seconds) == 2.0
+    assert pass_speedup(2.0, 101, seconds) == pytest.approx(2.0 * 10.1 / 20.1, rel=1e-15)
+    assert parallel_speedup(2.0, 101, seconds, exchange=20.1e-3) == pytest.approx(10.1 / 20.1, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"compression": 0.9}, {"compression": float("nan")}, {"rows": 0}, {"exchange": -1.0}]
+)
+def test_refuses(wrong: dict[str, float]) -> None:
+    good = {"compression": 2.0, "rows": 4, "exchange": 0.0}
+    given_values = {**good, **wrong}
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        parallel_speedup(
+            given_values["compression"], int(given_values["rows"]), lambda _rows: 1.0, exchange=given_values["exchange"]
+        )
+
+
+def test_refuses_a_pass_without_time() -> None:
+    with pytest.raises(ParameterError, match="seconds"):
+        pass_speedup(2.0, 4, lambda _rows: 0.0)

@@ -1,0 +1,183 @@
+"""Lookahead Decoding's functions against the ledger's statements at 50 digits, their laws and their refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mpmath
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory.claims.lookahead_decoding import statements as ld
+from theory.errors import ParameterError
+from theory.lookahead_decoding import speedup as lookahead
+
+EPS = np.finfo(np.float64).eps
+_ALPHAS = (0.0, 1e-12, 1e-3, 0.1, 0.425, 0.5, 0.9, 0.999, 1 - 1e-9, 1.0)
+_SHAPES = ((0, 1), (1, 1), (1, 7), (4, 15), (4, 1000), (16, 3), (40, 2**20))
+
+alphas = st.floats(0.0, 1.0, allow_subnormal=False)
+inner = st.floats(0.01, 0.99)
+depths = st.integers(0, 64)
+widths = st.integers(1, 10**6)
+
+
+def _exactly(value: float) -> sp.Rational:
+    """The float as the rational that it is."""
+    return sp.Rational(*float(value).as_integer_ratio())
+
+
+def _stated_multi(alpha: float, gamma: int, b: int) -> mpmath.mpf:
+    """Equation 5 of the ledger at 50 digits (working precision above that, because it cancels)."""
+    form = ld.expected_tokens_multi().subs(ld.gamma, gamma).doit()
+    with mpmath.workdps(150):
+        evaluate = sp.lambdify((ld.alpha, ld.b), form, "mpmath")
+        return evaluate(mpmath.mpf(alpha), b)
+
+
+@pytest.mark.parametrize("alpha", _ALPHAS)
+@pytest.mark.parametrize(("gamma", "b"), _SHAPES)
+def test_multi_against_statement(alpha: float, gamma: int, b: int) -> None:
+    """Sum of gamma positive terms, each with condition number <= 1: gamma + 8 units are generous."""
+    exact = _stated_multi(alpha, gamma, b)
+    got = float(lookahead.expected_tokens_multi(alpha, gamma, b))
+    assert abs(mpmath.mpf(got) - exact) <= (gamma + 8) * EPS * exact
+
+
+@pytest.mark.parametrize("alpha", _ALPHAS[:-1])
+@pytest.mark.parametrize("gamma", [0, 1, 4, 40])
+def test_single_against_statement(alpha: float, gamma: int) -> None:
+    exact = ld.expected_tokens_single().subs({ld.alpha: _exactly(alpha), ld.gamma: gamma})
+    got = float(lookahead.expected_tokens_single(alpha, gamma))
+    assert abs(got / sp.N(exact, 50) - 1) <= 8 * EPS
+
+
+def test_single_at_one_is_the_limit() -> None:
+    assert lookahead.expected_tokens_single(1.0, 7) == 8.0
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.425, 0.9])
+@pytest.mark.parametrize(("window", "ngram"), [(1, 1), (7, 5), (15, 5), (30, 10)])
+def test_compression_against_statement(alpha: float, window: int, ngram: int) -> None:
+    values = {ld.alpha: _exactly(alpha), ld.W: window, ld.N: ngram, ld.f: sp.Rational(3106, 1000)}
+    exact = sp.N(ld.lookahead_compression().subs(values).doit(), 50)
+    got = float(lookahead.lookahead_compression(alpha, 3.106, window=window, ngram=ngram))
+    assert abs(got / exact - 1) <= 32 * EPS
+
+
+def test_step_compression_against_statement() -> None:
+    exact = ld.compression(sp.Rational(19, 8)).subs(ld.f, sp.Rational(5, 4))
+    assert lookahead.step_compression(2.375, 1.25) == pytest.approx(float(exact), rel=4 * EPS)
+
+
+@pytest.mark.parametrize(("w", "n", "g"), [(15, 5, 15), (5, 4, 2), (1, 2, 0)])
+def test_step_tokens_against_statement(w: int, n: int, g: int) -> None:
+    assert int(lookahead.step_tokens(w, n, g)) == ld.step_tokens().subs({ld.W: w, ld.N: n, ld.G: g})
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.425, 0.999])
+def test_slope_against_statement(alpha: float) -> None:
+    exact = sp.N((ld.tokens_per_log_guess() * sp.log(2)).subs({ld.alpha: _exactly(alpha), ld.f: 2}), 50)
+    assert abs(float(lookahead.compression_per_doubling(alpha, 2.0)) / exact - 1) <= 8 * EPS
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("b", [1, 2, 10, 40])
+def test_bounds_hold_the_unbounded_statement(alpha: float, b: int) -> None:
+    """The finite alternating sum of the ledger against the band and a draft of 2,000 tokens."""
+    form = ld.expected_tokens_unbounded().subs({ld.alpha: _exactly(alpha), ld.b: b}).doit()
+    exact = float(sp.N(form, 50))
+    lower, upper = lookahead.unbounded_tokens_bounds(alpha, b)
+    assert lower < exact < upper
+    assert float(lookahead.expected_tokens_multi(alpha, 2000, b)) == pytest.approx(exact, rel=1e-13)
+
+
+@given(alphas, depths, widths)
+def test_multi_lies_between_one_and_gamma_plus_one(alpha: float, gamma: int, b: int) -> None:
+    value = float(lookahead.expected_tokens_multi(alpha, gamma, b))
+    assert 1.0 <= value <= (gamma + 1) * (1 + 4 * EPS)
+
+
+@given(alphas, depths)
+def test_one_sequence_is_the_single_formula(alpha: float, gamma: int) -> None:
+    multi = float(lookahead.expected_tokens_multi(alpha, gamma, 1))
+    assert multi == pytest.approx(float(lookahead.expected_tokens_single(alpha, gamma)), rel=(gamma + 16) * EPS)
+
+
+@given(inner, depths, widths)
+def test_more_sequences_or_longer_drafts_never_hurt(alpha: float, gamma: int, b: int) -> None:
+    base = float(lookahead.expected_tokens_multi(alpha, gamma, b)) * (1 - (gamma + 8) * EPS)
+    assert float(lookahead.expected_tokens_multi(alpha, gamma, 2 * b)) >= base
+    assert float(lookahead.expected_tokens_multi(alpha, gamma + 1, b)) >= base
+
+
+@given(inner, widths, st.floats(1e-6, 2.0))
+def test_linear_depth_keeps_its_promise(alpha: float, b: int, tolerance: float) -> None:
+    gamma = int(lookahead.linear_depth(alpha, b, tolerance))
+    lost = float(lookahead.expected_tokens_multi(alpha, gamma + 4000, b)) - float(
+        lookahead.expected_tokens_multi(alpha, gamma, b)
+    )
+    assert lost <= tolerance * (1 + 1e-9) + 1e-9
+
+
+def test_long_draft_stops_early_without_losing_terms() -> None:
+    """At alpha = 1/2 terms beyond 80 vanish: the early stop must not change the sum."""
+    short = float(lookahead.expected_tokens_multi(0.5, 300, 4))
+    assert float(lookahead.expected_tokens_multi(0.5, lookahead.MAX_DRAFT, 4)) == short
+
+
+def test_arrays_broadcast() -> None:
+    table = lookahead.expected_tokens_multi(np.array([[0.2], [0.8]]), np.array([1, 300, 5]), 3)
+    assert table.shape == (2, 3)
+    for i, alpha in enumerate((0.2, 0.8)):
+        for j, gamma in enumerate((1, 300, 5)):
+            alone = float(lookahead.expected_tokens_multi(alpha, gamma, 3))
+            assert table[i, j] == pytest.approx(alone, rel=4 * EPS)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: lookahead.expected_tokens_multi(1.2, 3, 1), "alpha2"),
+        (lambda: lookahead.expected_tokens_multi(float("nan"), 3, 1), "alpha2"),
+        (lambda: lookahead.expected_tokens_multi(0.5, -1, 1), "gamma"),
+        (lambda: lookahead.expected_tokens_multi(0.5, lookahead.MAX_DRAFT + 1, 1), "gamma"),
+        (lambda: lookahead.expected_tokens_multi(0.5, 3, 0), "n_sequences"),
+        (lambda: lookahead.expected_tokens_single(0.5, 2.0), "gamma"),
+        (lambda: lookahead.step_compression(0.5, 2.0), "tokens"),
+        (lambda: lookahead.step_compression(2.0, 0.5), "steps_per_hit"),
+        (lambda: lookahead.lookahead_compression(0.5, 2.0, window=0, ngram=5), "window"),
+        (lambda: lookahead.lookahead_compression(0.5, 2.0, window=5, ngram=0), "ngram"),
+        (lambda: lookahead.step_tokens(5, 1, 5), "ngram"),
+        (lambda: lookahead.step_tokens(5, 5, -1), "guesses"),
+        (lambda: lookahead.unbounded_tokens_bounds(1.0, 3), "alpha2"),
+        (lambda: lookahead.compression_per_doubling(0.0), "alpha2"),
+        (lambda: lookahead.linear_depth(0.5, 4, 0.0), "tolerance"),
+        (lambda: lookahead.expected_tokens_multi([0.5, 0.6], [1, 2, 3], 1), "shapes"),
+    ],
+)
+def test_bad_input_names_the_parameter(call: Callable[[], object], name: str) -> None:
+    with pytest.raises(ParameterError, match=f"^{name}="):
+        call()
+
+
+@given(alphas, st.floats(1.0, 8.0), st.integers(1, 40), st.integers(1, 20))
+def test_pmf_has_the_compression_as_its_mean(alpha: float, f: float, window: int, ngram: int) -> None:
+    """Differences of numbers up to one: N units in the mean of up to N tokens."""
+    pmf = lookahead.lookahead_pmf(alpha, f, window=window, ngram=ngram)
+    assert pmf.shape == (ngram,)
+    assert np.all(pmf >= 0.0)
+    assert pmf.sum() == pytest.approx(1.0, abs=ngram * EPS)
+    mean = float(pmf @ np.arange(1, ngram + 1))
+    assert mean == pytest.approx(
+        float(lookahead.lookahead_compression(alpha, f, window=window, ngram=ngram)), abs=64 * ngram * EPS
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"alpha2": 1.5}, {"steps_per_hit": 0.5}, {"window": 0}, {"ngram": 0}])
+def test_pmf_refuses(wrong: dict[str, float]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        lookahead.lookahead_pmf(**{"alpha2": 0.5, "steps_per_hit": 2.0, "window": 3, "ngram": 3, **wrong})

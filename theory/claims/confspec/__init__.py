@@ -1,0 +1,8 @@
+"""Claims of ConfSpec, its statements in sympy, its published numbers and its algorithm run exactly."""
+
+from __future__ import annotations
+
+__all__ = ["READING_ORDER"]
+
+READING_ORDER = ("cascade", "accuracy", "algorithm_1", "tables", "tree_drafts")
+"""Modules with claims, as the ledger lists them."""

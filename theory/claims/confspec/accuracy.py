@@ -1,0 +1,186 @@
+"""Claims of ConfSpec about accuracy: what preserving the target's accuracy can and cannot mean."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from fractions import Fraction
+
+from theory.claims.confspec.published import CONFIDENT
+from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
+
+__all__ = ["CLAIMS"]
+
+
+def _verify_preserves(agreement: str | None = None) -> Evidence:
+    """P(cascade decision differs from the target's) = share (1 - agreement among the confident), 0 if preserved."""
+    rows = [{"share": row[2], "agreement": agreement or row[1]} for row in CONFIDENT.values()]
+    return refute(
+        lambda share, agreement: share * (1 - agreement) == 0,
+        rows,
+        what="the cascade decides as the target does",
+        explain=lambda share, agreement: f"it differs in {float(100 * share * (1 - agreement)):.1f} % of decisions",
+    )
+
+
+def _accuracy_change(rates: tuple[Fraction, ...]) -> Fraction:
+    """Worst case: the answer flips as soon as one decision differs; rates[i] = P(decision i differs | none before)."""
+    same = Fraction(1)
+    for rate in rates:
+        same *= 1 - rate
+    return 1 - same
+
+
+def _verify_bound(bound: Callable[[Fraction, int], Fraction] | None = None) -> Evidence:
+    """Coupling: the traces are equal until a decision differs, so accuracies differ by at most P(some differs)."""
+    from theory.claims.confspec.statements import accuracy_loss_bound, delta, n
+
+    limit = bound or (lambda d, m: 1 - (1 - d) ** m)
+    rates = (Fraction(0), Fraction(1, 10), Fraction(1, 4))
+
+    def holds(decisions: int, code: int) -> bool:
+        chosen = tuple(rates[code // 3**i % 3] for i in range(decisions))
+        return _accuracy_change(chosen) <= limit(max(chosen, default=Fraction(0)), decisions) <= decisions * max(chosen)
+
+    x = sp.Symbol("x", positive=True)
+    step = accuracy_loss_bound().subs(n, n + 1) - accuracy_loss_bound() - delta * (1 - delta) ** n
+    return all_of(
+        lambda: exhaustive(
+            holds, {"decisions": range(1, 6), "code": range(3**5)}, what="worst-case traces within the bound"
+        ),
+        lambda: prove_identity(
+            step, what="one more decision adds delta (1 - delta)^n: reached if none differed before"
+        ),
+        lambda: prove_identity(
+            (1 - x) * (1 - n * x) - (1 - (n + 1) * x) - n * x**2, what="(1 - x)^n >= 1 - n x, so <= n delta"
+        ),
+    )
+
+
+_CELLS = tuple(itertools.product(("accept", "reject"), repeat=2))
+"""(decision of the cascade, decision of the target)."""
+
+
+def _verify_error_types(*counted: tuple[str, str]) -> Evidence:
+    """All joint laws of the two decisions in quarters, all 0/1 values of draft step and replacement per cell."""
+    laws = [law for law in itertools.product(range(5), repeat=len(_CELLS)) if sum(law) == 4]
+
+    def holds(law: int, draft_right: int, target_right: int) -> bool:
+        change, errors = Fraction(0), Fraction(0)
+        for cell, (ours, theirs) in enumerate(_CELLS):
+            mass = Fraction(laws[law][cell], 4)
+            right = {"accept": draft_right >> cell & 1, "reject": target_right >> cell & 1}
+            change += mass * (right[theirs] - right[ours])
+            errors += mass * ((ours, theirs) in counted)
+        return change <= errors
+
+    ranges = {"law": range(len(laws)), "draft_right": range(16), "target_right": range(16)}
+    what = f"accuracy lost at one decision <= P({', '.join('/'.join(cell) for cell in counted)}), cascade/target"
+    return exhaustive(holds, ranges, what=what)
+
+
+def _tv(p: Fraction, q: Fraction) -> Fraction:
+    """Total variation of two laws on {right, wrong}."""
+    return abs(p - q)
+
+
+def _verify_drift(steps: int = 2) -> Evidence:
+    """Replacing steps one by one, each by one whose answer law is eps away: the end can be steps * eps away."""
+    return refute(
+        lambda eps, right: _tv(right, right - steps * eps) <= eps,
+        [{"eps": "1/10", "right": "9/10"}],
+        what=f"after {steps} replacements the answer law is still within eps",
+        explain=lambda eps, right: f"P(right) went from {right} to {right - steps * eps}",
+    )
+
+
+def _verify_triangle() -> Evidence:
+    """All paths of three replacements over laws on a grid of tenths."""
+
+    def holds(a: int, b: int, c: int, d: int) -> bool:
+        path = [Fraction(x, 10) for x in (a, b, c, d)]
+        hops = [_tv(x, y) for x, y in itertools.pairwise(path)]
+        return _tv(path[0], path[-1]) <= sum(hops) <= 3 * max(hops)
+
+    tenths = range(11)
+    ranges = {"a": tenths, "b": tenths, "c": tenths, "d": tenths}
+    return exhaustive(holds, ranges, what="distance after n replacements <= sum of the n distances <= n eps (triangle)")
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="CS-P1",
+        source="ConfSpec, Equation 4, section 4.2",
+        statement="The cascade preserves the decisions of the target verifier.",
+        assumptions="Figure 1: confident share 61 and 85 %, agreement there 81 and 87 %; values as printed",
+        verdict=Verdict.FALSE,
+        verify=_verify_preserves,
+        correction="A decision differs with probability share x (1 - agreement), 12 and 11 % here; accuracies then "
+        "differ by at most 1 - (1 - d)^n <= n d over n decisions, each different with probability at most d given the "
+        "past.",
+        correction_verify=_verify_bound,
+        mutants=(
+            Mutant(
+                name="perfect gate",
+                what_changed="agreement 1 among the confident",
+                verify=lambda: _verify_preserves("1"),
+            ),
+        ),
+        notes="At d = 0.116 the bound is void after a few dozen decisions, so the accuracies of Table 2 are not "
+        "implied by the gate.",
+    ),
+    Claim(
+        id="CS-P2",
+        source="ConfSpec, section 4.2, bound derived here",
+        statement="If each of n decisions differs from the target's with probability <= d given the past, accuracy "
+        "changes by at most 1 - (1 - d)^n <= n d.",
+        expression=statement("confspec", "accuracy_loss_bound"),
+        assumptions="both runs share their random numbers; steps after a differing decision may be arbitrary",
+        verdict=Verdict.PROVED,
+        verify=_verify_bound,
+        mutants=(
+            Mutant(name="d", what_changed="bound d for any n", verify=lambda: _verify_bound(lambda d, _n: d)),
+            Mutant(
+                name="n - 1",
+                what_changed="bound for n - 1 decisions",
+                verify=lambda: _verify_bound(lambda d, m: 1 - (1 - d) ** (m - 1)),
+            ),
+        ),
+        notes="Tight: a model whose answer flips with the first differing decision reaches it. With d = 1 a gate that "
+        "is always confident and always accepts turns accuracy 1 into 0 without a single escalation.",
+    ),
+    Claim(
+        id="CS-P3",
+        source="ConfSpec, section 4.2, bound derived here",
+        statement="The accuracy lost at one decision is at most P(false accept) + P(false reject), both against the "
+        "target's decision.",
+        assumptions="nothing is known about which of the two steps is right",
+        verdict=Verdict.PROVED,
+        verify=lambda: _verify_error_types(("accept", "reject"), ("reject", "accept")),
+        mutants=(
+            Mutant(
+                name="accepts only",
+                what_changed="false rejects left out",
+                verify=lambda: _verify_error_types(("accept", "reject")),
+            ),
+        ),
+        notes="The bound is linear in the law, so its corners, single cells of mass 1, decide it; they are among the "
+        "runs. False accepts alone bound the loss where a replacement is never worse than the draft step.",
+    ),
+    Claim(
+        id="CS-P4",
+        source="ConfSpec, section 2.3 and Appendix C",
+        statement="Steps that leave the answer law nearly unchanged can be exchanged throughout a trace with the "
+        "answer law nearly unchanged.",
+        assumptions="'nearly' means total variation at most eps per step; the number of steps is not limited",
+        verdict=Verdict.FALSE,
+        verify=_verify_drift,
+        correction="The errors add: n exchanges move the answer law by at most n eps, and that much is possible while "
+        "n eps <= 1.",
+        correction_verify=_verify_triangle,
+        mutants=(Mutant(name="one step", what_changed="a single exchange", verify=lambda: _verify_drift(steps=1)),),
+        notes="Near-equality is not transitive, so it is not an equivalence of steps.",
+    ),
+)

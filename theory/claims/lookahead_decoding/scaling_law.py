@@ -1,0 +1,353 @@
+"""Claims of Lookahead Decoding about scaling (section 4.2): what is linear in the logarithm of what, and how far.
+
+The tool is a band for unbounded gamma. With ``x = ln(1 / alpha)``, harmonic numbers ``H_b`` and
+``g(i) = 1 - (1 - alpha^i)^b``, Equation 5 tends to ``E(b) = sum_{i >= 0} g(i)``; g falls, and its integral over [0, oo)
+is ``H_b / x``, so ``H_b / x <= E(b) <= 1 + H_b / x``. Compression is therefore linear in ln(b) with slope
+``1 / (f x)``, to within one token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from flint import arb
+
+from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.proving.balls import point, precision
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import Part, all_of, exhaustive, numeric, prove_identity, refute
+
+__all__ = ["CLAIMS"]
+
+_BITS = 128
+_RANGE = "0 < alpha < 1; Equations 5 and 7 as they stand, with G = W = b and gamma = N - 1"
+_SETTING = {"alpha": Fraction(425, 1000), "f": Fraction(3106, 1000)}
+"""Figure 4 (b) of the paper."""
+
+
+def _hit(alpha: arb, i: int, b: int) -> arb:
+    """Ball of ``1 - (1 - alpha^i)^b``: some of b sequences pass their first i tokens."""
+    return arb(1) if i == 0 else -(b * (-(alpha**i)).log1p()).expm1()
+
+
+def _tokens(alpha: arb, gamma: int, b: int) -> arb:
+    """Ball of Equation 5."""
+    return sum((_hit(alpha, i, b) for i in range(1, gamma + 1)), arb(1))
+
+
+def _unbounded(alpha: arb, b: int) -> arb:
+    """Ball of Equation 5 for gamma to infinity: terms until the tail ``b alpha^i / (1 - alpha)`` is negligible."""
+    total, i = arb(1), 1
+    while not b * alpha**i / (1 - alpha) < arb(2) ** -60:
+        total += _hit(alpha, i, b)
+        i += 1
+    return total + arb(0, (b * alpha**i / (1 - alpha)).upper())
+
+
+def _harmonic(b: int) -> Fraction:
+    return sum((Fraction(1, k) for k in range(1, b + 1)), Fraction(0))
+
+
+def _exact(alpha: Fraction, gamma: int, b: int) -> Fraction:
+    """Equation 5 in rationals."""
+    return gamma + 1 - sum(((1 - alpha**i) ** b for i in range(1, gamma + 1)), Fraction(0))
+
+
+def _band_parts() -> tuple[Part, ...]:
+    """The steps of the band, each a symbolic identity (built on demand: sympy takes a second to import)."""
+    x, u, y = sp.symbols("x u y", positive=True)
+    rate = sp.Symbol("lambda", positive=True)
+    b = sp.Symbol("b", integer=True, positive=True)
+    fall = sp.exp(-rate * y)
+    slope = -b * rate * fall * (1 - fall) ** (b - 1)
+    return (
+        prove_identity(
+            sp.diff(1 - (1 - fall) ** b, y) - slope, what="g falls: its derivative is minus a positive product"
+        ),
+        lambda: prove_identity(
+            sp.diff(1 - fall, y) - rate * (1 - (1 - fall)), what="with u = 1 - alpha^y, du = x (1 - u) dy"
+        ),
+        lambda: prove_identity(
+            (u**b - u ** (b + 1)) / (1 - u) - u**b, what="(1 - u^b) / (1 - u) gains u^b from b to b + 1"
+        ),
+        lambda: prove_identity(
+            sp.integrate(u**b, (u, 0, 1)) - 1 / (b + 1), what="its integral gains 1 / (b + 1), so it is H_b"
+        ),
+        lambda: prove_identity(sp.diff(x - sp.log(1 + x), x) - x / (1 + x), what="ln(1 + x) <= x"),
+        lambda: prove_identity(
+            sp.diff(sp.log(1 + x) - x / (1 + x), x) - x / (1 + x) ** 2,
+            what="x / (1 + x) <= ln(1 + x): ln b <= H_b <= 1 + ln b",
+        ),
+    )
+
+
+def _verify_band(upper: Fraction = Fraction(1), base: int | None = None) -> Evidence:
+    """``H_b / x <= E(b) <= upper + H_b / x``; a base other than e mistakes the slope."""
+
+    def holds(tenths: int, b: int) -> bool:
+        with precision(_BITS):
+            alpha = point(Fraction(tenths, 10))
+            scale = -alpha.log() if base is None else -alpha.log() / arb(base).log()
+            line = point(_harmonic(b)) / scale
+            value = _unbounded(alpha, b)
+            # at b = 1 and alpha -> 0 the upper edge is approached, never touched; both comparisons are certain
+            return bool(value > line) and bool(value < line + point(upper))
+
+    grid = {"tenths": range(1, 10), "b": (1, 2, 3, 5, 10, 100, 1000)}
+    what = "H_b / ln(1/alpha) < E(b) < 1 + H_b / ln(1/alpha) at alpha = tenths/10 (balls)"
+    return all_of(lambda: exhaustive(holds, grid, what=what), *_band_parts())
+
+
+def _octaves(of_steps: bool) -> Evidence:
+    """Whether equal factors of b save equal steps per token (or add equal tokens per step), within a factor 2."""
+
+    def gains(alpha: Fraction, gamma: Fraction, factor: Fraction) -> tuple[Fraction, Fraction]:
+        tokens = [_exact(alpha, int(gamma), int(factor) ** k) for k in range(3)]
+        values = [-1 / t for t in tokens] if of_steps else tokens
+        return values[1] - values[0], values[2] - values[1]
+
+    def holds(alpha: Fraction, gamma: Fraction, factor: Fraction) -> bool:
+        first, second = gains(alpha, gamma, factor)
+        return Fraction(1, 2) <= second / first <= 2
+
+    def explain(alpha: Fraction, gamma: Fraction, factor: Fraction) -> str:
+        first, second = gains(alpha, gamma, factor)
+        return f"b from 1 to 16 saves {float(first):.3f} steps per token, b from 16 to 256 saves {float(second):.3f}"
+
+    what = "decoding steps fall by equal amounts for equal factors of b"
+    return refute(holds, [{"alpha": "1/2", "gamma": 16, "factor": 16}], what=what, explain=explain)
+
+
+def _saturation(gamma: int) -> Evidence:
+    """Whether at a fixed n-gram length a doubling of b adds as much late as early, within a factor 2."""
+
+    def gain(alpha: Fraction, b: int) -> Fraction:
+        return _exact(alpha, gamma, 2 * b) - _exact(alpha, gamma, b)
+
+    def holds(alpha: Fraction, b: Fraction, **_length: Fraction) -> bool:
+        return gain(alpha, int(b)) >= gain(alpha, 1) / 2
+
+    def explain(alpha: Fraction, b: Fraction, **_length: Fraction) -> str:
+        late, early = float(gain(alpha, int(b))), float(gain(alpha, 1))
+        return f"doubling b adds {early:.3f} tokens at b = 1 and {late:.3f} at b = {b}"
+
+    what = f"compression stays linear in the logarithm of the work at a fixed gamma = {gamma}"
+    return refute(holds, [{"alpha": "1/2", "gamma": gamma, "b": b} for b in (16, 64)], what=what, explain=explain)
+
+
+def _verify_truncation() -> Evidence:
+    """``0 <= E(b) - E_gamma(b) <= b alpha^(gamma+1) / (1 - alpha)`` by Bernoulli's inequality and a geometric tail."""
+    from theory.claims.lookahead_decoding.statements import alpha, gamma
+
+    x, b = sp.symbols("x b", positive=True)
+    tail = b * alpha ** (gamma + 1) / (1 - alpha)
+
+    def holds(tenths: int, gamma: int, b: int) -> bool:
+        with precision(_BITS):
+            rate = point(Fraction(tenths, 10))
+            lost = _unbounded(rate, b) - _tokens(rate, gamma, b)
+            # b = 1 reaches the bound exactly, so the comparison allows the width of the balls
+            return bool(lost > 0) and bool(lost < b * rate ** (gamma + 1) / (1 - rate) + arb(2) ** -50)
+
+    grid = {"tenths": range(1, 10), "gamma": (1, 4, 16), "b": (1, 16, 256)}
+    return all_of(
+        prove_identity((1 - x) * (1 - b * x) - (1 - (b + 1) * x) - b * x**2, what="(1 - x)^b >= 1 - b x by induction"),
+        lambda: prove_identity(
+            tail - tail.subs(gamma, gamma + 1) - b * alpha ** (gamma + 1), what="the tail is geometric"
+        ),
+        lambda: exhaustive(holds, grid, what="loss by a finite gamma within the bound (balls)"),
+        detail="gamma >= ln(b / (d (1 - alpha))) / ln(1/alpha) keeps the line to within d tokens",
+    )
+
+
+def _verify_growth(
+    guesses: Callable[[Fraction, int], int] | None = None, depth: Callable[[int], int] = lambda k: k
+) -> Evidence:
+    """``E_K(b) >= 1 + 0.63 K`` once ``b >= alpha^(-K)``: every term i <= K is at least ``1 - 1/e``."""
+    x = sp.Symbol("x", positive=True)
+
+    def holds(tenths: int, k: int) -> bool:
+        alpha = Fraction(tenths, 10)
+        b = -((-1 / alpha**k) // 1) if guesses is None else guesses(alpha, k)
+        with precision(_BITS):
+            return bool(_tokens(point(alpha), depth(k), int(b)) > 1 + point(Fraction(63 * k, 100)))
+
+    def constant() -> Evidence:
+        with precision(_BITS):
+            ok = bool(1 - arb(-1).exp() > point(Fraction(63, 100)))
+        return exhaustive(lambda one: ok, {"one": (1,)}, what="1 - 1/e > 63/100 (ball)")
+
+    return all_of(
+        lambda: exhaustive(holds, {"tenths": range(1, 10), "k": range(1, 13)}, what="E_K(b) > 1 + 0.63 K (balls)"),
+        lambda: prove_identity(
+            sp.diff(-sp.log(1 - x) - x, x) - x / (1 - x), what="-ln(1 - x) >= x, so (1 - x)^(1/x) <= 1/e"
+        ),
+        constant,
+        detail="E_gamma(b) grows with gamma and with b, so with both unbounded it passes 1 + 0.63 K for every K",
+    )
+
+
+def _verify_alone(gap_factor: int = 1) -> Evidence:
+    """Fixed gamma: ``0 < gamma + 1 - E <= gamma (1 - alpha^gamma)^b -> 0``. Fixed b: the band."""
+
+    def holds(tenths: int, gamma: int, b: int) -> bool:
+        alpha = Fraction(tenths, 10)
+        gap = gamma + 1 - _exact(alpha, gamma, b)
+        return 0 < gap * gap_factor <= gamma * (1 - alpha**gamma) ** b
+
+    grid = {"tenths": range(1, 10), "gamma": range(1, 5), "b": (1, 2, 7, 30)}
+    what = "0 < gamma + 1 - E <= gamma (1 - alpha^gamma)^b, as each term is at most the last"
+    return all_of(lambda: exhaustive(holds, grid, what=what), _verify_band)
+
+
+def _verify_rate(slack: Fraction = Fraction(0)) -> Evidence:
+    """``H_b > x (E_gamma(b) - 1)``: the band, as E_gamma(b) is below E(b); slack adds tokens to the right side."""
+
+    def holds(tenths: int, gamma: int, b: int) -> bool:
+        with precision(_BITS):
+            alpha = point(Fraction(tenths, 10))
+            tokens = _tokens(alpha, gamma, b)
+            return bool(point(_harmonic(b)) > -alpha.log() * (tokens - 1 + point(slack)))
+
+    grid = {"tenths": range(1, 10), "gamma": (1, 4, 16, 64), "b": (1, 16, 256)}
+    what = "H_b > ln(1/alpha) (E_gamma(b) - 1) (balls)"
+    return all_of(lambda: exhaustive(holds, grid, what=what), _verify_band)
+
+
+def _fit(alpha: Fraction, f: Fraction) -> Evidence:
+    """Prediction for N = 5, W = G = 15 against the published compression 1.96 of Table 3, tag 8."""
+    predicted = (f - 1 + _exact(alpha, 4, 15)) / f
+    low, high = Fraction("1.955"), Fraction("1.965")
+    worst = max(abs(predicted / low - 1), abs(predicted / high - 1))
+    what = f"predicted S = {float(predicted):.3f} against 1.96 published: at most {float(100 * worst):.1f} % off"
+    return numeric(worst < Fraction(2, 100), what=what, effort={"points": 1})
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="LD-S1",
+        source="Lookahead Decoding, section 4.2 (also abstract, sections 1, 5.5 and 7)",
+        statement="With gamma large enough, the number of decoding steps falls linearly in log(b).",
+        expression=statement("lookahead_decoding", "tokens_per_log_guess"),
+        assumptions=_RANGE + "; gamma unbounded",
+        verdict=Verdict.FALSE,
+        verify=lambda: _octaves(of_steps=True),
+        correction="Compression, not the number of steps, is linear: E lies between H_b / ln(1/alpha) and that plus 1, "
+        "so S rises by 1 / (f ln(1/alpha)) per unit of ln(b), and the number of steps falls like its reciprocal.",
+        correction_verify=_verify_band,
+        mutants=(
+            Mutant(
+                name="compression",
+                what_changed="tokens per step instead of steps per token",
+                verify=lambda: _octaves(False),
+            ),
+        ),
+        notes="Steps per token are positive, so no falling line can hold for all b. At the paper's alpha = 0.425, f = "
+        "3.106 a doubling of b adds 0.26 to S. The offset of E from H_b / ln(1/alpha) does not converge: it oscillates "
+        "within the band.",
+    ),
+    Claim(
+        id="LD-S1-band",
+        source="Lookahead Decoding, section 4.2, reading of 'linear' as compression",
+        statement="For unbounded gamma, H_b / ln(1/alpha) < E(b) < 1 + H_b / ln(1/alpha).",
+        expression=statement("lookahead_decoding", "expected_tokens_unbounded"),
+        assumptions=_RANGE + "; gamma unbounded; b >= 1",
+        verdict=Verdict.PROVED,
+        verify=_verify_band,
+        mutants=(
+            Mutant(
+                name="half a token", what_changed="upper edge 1/2", verify=lambda: _verify_band(upper=Fraction(1, 2))
+            ),
+            Mutant(
+                name="binary logarithm",
+                what_changed="log2(1/alpha) for ln(1/alpha)",
+                verify=lambda: _verify_band(base=2),
+            ),
+        ),
+        notes="Sum against integral of a decreasing function, whose first term is 1; ln b <= H_b <= 1 + ln b.",
+    ),
+    Claim(
+        id="LD-S2",
+        source="Lookahead Decoding, section 4.2 (scaling law)",
+        statement="With a fixed N that is large enough, compression rises linearly in the logarithm of the work per "
+        "step, which is proportional to (W + G)(N - 1).",
+        assumptions=_RANGE + "; N fixed while W = G grows",
+        verdict=Verdict.FALSE,
+        verify=lambda: _saturation(gamma=4),
+        correction="The line holds while b alpha^(gamma+1) / (1 - alpha) is small, that is b well below "
+        "alpha^(-gamma); then S saturates at (f + gamma) / f. N must grow like log(b), and the slope in log(work) then "
+        "tends to 1 / (f ln(1/alpha)).",
+        correction_verify=_verify_truncation,
+        mutants=(
+            Mutant(name="long n-grams", what_changed="gamma = 64 >> log2(b)", verify=lambda: _saturation(gamma=64)),
+        ),
+        notes="At N = 5 and the paper's f = 3.106, S cannot pass 2.29. With gamma of order ln(b) the work is 2 b "
+        "gamma, so its logarithm is ln(b) + ln ln(b) + constant: linear to first order only.",
+    ),
+    Claim(
+        id="LD-S3",
+        source="Lookahead Decoding, section 4.2",
+        statement="When gamma and b both grow, compression passes every bound, unlike one sequence with its ceiling 1 "
+        "/ (1 - alpha).",
+        assumptions=_RANGE,
+        verdict=Verdict.PROVED,
+        verify=_verify_growth,
+        mutants=(
+            Mutant(
+                name="b fixed",
+                what_changed="one sequence while gamma grows",
+                verify=lambda: _verify_growth(lambda _a, _k: 1),
+            ),
+            Mutant(
+                name="gamma fixed",
+                what_changed="gamma = 2 while b grows",
+                verify=lambda: _verify_growth(depth=lambda _k: 2),
+            ),
+        ),
+        notes="Any joint growth diverges, but the growth is linear in gamma only if b >= alpha^(-gamma) or so (see "
+        "LD-S5).",
+    ),
+    Claim(
+        id="LD-S4",
+        source="Lookahead Decoding, section 4.2, the word 'simultaneously'",
+        statement="One of them alone is not enough: for fixed gamma E tends to gamma + 1 from below as b grows, and "
+        "for fixed b it stays below 1 + H_b / ln(1/alpha) as gamma grows.",
+        assumptions=_RANGE,
+        verdict=Verdict.PROVED,
+        verify=_verify_alone,
+        mutants=(
+            Mutant(
+                name="faster limit",
+                what_changed="a quarter of the bound on the gap",
+                verify=lambda: _verify_alone(gap_factor=4),
+            ),
+        ),
+    ),
+    Claim(
+        id="LD-S5",
+        source="Lookahead Decoding, section 4.2, rate left open by the paper",
+        statement="To emit E tokens per step, b must be exponential in E: H_b > ln(1/alpha) (E - 1), whatever gamma "
+        "is.",
+        assumptions=_RANGE,
+        verdict=Verdict.PROVED,
+        verify=_verify_rate,
+        mutants=(
+            Mutant(name="one token more", what_changed="E - 1 replaced by E", verify=lambda: _verify_rate(Fraction(1))),
+        ),
+        notes="A number of guesses that is polynomial in gamma gives only O(log gamma) tokens per step.",
+    ),
+    Claim(
+        id="LD-S6",
+        source="Lookahead Decoding, Figure 4 and Table 3 (tag 8), section 4.2",
+        statement="Equations 5 and 7 with alpha = 0.425 and f = 3.106 agree with the measured compression.",
+        assumptions="N = 5, W = G = 15, LLaMA-2-Chat-7B on MT-Bench; the only point with a printed number",
+        verdict=Verdict.NUMERIC,
+        verify=lambda: _fit(**_SETTING),
+        mutants=(
+            Mutant(name="other alpha", what_changed="alpha = 1/2", verify=lambda: _fit(Fraction(1, 2), _SETTING["f"])),
+            Mutant(name="other f", what_changed="f = 2", verify=lambda: _fit(_SETTING["alpha"], Fraction(2))),
+        ),
+        notes="Both parameters were fitted to the same kind of run, so one agreeing point is weak evidence.",
+    ),
+)

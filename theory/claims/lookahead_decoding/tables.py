@@ -1,0 +1,155 @@
+"""Claims of Lookahead Decoding that compare its own numbers: quoted percentages and multiples against the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.proving.rounding import could_round_to, printed, quotient
+from theory.claims.proving.tools import exhaustive, refute, with_fix
+
+__all__ = ["CLAIMS"]
+
+_GOOD = {"7B": (15, 5, 120), "13B": (10, 5, 80), "34B": (7, 5, 56)}
+"""Table 4 and section 5.5: model -> (W = G, N, quoted multiple)."""
+_SAMPLING_SPEEDUPS = ("1.46", "1.57", "1.50", "1.60")
+"""Table 2, rows of Lookahead Decoding."""
+_DRAFT_MODEL_SPEEDUPS = {
+    "Vicuna-7B, MT-Bench": ("0.7",),
+    "Vicuna-7B, HumanEval": ("0.8",),
+    "Vicuna-13B, MT-Bench": ("0.9", "0.7"),
+    "Vicuna-13B, HumanEval": ("1.0", "0.8"),
+}
+"""Table 6, speculative decoding with the 1B and the 7B draft."""
+
+
+def _table_check(good: bool, what: str) -> Evidence:
+    """Evidence for one exact comparison of printed numbers."""
+    return exhaustive(lambda _row: good, {"_row": (1,)}, what=what)
+
+
+def _verify_flops(current: int = 1) -> Evidence:
+    """Quoted extra work against (W + G)(N - 1) tokens, `current` of which plain decoding pays too."""
+
+    def extra(window: int, size: int) -> int:
+        return 2 * window * (size - 1) - current
+
+    rows = [{"W": w, "N": n, "quoted": x} for w, n, x in _GOOD.values()]
+    as_printed = refute(
+        lambda W, N, quoted: extra(int(W), int(N)) == quoted,  # noqa: N803
+        rows,
+        what="the quoted multiple is the work beyond that of one token",
+        explain=lambda W, N, quoted: f"{extra(int(W), int(N))} tokens beyond the current one, {quoted} quoted",  # noqa: N803
+    )
+    return with_fix(as_printed, _verify_total_flops)
+
+
+def _verify_total_flops() -> Evidence:
+    good = all(2 * w * (n - 1) == quoted for w, n, quoted in _GOOD.values())
+    return _table_check(good, "120, 80 and 56 are the total (W + G)(N - 1) for Table 4")
+
+
+def _verify_flash(quoted: str = "1.8") -> Evidence:
+    ratio = quotient(printed("1.9"), printed("1.07"))
+    return _table_check(could_round_to(ratio, quoted), f"1.9 / 1.07 can round to {quoted}")
+
+
+def _verify_equal_compression(limits: tuple[str, str] = ("0.3", "0.1")) -> Evidence:
+    """Largest relative differences that the printed means allow, against the quoted limits in percent."""
+    pairs = (("3.267", "3.259"), ("2.558", "2.557"))
+    worst = [quotient(printed(high), printed(low))[1] - 1 for high, low in pairs]
+    good = all(100 * gap < Fraction(limit) for gap, limit in zip(worst, limits, strict=True))
+    return _table_check(good, "differences of S at most " + ", ".join(f"{float(100 * gap):.3f} %" for gap in worst))
+
+
+def _verify_sampling_range(low: str = "1.46", high: str = "1.60") -> Evidence:
+    values = sorted(map(Fraction, _SAMPLING_SPEEDUPS))
+    good = (values[0], values[-1]) == (Fraction(low), Fraction(high))
+    return _table_check(good, f"speedups of Table 2 run from {low} to {high}")
+
+
+def _slower(test: Callable[..., bool], what: str) -> Evidence:
+    rows = [{"speedup": x} for row in _DRAFT_MODEL_SPEEDUPS.values() for x in row]
+    return refute(test, rows, what=what)
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="LD-N1",
+        source="Lookahead Decoding, section 5.5 and Table 4",
+        statement="The settings of Table 4 cost 120, 80 and 56 times the work of one token on top of it, per step.",
+        assumptions="work proportional to input tokens, attention over the prefix ignored",
+        verdict=Verdict.PROVED_WITH_FIX,
+        verify=_verify_flops,
+        correction="120, 80 and 56 are totals that contain the current token; the extra work is 119, 79 and 55 tokens.",
+        correction_verify=_verify_total_flops,
+        mutants=(
+            Mutant(
+                name="total", what_changed="the current token counted as extra", verify=lambda: _verify_flops(current=0)
+            ),
+        ),
+    ),
+    Claim(
+        id="LD-N2",
+        source="Lookahead Decoding, section 5.2",
+        statement="1.9 times against 1.07 times is a gain of 1.8 times.",
+        assumptions="numbers rounded as printed",
+        verdict=Verdict.PROVED,
+        verify=_verify_flash,
+        mutants=(Mutant(name="1.9", what_changed="a gain of 1.9 times", verify=lambda: _verify_flash("1.9")),),
+        notes="The ratio can be anything from 1.72 to 1.83, so 1.7 would be as good.",
+    ),
+    Claim(
+        id="LD-N3",
+        source="Lookahead Decoding, Appendix E",
+        statement="Mean S with and without FlashAttention differ by less than 0.3 %, on one and several devices by "
+        "less than 0.1 %.",
+        assumptions="means 3.267 and 3.259, 2.558 and 2.557, rounded as printed",
+        verdict=Verdict.PROVED,
+        verify=_verify_equal_compression,
+        mutants=(
+            Mutant(
+                name="0.2 %",
+                what_changed="0.2 % with FlashAttention",
+                verify=lambda: _verify_equal_compression(("0.2", "0.1")),
+            ),
+            Mutant(
+                name="0.05 %",
+                what_changed="0.05 % over devices",
+                verify=lambda: _verify_equal_compression(("0.3", "0.05")),
+            ),
+        ),
+    ),
+    Claim(
+        id="LD-N4",
+        source="Lookahead Decoding, section 5.3 and Table 2",
+        statement="Summarisation gains 1.46 to 1.60 times.",
+        assumptions="values as printed",
+        verdict=Verdict.PROVED,
+        verify=_verify_sampling_range,
+        mutants=(
+            Mutant(name="1.50", what_changed="from 1.50 times", verify=lambda: _verify_sampling_range(low="1.50")),
+        ),
+    ),
+    Claim(
+        id="LD-N5",
+        source="Lookahead Decoding, Appendix F and Table 6",
+        statement="Speculative decoding with the two draft models is always slower than plain decoding.",
+        assumptions="values as printed, to one decimal",
+        verdict=Verdict.FALSE,
+        verify=lambda: _slower(lambda speedup: speedup < 1, "every entry is below 1.0"),
+        correction="No entry is above 1.0; one (Vicuna-13B with the 1B draft on HumanEval) is 1.0, which the rounding "
+        "leaves open.",
+        correction_verify=lambda: _table_check(
+            all(Fraction(x) <= 1 for row in _DRAFT_MODEL_SPEEDUPS.values() for x in row), "no entry is above 1.0"
+        ),
+        mutants=(
+            Mutant(
+                name="not faster",
+                what_changed="at most 1.0",
+                verify=lambda: _slower(lambda speedup: speedup <= 1, "no entry is above 1.0"),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,186 @@
+"""Lookahead Reasoning, Lemma 2: how the asynchronous speedup moves with depth."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.lookahead_reasoning import exact
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import prove_identity, prove_sign, refute, screened
+
+__all__ = ["CLAIMS"]
+
+
+def _async_monotone(limit: int) -> Evidence:
+    """Strictly increasing at integers 1..ceil(1/c1), constant after: search, then the derivative up to 1/c1."""
+
+    def holds(alpha: Fraction, c: Fraction, k: Fraction) -> bool:
+        here, following = (exact.f_async(alpha, c, int(k) + i) for i in (0, 1))
+        return following > here if k < exact.ceil_inverse(c) + limit else following == here
+
+    costs = ("2/5", "1/2", "1/4", "3/10", "2/7", "5/7", "1/10")
+    points = ({"alpha": a, "c": c, "k": str(k)} for a in ("1/2", "1/10", "9/10") for c in costs for k in range(1, 14))
+    rate, slack, c, q = sp.symbols("L slack c1 q", positive=True)
+    # -log(alpha) = L > 0 and 1 - c1 gamma = slack >= 0 up to gamma = 1/c1
+    return screened(
+        refute(holds, points, what="f_async increases strictly up to ceil(1/c1) and is constant after"),
+        _derivative_numerator,
+        lambda: prove_sign(rate * slack + c * (1 - q), unit=("q",), what="the derivative's bracket for gamma < 1/c1"),
+        lambda: prove_sign(c * (1 - q), unit=("q",), what="and at gamma = 1/c1"),
+        _meets_unsaturated,
+    )
+
+
+def _derivative_numerator(sign: int = 1) -> Evidence:
+    """A' D - A D' = alpha**gamma (1-alpha) [(-log alpha)(1 - c1 gamma) + c1 (1 - alpha**gamma)]."""
+    a, c, x = sp.symbols("alpha1 c1 gamma", positive=True)
+    top = 1 - a**x
+    bottom = 1 - a + c * a * (1 - a**x) - c * x * a**x * (1 - a)
+    left = sp.diff(top, x) * bottom - top * sp.diff(bottom, x)
+    right = a**x * (1 - a) * (-sp.log(a) * (1 - c * x) + sign * c * (1 - a**x))
+    return prove_identity(
+        left - right,
+        what="the numerator of the derivative as displayed",
+        samples=[{"alpha1": "1/2", "c1": "1/4", "gamma": "2"}],
+    )
+
+
+def _meets_unsaturated(factor: int = 1) -> Evidence:
+    """S2(factor/c1) = S1."""
+    from theory.claims.lookahead_reasoning import statements as st
+
+    difference = st.f_async_saturated().subs(st.K1, factor / st.C1) - st.f_async_unsaturated()
+    sample = {"alpha1": "1/2", "c1": "1/4"}
+    return prove_identity(difference, what=f"S2 at gamma = {factor}/c1 equals S1", samples=[sample])
+
+
+def _real_s2(alpha: Fraction, c: Fraction, gamma: Fraction) -> Fraction:
+    """S2 at real gamma, for alpha = 2**-n and gamma such that alpha**gamma = 2**(-n gamma) is rational."""
+    exponent = gamma * (alpha.denominator.bit_length() - 1)
+    assert exponent.denominator == 1  # our own choice of points
+    q = Fraction(1, 2**exponent.numerator)
+    return (1 - q) / (1 - alpha + c * alpha * (1 - q) - c * gamma * q * (1 - alpha))
+
+
+def _real_monotone(stop: str) -> Evidence:
+    """S2 increases between the listed real depths that lie below `stop` (1/c1 or ceil(1/c1))."""
+
+    def holds(alpha1: Fraction, c1: Fraction, gamma: Fraction, later: Fraction) -> bool:
+        end = 1 / c1 if stop == "1/c1" else Fraction(exact.ceil_inverse(c1))
+        if later >= end:
+            return True
+        return _real_s2(alpha1, c1, later) > _real_s2(alpha1, c1, gamma)
+
+    grid = [Fraction(n, 8) for n in range(8, 20)]
+    points = [
+        {"alpha1": "1/256", "c1": c, "gamma": str(x), "later": str(y)}
+        for c in ("2/3", "2/5")
+        for x, y in itertools.pairwise(grid)
+    ]
+    return refute(
+        holds,
+        points,
+        what=f"S2 increases on the reals up to {stop}",
+        explain=lambda alpha1, c1, gamma, later: (
+            f"1 - c1 gamma = {1 - c1 * gamma}, and S2 changes by "
+            f"{float(_real_s2(alpha1, c1, later) - _real_s2(alpha1, c1, gamma)):.1e} from {gamma} to {later}"
+        ),
+    )
+
+
+def _below_unsaturated(domain: str) -> Evidence:
+    """S2(gamma) <= S1 for gamma < ceil(1/c1), real or integer."""
+
+    def holds(alpha1: Fraction, c1: Fraction, gamma: Fraction) -> bool:
+        if gamma >= exact.ceil_inverse(c1) or (domain == "integer" and gamma.denominator != 1):
+            return True
+        return bool(_real_s2(alpha1, c1, gamma) <= exact.f_unsaturated(alpha1, c1))
+
+    points = (
+        {"alpha1": "1/16", "c1": c, "gamma": str(Fraction(n, 4))} for c in ("2/5", "2/3", "1/4") for n in range(4, 16)
+    )
+    return refute(
+        holds,
+        points,
+        what=f"S1 >= S2(gamma) for {domain} gamma < ceil(1/c1)",
+        explain=lambda alpha1, c1, gamma: f"S2 = {_real_s2(alpha1, c1, gamma)}, S1 = {exact.f_unsaturated(alpha1, c1)}",
+    )
+
+
+def _gap_to_unsaturated() -> Evidence:
+    """S1/S2 - 1 has the sign of 1 - c1 gamma, which is positive at integers below ceil(1/c1)."""
+    a, c, q, x, s = sp.symbols("alpha1 c1 q gamma s", positive=True)
+    below = 1 - a + c * a * (1 - q) - c * x * q * (1 - a)
+    ratio = below / ((1 - q) * (1 - a + c * a)) - 1
+    closed = q * (1 - a) * (1 - c * x) / ((1 - q) * (1 - a + c * a))
+    return screened(
+        _below_unsaturated("integer"),
+        lambda: prove_identity(ratio - closed, what="S1/S2 - 1 = q (1-alpha)(1-c1 gamma)/((1-q)(1-alpha+c1 alpha))"),
+        lambda: prove_sign(closed.subs(c, s / x), unit=("alpha1", "q", "s"), what="positive for c1 gamma = s < 1"),
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="LR-L2a",
+        source="Lookahead Reasoning, Lemma 2, Appendix B.1.2",
+        statement="f_async increases strictly over the integers 1 <= gamma <= ceil(1/c1) and is constant from there "
+        "on.",
+        expression=statement("lookahead_reasoning", "f_async"),
+        assumptions="0 < alpha1 < 1, 0 < c1 < 1",
+        verdict=Verdict.PROVED,
+        verify=lambda: _async_monotone(0),
+        mutants=(
+            Mutant(
+                name="one further", what_changed="increases up to ceil(1/c1) + 1", verify=lambda: _async_monotone(1)
+            ),
+            Mutant(name="one earlier", what_changed="constant from ceil(1/c1) - 1", verify=lambda: _async_monotone(-1)),
+        ),
+        notes="Repaired argument: the derivative is positive for real gamma <= 1/c1, which covers the integers below "
+        "ceil(1/c1); the last step goes to S1 = S2(1/c1).",
+    ),
+    Claim(
+        id="LR-L2b",
+        source="Lookahead Reasoning, Lemma 2, proof, derivative",
+        statement="The numerator of f' is alpha1**gamma (1-alpha1) [(-log alpha1)(1 - c1 gamma) + c1 (1 - "
+        "alpha1**gamma)].",
+        assumptions="0 < alpha1 < 1, real gamma >= 1",
+        verdict=Verdict.PROVED,
+        verify=_derivative_numerator,
+        mutants=(Mutant(name="sign", what_changed="minus the second term", verify=lambda: _derivative_numerator(-1)),),
+    ),
+    Claim(
+        id="LR-L2c",
+        source="Lookahead Reasoning, Lemma 2, proof, continuous function",
+        statement="On the reals 1 <= gamma < ceil(1/c1), 1 - c1 gamma > 0 and S2 increases strictly.",
+        assumptions="0 < alpha1 < 1, 0 < c1 < 1",
+        verdict=Verdict.FALSE,
+        verify=lambda: _real_monotone("ceil(1/c1)"),
+        correction="Both hold for real gamma up to 1/c1. Between 1/c1 and ceil(1/c1), 1 - c1 gamma < 0 and S2 may "
+        "fall; no integer lies there, so Lemma 2 is not touched.",
+        correction_verify=lambda: _async_monotone(0),
+        mutants=(Mutant(name="corrected", what_changed="gamma <= 1/c1", verify=lambda: _real_monotone("1/c1")),),
+    ),
+    Claim(
+        id="LR-L2d",
+        source="Lookahead Reasoning, Lemma 2, proof, comparison of the cases",
+        statement="S1 >= S2(gamma) for real gamma < ceil(1/c1).",
+        assumptions="0 < alpha1 < 1, 0 < c1 < 1",
+        verdict=Verdict.FALSE,
+        verify=lambda: _below_unsaturated("real"),
+        correction="S1 > S2(gamma) exactly for gamma < 1/c1, hence at all integers below ceil(1/c1).",
+        correction_verify=_gap_to_unsaturated,
+        mutants=(Mutant(name="corrected", what_changed="integers", verify=lambda: _below_unsaturated("integer")),),
+    ),
+    Claim(
+        id="LR-L2e",
+        source="Lookahead Reasoning, Lemma 2, proof, meeting point",
+        statement="S2(1/c1) = S1.",
+        assumptions="0 < alpha1 < 1, 0 < c1 < 1",
+        verdict=Verdict.PROVED,
+        verify=_meets_unsaturated,
+        mutants=(Mutant(name="2/c1", what_changed="at gamma = 2/c1", verify=lambda: _meets_unsaturated(2)),),
+    ),
+)

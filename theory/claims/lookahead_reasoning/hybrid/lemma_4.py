@@ -1,0 +1,265 @@
+"""Lookahead Reasoning, Lemma 4: the function a(alpha, x), its monotonicity and its numerical constants."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+from flint import arb
+
+from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.lookahead_reasoning.hybrid.lemma_3 import log_above_chord
+from theory.claims.proving.balls import point
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import (
+    all_of,
+    prove_descent,
+    prove_identity,
+    prove_positive,
+    refute,
+    rounds_to,
+    screened,
+    with_fix,
+)
+
+__all__ = ["CLAIMS", "falls_in_x"]
+
+
+def _a(alpha: arb, x: arb, factor: arb | None = None) -> arb:
+    """``a(alpha, x) = -log(alpha) x alpha**x / (1 - alpha**x)``; `factor` replaces the leading x."""
+    power = alpha**x
+    return -alpha.log() * (x if factor is None else factor) * power / (1 - power)
+
+
+def _a_symbolic() -> tuple[sp.Symbol, sp.Symbol, sp.Expr]:
+    a, x = sp.symbols("alpha x", positive=True)
+    return a, x, -sp.log(a) * x * a**x / (1 - a**x)
+
+
+def falls_in_x(sign: int = 1) -> Evidence:
+    """Lemma 4 (i): a = u / (exp(u) - 1) with u = -x log(alpha), which falls in u, for every alpha in (0, 1)."""
+
+    def holds(alpha: Fraction, x: Fraction) -> bool:
+        here, later = (_a(point(alpha), point(v)) for v in (x, x + 1))
+        return bool(sign * (here - later) > 0)
+
+    grid = ({"alpha": a, "x": x} for a, x in itertools.product(("1/2", "3/5", "79/100"), ("1", "3", "10")))
+    u = sp.Symbol("u", positive=True)
+    phi = u / (sp.exp(u) - 1)
+    top = sp.simplify(-sp.diff(phi, u) * (sp.exp(u) - 1) ** 2)
+    a, x, value = _a_symbolic()
+    return screened(
+        refute(holds, grid, what="a(alpha, x) is monotone in x"),
+        lambda: prove_identity(
+            value.subs(a, sp.exp(-u / x)) - phi, what="a(alpha, x) = u/(exp(u)-1), u = -x log(alpha)"
+        ),
+        lambda: prove_descent(top, u, what="-(u/(exp(u)-1))' > 0", order=1),
+    )
+
+
+def _rises_in_alpha(sign: int) -> Evidence:
+    """Lemma 4 (ii): the displayed criterion, x (-log alpha) > 1 - alpha**x, holds for every x > 0."""
+
+    def holds(alpha: Fraction, x: Fraction) -> bool:
+        here, later = (_a(point(v), point(x)) for v in (alpha, alpha + Fraction(1, 50)))
+        return bool(sign * (later - here) > 0)
+
+    grid = ({"alpha": a, "x": x} for a, x in itertools.product(("1/2", "3/5", "39/50"), ("1", "2", "10")))
+    return screened(
+        refute(holds, grid, what="a(alpha, x) is monotone in alpha"),
+        _alpha_derivative,
+        log_above_chord,
+        detail="x (-log alpha) = -log(alpha**x) > 1 - alpha**x is the same bound at alpha**x",
+    )
+
+
+def _alpha_derivative() -> Evidence:
+    """da/dalpha = x alpha**(x-1) [x (-log alpha) - (1 - alpha**x)] / (1 - alpha**x)**2."""
+    a, x, value = _a_symbolic()
+    closed = x * a ** (x - 1) * (-x * sp.log(a) - (1 - a**x)) / (1 - a**x) ** 2
+    return prove_identity(
+        sp.diff(value, a) - closed, what="the sign of da/dalpha", samples=[{"alpha": "1/2", "x": "2"}]
+    )
+
+
+def _x_derivative(sign: int) -> Evidence:
+    """The displayed f' with its factor: numerator alpha**x [1 + x log(alpha) - alpha**x]."""
+    a, x = sp.symbols("alpha x", positive=True)
+    left = sp.diff(x * a**x / (1 - a**x), x) * (1 - a**x) ** 2
+    shown = a**x * ((1 + x * sp.log(a)) * (1 - a**x) - sign * x * (-sp.log(a)) * a**x)
+    short = a**x * (1 + x * sp.log(a) - a**x)
+    sample = {"alpha": "1/2", "x": "2"}
+    u = sp.Symbol("u", positive=True)
+    return all_of(
+        lambda: prove_identity(left - shown, what="f' as displayed", samples=[sample]),
+        lambda: prove_identity(shown - short, what="its simplified numerator", samples=[sample]),
+        lambda: prove_descent(sp.exp(-u) - 1 + u, u, what="exp(-u) > 1 - u (convexity)", order=2),
+    )
+
+
+def _chain(reverse: bool) -> Evidence:
+    """The last link, 1 - alpha >= 1 - alpha**x for x >= 1 (or, reversed, <=)."""
+
+    def holds(alpha: Fraction, x: Fraction) -> bool:
+        left, right = 1 - alpha, 1 - alpha ** int(x)
+        return left <= right if reverse else left >= right
+
+    points = ({"alpha": a, "x": x} for a in ("3/5", "3/4") for x in ("1", "2", "10"))
+    return refute(
+        holds,
+        points,
+        what="1 - alpha >= 1 - alpha**x for x >= 1",
+        explain=lambda alpha, x: f"1 - alpha = {1 - alpha}, 1 - alpha**x = {1 - alpha ** int(x)}",
+    )
+
+
+def _a_value(alpha: str, x: str, printed: str, *, factor: str | None = None) -> Evidence:
+    """a(alpha, x), with another leading factor where one is printed, against a printed decimal."""
+
+    def value() -> arb:
+        return _a(point(alpha), point(x), None if factor is None else point(factor))
+
+    name = f"a({alpha}, {x})" if factor is None else f"-log({alpha}) {factor} {alpha}**{x}/(1 - {alpha}**{x})"
+    return rounds_to(value, printed, name, {"alpha": str(Fraction(alpha)), "x": x})
+
+
+def _bound_from_ten(x_from: str) -> Evidence:
+    """a(alpha, x) < a(0.8, 10) for x >= x_from, alpha in (0.5, 0.8): both monotonicities."""
+
+    def holds(alpha: Fraction, x: Fraction) -> bool:
+        return x < Fraction(x_from) or bool(_a(point(alpha), point(x)) < _a(point("0.8"), arb(10)))
+
+    grid = ({"alpha": a, "x": x} for a, x in itertools.product(("79/100", "3/5"), ("10", "9", "30")))
+    search = refute(holds, grid, what=f"a(alpha, x) < a(0.8, 10) for x >= {x_from}")
+    return screened(search, falls_in_x, lambda: _rises_in_alpha(1))
+
+
+def _interval_at_two(low: str, high: str) -> Evidence:
+    """a(alpha, 2) lies in (low, high) for alpha in [0.52, 0.8]."""
+    box = {"alpha": ("0.52", "0.8")}
+    return all_of(
+        lambda: prove_positive(lambda alpha: _a(alpha, arb(2)) - point(low), box, what=f"a(alpha, 2) > {low}"),
+        lambda: prove_positive(lambda alpha: point(high) - _a(alpha, arb(2)), box, what=f"a(alpha, 2) < {high}"),
+    )
+
+
+def _six_and_eight(six: str | None, eight: str | None) -> Evidence:
+    """Both printed constants with the given leading factors."""
+    return all_of(lambda: _a_value("0.8", "6", "0.48", factor=six), lambda: _a_value("0.8", "8", "0.36", factor=eight))
+
+
+def _at_two(low: str, high: str, enclosing: str) -> Evidence:
+    """The rounded ends and the enclosing interval of a(alpha, 2)."""
+    return all_of(
+        lambda: _a_value("0.52", "2", low),
+        lambda: _a_value("0.8", "2", high),
+        lambda: _interval_at_two(low, enclosing),
+        lambda: _rises_in_alpha(1),
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="LR-L4a",
+        source="Lookahead Reasoning, Lemma 4 (i), Appendix B.1.2",
+        statement="a(alpha, x) = -log(alpha) x alpha**x / (1 - alpha**x) decreases strictly in x >= 1.",
+        expression=lambda: _a_symbolic()[2],
+        assumptions="0.5 < alpha < 0.8",
+        verdict=Verdict.PROVED,
+        verify=falls_in_x,
+        mutants=(Mutant(name="sign", what_changed="increases", verify=lambda: falls_in_x(-1)),),
+        notes="Holds for every alpha in (0, 1) and x > 0, which Lemma 5 needs: it is u/(exp(u)-1) at u = -x "
+        "log(alpha).",
+    ),
+    Claim(
+        id="LR-L4b",
+        source="Lookahead Reasoning, Lemma 4 (i), proof, derivative",
+        statement="(x alpha**x/(1-alpha**x))' has the numerator alpha**x [(1 + x log alpha)(1-alpha**x) - x(-log alpha)"
+        "alpha**x], which equals alpha**x (1 + x log alpha - alpha**x) < 0 by convexity.",
+        assumptions="0 < alpha < 1, x > 0",
+        verdict=Verdict.PROVED,
+        verify=lambda: _x_derivative(1),
+        mutants=(Mutant(name="sign", what_changed="plus in the bracket", verify=lambda: _x_derivative(-1)),),
+    ),
+    Claim(
+        id="LR-L4c",
+        source="Lookahead Reasoning, Lemma 4 (ii), Appendix B.1.2",
+        statement="a(alpha, x) increases strictly in alpha for each x >= 1.",
+        assumptions="0.5 < alpha < 0.8, x >= 1",
+        verdict=Verdict.PROVED,
+        verify=lambda: _rises_in_alpha(1),
+        mutants=(Mutant(name="sign", what_changed="decreases", verify=lambda: _rises_in_alpha(-1)),),
+        notes="Repaired argument: apply -log(t) > 1 - t at t = alpha**x. It holds for every alpha in (0, 1) and x > 0.",
+    ),
+    Claim(
+        id="LR-L4d",
+        source="Lookahead Reasoning, Lemma 4 (ii), proof, chain of inequalities",
+        statement="x(-log alpha) >= -log alpha > 1 - alpha >= 1 - alpha**x, since alpha**x <= alpha.",
+        assumptions="0.5 < alpha < 0.8, x >= 1",
+        verdict=Verdict.FALSE,
+        verify=lambda: _chain(reverse=False),
+        correction="alpha**x <= alpha gives 1 - alpha <= 1 - alpha**x, the other way round. What is needed, x(-log "
+        "alpha) > 1 - alpha**x, follows from -log(t) > 1 - t at t = alpha**x.",
+        correction_verify=lambda: _rises_in_alpha(1),
+        mutants=(Mutant(name="reversed", what_changed="<= in the last link", verify=lambda: _chain(reverse=True)),),
+    ),
+    Claim(
+        id="LR-L4e",
+        source="Lookahead Reasoning, Lemma 4, part 3, bound for x >= 10",
+        statement="a(alpha, x) < a(0.8, 10) for every x >= 10 and alpha in (0.5, 0.8).",
+        assumptions="0.5 < alpha < 0.8, x >= 10",
+        verdict=Verdict.PROVED,
+        verify=lambda: _bound_from_ten("10"),
+        mutants=(Mutant(name="nine", what_changed="x >= 9", verify=lambda: _bound_from_ten("9")),),
+    ),
+    Claim(
+        id="LR-L4f",
+        source="Lookahead Reasoning, Lemma 4, part 3, first constant",
+        statement="a(0.8, 10) is about 0.26.",
+        assumptions="two printed decimals",
+        verdict=Verdict.FALSE,
+        verify=lambda: _a_value("0.8", "10", "0.26"),
+        correction="a(0.8, 10) = 0.2684..., 0.27 to two decimals (0.26 is its truncation, and no upper bound).",
+        correction_verify=lambda: _a_value("0.8", "10", "0.2684"),
+        mutants=(Mutant(name="corrected", what_changed="0.27", verify=lambda: _a_value("0.8", "10", "0.27")),),
+    ),
+    Claim(
+        id="LR-L4g",
+        source="Lookahead Reasoning, Lemma 4 (iii), proof, a(0.8, 6) and a(0.8, 8)",
+        statement="a(0.8, 6) = -log(0.8) 10 0.8**6/(1-0.8**6), about 0.48, and a(0.8, 8) = -log(0.8) 10 "
+        "0.8**8/(1-0.8**8), about 0.36.",
+        assumptions="two printed decimals",
+        verdict=Verdict.PROVED_WITH_FIX,
+        verify=lambda: with_fix(lambda: _six_and_eight("10", "10"), lambda: _six_and_eight(None, None)),
+        correction="The leading factor 10 is left over from a(0.8, 10): it is 6 and 8. The values 0.48 and 0.36 are "
+        "right; with 10 the expressions are 0.793 and 0.450.",
+        correction_verify=lambda: _six_and_eight(None, None),
+        mutants=(
+            Mutant(
+                name="corrected",
+                what_changed="factors 6 and 8, which need no fix",
+                verify=lambda: with_fix(lambda: _six_and_eight("6", "8"), lambda: _six_and_eight(None, None)),
+            ),
+        ),
+    ),
+    Claim(
+        id="LR-L4h",
+        source="Lookahead Reasoning, Lemma 4, part 3, interval at x = 2",
+        statement="For alpha in (0.52, 0.8), a(alpha, 2) lies between a(0.52, 2), about 0.48, and a(0.8, 2), about "
+        "0.79; in the proof, in (0.48, 0.8).",
+        assumptions="0.52 < alpha < 0.8; two printed decimals",
+        verdict=Verdict.PROVED,
+        verify=lambda: _at_two("0.48", "0.79", "0.8"),
+        mutants=(
+            Mutant(
+                name="interval",
+                what_changed="(0.48, 0.79) as an enclosure",
+                verify=lambda: _at_two("0.48", "0.79", "0.79"),
+            ),
+            Mutant(
+                name="third digit", what_changed="0.80 for a(0.8, 2)", verify=lambda: _at_two("0.48", "0.80", "0.8")
+            ),
+        ),
+        notes="0.79 is a rounded value of 0.7934, not an upper bound; 0.8 is one.",
+    ),
+)

@@ -1,0 +1,321 @@
+"""Lookahead Reasoning, Theorem 4: hybrid speculation under a budget, asynchronous version.
+
+Over min(ceil(1/c1), k1) k2 <= M the ledger proves: every maximiser is a hybrid, for any M >= 16, even or odd; it
+also finds how far the stated box can be widened before that fails.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+
+from flint import arb
+
+from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.lookahead_reasoning import exact
+from theory.claims.lookahead_reasoning.hybrid.lemma_5 import speedup
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import Box, all_of, prove_identity, prove_positive, prove_sign, refute, screened
+
+__all__ = ["BOX", "CLAIMS", "box_points", "hybrid_wins", "prove_deeper_wins", "prove_only_hybrids", "words"]
+
+BOX = "0.52 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5"
+_TOP = Fraction(4, 5)
+_SHARP = Fraction(6, 5) * (1 + _TOP**8) - 1
+"""The lower end of alpha at which (8, 2) and step-level only meet at M = 16: 0.401326592."""
+
+
+def box_points(low: str, budgets: tuple[int, ...]) -> Iterator[dict[str, str]]:
+    """Points just inside the corners of the box, and its middle."""
+    bottom, top = str(Fraction(low) + Fraction(1, 1000)), "799/1000"
+    for a1, a2, c1, c2, m in itertools.product(
+        (top, bottom, "13/20"), (bottom, top), ("1/1000", "33/100", "2/31"), ("199/1000", "1/1000"), budgets
+    ):
+        yield {"alpha1": a1, "c1": c1, "alpha2": a2, "c2": c2, "M": str(m)}
+
+
+class _Point:
+    """Best token-level only, step-level only and hybrid speedup at one point."""
+
+    def __init__(self, alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> None:  # noqa: N803
+        self.level1, self.level2, self.budget = (alpha1, c1), (alpha2, c2), int(M)
+        self.ceiling = exact.ceil_inverse(c1)
+        widest = min(self.ceiling, self.budget)
+        self.f = {k: exact.f_async(alpha1, c1, k) for k in range(1, widest + 1)}
+        self.g = {k: speedup(alpha2, c2, k) for k in range(1, self.budget + 1)}
+
+    @property
+    def singles(self) -> tuple[Fraction, Fraction]:
+        return max(self.g.values()), max(self.f.values())
+
+    @property
+    def hybrid(self) -> Fraction:
+        return max(self.f[i] * self.g[j] for i in self.f for j in self.g if i >= 2 and j >= 2 and i * j <= self.budget)
+
+    def words(self) -> str:
+        tokens, steps = self.singles
+        single = f"token-level only {float(tokens):.5f}, step-level only {float(steps):.5f}"
+        return f"{single}, best hybrid {float(self.hybrid):.5f}"
+
+
+def hybrid_wins(**values: Fraction) -> bool:
+    """The best hybrid beats both single methods."""
+    point = _Point(**values)
+    return point.hybrid > max(point.singles)
+
+
+def words(**values: Fraction) -> str:
+    """The three best speedups of a point."""
+    return _Point(**values).words()
+
+
+def _only_hybrids(low: str, budgets: tuple[int, ...]) -> Evidence:
+    """No single method reaches the maximum, at points inside the box with alpha > low."""
+    what = f"every maximiser is a hybrid for alpha > {low}"
+    return refute(hybrid_wins, box_points(low, budgets), what=what, explain=words)
+
+
+def prove_only_hybrids(low: str, half: int, budgets: tuple[int, ...]) -> Evidence:
+    """Every budget M >= 2 half at once: compare with (2, j) and (j, 2), j = floor(M/2) >= half."""
+
+    def step_side(alpha1: arb, alpha2: arb, c2: arb) -> arb:
+        # g(2) > 1/(1 - alpha1**half) >= S1/S2(j), and S1 is the best that step-level only can reach
+        return (1 + alpha2) * (1 - alpha1**half) - (1 + c2)
+
+    box: Box = {"alpha1": (low, "4/5"), "alpha2": (low, "4/5"), "c2": (0, "1/5")}
+    return screened(
+        _only_hybrids(low, budgets),
+        lambda: _token_side(low, half),
+        lambda: prove_positive(step_side, box, what="step-level only loses to (j, 2)"),
+        _longer_passes,
+        _distance_to_limit,
+        _second_token,
+        detail=f"All M >= {2 * half}: j = floor(M/2) >= {half}, (2, j) and (j, 2) fit; for j >= ceil(1/c1) "
+        "step-level only is S1 and loses to (ceil(1/c1), 2)",
+    )
+
+
+def _token_side(low: str | Fraction, half: int) -> Evidence:
+    """f(2) > 1/(1 - alpha2**half) >= g(k)/g(j) for j < k <= M, on the box with alpha > low."""
+
+    def gap(alpha1: arb, c1: arb, alpha2: arb) -> arb:
+        return (1 + alpha1) * (1 - alpha2**half) - (1 + alpha1 * c1 * (1 - alpha1))
+
+    box: Box = {"alpha1": (low, "4/5"), "alpha2": (low, "4/5"), "c1": (0, "1/3")}
+    return prove_positive(gap, box, what="token-level only loses to (2, j)")
+
+
+def prove_deeper_wins(what: str) -> Evidence:
+    """S1/S2(j) - 1 = q (1-alpha)(1-c1 j)/((1-q)(1-alpha+c1 alpha)) < 0 with q = alpha**j, for c1 j = 1 + s > 1."""
+    a, c, q, j, s = sp.symbols("alpha1 c1 q j s", positive=True)
+    beyond = -q * (1 - a) * (1 - c * j) / ((1 - q) * (1 - a + c * a))
+    return prove_sign(beyond.subs(c, (1 + s) / j), unit=("alpha1", "q"), what=what)
+
+
+def _longer_passes() -> Evidence:
+    """g(j + m)/g(j) < 1/(1 - alpha**j): a longer pass costs more, and 1 - alpha**(j+m) < 1."""
+    c, j, m, q, t = sp.symbols("c j m q t", positive=True)
+    times = (1 - c + c * (j + m)) / (1 - c + c * j) - 1
+    return all_of(
+        lambda: prove_sign(times, unit=("c",), what="a pass over j + m tokens takes longer than one over j"),
+        lambda: prove_sign(1 / (1 - q) - (1 - q * t) / (1 - q), unit=("q", "t"), what="1 - alpha**(j+m) < 1"),
+    )
+
+
+def _distance_to_limit() -> Evidence:
+    """S1/S2(j) = 1 + q (1-alpha)(1-c1 j)/((1-q)(1-alpha+c1 alpha)) < 1/(1-q) with q = alpha**j, for 0 < c1 j < 1."""
+    a, c, q, j, s = sp.symbols("alpha1 c1 q j s", positive=True)
+    below = 1 - a + c * a * (1 - q) - c * j * q * (1 - a)
+    extra = q * (1 - a) * (1 - c * j) / ((1 - q) * (1 - a + c * a))
+    gap = 1 / (1 - q) - (1 + extra)
+    return all_of(
+        lambda: prove_identity(below / ((1 - q) * (1 - a + c * a)) - 1 - extra, what="S1/S2(j)"),
+        lambda: prove_sign(gap.subs(c, s / j), unit=("alpha1", "q", "s"), what="1/(1-q) - S1/S2(j) > 0"),
+    )
+
+
+def _second_token() -> Evidence:
+    """g(2) > 1 and f(2) > 1 in the box, as alpha > c."""
+    a, s = sp.symbols("alpha s", positive=True)
+    return prove_sign((1 + a) / (1 + s * a) - 1, unit=("alpha", "s"), what="g(2) > 1 for c = s alpha < alpha")
+
+
+def _even_step_side(low: Fraction, half: int) -> Evidence:
+    """(1 + alpha2)/(1 + c2) >= 1 + q for alpha2 > low, c2 < 1/5, q = alpha1**(M/2) <= 0.8**half: signed slacks."""
+    s, t, q = sp.symbols("s t q", positive=True)
+    top = sp.Rational(_TOP.numerator, _TOP.denominator) ** half
+    bottom = sp.Rational(low.numerator, low.denominator)
+    # alpha2 = low + s, c2 = 1/5 - t, and q = top - r with r >= 0
+    gap = (1 + bottom + s) - (sp.Rational(6, 5) - t) * (1 + q)
+    shown = s + t * (1 + q) + sp.Rational(6, 5) * (top - q) + (1 + bottom - sp.Rational(6, 5) * (1 + top))
+    margin = 1 + bottom - sp.Rational(6, 5) * (1 + top)
+    verdict = Verdict.PROVED if margin >= 0 else Verdict.OPEN
+    constant = Evidence(verdict=verdict, method="exact", detail=f"the constant {margin} is not negative")
+    return all_of(
+        lambda: prove_identity(gap - shown, what="g(2) against 1 + q in terms that are not negative"), constant
+    )
+
+
+def _even_proof(low: Fraction, half: int, budgets: tuple[int, ...]) -> Evidence:
+    """Even M >= 2 half with the sharper ratio S2(2j)/S2(j) < 1 + q, and S1 <= S2(2j) once 2 j >= 1/c1."""
+    from theory.claims.lookahead_reasoning.hybrid.lemma_1 import halving_identity
+
+    c, q, s = sp.symbols("c1 q s", positive=True)
+    share = q / (1 + q)
+    rest = (1 - s) * share / (1 + c)  # bracket 1 - s < 1, denominator 1 + c > 1 (c > 0 stands for the partial sums)
+
+    return screened(
+        _only_hybrids(str(low), budgets),
+        halving_identity,
+        lambda: prove_sign((1 - rest) - 1 / (1 + q), unit=("q", "s"), what="S2(j)/S2(2j) > 1/(1+q)"),
+        lambda: prove_deeper_wins("S1 < S2 of a depth beyond 1/c1"),
+        lambda: _even_step_side(low, half),
+        lambda: _token_side(low, half),
+        _longer_passes,
+        _second_token,
+    )
+
+
+def _corner(low: Fraction) -> Evidence:
+    """At alpha1 = 4/5, c1 = 0, alpha2 = low, c2 = 1/5, M = 16 step-level only beats all hybrids but (8, 2), which ties.
+
+    Every speedup of the second level rises with alpha2, so below `low` all hybrids lose there, and by continuity inside
+    the box nearby.
+    """
+    f = {k: speedup(_TOP, Fraction(0), k) for k in range(1, 17)}
+    g = {k: speedup(low, Fraction(1, 5), k) for k in range(1, 9)}
+    hybrids = {(i, j): f[i] * g[j] for i in range(2, 9) for j in range(2, 9) if i * j <= 16}
+    best = max(hybrids, key=lambda pair: hybrids[pair])
+    ties = best == (8, 2) and hybrids[best] == f[16] and sum(value == f[16] for value in hybrids.values()) == 1
+    corner = {"alpha1": str(_TOP), "c1": "0", "alpha2": str(low), "c2": "1/5", "M": "16"}
+    return Evidence(
+        verdict=Verdict.PROVED if ties else Verdict.FALSE,
+        method="exact",
+        counterexample=None if ties else corner,
+        detail=f"at the corner alpha1 = 4/5, c1 = 0, alpha2 = {low}, c2 = 1/5, M = 16 the best hybrid is {best}, "
+        f"{'equal to' if ties else 'not equal to'} step-level only",
+        effort={"points": len(hybrids)},
+    )
+
+
+def _sharp(low: Fraction) -> Evidence:
+    """The claim of the sharp lower end."""
+    return all_of(lambda: _corner(low), lambda: _even_proof(low, 8, (16, 18)))
+
+
+def _budgets_below_16(fails_at: tuple[int, ...]) -> Evidence:
+    """Theorem 4 for M >= 14 and M = 12, and its failure at the listed budgets."""
+
+    def fails(budget: int) -> Evidence:
+        search = _only_hybrids("0.52", (budget,))
+        verdict = Verdict.PROVED if search.verdict is Verdict.FALSE else Verdict.FALSE
+        at = (
+            None if search.counterexample is None else ", ".join(f"{k} = {v}" for k, v in search.counterexample.items())
+        )
+        counter = {"M": str(budget)} if verdict is Verdict.FALSE else None
+        text = f"at M = {budget} a single method wins at {at}" if at else f"no failure found at M = {budget}"
+        return Evidence(verdict=verdict, method="exact counterexample", detail=text, counterexample=counter)
+
+    return all_of(
+        lambda: prove_only_hybrids("0.52", 7, (14, 15)),
+        lambda: _even_proof(Fraction(13, 25), 6, (12,)),
+        *[lambda budget=budget: fails(budget) for budget in fails_at],
+    )
+
+
+def _every_hybrid_is_best(condition: str) -> Evidence:
+    """'If': each feasible (k1, k2) with both >= 2 is a maximiser; corrected: some hybrid is."""
+
+    def holds(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> bool:  # noqa: N803
+        point = _Point(alpha1, c1, alpha2, c2, M)
+        best = max(point.hybrid, *point.singles)
+        return (point.f[2] * point.g[2] if condition == "every" else point.hybrid) == best
+
+    return refute(
+        holds,
+        [{"alpha1": "3/5", "c1": "1/4", "alpha2": "3/5", "c2": "1/10", "M": "16"}],
+        what="(2, 2) is a maximiser" if condition == "every" else "some hybrid is a maximiser",
+        explain=lambda **values: (
+            f"h(2, 2) = {float(_Point(**values).f[2] * _Point(**values).g[2]):.4f}, "
+            f"best {float(_Point(**values).hybrid):.4f}"
+        ),
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="LR-T4a",
+        source="Lookahead Reasoning, Theorem 4, only if, Appendix B.1.2",
+        statement="Under min(ceil(1/c1), gamma1) gamma2 <= M the maximum of h = f_async g is reached only with "
+        "gamma1 >= 2 and gamma2 >= 2.",
+        expression=statement("lookahead_reasoning", "h"),
+        assumptions=f"{BOX}, even M >= 16",
+        verdict=Verdict.PROVED,
+        verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
+        mutants=(
+            Mutant(
+                name="lower alpha", what_changed="0.39 for 0.52", verify=lambda: prove_only_hybrids("0.39", 8, (16, 18))
+            ),
+            Mutant(name="small budget", what_changed="M >= 10", verify=lambda: prove_only_hybrids("0.52", 5, (10, 16))),
+        ),
+        notes="Repaired argument, without the integer maximiser gamma2*: with j = floor(M/2) >= 8, g(k)/g(j) < "
+        "1/(1-0.8**8) = 1.2016 < f(2) for all k <= M, and f/S2(j) <= S1/S2(j) < 1.2016 < g(2).",
+    ),
+    Claim(
+        id="LR-T4b",
+        source="Lookahead Reasoning, Theorem 4 and Section 3.3, if",
+        statement="h(gamma1, gamma2) is maximal if gamma1 >= 2 and gamma2 >= 2.",
+        assumptions=f"{BOX}, M >= 16",
+        verdict=Verdict.FALSE,
+        verify=lambda: _every_hybrid_is_best("every"),
+        correction="'If and only if' should read 'only if': a hybrid is necessary, not sufficient; which hybrid is "
+        "best depends on the parameters.",
+        correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
+        mutants=(
+            Mutant(
+                name="corrected", what_changed="some hybrid is maximal", verify=lambda: _every_hybrid_is_best("some")
+            ),
+        ),
+    ),
+    Claim(
+        id="LR-T4c",
+        source="Lookahead Reasoning, Theorem of Section 3.3 (asynchronous hybrid optimality)",
+        statement="As Theorem 4, only if, for every budget M >= 16, even or odd.",
+        expression=statement("lookahead_reasoning", "h"),
+        assumptions=f"{BOX}, integer M >= 16",
+        verdict=Verdict.PROVED,
+        verify=lambda: prove_only_hybrids("0.52", 8, (16, 17, 19)),
+        mutants=(
+            Mutant(name="thirteen", what_changed="M >= 13", verify=lambda: prove_only_hybrids("0.52", 6, (13, 17))),
+        ),
+        notes="The main text drops the appendix's 'M even'; it is not needed.",
+    ),
+    Claim(
+        id="LR-T4d",
+        source="Lookahead Reasoning, Theorem 4, how tight the box is (sharpened in this ledger)",
+        statement="For even M the lower limit 0.52 of both acceptance rates can sink to 1.2 (1 + 0.8**8) - 1 = "
+        "0.401326592, and no further.",
+        expression=statement("lookahead_reasoning", "h"),
+        assumptions="upper limits and M >= 16 as stated",
+        verdict=Verdict.PROVED,
+        verify=lambda: _sharp(_SHARP),
+        mutants=(
+            Mutant(name="lower", what_changed="0.40 as the limit", verify=lambda: _sharp(Fraction(2, 5))),
+            Mutant(name="higher", what_changed="0.41 as the sharp limit", verify=lambda: _sharp(Fraction(41, 100))),
+        ),
+        notes="Tight corners: step-level only comes closest at alpha1 = 0.8, c1 = 0, alpha2 at its lower limit, c2 "
+        "= 1/5, M = 16 (slack 1.2667 against 1.1678 at 0.52), and wins there first; token-level only comes closest "
+        "at alpha1 at its lower limit, c1 = 1/3, alpha2 = 0.8, c2 = 0 (1.4032 against 1.1678). An odd budget fails "
+        "earlier: at M = 17 from 0.4094 down.",
+    ),
+    Claim(
+        id="LR-T4e",
+        source="Lookahead Reasoning, Theorem 4, how tight M >= 16 is (sharpened in this ledger)",
+        statement="In the stated box Theorem 4 holds for M = 12 and for every M >= 14; it fails at M = 13, 11 and 10.",
+        assumptions=BOX,
+        verdict=Verdict.PROVED,
+        verify=lambda: _budgets_below_16((13, 11, 10)),
+        mutants=(Mutant(name="twelve", what_changed="it fails at M = 12", verify=lambda: _budgets_below_16((12,))),),
+    ),
+)

@@ -1,0 +1,93 @@
+"""Lookahead Reasoning, Appendix B.1.1: how long a draft stage lasts, from its exact timeline and by induction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+from theory.claims.ledger import Evidence
+from theory.claims.lookahead_reasoning import exact
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute
+
+__all__ = [
+    "COSTS",
+    "StageTime",
+    "check_stage_times",
+    "free_induction",
+    "free_time",
+    "limited_induction",
+    "limited_time",
+    "switching_point",
+]
+
+COSTS = ("2/5", "1/2", "1/4", "3/10", "2/7", "5/7", "1/10")
+
+StageTime = Callable[[Fraction, int, int], Fraction]
+"""(c1, gamma, accepted drafts X) -> stage time in units of T."""
+
+
+def switching_point(c1: Fraction, rule: str) -> int:
+    """``ceil(1/c1)`` or ``floor(1/c1)``."""
+    return exact.ceil_inverse(c1) if rule == "ceil" else exact.floor_inverse(c1)
+
+
+def _stages(*, saturated: bool | None, rule: str = "ceil") -> Iterator[dict[str, str]]:
+    """Stages (c1, gamma, X); only those with gamma below (True) or from (False) the switching point on."""
+    for c in COSTS:
+        limit = switching_point(Fraction(c), rule)
+        for gamma in range(1, limit + 3):
+            if saturated is None or (gamma < limit) is saturated:
+                for accepted in range(3 * gamma + 2):
+                    yield {"c1": c, "gamma": str(gamma), "accepted": str(accepted)}
+
+
+def check_stage_times(formula: StageTime, what: str, *, saturated: bool | None, rule: str = "ceil") -> Evidence:
+    """The formula gives the stage time of the timeline at every stage of the list."""
+
+    def holds(c1: Fraction, gamma: Fraction, accepted: Fraction) -> bool:
+        return formula(c1, int(gamma), int(accepted)) == exact.stage_time(c1, int(gamma), int(accepted))
+
+    def explain(c1: Fraction, gamma: Fraction, accepted: Fraction) -> str:
+        true = exact.stage_time(c1, int(gamma), int(accepted))
+        return f"the timeline takes {true} T, the formula {formula(c1, int(gamma), int(accepted))} T"
+
+    return refute(holds, _stages(saturated=saturated, rule=rule), what=what, explain=explain)
+
+
+def free_time(c: Fraction, _gamma: int, accepted: int) -> Fraction:
+    """Stage time where drafting never waits, in units of T."""
+    return 1 + c * accepted
+
+
+def limited_time(c: Fraction, gamma: int, accepted: int) -> Fraction:
+    """Stage time where at most gamma targets run, in units of T."""
+    return -(-(accepted + 1) // gamma) + c * (accepted % gamma)
+
+
+def free_induction() -> Evidence:
+    """Start times s_j = j c solve the recursion s_j = max(s_(j-1) + c, s_(j-gamma) + 1) when gamma c >= 1."""
+    j, c, g, slack = sp.symbols("j c gamma slack", positive=True)
+    # gamma >= 1/c, written as gamma = 1/c + slack; at slack = 0 the two candidates are equal
+    wait = (j * c) - ((j - g) * c + 1)
+    return all_of(
+        lambda: prove_identity((j - 1) * c + c - j * c, what="the draft of step j ends at j c"),
+        lambda: prove_sign(sp.expand(wait.subs(g, 1 / c + slack)), what="the slot frees before j c when gamma > 1/c"),
+        lambda: prove_identity(wait.subs(g, 1 / c), what="and exactly at j c when gamma = 1/c"),
+        detail="Induction on j; the first rejection X ends at s_X + 1",
+    )
+
+
+def limited_induction() -> Evidence:
+    """Start times m + r c (j = m gamma + r) solve the same recursion when gamma c < 1."""
+    m, r, c, g, s = sp.symbols("m r c gamma s", positive=True)
+    # gamma < ceil(1/c) means gamma c < 1 for an integer gamma; write c = s / gamma with 0 < s < 1
+    ready = (m - 1) + (g - 1) * c + c
+    return all_of(
+        lambda: prove_identity(m + (r - 1) * c + c - (m + r * c), what="r >= 1: the draft of step j ends at m + r c"),
+        lambda: prove_identity((m - 1) + r * c + 1 - (m + r * c), what="r >= 1: the slot frees at m + r c"),
+        lambda: prove_sign(
+            (m - ready).subs(c, s / g), unit=("s",), what="r = 0: the draft has ended before the slot frees"
+        ),
+        detail="Induction on j = m gamma + r; ceil((X+1)/gamma) = m + 1 at X = m gamma + r",
+    )

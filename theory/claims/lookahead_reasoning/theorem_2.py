@@ -1,0 +1,378 @@
+"""Lookahead Reasoning, Theorem 2 and Appendix C: asynchronous speedups from the exact timeline of a draft stage."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from fractions import Fraction
+
+from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.lookahead_reasoning import exact
+from theory.claims.lookahead_reasoning.expectations import expected_intervals_proof, expected_remainder_proof
+from theory.claims.lookahead_reasoning.stages import (
+    COSTS,
+    StageTime,
+    check_stage_times,
+    free_induction,
+    free_time,
+    limited_induction,
+    limited_time,
+    switching_point,
+)
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
+
+__all__ = ["CLAIMS"]
+
+
+def _ratio(name: str, time: Callable[[], sp.Expr], what: str) -> Evidence:
+    """The closed form is (1 + E[X]) / E[time] by the law of large numbers."""
+    from theory.claims.lookahead_reasoning.statements import STATEMENTS, expected_accepted_steps
+
+    difference = STATEMENTS[name]() - (1 + expected_accepted_steps()) / time()
+    return prove_identity(difference, what=what, samples=[{"alpha1": "1/2", "c1": "1/4", "k1": "3"}])
+
+
+def _time_free() -> sp.Expr:
+    from theory.claims.lookahead_reasoning.statements import C1, expected_accepted_steps
+
+    return 1 + C1 * expected_accepted_steps()
+
+
+def _time_limited() -> sp.Expr:
+    from theory.claims.lookahead_reasoning.statements import C1, expected_intervals, expected_partial_batch
+
+    return expected_intervals() + C1 * expected_partial_batch()
+
+
+def _case_1(rule: str) -> Evidence:
+    """From the switching point on, a stage lasts T + c1 T X and the speedup is S1."""
+    return screened(
+        check_stage_times(
+            free_time, f"a stage with gamma >= {rule}(1/c1) lasts T + c1 T X", saturated=False, rule=rule
+        ),
+        free_induction,
+        lambda: _ratio("f_async_unsaturated", _time_free, "S1 = (1 + E[X]) / (1 + c1 E[X])"),
+    )
+
+
+def _case_2(rule: str, formula: StageTime = limited_time) -> Evidence:
+    """Below the switching point the stage time is the printed one and the speedup is S2."""
+    return screened(
+        check_stage_times(formula, f"a stage with gamma < {rule}(1/c1) lasts as printed", saturated=True, rule=rule),
+        limited_induction,
+        lambda: expected_intervals_proof(1),
+        lambda: expected_remainder_proof("E[X mod k1]"),
+        lambda: _ratio("f_async_saturated", _time_limited, "S2 = (1 + E[X]) / (E[ceil((X+1)/k1)] + c1 E[X mod k1])"),
+    )
+
+
+def _typo(exponent: str) -> Evidence:
+    """S2 with the exponent k + 1 of the main text, whose k is not defined, against S2 of Theorem 2."""
+    from theory.claims.lookahead_reasoning.statements import ALPHA1, C1, K1, f_async_saturated
+
+    k = K1 if exponent == "k1" else sp.Symbol("k", positive=True, integer=True)
+    bracket = ALPHA1 - ALPHA1 ** (k + 1) - K1 * (1 - ALPHA1) * ALPHA1**K1
+    printed = (1 - ALPHA1**K1) / ((1 - ALPHA1) + C1 * bracket)
+    sample = {"alpha1": "1/2", "c1": "1/4", "k1": "2", "k": "1"}
+    return prove_identity(printed - f_async_saturated(), what=f"S2 with alpha1**({exponent}+1)", samples=[sample])
+
+
+def _longer_than_target(rule: str) -> Evidence:
+    """With k1 at least the switching point, drafting k1 steps takes at least one target step."""
+
+    def holds(c1: Fraction, k1: Fraction) -> bool:
+        return k1 < switching_point(c1, rule) or k1 * c1 >= 1
+
+    points = ({"c1": c, "k1": str(k)} for c in COSTS for k in range(1, 12))
+    return refute(
+        holds,
+        points,
+        what=f"drafting k1 >= {rule}(1/c1) steps takes at least T",
+        explain=lambda c1, k1: f"it takes {k1 * c1} T",
+    )
+
+
+def _in_flight(c: Fraction, gamma: int) -> int:
+    """Most target generations that run at once in a long stage."""
+    starts = exact.stage_steps(c, gamma, 4 * gamma + 4)
+    return max(sum(start <= now < start + 1 for start in starts) for now in starts)
+
+
+def _dimension(rule: str) -> Evidence:
+    """The most targets in flight: the switching point without saturation, gamma with it (min of the two)."""
+
+    def holds(c1: Fraction, gamma: Fraction) -> bool:
+        return _in_flight(c1, int(gamma)) == min(switching_point(c1, rule), int(gamma))
+
+    points = ({"c1": c, "gamma": str(n)} for c in COSTS for n in range(1, 12))
+    return refute(
+        holds,
+        points,
+        what=f"the parallel dimension of the target is min({rule}(1/c1), gamma)",
+        explain=lambda c1, gamma: f"{_in_flight(c1, int(gamma))} targets are in flight at once",
+    )
+
+
+def _dimension_proof() -> Evidence:
+    """With 1/c = N - s, 0 <= s < 1, N = ceil(1/c): starts j and j - n overlap iff n c < 1, true for n <= N - 1 only."""
+    n, s = sp.symbols("N s", positive=True)
+    c = 1 / (n - s)
+    return screened(
+        _dimension("ceil"),
+        lambda: prove_identity((1 - (n - 1) * c) * (n - s) - (1 - s), what="1 - (N-1) c has the sign of 1 - s"),
+        lambda: prove_sign(1 - s, unit=("s",), what="so the target N - 1 drafts back still runs"),
+        lambda: prove_identity(
+            (n * c - 1) * (n - s) - s, what="N c - 1 has the sign of s >= 0, so the one N back has ended"
+        ),
+        limited_induction,
+    )
+
+
+def _exclusive(first: str, second: str) -> Evidence:
+    """Where both cases of the theorem apply (gamma >= first, gamma < second) they agree."""
+
+    def holds(alpha1: Fraction, c1: Fraction, gamma: Fraction) -> bool:
+        if not switching_point(c1, first) <= gamma < switching_point(c1, second):
+            return True
+        return bool(exact.f_unsaturated(alpha1, c1) == exact.f_saturated(alpha1, c1, int(gamma)))
+
+    points = ({"alpha1": "1/2", "c1": c, "gamma": str(n)} for c in COSTS for n in range(1, 12))
+    return refute(
+        holds,
+        points,
+        what=f"S1 for gamma >= {first}(1/c1) and S2 for gamma < {second}(1/c1) do not contradict each other",
+        explain=lambda alpha1, c1, gamma: (
+            f"S1 = {exact.f_unsaturated(alpha1, c1)} and S2 = {exact.f_saturated(alpha1, c1, int(gamma))}"
+        ),
+    )
+
+
+def _figure_1(drafts: int, accepted: int) -> Evidence:
+    """Figure 1: three drafts, the third rejected: done after 2 t + T, where target-only decoding takes 3 T."""
+
+    def holds(c1: Fraction) -> bool:
+        return exact.stage_time(c1, drafts, accepted) == 1 + accepted * c1 and accepted + 1 == 3
+
+    points = ({"c1": c} for c in ("1/10", "1/4", "1/3"))
+    search = refute(holds, points, what=f"{drafts} drafts, {accepted} accepted: three steps after 2 t + T")
+    return search if search.verdict is Verdict.FALSE else all_of(limited_induction, detail=search.detail)
+
+
+def _async_beats_sync(margin: str) -> Evidence:
+    """f_async(k) > f_sync(k) + margin |f_sync(k) - 1| for integers k >= 2."""
+    extra = Fraction(margin)
+
+    def holds(alpha: Fraction, c: Fraction, k: Fraction) -> bool:
+        sync = exact.f_sync(alpha, c, int(k))
+        return bool(exact.f_async(alpha, c, int(k)) > sync + extra * abs(sync - 1))
+
+    a, c = sp.symbols("alpha c", positive=True)
+    k = sp.Symbol("k", positive=True, integer=True)
+    grid = itertools.product(("1/2", "1/10", "9/10"), COSTS, (2, 3, 4, 8, 20))
+    points = ({"alpha": alpha, "c": cost, "k": str(n)} for alpha, cost, n in grid)
+
+    def total(n: sp.Expr) -> sp.Expr:
+        return (1 - a**n) / (1 - a)
+
+    def limited(n: sp.Expr) -> sp.Expr:
+        return (n - 1) - a * total(n) + n * a**n
+
+    def free(n: sp.Expr) -> sp.Expr:
+        return (n - 1) - a * total(n) + a**n
+
+    one = sp.Integer(1)
+    bridge = (1 + c * (k - 1)) - total(k) * (1 - a + c * a) - (c * free(k) + (1 - c) * a**k)
+    return screened(
+        refute(holds, points, what="the asynchronous version is faster than the synchronous one at equal depth k >= 2"),
+        lambda: prove_identity(limited(one), what="S2 against sync: the denominators agree at k = 1"),
+        lambda: prove_identity(
+            limited(k + 1) - limited(k) - (1 - k * a**k * (1 - a)), what="and their gap grows by this"
+        ),
+        _am_gm,
+        lambda: prove_identity(bridge, what="S1 against sync: the gap is c v(k) + (1-c) alpha**k"),
+        lambda: prove_identity(free(one), what="v(1) = 0"),
+        lambda: prove_identity(free(k + 1) - free(k) - (1 - a**k), what="v grows by 1 - alpha**k > 0"),
+    )
+
+
+def _am_gm() -> Evidence:
+    """Bound ``k (1 - alpha) alpha**k < 1``: the powers 1..k are each at least alpha**k, their sum is < 1/(1-alpha)."""
+    a = sp.Symbol("alpha", positive=True)
+    k = sp.Symbol("k", positive=True, integer=True)
+
+    def u(n: sp.Expr) -> sp.Expr:
+        return a * (1 - a**n) / (1 - a) - n * a**n
+
+    q = sp.Symbol("q", positive=True)
+    return all_of(
+        lambda: prove_identity(u(sp.Integer(1)), what="equality at k = 1"),
+        lambda: prove_identity(
+            u(k + 1) - u(k) - k * a**k * (1 - a), what="the slack grows by k alpha**k (1 - alpha) >= 0"
+        ),
+        lambda: prove_sign(1 - a * (1 - q), unit=("alpha", "q"), what="1 - alpha (1 - alpha**k) > 0"),
+    )
+
+
+def _not_refuted(evidence: Evidence) -> Evidence:
+    """The integer form of a definition: n >= ceil(x) iff n >= x for integers n; the listed cases agree with it."""
+    if evidence.verdict is Verdict.FALSE:
+        return evidence
+    n, s, d = sp.symbols("N s d", positive=True)
+    # 1/c1 = N - s with 0 <= s < 1: k1 = N + d gives k1 c1 - 1 of the sign of d + s, k1 = N - 1 of the sign of s - 1
+    return all_of(
+        lambda: prove_identity((n + d) - (n - s) - (d + s), what="k1 >= N is enough"),
+        lambda: prove_sign(1 - s, unit=("s",), what="k1 = N - 1 is not"),
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="LR-F1",
+        source="Lookahead Reasoning, Figure 1",
+        statement="A cycle with three drafts of which the third is rejected yields three steps after 2 t + T (t "
+        "draft step, T target step), against 3 T without speculation.",
+        assumptions="asynchronous rules, constant step times, c1 = t/T <= 1/3, free verification",
+        verdict=Verdict.PROVED,
+        verify=lambda: _figure_1(3, 2),
+        mutants=(
+            Mutant(
+                name="third accepted",
+                what_changed="the third draft is accepted as well",
+                verify=lambda: _figure_1(3, 3),
+            ),
+            Mutant(name="two slots", what_changed="two target generations in flight", verify=lambda: _figure_1(2, 2)),
+        ),
+        notes="The synchronous version needs 3 t + T for the same three steps.",
+    ),
+    Claim(
+        id="LR-S4",
+        source="Lookahead Reasoning, Section 3.2, asynchronous speedup, case 1",
+        statement="If k1 >= floor(1/c1), a draft stage lasts T + c1 T X, so that f_async(k1) = S1 = 1/(c1 + "
+        "(1-c1)(1-alpha1)).",
+        expression=statement("lookahead_reasoning", "f_async_unsaturated"),
+        assumptions="0 < c1 < 1, integer k1 >= 1, stage model of Appendix B.1.1",
+        verdict=Verdict.FALSE,
+        verify=lambda: _case_1("floor"),
+        correction="S1 holds for k1 >= ceil(1/c1), as Lemma 2 and the proof of Theorem 2 have it. At c1 = 2/5, k1 = "
+        "2 the third target generation waits for a free slot until T instead of starting at 4/5 T; with alpha1 = "
+        "1/2 the speedup is S2 = 15/11, not S1 = 10/7.",
+        correction_verify=lambda: _case_1("ceil"),
+        mutants=(Mutant(name="corrected", what_changed="ceil(1/c1)", verify=lambda: _case_1("ceil")),),
+        notes="Where 1/c1 is an integer the two rules agree. The Chinese summary prints the ceiling in both places.",
+    ),
+    Claim(
+        id="LR-S5",
+        source="Lookahead Reasoning, Section 3.2, asynchronous speedup, reason of case 1",
+        statement="If k1 >= floor(1/c1), generating k1 drafts takes at least as long as one target step.",
+        assumptions="0 < c1 < 1, integer k1 >= 1",
+        verdict=Verdict.FALSE,
+        verify=lambda: _longer_than_target("floor"),
+        correction="k1 c1 >= 1 exactly when k1 >= ceil(1/c1).",
+        correction_verify=lambda: all_of(lambda: _not_refuted(_longer_than_target("ceil")), free_induction),
+        mutants=(Mutant(name="corrected", what_changed="ceil(1/c1)", verify=lambda: _longer_than_target("ceil")),),
+    ),
+    Claim(
+        id="LR-S6",
+        source="Lookahead Reasoning, Section 3.2, asynchronous speedup, case 2",
+        statement="S2 = (1 - alpha1**k1) / ((1 - alpha1) + c1 [alpha1 - alpha1**(k+1) - k1 (1 - alpha1) alpha1**k1]).",
+        expression=statement("lookahead_reasoning", "f_async_saturated"),
+        assumptions="k is not defined in the section; k1 < 1/c1",
+        verdict=Verdict.PROVED_WITH_FIX,
+        verify=lambda: with_fix(lambda: _typo("k"), lambda: _typo("k1")),
+        correction="The exponent k + 1 is k1 + 1, as in Theorem 2.",
+        correction_verify=lambda: all_of(lambda: _typo("k1"), lambda: _case_2("ceil")),
+        mutants=(
+            Mutant(
+                name="corrected",
+                what_changed="k1 + 1, which needs no fix",
+                verify=lambda: with_fix(lambda: _typo("k1"), lambda: _typo("k1")),
+            ),
+        ),
+        notes="In Appendix C the same denominator carries a misplaced index, (1 - alpha)_1 for 1 - alpha_1.",
+    ),
+    Claim(
+        id="LR-S7",
+        source="Lookahead Reasoning, Section 3.1, asynchronous generation",
+        statement="At equal depth k >= 2 the asynchronous version is faster than the synchronous one.",
+        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer k >= 2",
+        verdict=Verdict.PROVED,
+        verify=lambda: _async_beats_sync("0"),
+        mutants=(Mutant(name="margin", what_changed="with twice the gain", verify=lambda: _async_beats_sync("1")),),
+        notes="Depth is the number of target generations in flight in both. At k = 1 both speedups are 1.",
+    ),
+    Claim(
+        id="LR-T2a",
+        source="Lookahead Reasoning, Theorem 2, case 1, Appendix B.1.1",
+        statement="When the draft tree never saturates (the proof: gamma >= ceil(1/c1)), a stage lasts T + c1 T X "
+        "and the speedup tends to S1 = 1/(c1 + (1 - c1)(1 - alpha1)).",
+        expression=statement("lookahead_reasoning", "f_async_unsaturated"),
+        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer gamma >= ceil(1/c1), X geometric",
+        verdict=Verdict.PROVED,
+        verify=lambda: _case_1("ceil"),
+        mutants=(Mutant(name="floor", what_changed="gamma >= floor(1/c1)", verify=lambda: _case_1("floor")),),
+        notes="Proof repaired in one point: the timeline is solved by induction, s_j = j c1, since the slot of step "
+        "j - gamma frees at (j - gamma) c1 + 1 <= j c1.",
+    ),
+    Claim(
+        id="LR-T2b",
+        source="Lookahead Reasoning, Theorem 2, case 2, Appendix B.1.1",
+        statement="For gamma < ceil(1/c1) a stage lasts ceil((X+1)/gamma) T + c1 T (X mod gamma) and the speedup "
+        "tends to S2.",
+        expression=statement("lookahead_reasoning", "f_async_saturated"),
+        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer 1 <= gamma < ceil(1/c1), X geometric",
+        verdict=Verdict.PROVED,
+        verify=lambda: _case_2("ceil"),
+        mutants=(
+            Mutant(
+                name="no partial batch",
+                what_changed="the draft time of the last batch is dropped",
+                verify=lambda: _case_2("ceil", lambda c, gamma, accepted: Fraction(-(-(accepted + 1) // gamma))),
+            ),
+            Mutant(
+                name="shifted",
+                what_changed="ceil(X/gamma) for ceil((X+1)/gamma)",
+                verify=lambda: _case_2("ceil", lambda c, gamma, x: -(-x // gamma) + c * (x % gamma)),
+            ),
+        ),
+    ),
+    Claim(
+        id="LR-T2c",
+        source="Lookahead Reasoning, Theorem 2, statement, Appendix B.1.1",
+        statement="Case 1 (gamma >= floor(1/c1), speedup S1) and case 2 (gamma < ceil(1/c1), speedup S2) fit together.",
+        assumptions="0 < c1 < 1",
+        verdict=Verdict.FALSE,
+        verify=lambda: _exclusive("floor", "ceil"),
+        correction="Both cases switch at ceil(1/c1). For gamma = floor(1/c1) < 1/c1 the statement claims S1 and S2 "
+        "at once.",
+        correction_verify=lambda: all_of(lambda: _case_1("ceil"), lambda: _case_2("ceil")),
+        mutants=(
+            Mutant(name="corrected", what_changed="ceil in both cases", verify=lambda: _exclusive("ceil", "ceil")),
+        ),
+    ),
+    Claim(
+        id="LR-T2d",
+        source="Lookahead Reasoning, Theorem 2, parallel dimension, Appendix B.1.1",
+        statement="When the draft tree never saturates, the parallel dimension of the target is floor(1/c1).",
+        assumptions="0 < c1 < 1, gamma >= 1/c1",
+        verdict=Verdict.FALSE,
+        verify=lambda: _dimension("floor"),
+        correction="It is ceil(1/c1), as the proof and Section 3.3 say: targets start every c1 T and run for T. "
+        "With a depth limit gamma it is min(ceil(1/c1), gamma).",
+        correction_verify=_dimension_proof,
+        mutants=(Mutant(name="corrected", what_changed="ceil(1/c1)", verify=lambda: _dimension("ceil")),),
+        notes="The draft finishes floor(1/c1) steps within T but has started ceil(1/c1) of them, and a target "
+        "starts with each.",
+    ),
+    Claim(
+        id="LR-S8",
+        source="Lookahead Reasoning, Section 3.3 and Equation (5), parallel dimension",
+        statement="The asynchronous version occupies min(ceil(1/c1), k1) target generations at once.",
+        expression=statement("lookahead_reasoning", "parallel_dim_f"),
+        assumptions="0 < c1 < 1, integer k1 >= 1",
+        verdict=Verdict.PROVED,
+        verify=_dimension_proof,
+        mutants=(Mutant(name="floor", what_changed="floor(1/c1)", verify=lambda: _dimension("floor")),),
+        notes="The printed c is c1.",
+    ),
+)

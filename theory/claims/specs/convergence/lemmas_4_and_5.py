@@ -1,0 +1,282 @@
+"""Claims of SPECS about its integral formulas: Lemmas 4 and 5, Equations 13 to 16.
+
+A Poisson mean ``sum_k exp(-n) n**k / k! * a_k`` determines its coefficients, so each formula is an identity between
+rationals for every width k: an integral of exponentials on one side, a sum over draws on the other. The general step is
+always the same exchange of labels, ``k! / (c! ...) * c = k * (k - 1)! / ((c - 1)! ...)``, and ``1/A`` is the integral
+of ``exp(-s A)``.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from math import factorial
+
+from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import all_of, prove_identity, refute
+from theory.claims.specs.exact import (
+    POISSON_WIDTH,
+    Instance,
+    agree,
+    decided,
+    laplace_product,
+    selection_law,
+    selection_law_by_sequences,
+    tilted,
+)
+
+__all__ = ["CLAIMS", "prove_lemma_5"]
+
+_HALF = Fraction(1, 2)
+
+
+def _lemma4_expression() -> sp.Basic:
+    from theory.claims.specs import statements as st
+
+    return st.poisson_selection(0, *st.letters(2))
+
+
+def _lemma5_expression() -> sp.Basic:
+    from theory.claims.specs import statements as st
+
+    return st.selection_second_moment(0, *st.letters(2))
+
+
+def _exchange() -> Evidence:
+    """Exchange of labels and the integral of an exponential, for all counts and weights."""
+    c, k = sp.symbols("c k", integer=True, positive=True)
+    a, s = sp.symbols("a s", positive=True)
+    swapped = (c * sp.factorial(k) / sp.factorial(c)) / (k * sp.factorial(k - 1) / sp.factorial(c - 1))
+    return all_of(
+        lambda: prove_identity(sp.combsimp(swapped) - 1, what="multinomial(k; c) c_y = k multinomial(k - 1; c - e_y)"),
+        lambda: prove_identity(
+            sp.integrate(sp.exp(-s * a), (s, 0, sp.oo)) - 1 / a, what="integral of exp(-s A) is 1/A"
+        ),
+        detail="Tonelli (all terms are positive) is quoted",
+    )
+
+
+def _verify_counts(shift: int = 0) -> Evidence:
+    """The law by counts, E[N_y phi_y / sum | N], is the law by indices of Definition 4."""
+
+    def holds(instance: Instance, n: int) -> bool:
+        by_counts = selection_law(instance.gen, instance.weights, n + shift)
+        return by_counts == selection_law_by_sequences(instance.gen, instance.weights, n)
+
+    return all_of(agree(holds, what="Equation 13 = Definition 4"), _exchange)
+
+
+def _verify_optimum_laplace(power: int = 1) -> Evidence:
+    """``pi* = gen phi / (-Phi'(0))``."""
+    from theory.claims.specs import statements as st
+
+    gens, weights = st.letters(3)
+    slope = -sp.diff(st.laplace(gens, weights), st.s).subs(st.s, 0)
+    return all_of(
+        agree(
+            lambda i, _n: tilted(i.gen, tuple(w**power for w in i.weights)) == i.optimum,
+            what="gen phi, normalised, is the tilted target",
+            sizes=(1,),
+        ),
+        lambda: prove_identity(
+            gens[0] * weights[0] / slope - st.optimum(0, gens, weights), what="-Phi'(0) is the normaliser"
+        ),
+    )
+
+
+def _verify_lemma4(power_shift: int = 1, with_weight: bool = True) -> Evidence:
+    """Coefficient k: ``pi_k(y) = k g_y w_y integral Phi**(k - 1) exp(-s w_y)``."""
+
+    def holds(instance: Instance, k: int) -> bool:
+        law = selection_law_by_sequences(instance.gen, instance.weights, k)
+        return all(
+            law[y]
+            == k * g * (w if with_weight else 1) * laplace_product(instance.gen, instance.weights, k - power_shift, w)
+            for y, (g, w) in enumerate(zip(instance.gen, instance.weights, strict=True))
+        )
+
+    return all_of(agree(holds, what="Lemma 4, coefficient of exp(-n) n^k / k!"), _exchange)
+
+
+def _verify_psi(with_weight: bool = False) -> Evidence:
+    """Psi at s = 0 and n -> first order: E[N_y phi_y] = n g phi (defined) against n g (last line of the proof)."""
+    return refute(
+        lambda gen1, phi1: gen1 * phi1 == gen1 * (phi1 if with_weight else 1),
+        [{"gen1": _HALF, "phi1": 2}],
+        what="Psi_y(0) / n, defined with the factor phi_y, is g_y as in the last line of the proof",
+        explain=lambda gen1, phi1: f"it is {gen1 * phi1}",
+    )
+
+
+def _verify_total(lost: Fraction = Fraction(0)) -> Evidence:
+    """Sum over letters: ``k Phi**(k-1) sum_y g w exp(-s w) = -d/ds Phi**k``, whose integral is 1 - Phi(infinity)**k."""
+    from theory.claims.specs import statements as st
+
+    gens, weights = st.letters(2)
+    k = sp.Symbol("k", positive=True)
+    phi = st.laplace(gens, weights)
+    density = k * phi ** (k - 1) * sum(g * w * sp.exp(-st.s * w) for g, w in zip(gens, weights, strict=True))
+
+    def holds(instance: Instance, n: int) -> bool:
+        return sum(selection_law(instance.gen, instance.weights, n)) == 1 - lost**n
+
+    return all_of(
+        agree(holds, what="the law sums to one"),
+        lambda: prove_identity(sp.simplify(sp.diff(phi**k, st.s) + density), what="the integrand is -d/ds Phi^k"),
+        lambda: decided(
+            sp.limit(sp.exp(-st.s * weights[0]), st.s, sp.oo) == 0, what="Phi vanishes at infinity for phi > 0"
+        ),
+        lambda: prove_identity(phi.subs(st.s, 0) - sum(gens), what="Phi(0) is the total mass"),
+    )
+
+
+def prove_lemma_5(linear: bool = True) -> Evidence:
+    """Coefficient k: ``pi_k(y)**2 / k! = (w g)**2 (1/(k-1)! + 1/(k-2)!) (integral Phi**(k-1) exp(-s w))**2``."""
+    k = sp.Symbol("k", integer=True, positive=True)
+
+    def holds(instance: Instance, n: int) -> bool:
+        law = selection_law_by_sequences(instance.gen, instance.weights, n)
+        first = Fraction(1, factorial(n - 1)) if linear else Fraction(0)
+        both = first + (Fraction(1, factorial(n - 2)) if n > 1 else 0)
+        parts = zip(instance.gen, instance.weights, law, strict=True)
+        return all(
+            p * p == factorial(n) * both * (w * g * laplace_product(instance.gen, instance.weights, n - 1, w)) ** 2
+            for g, w, p in parts
+        )
+
+    total = (1 / sp.factorial(k - 1) + 1 / sp.factorial(k - 2)) * sp.factorial(k)
+    return all_of(
+        agree(holds, what="Lemma 5, coefficient of exp(-n) n^k"),
+        lambda: prove_identity(
+            sp.combsimp(total) - k**2, what="k! (1/(k-1)! + 1/(k-2)!) = k^2, from the terms n and n^2"
+        ),
+        _exchange,
+    )
+
+
+def _verify_truncated(truncated: bool = True) -> Evidence:
+    """Counts of two equally likely letters, q = exp(-n/2): P(both 0) against the product of the chances."""
+
+    def holds(q: Fraction) -> bool:
+        if not truncated:
+            return q * q == q**2
+        alone = (q - q**2) / (1 - q**2)
+        return alone * alone == 0
+
+    return refute(
+        holds,
+        [{"q": _HALF}],
+        what="counts of letters among N > 0 Poisson draws are independent",
+        explain=lambda q: "each letter is missing with chance 1/3, both never",
+    )
+
+
+def _fix_truncated() -> Evidence:
+    a, b = sp.symbols("a b", integer=True, nonnegative=True)
+    n, p, q = sp.symbols("n p q", positive=True)
+    joint = sp.exp(-n * (p + q)) * n ** (a + b) / sp.factorial(a + b) * sp.binomial(a + b, a) * p**a * q**b
+    apart = sp.exp(-n * p) * (n * p) ** a / sp.factorial(a) * sp.exp(-n * q) * (n * q) ** b / sp.factorial(b)
+    share = sp.gammasimp(sp.simplify((joint / apart).rewrite(sp.gamma)))
+    return all_of(
+        lambda: prove_identity(
+            sp.simplify(share) - 1, what="Poisson splitting for N_0, not conditioned on N_0 > 0 (p + q = 1)"
+        ),
+        detail="The proof may use it, because N_y = 0 when N_0 = 0",
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="SPECS-E13",
+        source="SPECS, Definition 4 and Equations 13 and 14, Appendices B.2 and C",
+        statement="The law of the selected letter is E[N_y phi_y / sum of weights | N], with N_y the count of y.",
+        assumptions=POISSON_WIDTH,
+        verdict=Verdict.PROVED,
+        verify=_verify_counts,
+        mutants=(Mutant(name="width", what_changed="n + 1 draws", verify=partial(_verify_counts, 1)),),
+        notes="Equation 14 mentions N_0 ~ Poisson(n) without using it, and the sum of Definition 4 runs to n, not to "
+        "N.",
+    ),
+    Claim(
+        id="SPECS-E14",
+        source="SPECS, display after Equation 14, Appendix C",
+        statement="pi*(y) = gen(y) phi(y) / (-Phi'(0)).",
+        assumptions=POISSON_WIDTH,
+        verdict=Verdict.PROVED,
+        verify=_verify_optimum_laplace,
+        mutants=(Mutant(name="squared", what_changed="phi squared", verify=partial(_verify_optimum_laplace, 2)),),
+    ),
+    Claim(
+        id="SPECS-L4",
+        source="SPECS, Lemma 4 and Equation 15, Appendix C",
+        statement="The law at Poisson width is n g_y w_y / (1 - exp(-n)) times the integral of "
+        "exp(n (Phi(s) - 1) - s w_y) over s > 0.",
+        expression=_lemma4_expression,
+        assumptions=POISSON_WIDTH,
+        verdict=Verdict.PROVED,
+        verify=_verify_lemma4,
+        mutants=(
+            Mutant(name="power", what_changed="coefficient k has Phi^k", verify=partial(_verify_lemma4, 0)),
+            Mutant(name="no-weight", what_changed="factor w_y left out", verify=partial(_verify_lemma4, 1, False)),
+        ),
+        notes="The same formula at a fixed width: k g w integral of Phi^(k-1) exp(-s w).",
+    ),
+    Claim(
+        id="SPECS-L4b",
+        source="SPECS, proof of Lemma 4, Appendix C",
+        statement="Psi_y(s), defined with the factor phi_y, equals n g_y exp(-s phi_y) exp(n (Phi(s) - 1)).",
+        assumptions=POISSON_WIDTH,
+        verdict=Verdict.FALSE,
+        verify=_verify_psi,
+        correction="It equals n g_y phi_y exp(-s phi_y) exp(n (Phi(s) - 1)); the Lemma has the factor again.",
+        correction_verify=_verify_lemma4,
+        mutants=(Mutant(name="kept", what_changed="factor phi_y kept", verify=partial(_verify_psi, with_weight=True)),),
+        notes="The proof then inserts into Equation 16; Equation 15 is meant.",
+    ),
+    Claim(
+        id="SPECS-L4c",
+        source="SPECS, check after Lemma 4, Appendix C",
+        statement="The law of Lemma 4 sums to one.",
+        assumptions=POISSON_WIDTH,
+        verdict=Verdict.PROVED,
+        verify=_verify_total,
+        mutants=(
+            Mutant(
+                name="zero-weight",
+                what_changed="a letter of weight zero, mass 1/4",
+                verify=partial(_verify_total, _HALF**2),
+            ),
+        ),
+        notes="Needs positive weights: a letter of weight zero and mass g leaves 1 - g^k, and with chance g^k no "
+        "candidate can be selected at all.",
+    ),
+    Claim(
+        id="SPECS-L5",
+        source="SPECS, Lemma 5 and Equation 16, Appendix C",
+        statement="The mean square of pi_N(y) over Poisson widths is w^2 g^2 / (1 - exp(-n)) times the double integral "
+        "of (n + n^2 Phi Phi') exp(-(s1 + s2) w + n (Phi Phi' - 1)).",
+        expression=_lemma5_expression,
+        assumptions=POISSON_WIDTH,
+        verdict=Verdict.PROVED,
+        verify=prove_lemma_5,
+        mutants=(
+            Mutant(name="no-linear", what_changed="term n left out", verify=partial(prove_lemma_5, linear=False)),
+        ),
+    ),
+    Claim(
+        id="SPECS-L5b",
+        source="SPECS, proof of Lemma 5, Appendix C",
+        statement="Over N > 0 Poisson draws the counts of different letters are independent.",
+        assumptions=POISSON_WIDTH,
+        verdict=Verdict.FALSE,
+        verify=_verify_truncated,
+        correction="They are independent without the condition N > 0; the proof needs only that.",
+        correction_verify=_fix_truncated,
+        mutants=(
+            Mutant(
+                name="untruncated", what_changed="N = 0 allowed", verify=partial(_verify_truncated, truncated=False)
+            ),
+        ),
+    ),
+)

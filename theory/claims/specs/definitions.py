@@ -1,0 +1,306 @@
+"""Claims of SPECS about its definitions: Definitions 1 to 4, Lemma 2, Equation 11, coverage coefficients."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+
+from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import all_of, prove_identity, refute
+from theory.claims.specs.block_tree import SEVERAL_BLOCKS, TREES, Tree, on_trees
+from theory.claims.specs.common_proofs import prove_gibbs, prove_regret
+from theory.claims.specs.exact import Law, decided, log, nonnegative, selection_law
+
+__all__ = ["CLAIMS", "prove_block_range"]
+
+_HALF = Fraction(1, 2)
+_ONE = Fraction(1)
+
+
+def _verify_telescoping(combine: str = "mean") -> Evidence:
+    """``product of target * exp(beta A) = target(y) exp(beta (r - V(empty)))``, and each factor is normalised."""
+    v0, vt, nxt = sp.symbols("V0 Vt Vn", positive=True)
+    largest = None if combine == "mean" else _largest
+
+    def holds(tree: Tree, _n: int, _threshold: Fraction) -> bool:
+        product = []
+        for y in tree.responses():
+            mass = _ONE
+            for t in range(tree.horizon):
+                step = tree.value(y[: t + 1], largest) / tree.value(y[:t], largest)
+                mass *= tree.target[y[:t]][y[t]] * step
+            product.append(mass)
+        return tuple(product) == tree.optimum()
+
+    return all_of(
+        on_trees(holds, what="product of block laws = tilted target", sizes=(1,)),
+        lambda: prove_identity((vt / v0) * (nxt / vt) - nxt / v0, what="one more block multiplies by V_(t+1) / V_t"),
+        lambda: decided(
+            all(
+                sum(p * e for p, e in zip(tree.target[u], tree.block_tilt(u), strict=True)) == 1
+                for tree in TREES
+                for u in tree.prefixes()
+            ),
+            what="E_target[exp(beta A)] = 1 at every prefix (V is a log of a mean, tower property)",
+            method="exact enumeration",
+        ),
+    )
+
+
+def _largest(_law: Law, below: Law) -> Fraction:
+    return max(below)
+
+
+def _verify_terminal(power: int = 1) -> Evidence:
+    """At a full response the mean is over one point: ``log(exp(beta r)) / beta = r``."""
+    beta = sp.Symbol("beta", positive=True)
+    r = sp.Symbol("r", real=True)
+    return prove_identity(
+        sp.log(sp.exp(beta * r)) / beta**power - r,
+        what="V of a full response is its reward",
+        samples=[{"beta": 2, "r": 1}],
+    )
+
+
+def _verify_range(width: bool = False) -> Evidence:
+    """Is every exp(beta A) at least one, for one block, target (1/2, 1/2) and exp(beta r) = (1, tilt2)."""
+
+    def holds(tilt2: Fraction) -> bool:
+        values = tuple(e / ((1 + tilt2) / 2) for e in (_ONE, tilt2))
+        return max(values) / min(values) <= tilt2 if width else min(values) >= 1
+
+    return refute(
+        holds,
+        [{"tilt2": 1}, {"tilt2": 3}],
+        what="the idealized process reward has range [0, R] (one block, target 1/2, 1/2, exp(beta r) = 1, tilt2)",
+        explain=lambda tilt2: "exp(beta r_PRM) is 1/2 for the first letter: a negative reward",
+    )
+
+
+def prove_block_range() -> Evidence:
+    """exp(beta V) is a mean of tilts in [1, theta], so exp(beta A) after a prefix varies by a factor theta at most."""
+    a, b = sp.symbols("a b", nonnegative=True)
+    low = sp.Integer(1)
+
+    def holds(tree: Tree, _n: int, _threshold: Fraction) -> bool:
+        spread = [max(tree.block_tilt(u)) / min(tree.block_tilt(u)) for u in tree.prefixes()]
+        return max(spread) <= tree.theta()
+
+    return all_of(
+        on_trees(holds, what="width of the process reward after a prefix <= width of the outcome reward", sizes=(1,)),
+        lambda: nonnegative((low + a) * (low + b) - (low + a), what="V in [1, theta] on both sides of the ratio"),
+        detail="A mean one of exp(beta A) that never falls below one is one throughout, so range [0, R] allows only "
+        "A = 0",
+    )
+
+
+def _verify_collapse(shifted: bool = False) -> Evidence:
+    """One block: exp(beta A) = tilt / Z against tilt."""
+
+    def holds(tilt2: Fraction) -> bool:
+        mean = (1 + tilt2) / 2
+        values = tuple(e / mean for e in (_ONE, tilt2))
+        wanted = (_ONE / mean, tilt2 / mean) if shifted else (_ONE, tilt2)
+        return values == wanted
+
+    return refute(
+        holds,
+        [{"tilt2": 3}],
+        what="with one block the idealized process reward is the outcome reward (target 1/2, 1/2; tilt 1, tilt2)",
+        explain=lambda tilt2: "exp(beta r_PRM) = (1/2, 3/2), exp(beta r) = (1, 3)",
+    )
+
+
+def _fix_collapse() -> Evidence:
+    g, h, w, v, c = sp.symbols("g h w v c", positive=True)
+    shifted = g * c * w / (g * c * w + h * c * v) - g * w / (g * w + h * v)
+
+    def holds(tree: Tree, n: int, _threshold: Fraction) -> bool:
+        gen, weights = tree.draft[()], tree.weights((), True)
+        return selection_law(gen, weights, n) == selection_law(gen, tuple(5 * w for w in weights), n)
+
+    return all_of(
+        lambda: prove_identity(shifted, what="a common factor of the weights cancels"),
+        on_trees(holds, what="a common factor leaves the selection law alone"),
+        detail="r_PRM = r - V(x, empty), a constant per prompt that selection and optimum do not see; a fixed "
+        "threshold tau does",
+    )
+
+
+def _verify_duplicates(by_value: bool = True) -> Evidence:
+    """A draw with repeated letters: chance of the value of candidate 1 against its weight share."""
+
+    def holds(copies: Fraction, others: Fraction) -> bool:
+        total = copies + others
+        share = 1 / total
+        return (copies / total if by_value else share) == share
+
+    return refute(
+        holds,
+        [{"copies": 1, "others": 1}, {"copies": 2, "others": 0}],
+        what="P(Y* = Y_i) = exp(S_i) / sum of exp(S_j), equal scores",
+        explain=lambda copies, others: (
+            "both candidates are the same response: it is returned for sure, not with chance 1/2"
+        ),
+    )
+
+
+def _fix_duplicates() -> Evidence:
+    n1, w1, rest = sp.symbols("N_y w rest", positive=True)
+    return all_of(
+        lambda: prove_identity(
+            n1 * (w1 / (n1 * w1 + rest)) - n1 * w1 / (n1 * w1 + rest), what="sum over equal candidates"
+        ),
+        detail="The index i is drawn with that probability; the response y with N_y times it",
+    )
+
+
+def _verify_minimum(maximum: bool = False) -> Evidence:
+    """Beta times the one-block objective at the optimum is log Z; at the target it is the mean of log tilt."""
+
+    def holds(tilt2: Fraction) -> bool:
+        best, plain = log((1 + tilt2) / 2), log(tilt2) * _HALF
+        gap = best - plain if maximum else plain - best
+        return not (gap * -1).positive()
+
+    return refute(
+        holds,
+        [{"tilt2": 1}, {"tilt2": 4}],
+        what="the optimum minimises E[r] - D(. | target) / beta (target 1/2, 1/2; exp(beta r) = 1, tilt2)",
+        explain=lambda tilt2: "log(5/2) at the optimum, log 2 at the target itself",
+    )
+
+
+def _fix_minimum() -> Evidence:
+    return all_of(prove_regret, prove_gibbs, detail="It is the maximiser, by Lemma 1 with the block reward")
+
+
+def _verify_last_line(both: bool = True) -> Evidence:
+    """``t exp(b (A - V)) / sum t exp(b (A - V))`` does not see V."""
+    t, u, a, b, v = sp.symbols("t u a b v", positive=True)
+    below = (t * a + u * b) / v if both else t * a + u * b
+    return prove_identity((t * a / v) / below - t * a / (t * a + u * b), what="the extra V cancels")
+
+
+def _verify_coverages(reverse: bool = False) -> Evidence:
+    """``C_block <= C_seq``, and independent blocks reach ``C_seq = C_block**H``."""
+    x, a, b, c, d = sp.symbols("x a b c d", nonnegative=True)
+    ratio_here = 1 + x
+
+    def holds(tree: Tree, _n: int, _threshold: Fraction) -> bool:
+        block, sequence = tree.block_coverage(), tree.sequence_coverage()
+        return sequence <= block if reverse else block <= sequence
+
+    return all_of(
+        on_trees(holds, what="C_block <= C_seq", sizes=(1,)),
+        lambda: nonnegative(
+            ratio_here * (1 + a) * (1 + c) * (1 + b) * (1 + d) / ratio_here - (1 + a) * (1 + b),
+            what="extend a prefix of ratio x by its worst block and then by ratios >= 1: x A (1/x) B >= A B",
+        ),
+        lambda: decided(
+            TREES[0].sequence_coverage() == TREES[0].block_coverage() ** 2,
+            what="two independent blocks: C_seq = C_block^2",
+            method="exact enumeration",
+        ),
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="SPECS-D1",
+        source="SPECS, Definitions 1 and 6",
+        statement="V of a full response is its reward r(x, y).",
+        assumptions="beta > 0",
+        verdict=Verdict.PROVED,
+        verify=_verify_terminal,
+        mutants=(Mutant(name="beta^2", what_changed="1 / beta^2", verify=partial(_verify_terminal, 2)),),
+    ),
+    Claim(
+        id="SPECS-D2",
+        source="SPECS, Definition 2, Theorems 1 and 2",
+        statement="The idealized process reward V(y_<=t) - V(y_<=t-1) can be taken to lie in [0, R].",
+        assumptions=SEVERAL_BLOCKS,
+        verdict=Verdict.FALSE,
+        verify=_verify_range,
+        correction="exp(beta r_PRM) has mean one under the target after every prefix, so a range [0, R] forces r_PRM "
+        "= 0. "
+        "What holds, and suffices: outcome rewards in a range of width R give process rewards of width R per prefix.",
+        correction_verify=prove_block_range,
+        mutants=(Mutant(name="width", what_changed="width, not range", verify=partial(_verify_range, width=True)),),
+        notes="Taken literally, Theorem 1 only speaks of problems with pi* = target. Read R as the width.",
+    ),
+    Claim(
+        id="SPECS-D3",
+        source="SPECS, Definition 3, Appendix B.1",
+        statement="With full responses as blocks the process reward collapses to the outcome reward.",
+        assumptions="one block",
+        verdict=Verdict.FALSE,
+        verify=_verify_collapse,
+        correction="It collapses to r - V(x, empty), which differs by a constant per prompt and gives the same laws.",
+        correction_verify=_fix_collapse,
+        mutants=(
+            Mutant(name="shifted", what_changed="up to a constant", verify=partial(_verify_collapse, shifted=True)),
+        ),
+        notes="The switching rule does see the constant: a fixed tau means different things for r and for r_PRM.",
+    ),
+    Claim(
+        id="SPECS-D4",
+        source="SPECS, Definition 4, Appendix B.2",
+        statement="P(Y* = Y_i) = exp(S(Y_i)) / sum_j exp(S(Y_j)).",
+        assumptions="n i.i.d. candidates",
+        verdict=Verdict.FALSE,
+        verify=_verify_duplicates,
+        correction="That is the chance of the index i; a response that occurs N_y times has N_y times the chance.",
+        correction_verify=_fix_duplicates,
+        mutants=(Mutant(name="index", what_changed="chance of the index", verify=partial(_verify_duplicates, False)),),
+        notes="Equation 13 has the count.",
+    ),
+    Claim(
+        id="SPECS-L2",
+        source="SPECS, Lemma 2 and Equation 11, Appendix B.3",
+        statement="The optimum is the product over blocks of target(y_t | ..) exp(beta r_PRM(y_t | ..)), normalised.",
+        assumptions=SEVERAL_BLOCKS,
+        verdict=Verdict.PROVED,
+        verify=_verify_telescoping,
+        mutants=(
+            Mutant(name="largest", what_changed="V by the best completion", verify=partial(_verify_telescoping, "max")),
+        ),
+        notes="The left side of Equation 11 ends at y_t; y_H is meant.",
+    ),
+    Claim(
+        id="SPECS-L2b",
+        source="SPECS, Lemma 2 (second part), Appendix B.3",
+        statement="The block optimum solves the minimisation of E[r_PRM] - D(. | target) / beta.",
+        assumptions=SEVERAL_BLOCKS,
+        verdict=Verdict.FALSE,
+        verify=_verify_minimum,
+        correction="It solves the maximisation.",
+        correction_verify=_fix_minimum,
+        mutants=(Mutant(name="max", what_changed="maximisation", verify=partial(_verify_minimum, maximum=True)),),
+    ),
+    Claim(
+        id="SPECS-L2c",
+        source="SPECS, proof of Lemma 2 (last line), Appendix B.3",
+        statement="The block factors may carry exp(beta (r_PRM - V(y_<=t-1))) although r_PRM has V subtracted already.",
+        assumptions=SEVERAL_BLOCKS,
+        verdict=Verdict.PROVED,
+        verify=_verify_last_line,
+        mutants=(
+            Mutant(name="one-side", what_changed="only in the numerator", verify=partial(_verify_last_line, False)),
+        ),
+        notes="A slip without effect: numerator and denominator carry it.",
+    ),
+    Claim(
+        id="SPECS-C",
+        source="SPECS, Section 3.2 and Appendix B.3",
+        statement="The block coefficient relaxes the sequence coefficient (C_block <= C_seq), which can grow like "
+        "C_block^H.",
+        assumptions=SEVERAL_BLOCKS,
+        verdict=Verdict.PROVED,
+        verify=_verify_coverages,
+        mutants=(
+            Mutant(name="reverse", what_changed="C_seq <= C_block", verify=partial(_verify_coverages, reverse=True)),
+        ),
+    ),
+)

@@ -1,0 +1,245 @@
+"""Claims of SPECS about several blocks: Lemma 3, Theorems 1 and 2, Equations 5 and 12."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from functools import partial
+
+from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.tools import all_of, prove_descent, prove_identity, refute
+from theory.claims.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
+from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
+from theory.claims.specs.definitions import prove_block_range
+from theory.claims.specs.exact import chi_square, nonnegative, selection_law, tilted
+
+__all__ = ["CLAIMS", "prove_mixture"]
+
+_HALF = Fraction(1, 2)
+_ONE = Fraction(1)
+
+
+def prove_local_to_global(lost: int = 0) -> Evidence:
+    """``1 + chi2`` of a chain is the mean over prefixes of the product of local ``1 + chi2``: at most (1 + eps)**H."""
+    p, q, a, b, d = sp.symbols("p q a b d", positive=True)
+
+    def holds(tree: Tree, n: int, threshold: Fraction) -> bool:
+        laws = [
+            (u, selection_law(tree.target[u], tree.weights(u, False), n), tree.block_optimum(u))
+            for u in tree.prefixes()
+        ]
+        local = max(1 + chi_square(law, star) for _u, law, star in laws)
+        conditional = {u: law for u, law, _star in laws}
+        whole = tuple(tree.chance(conditional, y) for y in tree.responses())
+        return 1 + chi_square(whole, tree.optimum()) <= local ** (tree.horizon - lost)
+
+    return all_of(
+        on_trees(holds, what="1 + chi2 of the response <= (1 + largest local chi2)^H"),
+        lambda: prove_identity((p * a) ** 2 / (q * b) - p**2 / q * (a**2 / b), what="the last block factors out"),
+        lambda: nonnegative((1 + a + d) - (1 + a), what="1 + local chi2 <= 1 + eps, then H times"),
+    )
+
+
+def _bound(tree: Tree, n: int, *, covered: bool) -> Fraction:
+    """``(1 + ((C exp(beta R) - 1) / n)**2)**H``, or without C for a mutant."""
+    kappa = tree.theta() * (tree.block_coverage() if covered else 1)
+    return (1 + ((kappa - 1) / n) ** 2) ** tree.horizon
+
+
+def prove_mixture() -> Evidence:
+    """Given the prefix the next block is a mixture of two selection laws, and chi2 is convex."""
+    a, b, t = sp.symbols("a b t", positive=True)
+    u = 1 / (1 + t)
+    gap = u * a**2 + (1 - u) * b**2 - (u * a + (1 - u) * b) ** 2
+
+    def holds(tree: Tree, n: int, threshold: Fraction) -> bool:
+        return tree.output(n, threshold) == tree.output_by_mixture(n, threshold)
+
+    return all_of(
+        on_trees(holds, what="every draw of Algorithm 1 = mixture of selection laws given the prefix"),
+        lambda: prove_identity(gap - t / (1 + t) ** 2 * (a - b) ** 2, what="convexity of the square"),
+    )
+
+
+def _verify_theorem1(covered: bool = True) -> Evidence:
+    """Coverage, density ratio, mixture, chain: ``1 + chi2 <= (1 + ((C exp(beta R) - 1) / n)**2)**H``; then logs."""
+    u, k, x = sp.symbols("u k x", positive=True)
+    return all_of(
+        on_trees(
+            lambda tree, n, tau: 1 + tree.divergence(n, tau) <= _bound(tree, n, covered=covered),
+            what="1 + chi2 of the output <= (1 + ((C exp(beta R) - 1) / n)^2)^H",
+        ),
+        prove_block_range,
+        prove_coverage,
+        prove_density_ratio,
+        prove_mixture,
+        prove_local_to_global,
+        prove_gibbs,
+        lambda: prove_descent(u - sp.log(1 + u), u, what="log(1 + u) <= u", order=1),
+        lambda: nonnegative((1 + x) ** 2 * (1 + k) - x**2, what="(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"),
+    )
+
+
+def _verify_measurable(n: int = 2) -> Evidence:
+    """First block selected is the poor letter: can the draft be on, and can it be off, at the next one."""
+
+    def holds(first: Fraction, width: Fraction) -> bool:
+        gen, tilt = (first, 1 - first), (Fraction(1), Fraction(3))
+        on = off = Fraction(0)
+        for draw in itertools.product(range(2), repeat=int(width)):
+            chance = Fraction(1)
+            for y in draw:
+                chance *= gen[y]
+            share = chance * draw.count(0) * tilt[0] / sum(tilt[y] for y in draw)
+            if max(draw) == 1:
+                on += share
+            else:
+                off += share
+        return on == 0 or off == 0
+
+    return refute(
+        holds,
+        [{"first": _HALF, "width": n}],
+        what="the generator of block 2 is a function of the blocks chosen so far (tilt 1, 3; switch on the second "
+        "letter)",
+        explain=lambda first, width: "letter 1 chosen: the draft is on with chance 1/8, off with chance 1/4",
+    )
+
+
+def _verify_ratio(inverse: bool = False) -> Evidence:
+    """D(pi | q) - D(pi | q') at a point mass on letter 1 against the log of the largest ratio."""
+
+    def holds(star1: Fraction, own1: Fraction) -> bool:
+        star, own = (star1, 1 - star1), (own1, 1 - own1)
+        gap = own[0] / star[0]
+        bound = max((b / a if inverse else a / b) for a, b in zip(star, own, strict=True))
+        return gap <= bound
+
+    return refute(
+        holds,
+        [{"star1": Fraction(1, 10), "own1": _HALF}],
+        what="D(pi | pi*) <= D(pi | pi_own) + log max(pi* / pi_own), pi a point mass on letter 1",
+        explain=lambda star1, own1: "the divergences differ by log 5, the bound allows log(9/5)",
+    )
+
+
+def _fix_ratio() -> Evidence:
+    p, q, own = sp.symbols("p q w", positive=True)
+    gap = sp.expand_log(sp.log(p / q) - sp.log(p / own) - sp.log(own / q), force=True)
+    return all_of(
+        lambda: prove_identity(gap, what="log(pi/pi*) = log(pi/pi_own) + log(pi_own/pi*), per letter"),
+        detail="The mean of the last term is at most its largest value: the ratio is pi_own / pi*, not its inverse",
+    )
+
+
+def prove_misspecified(factor: int = 2) -> Evidence:
+    """Tilts that differ by a factor in [1/d, d] per letter give optima within d**2 of each other, per block."""
+    d, a, b = sp.symbols("d a b", nonnegative=True)
+    top = 1 + d
+
+    def holds(tree: Tree, _n: int, _threshold: Fraction) -> bool:
+        worst, law = Fraction(2), tree.target[()]
+        true = tree.block_tilt(())
+        star = tilted(law, true)
+        for errors in itertools.product((1 / worst, worst), repeat=tree.letters):
+            own = tilted(law, tuple(e * x for e, x in zip(true, errors, strict=True)))
+            if max(max(a / b, b / a) for a, b in zip(star, own, strict=True)) > worst**factor:
+                return False
+        return True
+
+    return all_of(
+        on_trees(holds, what="density ratio of the two block optima <= exp(2 beta eps), both ways", sizes=(1,)),
+        lambda: nonnegative(
+            top**2 - top / (1 + a) * (top / (1 + b)), what="letter factor times normaliser factor <= d^2"
+        ),
+    )
+
+
+def _verify_theorem2(factor: int = 2) -> Evidence:
+    """SPECS-T1 towards the misspecified optimum, then the ratio of the optima to the power H."""
+    return all_of(
+        partial(prove_misspecified, factor),
+        _fix_ratio,
+        prove_density_ratio,
+        prove_coverage,
+        prove_mixture,
+        prove_local_to_global,
+        detail="D(pi | pi*) <= H log(1 + ((C exp(beta R) - 1) / n)^2) + 2 beta H eps, R the range of the PRM in use",
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="SPECS-L3",
+        source="SPECS, Lemma 3, Appendix B.3",
+        statement="Local chi-square divergence at most eps at every prefix gives 1 + chi2 <= (1 + eps)^H.",
+        assumptions="H blocks; next-block laws that depend on the prefix only",
+        verdict=Verdict.PROVED,
+        verify=prove_local_to_global,
+        mutants=(Mutant(name="H-1", what_changed="exponent H - 1", verify=partial(prove_local_to_global, 1)),),
+        notes="Tight for independent blocks.",
+    ),
+    Claim(
+        id="SPECS-T1",
+        source="SPECS, Theorem 1 and Equation 5, Section 3.2",
+        statement="With the idealized process reward, D(pi_SPECS | pi*) = O(H C_block^2 exp(2 beta R) / n^(3/2)) up to "
+        "logarithms, n >= 3, for every threshold tau.",
+        expression=statement("specs", "kl_bound"),
+        assumptions=f"{SEVERAL_BLOCKS}; outcome rewards in a range of width R",
+        verdict=Verdict.PROVED,
+        verify=_verify_theorem1,
+        mutants=(Mutant(name="no-C", what_changed="C_block left out", verify=partial(_verify_theorem1, False)),),
+        notes="Explicit: log(1 + chi2) <= H log(1 + ((C_block exp(beta R) - 1) / n)^2), so constant one, rate 1/n^2, "
+        "every n >= 1 and a fixed width; the Poisson width (cited as Assumption 1, which is the reward error) is not "
+        "needed. R is the width of the outcome rewards (SPECS-D2). Algorithm 1 never switches back to the target.",
+    ),
+    Claim(
+        id="SPECS-T1b",
+        source="SPECS, proof of Theorem 1, Appendix B.3",
+        statement="Which model generates block t is a function of the blocks chosen before.",
+        assumptions=SEVERAL_BLOCKS,
+        verdict=Verdict.FALSE,
+        verify=_verify_measurable,
+        correction="It depends on all candidates of earlier blocks, the unchosen ones too. Given the prefix the next "
+        "block is still a mixture of the two selection laws, which is all that the proof needs.",
+        correction_verify=prove_mixture,
+        mutants=(Mutant(name="one", what_changed="one candidate", verify=partial(_verify_measurable, 1)),),
+        notes="Z_t = 0 means target in the two local bounds and draft in the sentence about the mixture. Line 9 of "
+        "Algorithm 1 scores the candidates after line 8 has extended the trace; the trace before it is meant.",
+    ),
+    Claim(
+        id="SPECS-E12",
+        source="SPECS, Equation 12, Appendix B.3",
+        statement="D(pi | pi*) <= D(pi | pi_own) + log of the largest pi* / pi_own.",
+        assumptions="pi_own is the optimum for the process reward in use",
+        verdict=Verdict.FALSE,
+        verify=_verify_ratio,
+        correction="The ratio is pi_own / pi*.",
+        correction_verify=_fix_ratio,
+        mutants=(Mutant(name="inverse", what_changed="pi_own / pi*", verify=partial(_verify_ratio, inverse=True)),),
+        notes="Theorem 2 survives: exp(2 beta eps) bounds both ratios.",
+    ),
+    Claim(
+        id="SPECS-T2a",
+        source="SPECS, proof of Theorem 2, Appendix B.3",
+        statement="A process reward within eps of the ideal one changes each block optimum by a factor of at most "
+        "exp(2 beta eps).",
+        assumptions=SEVERAL_BLOCKS,
+        verdict=Verdict.PROVED,
+        verify=prove_misspecified,
+        mutants=(Mutant(name="one", what_changed="exp(beta eps)", verify=partial(prove_misspecified, 1)),),
+        notes="Two sums in the display have y_t where the summation variable y' is meant.",
+    ),
+    Claim(
+        id="SPECS-T2",
+        source="SPECS, Theorem 2, Section 3.3",
+        statement="With a process reward within eps of the ideal one the bound of Theorem 1 grows by O(beta H eps).",
+        expression=statement("specs", "kl_bound_misspecified"),
+        assumptions=f"{SEVERAL_BLOCKS}; range [0, R] of the process reward in use",
+        verdict=Verdict.PROVED,
+        verify=_verify_theorem2,
+        mutants=(Mutant(name="one", what_changed="beta H eps for 2 beta H eps", verify=partial(_verify_theorem2, 1)),),
+        notes="Constant two. The range [0, R] is harmless here: a process reward in use need not be normalised.",
+    ),
+)

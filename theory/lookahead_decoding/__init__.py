@@ -1,0 +1,1 @@
+"""Closed forms of Lookahead Decoding (Fu et al. 2024)."""

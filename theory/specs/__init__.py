@@ -1,0 +1,1 @@
+"""Closed forms and bounds of SPECS, and of the beam searches that it is compared with."""

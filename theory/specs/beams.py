@@ -1,0 +1,320 @@
+r"""Closed forms of test-time scaling: beam search, RSD with several beams, and SPECS; how long, how often, how good.
+
+A step's cost is the time of generating its candidates side by side and of scoring them, in target steps: one of plain
+decoding takes 1. Where candidates have different lengths the cost is an order statistic, or more exactly the time of a
+batch that empties (`expected_batch_seconds`). Candidates are independent given the prefix, one position's law is the
+next one's. Under these assumptions everything here is exact (``tests/sim/algorithms/test_beams.py`` compares with the
+simulator).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from theory.checks import (
+    FloatArray,
+    broadcast_shape,
+    count,
+    nonnegative,
+    positive,
+    probability,
+    scalar_count,
+    scalar_probability,
+    unwrap,
+)
+from theory.errors import ParameterError
+from theory.step_methods import any_of
+
+__all__ = [
+    "beam_speedup",
+    "best_of_distribution",
+    "expected_batch_seconds",
+    "expected_longest",
+    "rsd_beams_speedup",
+    "specs_generations",
+    "specs_speedup",
+]
+
+Switch: TypeAlias = Literal["once", "both-ways", "retry", "random", "never"]
+_SWITCHES: Final = ("once", "both-ways", "retry", "random", "never")
+
+
+def beam_speedup(step_cost: ArrayLike, n_steps: ArrayLike = 1, first_cost: ArrayLike | None = None) -> FloatArray:
+    r"""Speedup of beam search, usually below 1: what it buys is accuracy.
+
+    .. math:: S = \frac{H}{q_1 + (H - 1) q}
+
+    Parameters
+    ----------
+    step_cost : time of generating and scoring all candidates of a step (q), target steps, > 0.
+    n_steps : steps of the answer (H), >= 1.
+    first_cost : the same for the first step (q_1), where a single beam branches; default ``step_cost``, which is right
+        if one beam is kept.
+
+    Returns
+    -------
+    Speedup over plain decoding, [-].
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    The schedule of Snell et al. 2025 and SPECS, section 4.1.
+
+    >>> float(beam_speedup(1.25)), float(beam_speedup(1.5, 2, 1.0))
+    (0.8, 0.8)
+    """
+    cost, n = positive("step_cost", step_cost), count("n_steps", n_steps)
+    first = cost if first_cost is None else positive("first_cost", first_cost)
+    broadcast_shape(step_cost=cost, n_steps=n, first_cost=first)
+    return unwrap(np.asarray(n / (first + (n - 1) * cost)))
+
+
+def rsd_beams_speedup(alpha1: ArrayLike, width: ArrayLike, draft_cost: ArrayLike, target_cost: ArrayLike) -> FloatArray:
+    r"""Speedup of RSD with several beams: the best draft stands, or the target's candidates are generated as well.
+
+    .. math:: S = \frac{1}{q_D + (1 - \alpha)^n q_T}
+
+    Parameters
+    ----------
+    alpha1 : probability that the reward of a draft step reaches the threshold, [-], in [0, 1].
+    width : candidates per position (n), >= 1.
+    draft_cost, target_cost : time of generating and scoring the candidates of either model, target steps, > 0.
+
+    Returns
+    -------
+    Speedup over plain decoding, [-].
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or shapes that do not broadcast.
+
+    References
+    ----------
+    SPECS, section 4.1 ("RSD"), after Liao et al. 2025.
+
+    >>> float(rsd_beams_speedup(0.5, 1, 0.5, 1.0)), float(rsd_beams_speedup(0.5, 2, 0.25, 1.0))
+    (1.0, 2.0)
+    """
+    a, n = probability("alpha1", alpha1), count("width", width)
+    d, t = positive("draft_cost", draft_cost), positive("target_cost", target_cost)
+    broadcast_shape(alpha1=a, width=n, draft_cost=d, target_cost=t)
+    return unwrap(np.asarray(1.0 / (d + (1.0 - np.asarray(any_of(a, n))) * t)))
+
+
+def specs_generations(
+    n_steps: int,
+    promising_target: float,
+    promising_draft: float,
+    *,
+    switch: Switch = "once",
+    start: Literal["target", "draft"] = "target",
+    share: float = 0.5,
+) -> tuple[float, float]:
+    r"""Expected generations by target and by draft in the steps of an answer of SPECS.
+
+    Who generates is a Markov chain: with probability t the target generates a step, and
+
+    .. math:: t' = t \, P(\text{target again}) + (1 - t) \, P(\text{back to the target}).
+
+    Parameters
+    ----------
+    n_steps : steps of the answer, >= 1.
+    promising_target, promising_draft : probability that some candidate of the model is rewarded above tau, in [0, 1]:
+        ``any_of(q, n)`` for n independent candidates.
+    switch : as in `sim.algorithms.specs`: ``once`` (Algorithm 1), ``both-ways``, ``retry``, ``random``, ``never``.
+    start : who generates the first step; ``retry`` begins every step with the draft.
+    share : ``random`` only: probability that the target generates a step after the first.
+
+    Returns
+    -------
+    Target's and draft's generations; they sum to ``n_steps``, but for ``retry``.
+
+    Raises
+    ------
+    ParameterError : a value outside its range, or no such ``switch`` or ``start``.
+
+    References
+    ----------
+    SPECS, Algorithm 1, line 9, and its ablations (Tables 2 and 6).
+
+    >>> specs_generations(3, 0.5, 1.0)
+    (1.75, 1.25)
+    >>> specs_generations(4, 0.0, 0.75, switch="retry")
+    (1.0, 4.0)
+    """
+    n, p, q = (
+        scalar_count("n_steps", n_steps),
+        scalar_probability("promising_target", promising_target),
+        scalar_probability("promising_draft", promising_draft),
+    )
+    lot = scalar_probability("share", share)
+    if switch not in _SWITCHES:
+        raise ParameterError("switch", switch, f"must be one of {', '.join(_SWITCHES)}")
+    if start not in ("target", "draft"):
+        raise ParameterError("start", start, "must be 'target' or 'draft'")
+    if switch == "retry":
+        return n * (1.0 - q), float(n)
+    again, back = {
+        "once": (1.0 - p, 0.0),
+        "both-ways": (1.0 - p, 1.0 - q),
+        "random": (lot, lot),
+        "never": (1.0, 0.0),
+    }[switch]
+    t = float(start == "target")
+    total = 0.0
+    for _ in range(n):
+        total += t
+        t = t * again + (1.0 - t) * back
+    return total, n - total
+
+
+def specs_speedup(
+    n_steps: int,
+    promising_target: float,
+    promising_draft: float,
+    target_cost: float,
+    draft_cost: float,
+    *,
+    switch: Switch = "once",
+    start: Literal["target", "draft"] = "target",
+    share: float = 0.5,
+) -> float:
+    """Speedup of SPECS: steps over the time of the expected generations by either model.
+
+    Parameters
+    ----------
+    n_steps, promising_target, promising_draft, switch, start, share : as in `specs_generations`.
+    target_cost : time of generating and rewarding the target's candidates of a step, target steps, > 0.
+    draft_cost : time of generating, rewarding and, where the score has it, weighing the draft's by likelihood, > 0.
+
+    Returns
+    -------
+    Speedup over plain decoding, [-].
+
+    Raises
+    ------
+    ParameterError : as `specs_generations`, or a cost that is not positive.
+
+    >>> specs_speedup(4, 1.0, 1.0, 1.0, 0.5)
+    1.6
+    """
+    t, d = float(positive("target_cost", target_cost)), float(positive("draft_cost", draft_cost))
+    by_target, by_draft = specs_generations(
+        n_steps, promising_target, promising_draft, switch=switch, start=start, share=share
+    )
+    return n_steps / (by_target * t + by_draft * d)
+
+
+def expected_longest(lengths: ArrayLike, n: ArrayLike) -> FloatArray:
+    r"""Mean length of the longest of n independent candidates.
+
+    .. math:: \mathrm{E} \max = \sum_{t \ge 0} \left(1 - F(t)^n\right)
+
+    Parameters
+    ----------
+    lengths : probabilities of the lengths 0, 1, 2, ... tokens, shape (K,), summing to 1.
+    n : candidates, >= 1, any shape.
+
+    Returns
+    -------
+    Tokens, the shape of ``n``.
+
+    Raises
+    ------
+    ParameterError : not a law, or ``n`` outside its range.
+
+    >>> expected_longest([0.0, 0.5, 0.5], [1, 2]).tolist()
+    [1.5, 1.75]
+    """
+    below = np.minimum(np.cumsum(_law("lengths", lengths))[:-1], 1.0)
+    widths = count("n", n)
+    return unwrap(np.asarray(1.0 - below[:, None] ** widths.ravel()).sum(axis=0).reshape(widths.shape))
+
+
+def expected_batch_seconds(lengths: ArrayLike, iteration_s: Sequence[float] | NDArray[np.float64]) -> float:
+    r"""Mean time in which n candidates decode side by side, leaving the batch as they end.
+
+    .. math:: \mathrm{E} T = \sum_{t \ge 1} \sum_{b=1}^{n} \binom{n}{b} G(t)^b (1 - G(t))^{n-b} \tau(b),
+              \qquad G(t) = P(L > t)
+
+    Parameters
+    ----------
+    lengths : probabilities of the lengths 0, 1, 2, ... tokens, shape (K,), summing to 1. The first token is the
+        prefill's, so a candidate of length L takes part in L - 1 iterations.
+    iteration_s : seconds of an iteration (tau) with 1, 2, ..., n sequences, shape (n,), > 0.
+
+    Returns
+    -------
+    Seconds; prefills not counted.
+
+    Raises
+    ------
+    ParameterError : not a law, or a time that is not positive.
+
+    >>> expected_batch_seconds([0.0, 0.0, 0.0, 1.0], [1.0, 1.25])
+    2.5
+    >>> expected_batch_seconds([0.0, 0.5, 0.5], [1.0, 2.0])
+    1.0
+    """
+    tau = np.concatenate(([0.0], np.atleast_1d(positive("iteration_s", iteration_s))))
+    going = np.clip(1.0 - np.cumsum(_law("lengths", lengths)), 0.0, 1.0)[1:]
+    n = tau.size - 1
+    alive = np.zeros((going.size, n + 1))
+    alive[:, 0] = 1.0
+    for i in range(n):  # one candidate after the other: no binomial coefficient overflows
+        alive[:, 1 : i + 2] = alive[:, 1 : i + 2] * (1.0 - going)[:, None] + alive[:, : i + 1] * going[:, None]
+        alive[:, 0] *= 1.0 - going
+    return float((alive @ tau).sum())
+
+
+def best_of_distribution(law: ArrayLike, reward: ArrayLike, n: int) -> FloatArray:
+    r"""Law of the candidate that beam search keeps: the best rewarded of n independent draws, the first of equals.
+
+    .. math:: P(y) = \frac{g_y}{P(r = r_y)} \left(P(r \le r_y)^n - P(r < r_y)^n\right)
+
+    Parameters
+    ----------
+    law : law of one draw (g), shape (K,), summing to 1.
+    reward : reward of each letter, shape (K,), finite.
+    n : candidates, >= 1.
+
+    Returns
+    -------
+    Shape (K,), sums to 1: with the truth of each letter, the accuracy of a step.
+
+    Raises
+    ------
+    ParameterError : not a law, shapes differ, or ``n`` outside its range.
+
+    References
+    ----------
+    The hard counterpart of `theory.specs.selection.soft_selection_distribution`, its limit for a large beta.
+
+    >>> best_of_distribution([0.5, 0.5], [0.0, 1.0], 2).tolist()
+    [0.25, 0.75]
+    """
+    g, width = _law("law", law), scalar_count("n", n)
+    r = np.asarray(reward, dtype=np.float64)
+    if r.shape != g.shape or not np.isfinite(r).all():
+        raise ParameterError("reward", reward, f"must be finite, of shape {g.shape}")
+    _, group = np.unique(r, return_inverse=True)
+    mass = np.bincount(group, weights=g)
+    upto = np.minimum(np.cumsum(mass), 1.0)
+    kept = upto**width - np.concatenate(([0.0], upto[:-1])) ** width
+    share = np.divide(kept, mass, out=np.zeros_like(mass), where=mass > 0.0)
+    return unwrap(np.asarray(g * share[group]))
+
+
+def _law(name: str, value: ArrayLike) -> FloatArray:
+    """A probability vector."""
+    array = nonnegative(name, value)
+    if array.ndim != 1 or abs(float(array.sum()) - 1.0) > 1e-9:
+        raise ParameterError(name, value, "must be one row of probabilities that sum to 1")
+    return np.asarray(array / array.sum())

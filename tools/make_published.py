@@ -1,0 +1,184 @@
+"""Write the published profiles: the figures of the Lookahead Reasoning paper (LR), Table 1, as profile files.
+
+Run ``python -m tools.make_published`` after a change here; a test compares the files with this script.
+Every value carries the half-width that its rounding or its assumption allows, and its source.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from calibrate.record.profile import ModelRecord, Profile, Provenance, Published, PublishedValue
+
+__all__ = ["DATASETS", "PAIRS", "published_profiles"]
+
+DATASETS: Final = ("aime24", "amc23", "gsm8k", "humaneval", "gpqa", "mtbench", "livecodebench")
+"""The columns of LR Table 1, in the paper's order."""
+
+_LR: Final = "Lookahead Reasoning, Table 1"
+_CONFSPEC: Final = "ConfSpec, Table 6 (DeepSeek-R1-Distill 1.5B / 32B, H200)"
+_STEPS: Final = "Qwen3-32B on reasoning problems, split at blank lines (assumption)"
+_DRAFT_MS, _TARGET_MS = 112.9, 409.8
+_VERIFY_SMALL_MS, _VERIFY_LARGE_MS = 8.7, 45.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    """One half of LR Table 1; tuples follow `DATASETS`, accuracies are percent (MT-Bench: its score) and half-width."""
+
+    draft: str
+    target: str
+    n_draft: int
+    n_target: int
+    draft_slowdown: float
+    """Draft step time against that of the DeepSeek pair, [-]."""
+    c1_half_width: float
+    c1_source: str
+    target_accuracy: tuple[tuple[float, float], ...]
+    lr_accuracy: tuple[tuple[float, float], ...]
+    notes: tuple[str, ...] = ()
+    acceptance: tuple[float, ...]
+    lr: tuple[float, ...]
+    sd: tuple[float, ...]
+    combined: tuple[float, ...]
+
+
+PAIRS: Final = {
+    "deepseek": _Pair(
+        draft="DeepSeek-R1-Distill-Qwen-1.5B",
+        target="DeepSeek-R1-Distill-Qwen-32B",
+        n_draft=1_777_088_000,
+        n_target=32_763_876_352,
+        draft_slowdown=1.0,
+        c1_half_width=0.03,
+        c1_source=f"112.9 ms / 409.8 ms, {_CONFSPEC}; +/-0.03 for LR's H100s and for other datasets (assumption)",
+        target_accuracy=((70.8, 5.2), (95.6, 2.3), (91.8, 1.9), (96.9, 0.8), (63.3, 2.2), (8.17, 1.2), (48.9, 1.3)),
+        lr_accuracy=((69.2, 8.1), (94.1, 2.1), (92.8, 1.8), (95.5, 1.8), (61.2, 2.8), (8.13, 1.2), (49.5, 2.3)),
+        acceptance=(0.47, 0.58, 0.63, 0.44, 0.35, 0.48, 0.47),
+        lr=(1.36, 1.48, 1.71, 1.27, 1.14, 1.27, 1.21),
+        sd=(1.53, 1.50, 1.39, 1.32, 1.48, 1.25, 1.45),
+        combined=(1.82, 2.00, 2.11, 1.54, 1.63, 1.51, 1.58),
+    ),
+    "qwen3": _Pair(
+        draft="Qwen3-1.7B",
+        target="Qwen3-32B",
+        n_draft=1_720_574_976,
+        n_target=32_762_123_264,
+        draft_slowdown=1.06,
+        c1_half_width=0.035,
+        c1_source=f"1.06 x 112.9 ms / 409.8 ms, {_CONFSPEC}: another pair (see notes); +/-0.035 (assumption)",
+        notes=(
+            "No latency is published for this pair: c1 is that of DeepSeek-R1-Distill 1.5B / 32B with the draft 1.06 "
+            "times slower. Both drafts have 28 layers, 1.7B reads 12 % more weights per token than 1.5B, so the factor "
+            "lies between 1.00 (launch-bound) and 1.12 (bandwidth-bound); both targets have 64 layers, 32.8B weights.",
+        ),
+        target_accuracy=((80.0, 3.9), (97.5, 2.0), (96.6, 1.4), (97.6, 0.8), (68.2, 2.1), (8.53, 1.1), (52.4, 1.4)),
+        lr_accuracy=((80.4, 4.1), (96.4, 2.0), (96.4, 1.2), (97.1, 0.8), (68.5, 2.4), (8.46, 1.15), (51.7, 1.7)),
+        acceptance=(0.43, 0.53, 0.50, 0.39, 0.30, 0.38, 0.40),
+        lr=(1.12, 1.22, 1.32, 1.13, 1.04, 1.10, 1.08),
+        sd=(1.40, 1.38, 1.32, 1.32, 1.40, 1.41, 1.25),
+        combined=(1.49, 1.62, 1.68, 1.39, 1.44, 1.49, 1.32),
+    ),
+}
+"""The two halves of LR Table 1. The paper prints "Qwen3 1.5B"; its text, and Qwen's list of models, say 1.7B."""
+
+
+def published_profiles() -> list[Profile]:
+    """The 14 profiles, by pair and dataset."""
+    return [_profile(name, pair, column) for name, pair in PAIRS.items() for column in range(len(DATASETS))]
+
+
+def _profile(pair_name: str, pair: _Pair, column: int) -> Profile:
+    return Profile(
+        name=f"lr-{pair_name}-{DATASETS[column]}",
+        source="published",
+        provenance=Provenance(
+            created="2026-11-21",
+            command="python -m tools.make_published",
+            engine="vLLM",
+            engine_version="0.8.3",
+            device="8 x H100: target on 2, draft on 1, judge on 1",
+            citation="Fu et al. 2025, Scaling Speculative Decoding with Lookahead Reasoning, Table 1 and section 4",
+            notes=[*_notes(DATASETS[column]), *pair.notes],
+        ),
+        models={
+            "target": ModelRecord(name=pair.target, n_parameters=pair.n_target, dtype="bfloat16"),
+            "draft": ModelRecord(name=pair.draft, n_parameters=pair.n_draft, dtype="bfloat16"),
+            "judge": ModelRecord(name="Qwen2.5-7B-Instruct", n_parameters=7_615_616_512, dtype="bfloat16"),
+        },
+        published=_published(pair, column),
+        settings={
+            "dataset": DATASETS[column],
+            "max_ngram": 1 if DATASETS[column] == "gsm8k" else 2,
+            "n_speculative_tokens": 8,
+            "step_token_limit": 100,
+            "temperature": 0.6,
+            "top_p": 0.95,
+        },
+    )
+
+
+def _notes(dataset: str) -> list[str]:
+    notes = ["Speedups are relative to autoregressive decoding of the target, one request at a time."]
+    if dataset == "mtbench":
+        notes.append("accuracy_target and accuracy_method are MT-Bench scores (points of 10), not shares.")
+    return notes
+
+
+def _published(pair: _Pair, column: int) -> Published:
+    target_s = PublishedValue(value=_TARGET_MS / 1e3, half_width=0.04, source=f"{_CONFSPEC}; +/-10 % (assumption)")
+    return Published(
+        alpha1=_rounded(pair.acceptance[column], f"{_LR}, row LR, Apt."),
+        c1=PublishedValue(
+            value=round(_DRAFT_MS * pair.draft_slowdown / _TARGET_MS, 4),
+            half_width=pair.c1_half_width,
+            source=pair.c1_source,
+        ),
+        target_step_s=target_s,
+        verify_s=_verify(),
+        mean_step_tokens=PublishedValue(value=40.0, half_width=8.0, source=_STEPS),
+        step_length_cv=PublishedValue(value=1.2, half_width=0.2, source=_STEPS),
+        token_speedup=_rounded(pair.sd[column], f"{_LR}, row SD (n-gram)"),
+        token_k2=9,  # 8 speculative tokens and the target's own
+        step_speedup=_rounded(pair.lr[column], f"{_LR}, row LR, Speedup"),
+        combined_speedup=_rounded(pair.combined[column], f"{_LR}, row SD+LR"),
+        k1=6,
+        accuracy_target=_accuracy(pair.target_accuracy[column], column, "Target Model"),
+        accuracy_method=_accuracy(pair.lr_accuracy[column], column, "LR"),
+    )
+
+
+def _verify() -> PublishedValue:
+    """LR judges with a 7B model, ConfSpec with 1.5B and 32B: read between these two, linear in the logarithms."""
+    share = math.log(7.6 / 1.54) / math.log(32.5 / 1.54)
+    milliseconds = _VERIFY_SMALL_MS * (_VERIFY_LARGE_MS / _VERIFY_SMALL_MS) ** share
+    return PublishedValue(
+        value=round(milliseconds / 1e3, 4),
+        half_width=0.012,
+        source="7B judge, interpolated on log size between 8.7 ms (1.5B) and 45.9 ms (32B) of ConfSpec, Table 6",
+    )
+
+
+def _rounded(value: float, source: str) -> PublishedValue:
+    """A value printed with two decimals."""
+    return PublishedValue(value=value, half_width=0.005, source=source)
+
+
+def _accuracy(value: tuple[float, float], column: int, row: str) -> PublishedValue:
+    scale = 1.0 if DATASETS[column] == "mtbench" else 100.0
+    mean, spread = (round(number / scale, 6) for number in value)
+    return PublishedValue(value=mean, half_width=spread, source=f"{_LR}, row {row}, Acc. (half-width as printed)")
+
+
+def main() -> None:
+    """Write the files."""
+    folder = Path(__file__).resolve().parent.parent / "calibrate" / "profiles"
+    for profile in published_profiles():
+        profile.write(folder / f"{profile.name}.json")
+
+
+if __name__ == "__main__":
+    main()
