@@ -21,7 +21,7 @@ __all__ = [
     "parse_knobs",
 ]
 
-RuleName = Literal["paper", "released-code"]
+RuleName = Literal["paper", "released-code", "eager"]
 
 SHORTCUTS: Final = ("k1", "width", "rules")
 """Knobs that have a field, and an option on the command line, of their own."""

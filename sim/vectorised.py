@@ -13,7 +13,7 @@ away, and without shared engines it delays nothing.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -88,47 +88,78 @@ def async_commit_times(
     accepted: ArrayLike,
     *,
     k1: int,
-    verify_s: float = 0.0,
+    verify_s: ArrayLike = 0.0,
     rules: Rules = PAPER,
+    target_truncated: ArrayLike = False,
+    draft_truncated: ArrayLike = False,
 ) -> Array:
     r"""When each step of each answer is committed by asynchronous lookahead, s.
 
-    Position d starts both its texts at :math:`g_d = \max(s_d, C_{d-k_1})`: when its prefix exists and the window admits
-    it. Its verdict comes at :math:`v_d = \max(t_d, e_d) + V` after target's and draft's ends, its commit at
-    :math:`C_d = \max(C_{d-1}, v_d)`; the next prefix exists at :math:`s_{d+1} = e_d` if the draft is accepted, else at
-    :math:`v_d`.
+    Position d exists from :math:`s_d` on. Its target step starts at :math:`\max(s_d, C_{d-w})`, when the window of w
+    positions admits it, and ends at :math:`t_d`; its draft ends at :math:`e_d`, started together with it or, without
+    ``prefetch_draft``, at :math:`\max(s_d, C_{d-w+1})`. The verdict comes at :math:`v_d = \max(t_d, e_d) + V`; at the
+    moment when the draft is too late or refused unjudged, if it is. The commit is at
+    :math:`C_d = \max(C_{d-1}, v_d)`, and the next prefix exists at :math:`e_d` if the draft stands, else at
+    :math:`v_d` or, in order, at :math:`C_d`.
 
     Parameters
     ----------
-    target_s, draft_s : step times, s, shape (answers, steps).
+    target_s, draft_s : step times, s, shape (answers, steps). What follows the last step of a shorter answer does not
+        matter: no time depends on a later position.
     accepted : verdicts, same shape.
-    k1 : target steps in flight, >= 1.
-    verify_s : time of a verdict, s.
-    rules : of these, only ``late_draft`` may differ from the paper's (a late draft that is cancelled is rejected when
-        its target ends).
+    k1 : target steps in flight, >= 1; w is ``k1 + rules.extra_in_flight``.
+    verify_s : time of a verdict, s, of a shape that broadcasts to (answers, steps).
+    rules : all but ``slot`` and ``fallback``, which must be the paper's; ``winner`` is nothing to single drafts, and
+        the last fields are about other things than commits.
+    target_truncated, draft_truncated : whether the steps were cut at their limit, of shapes that broadcast likewise.
+
+    Returns
+    -------
+    Shape (answers, steps), each row ascending.
 
     Raises
     ------
-    ParameterError : shapes differ, ``k1`` < 1, or other rules.
+    ParameterError : shapes differ or do not broadcast, ``k1`` < 1, or other rules.
     """
     check_counts(k1, 1)
-    if rules not in (PAPER, Rules(late_draft="cancel")):
-        raise ParameterError("rules", rules, "must be the paper's, except for late_draft")
+    if (rules.slot, rules.fallback) != (PAPER.slot, PAPER.fallback):
+        raise ParameterError("rules", rules, "must be the paper's in slot and fallback")
     target, draft, yes = _columns(target_s, draft_s, accepted)
+    verify = _like(target, "verify_s", verify_s)
+    target_cut = _like(target, "target_truncated", target_truncated)
+    draft_cut = _like(target, "draft_truncated", draft_truncated)
+    window, in_order = k1 + rules.extra_in_flight, rules.late_draft == "in-order"
     commits = np.empty_like(target)
-    prefix = np.zeros(len(target))
+    prefix = last = np.zeros(len(target))
+    unjudged = np.full(len(target), rules.reject_first)
     for d in range(target.shape[1]):
-        start = np.maximum(prefix, commits[:, d - k1]) if d >= k1 else prefix
-        target_end, draft_end = start + target[:, d], start + draft[:, d]
-        verdict = np.maximum(target_end, draft_end) + verify_s
-        good = yes[:, d]
-        if rules.late_draft == "cancel":
-            late = draft_end > target_end
-            verdict = np.where(late, target_end, verdict)
-            good = good & ~late
-        commits[:, d] = np.maximum(verdict, commits[:, d - 1]) if d else verdict
-        prefix = np.where(good, draft_end, verdict)
+        target_end = _admitted(prefix, commits, d, window) + target[:, d]
+        drafting = _admitted(prefix, commits, d, window - (not rules.prefetch_draft))
+        draft_end = drafting + draft[:, d]
+        both = np.maximum(target_end, draft_end)
+        decidable = np.maximum(target_end, last) if in_order else target_end
+        late = drafting > target_end if rules.late_draft == "wait" else draft_end > decidable
+        refused = late | unjudged
+        verdict = np.where(refused, np.minimum(both, decidable), both + verify[:, d])
+        good = yes[:, d] & ~refused
+        commits[:, d] = last = np.maximum(verdict, last)
+        prefix = np.where(good, draft_end, last if rules.restart == "in-order" else verdict)
+        unjudged = rules.reject_after_truncation & np.where(good, draft_cut[:, d], target_cut[:, d])
     return commits
+
+
+def _admitted(prefix: Array, commits: Array, d: int, window: int) -> Array:
+    """When a text of position d may start: its prefix exists, and the window reaches it; never in a window of none."""
+    if window < 1:
+        return np.full_like(prefix, np.inf)
+    return np.maximum(prefix, commits[:, d - window]) if d >= window else prefix
+
+
+def _like(shape: Array, name: str, given: ArrayLike) -> NDArray[Any]:
+    try:
+        return np.broadcast_to(np.asarray(given), shape.shape)
+    except ValueError:
+        raise ParameterError(name, np.shape(given), f"must broadcast to {shape.shape}") from None
 
 
 def sync_answer_seconds(

@@ -12,17 +12,22 @@ Accuracy. A step that stands is wrong with probability ``wrong`` if the draft wr
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.cascade import Fallback, committed_steps, verified_steps
 from theory.checks import FloatArray, broadcast_shape, count, nonnegative, probability, ratio, unwrap
+from theory.errors import ParameterError
 from theory.kernels import geometric_sum
+from theory.speedup import f_async
 
 __all__ = [
     "any_of",
     "best_of_speedup",
     "clean_probability",
+    "confspec_pipeline_speedup",
     "confspec_speedup",
     "expected_false_accepts",
     "graded_speedup",
@@ -169,6 +174,50 @@ def confspec_speedup(
     committed = committed_steps(p, k, fallback)
     checks = verified_steps(p, k) * (gate + asked * judge)
     return unwrap(np.asarray(committed / (k * c + 1.0 + checks + anew[fallback])))
+
+
+def confspec_pipeline_speedup(
+    alpha1: ArrayLike, c1: ArrayLike, k1: ArrayLike, *, fallback: Fallback = "reuse", width: ArrayLike = 1
+) -> FloatArray:
+    r"""Speedup of ConfSpec run as an asynchronous pipeline with free verdicts: Theorem 2 of Lookahead Reasoning.
+
+    .. math:: S = f, \quad \frac{1}{1/f + 1 - p} \text{ (text)}, \quad
+              \frac{p + (1 - p)^2}{1/f + (1 - p)^2} \text{ (printed)}, \qquad f = f_{async}(p, c_1, k_1)
+
+    A stage ends with a rejection and takes 1 / ((1 - p) f) target steps. With the step compared with reused it commits
+    that step too; with a step written anew likewise, a target step later; as printed it commits its accepted drafts
+    alone, and where there are none, with probability 1 - p, a step written anew.
+
+    Parameters
+    ----------
+    alpha1 : probability that a draft step is accepted given that those before it were, [-], in [0, 1].
+    c1 : draft step time / target step time, [-], in [0, 1].
+    k1 : target steps in flight along one path, >= 1.
+    fallback : as in `theory.cascade.committed_steps`.
+    width : drafts per position, >= 1; independent, so that p = 1 - (1 - alpha1)**W, and written side by side for free.
+
+    Returns
+    -------
+    Speedup over plain decoding, [-].
+
+    Raises
+    ------
+    ParameterError : a value outside its range, an unknown fallback, or shapes that do not broadcast.
+
+    References
+    ----------
+    ConfSpec, Appendix B, "Asynchronous Execution"; Fu et al. 2025 (Lookahead Reasoning), Theorem 2.
+
+    >>> float(confspec_pipeline_speedup(0.0, 0.25, 4)), float(confspec_pipeline_speedup(0.0, 0.25, 4, fallback="text"))
+    (1.0, 0.5)
+    """
+    if fallback not in get_args(Fallback):
+        raise ParameterError("fallback", fallback, f"must be one of {', '.join(get_args(Fallback))}")
+    p = np.asarray(any_of(alpha1, width))
+    f = np.asarray(f_async(p, c1, k1))
+    anew = {"printed": (1.0 - p) ** 2, "text": 1.0 - p, "reuse": np.zeros_like(p)}[fallback]
+    committed = p + anew if fallback == "printed" else np.ones_like(p)
+    return unwrap(np.asarray(committed / (1.0 / f + anew)))
 
 
 def clean_probability(

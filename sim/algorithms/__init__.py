@@ -4,9 +4,10 @@ from sim.algorithms.autoregressive import autoregressive
 from sim.algorithms.lookahead_async import lookahead_async
 from sim.algorithms.lookahead_sync import lookahead_sync
 from sim.algorithms.paired import draft_trajectory, paired_trajectory
-from sim.algorithms.rules import PAPER, RELEASED_CODE, Rules
+from sim.algorithms.rules import EAGER, PAPER, RELEASED_CODE, Rules
 
 __all__ = [
+    "EAGER",
     "PAPER",
     "RELEASED_CODE",
     "Rules",

@@ -1,9 +1,15 @@
-"""ConfSpec (Liu, Cao, He 2025): Algorithm 1, its three fallbacks after a rejection, and draft trees (section 4.3).
+"""ConfSpec (Liu, Cao, He 2025): its asynchronous pipeline, Algorithm 1 as printed, draft trees (section 4.3).
 
-One iteration drafts ``k1`` steps one after the other, has the target write the ``k1`` steps to compare them with in
-parallel, and then checks position by position until a rejection. A check asks the draft model first, and the judge
-where the draft model is not sure (Equation 4). With ``width`` > 1 every node of the draft tree has that many children;
-the children of a node are checked in parallel, and the accepted one with the highest confidence is followed (Eq. 5).
+The paper runs a pipeline (Appendix B, "Asynchronous Execution"): the target starts a step as soon as its prefix is
+there, and drafts are checked as soon as both texts are. That is the schedule of Lookahead Reasoning with other checks
+and fallbacks, and is run by the same program.
+
+One iteration of Algorithm 1 drafts ``k1`` steps one after the other, has the target write the ``k1`` steps to compare
+them with in parallel, and then checks position by position until a rejection.
+
+A check asks the draft model first, and the judge where the draft model is not sure (Equation 4). With ``width`` > 1
+every node of the draft tree has that many children; the children of a node are checked in parallel, and the accepted
+one with the highest confidence is followed (Equation 5).
 """
 
 from __future__ import annotations
@@ -13,7 +19,8 @@ from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from sim.algorithms.checks import CASCADE, CHECK_KNOBS, Check, confidence
-from sim.algorithms.rules import check_counts
+from sim.algorithms.lookahead_async import lookahead_async
+from sim.algorithms.rules import Fallback, Rules, check_counts
 from sim.catalogue import Knob, Method
 from sim.operations import (
     DRAFT,
@@ -32,11 +39,9 @@ from sim.operations import (
 )
 from theory.errors import ParameterError
 
-__all__ = ["METHODS", "Fallback", "confspec"]
+__all__ = ["METHODS", "Fallback", "Schedule", "confspec"]
 
-Fallback = Literal["none", "regenerate", "reuse"]
-"""After a rejection: ``none`` commits the accepted drafts alone, and has the target write a step if there are none
-(Algorithm 1); ``regenerate`` has it always write one (section 4.2); ``reuse`` commits the step compared with."""
+Schedule = Literal["async", "algorithm-1"]
 
 _GATED: Final = Check(verifier=CASCADE)
 
@@ -55,7 +60,7 @@ class _Node:
 
 
 def confspec(root: Step, *, k1: int, width: int = 1, fallback: Fallback = "none", check: Check = _GATED) -> Algorithm:
-    """Generate the answer to ``root`` by ConfSpec.
+    """Generate the answer to ``root`` by Algorithm 1.
 
     Parameters
     ----------
@@ -182,40 +187,64 @@ def _in_flight(*, k1: int, width: int, **knobs: object) -> int:
     return int(sum(width**level for level in range(k1)))
 
 
-def _drafts_seen(*, width: int, fallback: str, **knobs: object) -> int:
-    return 2 * width if fallback == "none" else width
+def _fallback(schedule: Schedule, fallback: Fallback | None) -> Fallback:
+    """As printed in Algorithm 1; in the pipeline the target's step is there before its draft is refused: reuse it."""
+    return fallback or ("none" if schedule == "algorithm-1" else "reuse")
+
+
+def _drafts_seen(*, width: int, schedule: Schedule, fallback: Fallback | None, **knobs: object) -> int:
+    return 2 * width if _fallback(schedule, fallback) == "none" else width
 
 
 def _build(
-    *, k1: int, width: int, fallback: Fallback, verifier: str, threshold: float | None, gamma: float
+    *,
+    k1: int,
+    width: int,
+    schedule: Schedule,
+    fallback: Fallback | None,
+    verifier: str,
+    threshold: float | None,
+    gamma: float,
 ) -> Callable[[Step], Algorithm]:
     check = Check(verifier=verifier, threshold=threshold, gamma=gamma)
-    return partial(confspec, k1=k1, width=width, fallback=fallback, check=check)
+    fallback = _fallback(schedule, fallback)
+    if schedule == "algorithm-1":
+        return partial(confspec, k1=k1, width=width, fallback=fallback, check=check)
+    rules = Rules(winner="most-confident", fallback=fallback)
+    return partial(lookahead_async, k1=k1, width=width, rules=rules, check=check)
 
 
 METHODS = (
     Method(
         name="confspec",
         title="ConfSpec",
-        paper="Liu, Cao, He 2025 (ConfSpec), Algorithm 1, sections 4.2 and 4.3",
+        paper="Liu, Cao, He 2025 (ConfSpec), sections 4.2 and 4.3, Appendix B; Algorithm 1",
         level="step",
         algorithm=_build,
         knobs=(
-            Knob(name="k1", kind="integer", default=5, low=1, high=64, help="steps drafted per iteration"),
+            Knob(name="k1", kind="integer", default=5, low=1, high=64, help="target steps in flight along one path"),
             Knob(name="width", kind="integer", default=1, low=1, high=16, help="drafts per position (W, section 4.3)"),
+            Knob(
+                name="schedule",
+                kind="choice",
+                default="async",
+                choices=get_args(Schedule),
+                help="the pipeline that the paper runs, or iterations as printed",
+            ),
             Knob(
                 name="fallback",
                 kind="choice",
-                default="none",
+                default=None,
                 choices=get_args(Fallback),
-                help="after a rejection: as printed in Algorithm 1, as in section 4.2, or the step compared with",
+                help="after a rejection: none (default of algorithm-1), regenerate (section 4.2), reuse (of async)",
             ),
             *(CHECK_KNOBS[0].with_default(CASCADE), *CHECK_KNOBS[1:]),
         ),
         roles=(DRAFT, GATE, JUDGE),
-        exact="the speedup for constant step times, independent acceptance and escalation",
+        exact="the speedup for constant step times, independent acceptance and escalation, in the pipeline with free "
+        "verdicts; of algorithm-1: theory.step_methods.confspec_speedup",
         measured="step lengths, verdicts and confidence along recorded answers; engine timings",
-        closed_form="theory.step_methods.confspec_speedup",
+        closed_form="theory.step_methods.confspec_pipeline_speedup",
         in_flight=_in_flight,
         drafts_seen=_drafts_seen,
     ),

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, get_args, get_type_hints
 
 from theory.errors import ParameterError
 
-__all__ = ["PAPER", "PRESETS", "RELEASED_CODE", "Rules", "check_counts"]
+__all__ = ["EAGER", "PAPER", "PRESETS", "RELEASED_CODE", "Fallback", "Rules", "check_counts"]
+
+Fallback = Literal["none", "regenerate", "reuse"]
+"""After a rejection: ``reuse`` commits the target's step that the drafts were compared with (LR); ``regenerate`` has
+the target write one anew (ConfSpec, section 4.2); ``none`` commits the accepted drafts alone and drafts the position
+once more, and has the target write a step only where none were accepted (ConfSpec, Algorithm 1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +28,26 @@ class Rules:
     extra_in_flight: int = 0
     """Target steps allowed in flight beyond ``k1``: 0 (Theorem 2), 1 (released code: ``max_depth`` counts edges)."""
 
-    late_draft: Literal["wait", "cancel"] = "wait"
-    """A draft that is unfinished when its target has finished: wait for it, or cancel it and count it rejected."""
+    slot: Literal["commit", "oldest-target", "any-target"] = "commit"
+    """When a place in the window is free again: when its position is committed (the root moves on), or as soon as the
+    oldest target step, or any one, of those before it has been generated."""
+
+    late_draft: Literal["wait", "cancel", "in-order"] = "wait"
+    """A draft that is unfinished when its target step has ended: wait for it (paper); cancel it and count it rejected
+    at once; or, in order, only when its position is the root and no verdict is pending (released code). A draft that
+    waits for the window and has not started by then never will."""
+
+    restart: Literal["verdict", "in-order"] = "verdict"
+    """When a decision takes effect, that is, what hangs on refused drafts is cancelled and work starts after the
+    correction: at the verdict, or when the position is the root (released code)."""
+
+    winner: Literal["first-verdict", "first-branch", "most-confident"] = "first-verdict"
+    """Which of several accepted drafts of a position is followed: the first to be accepted, at once; or, when the
+    verdicts on all have come, that of the lowest branch (released code) or the one that its verifier is most sure of
+    (ConfSpec, Equation 5)."""
+
+    fallback: Fallback = "reuse"
+    """What follows a position where all drafts are refused."""
 
     reject_first: bool = False
     """Whether the first draft of an answer is rejected unjudged (released code)."""
@@ -40,8 +63,10 @@ class Rules:
     the cycle at the first rejection."""
 
     def __post_init__(self) -> None:
-        if self.late_draft not in ("wait", "cancel"):
-            raise ParameterError("late_draft", self.late_draft, "must be 'wait' or 'cancel'")
+        for name, hint in get_type_hints(Rules).items():
+            value, choices = getattr(self, name), get_args(hint)
+            if choices and value not in choices:
+                raise ParameterError(name, value, f"must be one of {', '.join(choices)}")
         if not isinstance(self.extra_in_flight, int) or self.extra_in_flight < 0:
             raise ParameterError("extra_in_flight", self.extra_in_flight, "must be an integer >= 0")
 
@@ -54,13 +79,18 @@ PAPER: Final = Rules()
 RELEASED_CODE: Final = Rules(
     prefetch_draft=False,
     extra_in_flight=1,
-    late_draft="cancel",
+    late_draft="in-order",
+    restart="in-order",
+    winner="first-branch",
     reject_first=True,
     reject_after_truncation=True,
     cancel_at_end=False,
     barrier=False,
 )
-PRESETS: Final[Mapping[str, Rules]] = MappingProxyType({"paper": PAPER, "released-code": RELEASED_CODE})
+EAGER: Final = replace(RELEASED_CODE, late_draft="cancel", restart="verdict", winner="first-verdict")
+"""The released code with every decision in effect as soon as it is known: ours, and faster where lengths vary."""
+
+PRESETS: Final[Mapping[str, Rules]] = MappingProxyType({"paper": PAPER, "released-code": RELEASED_CODE, "eager": EAGER})
 """By the name that a knob has for them."""
 
 

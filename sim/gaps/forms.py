@@ -15,7 +15,7 @@ from theory import f_async, f_sync
 from theory.lookahead_decoding.speedup import expected_tokens_single, lookahead_compression
 from theory.specs.beams import beam_speedup, rsd_beams_speedup, specs_speedup
 from theory.speedup import g
-from theory.step_methods import any_of, best_of_speedup, confspec_speedup, graded_speedup
+from theory.step_methods import any_of, best_of_speedup, confspec_pipeline_speedup, confspec_speedup, graded_speedup
 from theory.token_methods import lookup_tokens, token_speedup, vector_tokens
 
 __all__ = ["CLOSED_FORMS", "Form", "Knobs"]
@@ -41,12 +41,14 @@ def _best_of(world: World, knobs: Mapping[str, Any]) -> float:
 
 
 def _confspec(world: World, knobs: Mapping[str, Any]) -> float:
+    at = (world.alpha1, world.c1, knobs["k1"])
+    if knobs["schedule"] == "async":
+        fallback = _FALLBACKS[knobs["fallback"] or "reuse"]
+        return float(confspec_pipeline_speedup(*at, fallback=fallback, width=knobs["width"]))
     return float(
         confspec_speedup(
-            world.alpha1,
-            world.c1,
-            knobs["k1"],
-            fallback=_FALLBACKS[knobs["fallback"]],
+            *at,
+            fallback=_FALLBACKS[knobs["fallback"] or "none"],
             gate_cost=world.gate,
             judge_cost=world.judge,
             escalation=world.escalation,
@@ -99,7 +101,7 @@ CLOSED_FORMS: Final[Mapping[str, Form]] = MappingProxyType(
         "theory.speedup.f_async": partial(_lookahead, f_async),
         "theory.step_methods.graded_speedup": _graded,
         "theory.step_methods.best_of_speedup": _best_of,
-        "theory.step_methods.confspec_speedup": _confspec,
+        "theory.step_methods.confspec_pipeline_speedup": _confspec,
         "theory.token_methods.lookup_tokens": _lookup,
         "theory.speedup.g": _drafted,
         "theory.token_methods.vector_tokens": _headed,

@@ -54,10 +54,11 @@ _ROUNDING: Final = 1e-9
 _VARIANTS: Final[Mapping[str, tuple[Knobs, ...]]] = MappingProxyType(
     {
         "confspec": (
-            {"fallback": "none"},
+            {},
             {"fallback": "regenerate"},
-            {"fallback": "reuse"},
-            {"fallback": "reuse", "width": 2, "k1": 3},
+            {"fallback": "none"},
+            {"width": 2, "k1": 3},
+            {"schedule": "algorithm-1"},
         ),
         "rsd-beams": ({"width": 2},),
         "specs": ({"width": 2}, {"width": 2, "switch": "both-ways"}),

@@ -46,7 +46,8 @@ __all__ = ["command", "plan_as_json", "plan_as_text"]
 @click.option("--k1-max", type=int, default=8, show_default=True, help="Largest k1 (target steps in flight) to try.")
 @click.option("--k2-max", type=int, help="Largest k2 (tokens per target pass) to try. Default what the profile knows.")
 @click.option(
-    "--rules", help="Schedule of LR: paper or released-code. Default released-code for published profiles, else paper."
+    "--rules",
+    help="Schedule of LR: paper, released-code or eager. Default released-code for published profiles, else paper.",
 )
 @click.option("-n", "--answers", type=int, help="Answers to simulate per configuration.")
 @click.option(

@@ -33,7 +33,7 @@ _EXPLAINED = 12
 @click.option("--token-set", "token_settings", multiple=True, metavar="KNOB=VALUE", help="A knob of --token.")
 @click.option("--k2", type=int, help="Tokens per target pass. Default the token-level method's, else 1.")
 @click.option("--width", type=int, help="Drafts per position. Default the method's.")
-@click.option("--rules", help="Schedule of LR: paper or released-code. Default as for plan.")
+@click.option("--rules", help="Schedule of LR: paper, released-code or eager. Default as for plan.")
 @click.option("--corruption", type=float, help="Acceptance lost after a wrong step, 0 to 1. Default as measured.")
 @click.option("-n", "--answers", type=int, help="Answers to simulate. Default all recorded ones, or 40.")
 @click.option(

@@ -57,7 +57,7 @@ _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "
     help="Comma-separated numbers of tokens per target pass. Default the method's. Below step-level methods without "
     "--token they are prompt lookup's.",
 )
-@click.option("--rules", default="paper", show_default=True, help="Schedule: paper or released-code.")
+@click.option("--rules", default="paper", show_default=True, help="Schedule: paper, released-code or eager.")
 @click.option("-n", "--answers", type=int, default=40, show_default=True, help="Fresh questions, each run every way.")
 @click.option(
     "--prompts", type=click.Path(path_type=Path), help="JSONL file of fresh questions (not the bundled task)."

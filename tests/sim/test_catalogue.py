@@ -96,7 +96,8 @@ def test_settings_are_complete_and_validated() -> None:
     assert method("confspec").settings({"k1": 2}) == {
         "k1": 2,
         "width": 1,
-        "fallback": "none",
+        "schedule": "async",
+        "fallback": None,
         "verifier": "cascade",
         "threshold": None,
         "gamma": 0.9,
@@ -114,8 +115,14 @@ def test_most_sequences_counts_the_full_tree() -> None:
 
 def test_drafts_that_a_replay_needs() -> None:
     assert method("spec-cot").drafts_seen(width=3) == 3
-    assert method("confspec").drafts_seen(width=2, fallback="none") == 4  # a rejected position is drafted once more
-    assert method("confspec").drafts_seen(width=2, fallback="reuse") == 2
+    one = method("confspec")
+    for knobs, drafts in (
+        ({}, 2),
+        ({"fallback": "none"}, 4),  # a rejected position is drafted once more
+        ({"schedule": "algorithm-1"}, 4),  # which is what it does as printed
+        ({"schedule": "algorithm-1", "fallback": "reuse"}, 2),
+    ):
+        assert one.drafts_seen(**one.settings({"width": 2, **knobs})) == drafts
 
 
 @pytest.mark.parametrize("one", methods().values(), ids=methods())

@@ -175,5 +175,8 @@ def test_vectorised_refuses_bad_input() -> None:
         stage_speedup(0.5, float("nan"), 2)
     with pytest.raises(ParameterError, match="accepted"):
         async_commit_times([[1.0]], [[1.0, 2.0]], [[True]], k1=2)
-    with pytest.raises(ParameterError, match="rules"):
-        async_commit_times([[1.0]], [[1.0]], [[True]], k1=2, rules=Rules(reject_first=True))
+    for rules in (Rules(fallback="regenerate"), Rules(slot="any-target")):
+        with pytest.raises(ParameterError, match="rules"):
+            async_commit_times([[1.0]], [[1.0]], [[True]], k1=2, rules=rules)
+    with pytest.raises(ParameterError, match="verify_s"):
+        async_commit_times([[1.0]], [[1.0]], [[True]], k1=2, verify_s=[[0.0, 0.0]])

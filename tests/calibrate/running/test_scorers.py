@@ -238,7 +238,12 @@ KNOBS: list[tuple[str, dict[str, object]]] = [
     ("confspec", {"k1": 2, "gamma": 0.9}),
     ("confspec", {"k1": 3, "fallback": "regenerate", "gamma": 0.6}),
     ("confspec", {"k1": 2, "width": 2, "fallback": "reuse", "gamma": 0.6}),
+    ("confspec", {"k1": 3, "fallback": "none"}),
+    ("confspec", {"k1": 2, "width": 2, "schedule": "algorithm-1", "gamma": 0.6}),
     ("lr-async", {"k1": 3, "verifier": "cascade", "gamma": 0.7}),
+    ("lr-async", {"k1": 3, "rules": "released-code"}),
+    ("lr-async", {"k1": 2, "width": 2, "rules": "released-code"}),
+    ("lr-async", {"k1": 3, "rules": "eager"}),
     ("lr-sync", {"k1": 2, "verifier": "gate"}),
     ("lr-async", {"k1": 2, "verifier": "random", "threshold": 0.3}),
 ]

@@ -12,7 +12,7 @@ import pytest
 from calibrate.engines.protocol import Choice, Generation, Sampling, Times
 from calibrate.running.verifiers import ExactMatch, LlmJudge, RandomAcceptance
 from calibrate.running.wall_clock import StepLimits, WallClock
-from sim.algorithms import RELEASED_CODE, autoregressive, lookahead_async, lookahead_sync
+from sim.algorithms import EAGER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync
 from sim.operations import DRAFT, TARGET, WAIT, Cancel, Commit, Generate, Outcome, Step, Verify
 from sim.timeline import Counts, Timeline
 from theory.errors import CalibrationError, ParameterError
@@ -433,6 +433,9 @@ METHODS = {
     "async-3": partial(lookahead_async, k1=3),
     "async-3-wide": partial(lookahead_async, k1=3, width=2),
     "async-3-released": partial(lookahead_async, k1=3, rules=RELEASED_CODE),
+    "async-3-released-wide": partial(lookahead_async, k1=3, width=2, rules=RELEASED_CODE),
+    "async-3-eager": partial(lookahead_async, k1=3, rules=EAGER),
+    "async-3-any-slot": partial(lookahead_async, k1=3, rules=Rules(slot="any-target")),
 }
 
 

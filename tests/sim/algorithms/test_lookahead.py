@@ -161,6 +161,64 @@ def test_late_draft_is_waited_for_or_cancelled() -> None:
     assert cancels.operations[1].n_generated == 3
 
 
+def test_a_draft_late_for_its_target_may_be_in_time_for_its_turn() -> None:
+    """Draft 1 ends at 7, its target step at 5; but step 0 is not decided before 10."""
+    answer = trace_answer("++", [2, 5], [10, 3])
+    session = run(lookahead_async(answer.root, k1=2, rules=Rules(late_draft="in-order")), answer)
+    assert commits(session) == ["draft 0 at 10", "draft 1 at 10"]
+    cancels = run(lookahead_async(answer.root, k1=2, rules=Rules(late_draft="cancel")), answer)
+    assert commits(cancels) == ["draft 0 at 10", "target 1 at 10"]
+
+
+def test_a_draft_that_is_late_for_its_turn_is_refused() -> None:
+    answer = trace_answer("++", [2, 9], [10, 3])
+    session = run(lookahead_async(answer.root, k1=2, rules=Rules(late_draft="in-order")), answer)
+    assert commits(session) == ["draft 0 at 10", "target 1 at 10"]
+    assert generations(session)[3] == "draft 1: 2-10 rejected"
+
+
+def test_restart_at_the_verdict_or_in_order() -> None:
+    """Draft 1 is refused at 7; step 0 is decided at 20. Until a refusal takes effect, what hangs on it goes on."""
+    answer = trace_answer("+-+", [2, 3, 1], [20, 5, 10])
+    at_once = run(lookahead_async(answer.root, k1=3), answer)
+    assert generations(at_once)[4:] == [
+        "target 2: 5-7 discarded",
+        "draft 2: 5-6 discarded",
+        "target 2: 7-17 reference",
+        "draft 2: 7-8 accepted",
+    ]
+    assert commits(at_once) == ["draft 0 at 20", "target 1 at 20", "draft 2 at 20"]
+    in_order = run(lookahead_async(answer.root, k1=3, rules=Rules(restart="in-order")), answer)
+    assert generations(in_order)[4:] == [
+        "target 2: 5-15 discarded",
+        "draft 2: 5-6 discarded",
+        "target 2: 20-30 reference",
+        "draft 2: 20-21 accepted",
+    ]
+    assert commits(in_order) == ["draft 0 at 20", "target 1 at 20", "draft 2 at 30"]
+
+
+@pytest.mark.parametrize(("slot", "start"), [("commit", 20), ("oldest-target", 17), ("any-target", 7)])
+def test_when_a_slot_is_free_again(slot: str, start: float) -> None:
+    """Verdicts take 3 s: step 0 is generated at 17 and committed at 20; step 1 is generated at 7."""
+    answer = trace_answer("+++", [2, 2, 2], [17, 5, 5])
+    clock = seconds_per_token()
+    slow = VirtualClock({**clock.engines, "judge": FixedEngine(3.0)})
+    session = slow.launch(lookahead_async(answer.root, k1=2, rules=Rules(slot=slot)), answer)  # type: ignore[arg-type]
+    slow.run(session)
+    assert generations(session)[4] == f"target 2: {start:g}-{start + 5:g} reference"
+
+
+@pytest.mark.parametrize(("winner", "branch"), [("first-verdict", 1), ("first-branch", 0)])
+def test_which_of_two_accepted_drafts_is_followed(winner: str, branch: int) -> None:
+    """The second draft is written and accepted first."""
+    answer = Siblings(1, (12, 3), {(0, 0), (0, 1)})
+    session = run(lookahead_async(answer.root, k1=2, width=2, rules=Rules(winner=winner)), answer)  # type: ignore[arg-type]
+    drafts = session.operations[1:3]
+    assert [op.outcome == "accepted" for op in drafts] == [branch == 0, branch == 1]
+    assert commits(session) == [f"draft 0 at {10 if branch else 12}"]
+
+
 def test_draft_after_a_truncated_step_is_refused_unjudged() -> None:
     steps = (
         StepTrace(draft_tokens=2, target_tokens=10, accepted=True, draft_truncated=True),
@@ -323,8 +381,9 @@ def test_bad_counts_are_refused_at_once(make: object, k1: int, width: int, messa
 
 
 def test_bad_rules() -> None:
-    with pytest.raises(ParameterError, match="late_draft"):
-        Rules(late_draft="never")  # type: ignore[arg-type]
+    for name in ("late_draft", "restart", "slot", "winner", "fallback"):
+        with pytest.raises(ParameterError, match=f"^{name}='never' must be one of"):
+            Rules(**{name: "never"})  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="extra_in_flight"):
         Rules(extra_in_flight=-1)
 

@@ -34,6 +34,7 @@ from theory.errors import ParameterError
 from theory.step_methods import (
     best_of_speedup,
     clean_probability,
+    confspec_pipeline_speedup,
     confspec_speedup,
     expected_false_accepts,
     graded_speedup,
@@ -274,6 +275,65 @@ def test_confspec_equals_its_closed_form(fallback: Fallback, alpha: float, escal
     assert steps / seconds == pytest.approx(float(closed), rel=1e-12)
 
 
+@pytest.mark.parametrize("fallback", FALLBACKS)
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.8])
+def test_the_pipeline_equals_its_closed_form(fallback: Fallback, alpha: float) -> None:
+    """Stages by their number of accepted drafts; every k1 = 3 more of them take a target step more."""
+    first = [run_stage(x) for x in range(9)]
+    assert first[6:] == pytest.approx([s + 1.0 for s in first[3:6]], rel=1e-12)
+    steps = seconds = 0.0
+    for x in range(400):
+        alone = fallback == "none"
+        anew = x == 0 if alone else fallback == "regenerate"
+        p = (1.0 - alpha) * alpha**x
+        steps += p * (x + (not alone or anew))
+        seconds += p * ((first[x] if x < 6 else first[3 + x % 3] + x // 3 - 1) + anew)
+    closed = confspec_pipeline_speedup(alpha, C1, 3, fallback=FALLBACKS[fallback])  # type: ignore[arg-type]
+    assert steps / seconds == pytest.approx(float(closed), rel=1e-12)
+
+
+@pytest.mark.parametrize("n_accepted", [0, 1, 4, 7])
+def test_fallbacks_of_the_pipeline(n_accepted: int) -> None:
+    """After some accepted drafts a rejection, at the end of the answer; the position's other draft passes or not."""
+
+    def seconds(fallback: str | None, others: str = "-") -> float:
+        steps = [*[step(True)] * n_accepted, step(False, others=others, final=True)]
+        make = method("confspec").build(k1=3, fallback=fallback)
+        session = run_answer(make, TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=tuple(steps)),)).answer(0), FREE)
+        assert writers(session)[-1] == ("d" if fallback == "none" and others == "+" and n_accepted else "t")
+        assert session.finished is not None
+        return session.finished
+
+    plain = seconds(None)
+    assert plain == seconds("reuse") == run_stage(n_accepted)
+    assert seconds("regenerate") == pytest.approx(plain + 1.0, rel=1e-12)
+    drafted_again = 1.0 if n_accepted else 0.0
+    assert seconds("none") == pytest.approx(plain + drafted_again + 1.0, rel=1e-12)
+    assert seconds("none", others="+") == pytest.approx(plain + 1.0, rel=1e-12)
+
+
+FREE = {"target": FixedEngine(1.0), "draft": FixedEngine(C1), "gate": FixedEngine(0.0), "judge": FixedEngine(0.0)}
+
+
+def run_stage(n_accepted: int) -> float:
+    """Seconds of a stage of Lookahead Reasoning, by its own generator and the judge's verdicts."""
+    steps = (*[step(True)] * n_accepted, step(False, final=True))
+    behaviour = TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=steps),))
+    session = run_answer(lambda root: lookahead_async(root, k1=3), behaviour.answer(0), FREE)
+    assert session.finished is not None
+    return session.finished
+
+
+def test_the_pipeline_follows_the_most_confident_draft() -> None:
+    """Equation 5: the first draft passes too, and its verdict comes no later."""
+    scores = {GATE: 0.92, JUDGE: 1.0}
+    surer = DraftTrace(tokens=1, accepted=True, final=True, scores={**scores, GATE: 0.99})
+    both = replace(step(True, final=True), scores=scores, others=(surer,))
+    session = run(method("confspec").build(k1=2, width=2), both)
+    drafts = [op for op in session.operations if isinstance(op, Generate) and op.role == "draft"]
+    assert [op.outcome.value for op in drafts] == ["discarded", "accepted"]
+
+
 # --- closed forms, by chance: long answers of the simulator
 
 
@@ -295,7 +355,7 @@ def long_answers(quality: Quality | None = None, n_steps: int = 200, alpha: floa
         *(
             (
                 "confspec",
-                {"k1": 3, "width": width, "fallback": ours},
+                {"k1": 3, "width": width, "schedule": "algorithm-1", "fallback": ours},
                 confspec_speedup(
                     0.7,
                     C1,

@@ -56,7 +56,7 @@ def test_the_committed_table_agrees_where_the_assumptions_hold() -> None:
         assert cell.closed_form == pytest.approx(case.closed_form(case.world("as assumed")), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["lr-async k1=4", "confspec k1=5 fallback=reuse"])
+@pytest.mark.parametrize("name", ["lr-async k1=4", "confspec k1=5"])
 @pytest.mark.parametrize("condition", ["lengths vary", "all of it"])
 def test_the_committed_table_is_what_the_simulator_says_today(name: str, condition: str) -> None:
     """On other answers, fewer of them: within 4 standard errors of both together (false alarm 6e-5 each)."""

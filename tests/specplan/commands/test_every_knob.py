@@ -47,7 +47,7 @@ def every_value(one: Method) -> Iterator[dict[str, KnobValue]]:
                 more["verifier"] = "cascade"
             yield {**more, knob.name: value}
     for knob in one.knobs:
-        if knob.name in ("verifier", "rules", "fallback", "select") and one.has("width"):
+        if knob.name in ("verifier", "rules", "schedule", "fallback", "select") and one.has("width"):
             small: dict[str, KnobValue] = {"width": 2, **({"k1": 2} if one.has("k1") else {})}
             yield from ({**small, knob.name: choice} for choice in knob.choices)
     if one.has("verifier"):

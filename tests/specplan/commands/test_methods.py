@@ -48,7 +48,7 @@ def test_knobs_come_from_fields_settings_and_defaults() -> None:
     assert replace(configuration, k1=None, k2=1).knobs == configuration.knobs
     assert Configuration(method="spec-cot").width == 3
     assert Configuration(method="lr-async", knobs={"k1": 7}).k1 == 7
-    assert asdict(configuration)["knobs"]["fallback"] == "none"
+    assert asdict(configuration)["knobs"]["schedule"] == "async"
 
 
 @pytest.mark.parametrize(

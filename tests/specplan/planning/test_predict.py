@@ -14,6 +14,7 @@ from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
 from calibrate.replay.system import system_of
 from calibrate.replay.token_level import TokenLevel, TokenModel, fitted_alpha2
+from sim.configuration import RULE_NAMES
 from specplan.planning import model_error as published
 from specplan.planning.model_error import fit_error, model_error, rows
 from specplan.planning.predict import Configuration, Predictor
@@ -194,5 +195,5 @@ def test_intervals_of_left_out_rows_cover_what_was_published() -> None:
 
 @pytest.mark.slow
 def test_committed_table_is_what_the_simulator_says() -> None:
-    for rules in ("paper", "released-code"):
+    for rules in RULE_NAMES:
         assert simulated_rows(rules) == [row for row in rows() if row.rules == rules]

@@ -24,6 +24,7 @@ __all__ = [
     "any_of",
     "best_of_speedup",
     "clean_probability",
+    "confspec_pipeline_speedup",
     "confspec_speedup",
     "doubling_ratio",
     "draft_steps_per_commit",
@@ -158,6 +159,19 @@ def f_async() -> sp.Expr:
     return sp.Piecewise((f_async_saturated(), sp.ceiling(1 / C1) > K1), (f_async_unsaturated(), True))
 
 
+def confspec_pipeline_speedup(fallback: str = "reuse") -> sp.Expr:
+    """ConfSpec, Appendix B: stages of Theorem 2 at acceptance p, each ending with a rejection.
+
+    A stage takes 1/((1 - p) f) and commits 1/(1 - p) steps, the compared one included. ``text``: that one is written
+    anew; ``printed``: it is not committed, and only where it is the stage's first, another is written.
+    """
+    p = 1 - (1 - ALPHA1) ** WIDTH
+    passed, none_passed, stage = p / (1 - p), 1 - p, 1 / ((1 - p) * f_async().subs(ALPHA1, p))
+    own = {"printed": none_passed, "text": sp.Integer(1), "reuse": sp.Integer(1)}[fallback]
+    fresh = {"printed": none_passed, "text": sp.Integer(1), "reuse": sp.Integer(0)}[fallback]
+    return (passed + own) / (stage + fresh)
+
+
 def h(mode: str = "async") -> sp.Expr:
     """LR Equation (4): the product of step-level and token-level speedup."""
     return (f_async() if mode == "async" else f_sync()) * g()
@@ -233,6 +247,9 @@ STATEMENTS: Mapping[str, Callable[[], sp.Expr]] = {
     "any_of": any_of,
     "best_of_speedup": best_of_speedup,
     "clean_probability": clean_probability,
+    "confspec_pipeline_speedup_printed": lambda: confspec_pipeline_speedup("printed"),
+    "confspec_pipeline_speedup_reuse": confspec_pipeline_speedup,
+    "confspec_pipeline_speedup_text": lambda: confspec_pipeline_speedup("text"),
     "confspec_speedup_printed": confspec_speedup,
     "confspec_speedup_reuse": lambda: confspec_speedup("reuse"),
     "confspec_speedup_text": lambda: confspec_speedup("text"),

@@ -39,6 +39,13 @@ NUMERIC: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
         )
         for fallback in ("printed", "text", "reuse")
     },
+    **{
+        f"confspec_pipeline_speedup_{fallback}": (
+            lambda fallback=fallback, **v: step_methods.confspec_pipeline_speedup(**v, fallback=fallback),
+            ("alpha1", "c1", "k1", "width"),
+        )
+        for fallback in ("printed", "text", "reuse")
+    },
     "mean_acceptance": (
         step_methods.mean_acceptance,
         ("alpha1", "n_steps", "wrong", "wrong_target", "corruption"),

@@ -1,0 +1,391 @@
+"""The tree of asynchronous Lookahead Reasoning and the rules by which it grows, is decided and is committed.
+
+The state is a tree of nodes, one per prefix. A node owns the target's step after its prefix and ``width`` drafts of
+that step. A finished draft opens a child; a node whose drafts are all refused opens a child after the target's own
+step. The root advances, and commits, as nodes are decided. Only nodes fewer than ``k1`` levels below the root work.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sim.algorithms.checks import Check, confidence
+from sim.algorithms.rules import Rules
+from sim.operations import DRAFT, TARGET, Action, Cancel, Commit, Generate, Operation, Outcome, Step, Verify
+
+__all__ = ["Lookahead"]
+
+_DISCARDED: Final = Outcome.DISCARDED
+
+
+class _Node:
+    """One prefix: the target's step after it, the drafts of that step, and what became of them.
+
+    An operation's ``tag`` is the node that waits for it; a draft that has ended is tagged with the node that grew from
+    it. The tag goes when the operation no longer matters, so that no cycle of references keeps the node alive.
+    """
+
+    __slots__ = (
+        "accepted",
+        "alive",
+        "anew",
+        "attempt",
+        "decided",
+        "drafted",
+        "drafts",
+        "next_node",
+        "next_step",
+        "parent",
+        "prefix",
+        "refused",
+        "target",
+        "verifies",
+        "waiting",
+        "winner",
+    )
+
+    def __init__(self, prefix: Step, parent: _Node | None, *, drafted: bool = False, attempt: int = 0) -> None:
+        self.prefix = prefix
+        self.parent = parent  # the node before it, up to the root, which has none
+        self.drafted = drafted  # whether the prefix ends with a draft, which may yet be refused
+        self.attempt = attempt  # 1 where the drafts of this position were refused before: the new ones must differ
+        self.target: Generate | None = None
+        self.anew: Generate | None = None  # the step that the target writes after a rejection
+        self.drafts: tuple[Generate, ...] = ()
+        self.verifies: tuple[Verify, ...] = ()
+        self.accepted: tuple[Verify, ...] = ()
+        self.refused = 0  # drafts refused so far
+        self.decided = False  # whether a draft has won, or all are refused
+        self.winner: Generate | None = None
+        self.next_step: Step | None = None  # the step that follows the prefix
+        self.next_node: _Node | None = None
+        self.waiting = False  # outside the window: something of it is yet to start
+        self.alive = True
+
+
+class Lookahead:
+    """The tree and its rules. Methods append to ``actions``, which whoever calls `on_done` yields and clears.
+
+    Parameters
+    ----------
+    root : the prompt.
+    window : levels of the tree that may work, >= 1.
+    width : drafts per position, >= 1.
+    rules : of the schedule.
+    check : who decides about a draft, and how.
+    """
+
+    __slots__ = (
+        "actions",
+        "check",
+        "ended",
+        "in_order",
+        "judges_all",
+        "late_in_order",
+        "root",
+        "rules",
+        "slides",
+        "waiting",
+        "width",
+        "window",
+    )
+
+    def __init__(self, root: Step, window: int, width: int, rules: Rules, check: Check) -> None:
+        self.actions: list[Action] = []
+        self.window = window
+        self.width = width
+        self.rules = rules
+        self.check = check
+        self.judges_all = not (rules.reject_first or rules.reject_after_truncation)
+        self.slides = rules.slot == "commit"
+        self.in_order = rules.restart == "in-order"
+        self.late_in_order = rules.late_draft == "in-order"
+        self.waiting: list[_Node] = []
+        self.ended = root.final
+        self.root = _Node(root, None)
+        if not self.ended:
+            self._open(self.root)
+
+    def on_done(self, done: Operation) -> None:
+        """Take up what has ended."""
+        node: _Node = done.tag
+        if done.__class__ is Verify:
+            self._on_verdict(node, done)
+        elif done.role != TARGET:
+            self._on_draft(node, done)  # type: ignore[arg-type]  # only Generate is left
+        elif done is node.target:
+            self._on_target(node)
+        else:
+            self._commit_target(node, done)  # type: ignore[arg-type]
+        if self.late_in_order or self.root.decided:
+            self._advance()
+
+    def _open(self, node: _Node) -> None:
+        """Start what the window lets a node start: its target step, and its drafts."""
+        room = self.window - node.prefix.depth + self.root.prefix.depth if self.slides else self._room(node)
+        if room <= 0:
+            self._wait(node)
+            return
+        node.waiting = False
+        if node.target is None:
+            node.target = target = Generate(TARGET, node.prefix, 2 * node.attempt, node)
+            self.actions.append(target)
+        if node.drafts:
+            return
+        if room > 1 or self.rules.prefetch_draft:
+            self._start_drafts(node)
+        else:
+            self._wait(node)
+
+    def _room(self, node: _Node) -> int:
+        """Places of the window that the nodes before this one leave, where generated steps free theirs."""
+        distance = oldest = unfinished = 0
+        before = node.parent
+        while before is not None:
+            distance += 1
+            if before.target is None or before.target.result is None:
+                oldest, unfinished = distance, unfinished + 1
+            before = before.parent
+        return self.window - (oldest if self.rules.slot == "oldest-target" else unfinished)
+
+    def _start_drafts(self, node: _Node) -> None:
+        first = self.width * node.attempt
+        if self.width == 1:
+            drafts: tuple[Generate, ...] = (Generate(DRAFT, node.prefix, first, node),)
+        else:
+            drafts = tuple(Generate(DRAFT, node.prefix, first + branch, node) for branch in range(self.width))
+        node.drafts = drafts
+        self.actions += drafts
+
+    def _wait(self, node: _Node) -> None:
+        node.waiting = True
+        self.waiting.append(node)
+
+    def _on_draft(self, node: _Node, draft: Generate) -> None:
+        step: Step = draft.result
+        if step.final:
+            draft.tag = None
+        else:
+            draft.tag = child = _Node(step, node, drafted=True)
+            self._open(child)
+        target = node.target
+        if target is not None and target.result is not None:
+            self._judge(node, draft)
+
+    def _on_target(self, node: _Node) -> None:
+        for draft in node.drafts:
+            if draft.result is not None:
+                self._judge(node, draft)
+            elif not self.late_in_order and (self.rules.late_draft == "cancel" or self._refuses(node)):
+                self._give_up(node, draft)
+        if not self.late_in_order:
+            self._close(node)
+        if not self.slides:
+            self._reopen()
+
+    def _close(self, node: _Node) -> None:
+        """The target's step is there: drafts that have not started by now never will."""
+        node.waiting = False
+        if not node.drafts:
+            self._decide(node, None)
+
+    def _give_up(self, node: _Node, draft: Generate) -> None:
+        """Cancel a late draft; it counts as refused."""
+        self.actions.append(Cancel(draft))
+        self._refuse(node, draft)
+
+    def _refuses(self, node: _Node) -> bool:
+        """Whether the node's drafts are refused unjudged."""
+        prefix = node.prefix
+        return not self.judges_all and self.rules.refuses_unjudged(prefix.depth, prefix.truncated)
+
+    def _judge(self, node: _Node, draft: Generate) -> None:
+        """Put a draft before the verifier; both texts exist, and no sibling has been accepted."""
+        if self._refuses(node):
+            self._refuse(node, draft)
+            return
+        self._ask(node, self.check.ask(draft.result, node.target.result, draft.branch, node))  # type: ignore[union-attr]
+
+    def _ask(self, node: _Node, verify: Verify) -> None:
+        node.verifies = (*node.verifies, verify) if node.verifies else (verify,)
+        self.actions.append(verify)
+
+    def _on_verdict(self, node: _Node, verify: Verify) -> None:
+        appeal = self.check.appeal(verify)
+        if appeal is not None:
+            verify.outcome = Outcome.ESCALATED
+            self._ask(node, appeal)
+            return
+        if not verify.result.accepted:
+            verify.outcome = Outcome.REJECTED
+            self._refuse(node, _judged_draft(node, verify))
+            return
+        verify.outcome = Outcome.ACCEPTED
+        if self.width == 1:
+            self._decide(node, node.drafts[0])
+            return
+        node.accepted = (*node.accepted, verify)
+        self._try(node)
+
+    def _refuse(self, node: _Node, draft: Generate) -> None:
+        draft.outcome = Outcome.REJECTED
+        if not self.in_order:
+            self._prune(node, draft)
+        node.refused += 1
+        self._try(node)
+
+    def _try(self, node: _Node) -> None:
+        """Decide about a node if what is still to come cannot change what follows it."""
+        if node.decided:
+            return
+        if node.refused == self.width:
+            self._decide(node, None)
+        elif node.accepted and (
+            self.rules.winner == "first-verdict" or len(node.accepted) + node.refused == self.width
+        ):
+            best = node.accepted[0]
+            if len(node.accepted) > 1:
+                best = max(node.accepted, key=self._merit)
+            self._decide(node, _judged_draft(node, best))
+
+    def _merit(self, verify: Verify) -> tuple[float, int]:
+        return (confidence(verify) if self.rules.winner == "most-confident" else 0.0, -verify.branch)
+
+    def _decide(self, node: _Node, winner: Generate | None) -> None:
+        node.decided, node.winner = True, winner
+        if not self.in_order:
+            self._take_effect(node)
+
+    def _take_effect(self, node: _Node) -> None:
+        """Follow the winner, or the target where all drafts are refused; abandon the rest."""
+        target, winner = node.target, node.winner
+        if self.width > 1 or (winner is None and self.in_order):
+            self._drop_siblings(node)
+        assert target is not None
+        if winner is not None:
+            winner.outcome = Outcome.ACCEPTED
+            target.outcome = Outcome.REFERENCE  # it has been judged against
+            node.next_step = winner.result
+            node.next_node, winner.tag = winner.tag, None
+        elif self.rules.fallback == "reuse":
+            self._commit_target(node, target)
+        elif self.rules.fallback == "regenerate" or not node.drafted:
+            self._discard(target)
+            node.anew = Generate(TARGET, node.prefix, target.branch + 1, node)
+            self.actions.append(node.anew)
+        else:
+            self._discard(target)
+            node.next_node = _Node(node.prefix, node.parent, attempt=1)
+            self._open(node.next_node)
+
+    def _commit_target(self, node: _Node, target: Generate) -> None:
+        """The target's own step is the correction, and drafting restarts after it at once."""
+        target.outcome = Outcome.COMMITTED
+        node.next_step = step = target.result
+        if not step.final:
+            node.next_node = _Node(step, node)
+            self._open(node.next_node)
+
+    def _drop_siblings(self, node: _Node) -> None:
+        """Abandon what is undecided or has not won at a node, and the branches that hang on it."""
+        winner = node.winner
+        for draft in node.drafts:
+            if draft is not winner:
+                self._prune(node, draft)
+                if draft.outcome is Outcome.PENDING:
+                    self._discard(draft)
+        for verify in node.verifies:
+            lost = verify.outcome is Outcome.ACCEPTED and (winner is None or verify.branch != winner.branch)
+            if lost or verify.outcome is Outcome.PENDING:
+                self._discard(verify)
+
+    def _prune(self, node: _Node, draft: Generate) -> None:
+        """Abandon what grew from a draft."""
+        if draft.tag is not None and draft.tag is not node:
+            self._cut(draft.tag)
+        draft.tag = None
+
+    def _cut(self, top: _Node) -> None:
+        """Abandon a subtree. Even what was decided in it no longer counts for what it was."""
+        stack = [top]
+        while stack:
+            node = stack.pop()
+            node.alive, node.parent = False, None
+            for generated in (node.target, node.anew):
+                if generated is not None:
+                    self._discard(generated)
+            for draft in node.drafts:
+                if draft.tag is not None and draft.tag is not node:
+                    stack.append(draft.tag)
+                self._discard(draft)
+            for verify in node.verifies:
+                self._discard(verify)
+            if node.next_node is not None:
+                stack.append(node.next_node)
+
+    def _discard(self, operation: Operation) -> None:
+        operation.outcome = _DISCARDED
+        operation.tag = None
+        if operation.result is None and not operation.cancelled:
+            self.actions.append(Cancel(operation))
+
+    def _advance(self) -> None:
+        """Commit what is known, in order; then start what the moved window lets in."""
+        root = first = self.root
+        while root.next_step is not None or self._is_known(root):
+            if (step := root.next_step) is not None:
+                self.actions.append(Commit(step))
+                if step.final:
+                    self._end(root)
+                    return
+            _forget(root)
+            assert root.next_node is not None
+            root = self.root = root.next_node
+            root.parent = None
+        if root is not first:
+            self._reopen()
+
+    def _is_known(self, root: _Node) -> bool:
+        """Whether it is known what follows the root; what is decided in order is decided here."""
+        if self.late_in_order and not root.decided:
+            self._decide_in_order(root)
+        if root.decided and root.next_step is None and root.next_node is None and root.anew is None:
+            self._take_effect(root)
+        return root.next_step is not None or root.next_node is not None
+
+    def _decide_in_order(self, root: _Node) -> None:
+        target = root.target
+        if target is None or target.result is None or any(v.outcome is Outcome.PENDING for v in root.verifies):
+            return
+        for draft in root.drafts:
+            if draft.result is None:
+                self._give_up(root, draft)
+        self._close(root)
+
+    def _reopen(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for node in waiting:
+            if node.alive and node.waiting:
+                self._open(node)
+
+    def _end(self, root: _Node) -> None:
+        """Abandon what the last step leaves behind; or let it run on, as far as it hangs on this last event."""
+        self.ended = True
+        _forget(root)
+        if not self.rules.cancel_at_end:
+            self.actions[:] = [action for action in self.actions if not isinstance(action, Cancel)]
+
+
+def _judged_draft(node: _Node, verify: Verify) -> Generate:
+    return node.drafts[verify.branch - node.drafts[0].branch]
+
+
+def _forget(node: _Node) -> None:
+    """Break the cycles of references through a node that is done."""
+    node.target.tag = None  # type: ignore[union-attr]  # a node that is done has one
+    for draft in node.drafts:
+        draft.tag = None
+    for verify in node.verifies:
+        verify.tag = None
+    if node.anew is not None:
+        node.anew.tag = None
