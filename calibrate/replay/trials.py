@@ -13,12 +13,14 @@ from typing import Final
 
 from calibrate.record.profile import Profile
 from calibrate.replay.idealised import Effect, idealised
+from calibrate.replay.missing import Known
 from calibrate.replay.system import System, as_seen_by, system_of
 from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_speculation
 from sim.answers.drawn import Behaviour
 from sim.configuration import Configuration
 from sim.operations import JUDGE
 from sim.trial import Trial
+from theory.errors import ParameterError
 
 __all__ = ["Trials"]
 
@@ -57,6 +59,8 @@ class Trials:
         self.profile = profile
         self.corruption = corruption
         self.token_level = TokenLevel(profile)
+        self._known = Known.of(profile)
+        self._own_answers = behaviour is None
         made = replace(system_of(profile, corruption=corruption), pace=slower)
         self.system = made if behaviour is None else replace(made, behaviour=behaviour)
         self._variants: dict[int, System] = {}
@@ -81,8 +85,9 @@ class Trials:
 
         Raises
         ------
-        ParameterError : a token-level method about which the profile says nothing.
+        ParameterError : the profile does not know what the configuration needs (`calibrate.replay.missing`).
         """
+        self._refuse_unknown(configuration)
         system = self._decided(self._suited(configuration, variant), configuration, variant)
         model = self.token_level.model(configuration, system, variant)
         if model is not None and tokens_per_pass is not None:
@@ -103,7 +108,14 @@ class Trials:
         ------
         ParameterError : a token-level method about which the profile says nothing.
         """
+        self._refuse_unknown(configuration)
         return self.token_level.model(configuration, self._suited(configuration, None))
+
+    def _refuse_unknown(self, configuration: Configuration) -> None:
+        unknown = self._known.missing(configuration, answers=self._own_answers)
+        if unknown:
+            rule = f"needs what profile {self.profile.name!r} does not know: {'; '.join(unknown)}"
+            raise ParameterError("configuration", configuration.name, rule)
 
     def _suited(self, configuration: Configuration, variant: int | None) -> System:
         return self._system(variant).suited(configuration.spec, configuration.knobs)

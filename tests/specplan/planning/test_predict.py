@@ -153,7 +153,7 @@ def test_counted_tokens_per_pass_are_the_counts() -> None:
 
 
 def test_profile_without_token_counts_says_so() -> None:
-    with pytest.raises(ParameterError, match="k2=2 must be 1: profile 'measured-test' holds no token-level"):
+    with pytest.raises(ParameterError, match="k2=2' needs what profile 'measured-test' does not know: tokens"):
         Predictor(measured(ALL), uncertainty=False).predict(Configuration(method="prompt-lookup", k2=2))
 
 
