@@ -184,7 +184,7 @@ def _judged(step: StepRecord) -> int:
     return next(unseen, 1 + len(step.candidates))
 
 
-def _in_all(scores: Iterable[Mapping[str, float]]) -> frozenset[str]:
+def _in_all(scores: Iterable[Iterable[str]]) -> frozenset[str]:
     sets = [frozenset(one) for one in scores]
     return reduce(frozenset.intersection, sets) if sets else frozenset()
 
