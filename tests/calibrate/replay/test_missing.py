@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 from measured_profiles import measured
+from simpy import Environment
 
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
 from calibrate.replay.missing import missing
+from calibrate.replay.system import ASSUMED, HALF_WIDTHS, system_of
 from calibrate.replay.trials import Trials
+from sim.answers.drawn import SyntheticBehaviour
 from sim.catalogue import methods
 from sim.configuration import Configuration
+from sim.operations import JUDGE, Step, Verify, prompt
 from theory.errors import ParameterError
 
 RECORDED = Profile.read(Path(__file__).parents[2] / "data" / "recorded.json")
@@ -85,3 +89,36 @@ def test_a_recording_of_everything_lacks_candidates_and_other_token_methods_only
     assert "4 drafts" not in lacks(RECORDED, "lr-async width=4")
     assert "5 drafts per position, 4 are recorded" in lacks(RECORDED, "lr-async width=5")
     assert all("candidates" in lacks(RECORDED, name) for name in methods("beam"))
+
+
+def test_assumptions_are_drawn_for_variants_and_only_for_them() -> None:
+    """Best estimates rest on what is assumed; a variant lies within the stated range of each, counts staying counts."""
+    best = system_of(PUBLISHED).behaviour
+    variants = [system_of(PUBLISHED, resample=seed).behaviour for seed in range(30)]
+    assert isinstance(best, SyntheticBehaviour)
+    assert (best.lengths.limit, best.acceptance.persistence) == (ASSUMED.step_limit, 0.0)
+    drawn = [one for one in variants if isinstance(one, SyntheticBehaviour)]
+    for name, found in (
+        ("step_limit", [one.lengths.limit for one in drawn]),
+        ("lag1", [one.lengths.lag1 for one in drawn]),
+        ("persistence", [one.acceptance.persistence for one in drawn]),
+    ):
+        off = [value - getattr(ASSUMED, name) for value in found if value is not None]
+        assert max(map(abs, off)) <= HALF_WIDTHS[name]
+        assert max(off) > HALF_WIDTHS[name] / 2
+    assert all(isinstance(one.lengths.limit, int) for one in drawn)
+    assert min(one.acceptance.persistence for one in drawn) >= 0.0
+
+
+def test_verdicts_of_a_published_judge_overlap() -> None:
+    """Two at once take as long as one."""
+    engine = system_of(PUBLISHED).engines()[JUDGE]
+    env, ended = Environment(), []
+    engine.attach(env)
+    step = Step(prompt(), "draft", 10)
+    for _ in range(2):
+        engine.submit(Verify(step, step), 1, 20, 20, lambda operation: ended.append(env.now))
+    env.run()
+    assert PUBLISHED.published is not None
+    assert PUBLISHED.published.verify_s is not None
+    assert ended == [PUBLISHED.published.verify_s.value] * 2
