@@ -47,7 +47,7 @@ async def iteration_times(engine: TorchEngine, n: int = 60) -> dict[tuple[int, i
             await engine.stats(clear=True)
             requests = [fixed(prompt(rng, engine, context - n // 2), n) for _ in range(batch)]
             await asyncio.gather(*map(engine.generate, requests))
-            whole = [s for b, _, s in (await engine.stats(clear=True)).iterations if b == batch]
+            whole = [it.seconds for it in (await engine.stats(clear=True)).iterations if it.batch == batch]
             found[batch, context] = statistics.median(whole)
     return found
 
@@ -59,7 +59,7 @@ async def prefill_times(engine: TorchEngine, n: int = 15) -> dict[int, float]:
         await engine.stats(clear=True)
         for _ in range(n):
             await engine.generate(fixed(prompt(rng, engine, length), 1))
-        found[length] = statistics.median(s for _, _, s in (await engine.stats(clear=True)).prefills)
+        found[length] = statistics.median(p.seconds for p in (await engine.stats(clear=True)).prefills)
     return found
 
 

@@ -23,12 +23,13 @@ import torch
 from calibrate import pair
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Job, Limits
+from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding
 from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSettings
-from calibrate.models.local import bundled_problems
+from calibrate.models.asking import bundled_problems
 
 SEED: Final = 20
 N_PROBLEMS: Final = 24
@@ -135,10 +136,10 @@ def cost(bench: Bench, rounds: int = 2) -> dict[str, Any]:
     for at in range(rounds * N_PROBLEMS):
         i = at % N_PROBLEMS
         for cell, engine in engines.items():
-            engine.iterations.clear()
-            engine.passes.clear()
+            engine.work.statistics(clear=True)
             one = bench.answer(engine, i, lookahead(*cell) if cell else None, 0.0)
-            passes = [(1, s) for _, _, s in engine.iterations] + [(n, s) for _, _, n, _, s, _ in engine.passes]
+            passes = [(1, it.seconds) for it in engine.work.iterations]
+            passes += [(p.rows, p.seconds) for p in engine.work.passes]
             if (at + at // N_PROBLEMS) % 2:
                 answers[cell].append([one.n_generated - 1, one.n_iterations, one.end - one.prefill_end])
                 continue

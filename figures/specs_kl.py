@@ -10,15 +10,9 @@ from numpy.typing import NDArray
 
 from theory.claims.proving.balls import point, precision
 from theory.claims.specs.exact import Instance, coverage, selection_law
-from theory.specs.selection import (
-    coverage_coefficient,
-    kl_bound,
-    kl_bound_printed,
-    kl_divergence,
-    optimal_distribution,
-    selection_kl,
-    specs_output_distribution,
-)
+from theory.specs.bounds import kl_bound, kl_bound_printed
+from theory.specs.laws import coverage_coefficient, kl_divergence
+from theory.specs.selection import optimal_distribution, selection_kl, specs_output_distribution
 
 BETA, HORIZON, TAU = 1.0, 3, 0.0
 N = np.unique(np.round(np.geomspace(1, 1024, 31)).astype(int))

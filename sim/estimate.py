@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -178,9 +179,25 @@ def student_quantile(confidence: float, degrees: int) -> float:
         raise ParameterError("confidence", confidence, "must be in (0, 1)")
     if degrees < 1:
         return math.inf
-    from scipy.special import stdtrit
+    return _two_sided_quantile(confidence, degrees)
 
-    return float(stdtrit(degrees, 0.5 + confidence / 2.0))
+
+@lru_cache(maxsize=1024)
+def _two_sided_quantile(confidence: float, degrees: int) -> float:
+    """By Newton's method on the incomplete beta function; importing scipy's would take longer than many a plan."""
+    from flint import arb
+
+    log_scale = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - math.log(degrees * math.pi) / 2
+    quantile = _normal_quantile(confidence)
+    for _ in range(100):
+        share = arb(degrees) / (degrees + arb(quantile) ** 2)
+        beyond = float(share.beta_lower(arb(degrees) / 2, arb(1) / 2, regularized=True))
+        density = math.exp(log_scale - (degrees + 1) / 2 * math.log1p(quantile**2 / degrees))
+        step = (beyond - (1.0 - confidence)) / (2.0 * density)
+        quantile += step
+        if abs(step) <= 1e-14 * quantile:
+            break
+    return quantile
 
 
 def _normal_quantile(confidence: float) -> float:

@@ -1,22 +1,19 @@
 """What happened when: the timeline of one answer, simulated or measured, and what can be counted on it.
 
 Both clocks leave the same operations behind, so both make the same `Timeline`; it prints as a Gantt chart
-(``sim.gantt``) and as a Perfetto/Chrome trace, and travels as JSON.
+(``sim.gantt``) and as a Perfetto/Chrome trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sim.answers.facts import Facts
 from sim.operations import DRAFT, JUDGE, TARGET, Choose, Generate, Operation, Outcome, Score, Step, Verify
-from theory.errors import SchemaError
 
 __all__ = ["CommitMark", "Counts", "Run", "Span", "Timeline", "perfetto"]
-
-_VERSION = 1
 
 
 class Run(Protocol):
@@ -231,40 +228,9 @@ class Timeline:
         """Sequences of ``role`` in parallel, at most."""
         return 1 + max((span.lane for span in self.spans if span.role == role), default=-1)
 
-    def busy_fraction(self, role: str) -> float:
-        """Share of the duration in which ``role`` has at least one operation in flight, in [0, 1]."""
-        busy = covered((span.start, min(span.end, self.duration)) for span in self.spans if span.role == role)
-        return busy / self.duration if self.duration > 0.0 else 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data for ``json.dumps``; `from_json` turns it back."""
-        return {"schema": "specplan.timeline", "schema_version": _VERSION, **asdict(self)}
-
-    @classmethod
-    def from_json(cls, data: Any) -> Timeline:
-        """Rebuild from `to_json`'s data.
-
-        Raises
-        ------
-        SchemaError : not such data; the text says where.
-        """
-        if not isinstance(data, dict) or data.get("schema") != "specplan.timeline":
-            raise SchemaError("schema: must be 'specplan.timeline'")
-        if data.get("schema_version") != _VERSION:
-            raise SchemaError(f"schema_version={data.get('schema_version')!r} must be {_VERSION}")
-        spans = tuple(_record(Span, x, f"spans[{i}]") for i, x in enumerate(_list(data, "spans")))
-        commits = tuple(_record(CommitMark, x, f"commits[{i}]") for i, x in enumerate(_list(data, "commits")))
-        rest = {"label": data.get("label"), "duration": data.get("duration")}
-        timeline: Timeline = _record(cls, {**rest, "spans": spans, "commits": commits}, "timeline")
-        return timeline
-
-    def to_perfetto(self) -> dict[str, Any]:
-        """Return a trace for ui.perfetto.dev or chrome://tracing, as plain data for ``json.dumps``."""
-        return perfetto(self)
-
 
 def perfetto(*timelines: Timeline) -> dict[str, Any]:
-    """Return one trace of several timelines, each a process, for ui.perfetto.dev or chrome://tracing."""
+    """Return one trace of timelines, each a process, for ui.perfetto.dev or chrome://tracing; for ``json.dumps``."""
     events: list[dict[str, Any]] = []
     for pid, timeline in enumerate(timelines, 1):
         tids: dict[tuple[str, int], int] = {}
@@ -358,7 +324,7 @@ def _in_lanes(spans: Sequence[Span]) -> tuple[Span, ...]:
         if lane == len(lanes):
             lanes.append(0.0)
         lanes[lane] = span.end
-        placed.append(_record(Span, {**asdict(span), "lane": lane}, "span"))
+        placed.append(replace(span, lane=lane))
     return tuple(placed)
 
 
@@ -381,26 +347,3 @@ def _peak(starts: list[float], ends: list[float]) -> int:
             n_over += 1
         peak = max(peak, n_begun - n_over)
     return peak
-
-
-def _list(data: dict[str, Any], key: str) -> list[Any]:
-    value = data.get(key)
-    if not isinstance(value, list | tuple):
-        raise SchemaError(f"{key}: must be a list")
-    return list(value)
-
-
-def _record(cls: Any, data: Any, where: str) -> Any:
-    names = {f.name for f in fields(cls)}
-    if not isinstance(data, dict) or set(data) != names:
-        got = sorted(data) if isinstance(data, dict) else data
-        raise SchemaError(f"{where}: must have the keys {sorted(names)}, got {got}")
-    for f in fields(cls):
-        kinds = _JSON_KINDS.get(str(f.type))
-        value = data[f.name]
-        if kinds is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
-            raise SchemaError(f"{where}.{f.name}={value!r} must be of type {f.type}")
-    return cls(**data)
-
-
-_JSON_KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}

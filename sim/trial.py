@@ -146,6 +146,14 @@ class Runs:
         """Most target sequences in flight at one time, over all answers."""
         return max(counts.peak_targets for counts in self.counts)
 
+    def __getitem__(self, part: slice) -> Runs:
+        """Return the runs of some of the answers."""
+        return Runs(self.seconds[part], self.counts[part])
+
+    def __add__(self, more: Runs) -> Runs:
+        """Return the runs of these answers and of more."""
+        return Runs(np.concatenate([self.seconds, more.seconds]), self.counts + more.counts)
+
     def _total(self, name: str) -> int:
         return sum(getattr(counts, name) for counts in self.counts)
 
@@ -167,11 +175,8 @@ def run_trial(trial: Trial, indices: Sequence[int], *, jobs: int = 1) -> Runs:
 
     size = -(-len(indices) // min(4 * abs(jobs), len(indices)))
     parts = [list(indices[i : i + size]) for i in range(0, len(indices), size)]
-    return _joined(Parallel(n_jobs=jobs)(delayed(run_trial)(trial, part) for part in parts))
-
-
-def _joined(parts: Sequence[Runs]) -> Runs:
-    return Runs(np.concatenate([part.seconds for part in parts]), tuple(c for part in parts for c in part.counts))
+    runs: list[Runs] = Parallel(n_jobs=jobs)(delayed(run_trial)(trial, part) for part in parts)
+    return sum(runs[1:], start=runs[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +243,7 @@ def _compared(
     """Simulate more answers, and estimate the speedup of all."""
     method, plain = (run_trial(one, indices, jobs=jobs) for one in (trial, baseline))
     if before is not None:
-        method, plain = _joined((before.method, method)), _joined((before.baseline, plain))
+        method, plain = before.method + method, before.baseline + plain
     speedup = ratio_of_totals(plain.seconds, method.seconds, confidence=confidence, seed=trial.seed)
     return Simulation(speedup=speedup, method=method, baseline=plain, seed=trial.seed)
 

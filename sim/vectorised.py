@@ -163,7 +163,13 @@ def _like(shape: Array, name: str, given: ArrayLike) -> NDArray[Any]:
 
 
 def sync_answer_seconds(
-    target_s: ArrayLike, draft_s: ArrayLike, accepted: ArrayLike, *, k1: int, verify_s: float = 0.0
+    target_s: ArrayLike,
+    draft_s: ArrayLike,
+    accepted: ArrayLike,
+    *,
+    k1: int,
+    verify_s: float = 0.0,
+    barrier: bool = True,
 ) -> Array:
     """How long each answer takes by synchronous lookahead, s, shape (answers,).
 
@@ -175,6 +181,7 @@ def sync_answer_seconds(
     target_s, draft_s, accepted : as in `async_commit_times`.
     k1 : target steps in flight, >= 1.
     verify_s : time of a verdict, s.
+    barrier : as in `sim.algorithms.rules.Rules`; without it a cycle ends at its first rejection.
 
     Raises
     ------
@@ -185,16 +192,20 @@ def sync_answer_seconds(
     n, steps = target.shape
     drafted = np.concatenate([np.zeros((n, 1)), np.cumsum(draft, axis=1)], axis=1)
     run = np.zeros((n, steps + 1), dtype=np.int64)  # accepted drafts in a row from each position on
-    slowest = np.empty_like(target)
     for d in range(steps - 1, -1, -1):
         run[:, d] = np.where(yes[:, d], run[:, d + 1] + 1, 0)
-        slowest[:, d] = target[:, d : d + k1].max(axis=1)
     seconds, at, rows = np.zeros(n), np.zeros(n, dtype=np.int64), np.arange(n)
+    ahead = np.arange(k1)
     while rows.size:
         a = at[rows]
         n_drafts = np.minimum(k1 - 1, steps - a)
-        seconds[rows] += drafted[rows, a + n_drafts] - drafted[rows, a] + slowest[rows, a] + verify_s * (n_drafts > 0)
-        at[rows] = a + np.minimum(run[rows, a], n_drafts) + 1
+        n_accepted = np.minimum(run[rows, a], n_drafts)
+        window = np.minimum(a[:, None] + ahead, steps - 1)
+        waited = ahead <= (k1 - 1 if barrier else n_accepted[:, None])
+        slowest = np.where(waited, target[rows[:, None], window], 0.0).max(axis=1)
+        judged = n_drafts > 0 if barrier else np.minimum(n_accepted + 1, n_drafts) > 0
+        seconds[rows] += drafted[rows, a + n_drafts] - drafted[rows, a] + slowest + verify_s * judged
+        at[rows] = a + n_accepted + 1
         rows = rows[at[rows] < steps]
     return seconds
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,25 +16,12 @@ from specplan.output import deliver, journal_of
 from theory.errors import CalibrationError, ParameterError, UnstableMeasurementError
 
 if TYPE_CHECKING:
-    from calibrate.measuring.measure import Problem
-    from calibrate.measuring.session import Plan, Status
-    from calibrate.measuring.stopping import Precision, Stopping
+    from calibrate.measuring.calibration import Status
+    from calibrate.measuring.plan import CalibrationPlan, MeasurableModels
+    from calibrate.measuring.stopping import Stopping
     from calibrate.record.profile import Profile
-    from sim.configuration import Configuration
-    from specplan.planning.predict import Predictor
 
-__all__ = [
-    "PlannedSpeedup",
-    "conclude",
-    "effort_options",
-    "measure",
-    "most_answers",
-    "planned",
-    "resumable",
-    "stopping_rule",
-]
-
-F = TypeVar("F", bound=Callable[..., Any])
+__all__ = ["Effort", "calibrate", "conclude", "effort_options", "measure", "resumable"]
 
 _EFFORTS: Final = {"quick": (0.10, 8, 16), "normal": (0.05, 24, 60), "precise": (0.02, 60, 240)}
 """Precision asked for, answers at least and at most."""
@@ -40,11 +29,15 @@ _EFFORTS: Final = {"quick": (0.10, 8, 16), "normal": (0.05, 24, 60), "precise": 
 _MOST_ANSWERS: Final = 600
 """Answers at most where a precision was named, but no number."""
 
-_SHORTLIST: Final = 5
 
+def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that say how much to measure, as its ``effort``, and when to complain."""
 
-def effort_options(command: F) -> F:
-    """Give a command the options that say how much to measure, and when to complain."""
+    @wraps(command)
+    def with_effort(*, answers: int | None, precision: float | None, effort: str | None, **others: Any) -> Any:
+        return command(effort=Effort(named=effort, answers=answers, precision=precision), **others)
+
+    given: Callable[..., Any] = with_effort
     options = (
         click.option("-n", "--answers", type=int, help="Answer so many questions; at most, if a precision is given."),
         click.option("--precision", type=float, help="Stop at this half-width of the planned speedup, e.g. 0.05."),
@@ -53,122 +46,107 @@ def effort_options(command: F) -> F:
         click.option("--allow-noise", is_flag=True, help="Exit 0 even if the machine was not steady."),
     )
     for option in reversed(options):
-        command = option(command)
-    return command
+        given = option(given)
+    return given
 
 
-def most_answers(effort: str | None, answers: int | None, precision: float | None) -> int:
-    """Return how many questions are needed at most.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much to measure: as much as a name stands for, unless a number of answers or a precision is given."""
+
+    named: str | None = None
+    """``quick``, ``normal`` (also None) or ``precise``."""
+
+    answers: int | None = None
+    """Questions to answer, at least 2; with a precision at most so many."""
+
+    precision: float | None = None
+    """Half-width of the planned speedup at which to stop, a share of it in (0, 1)."""
+
+    def __post_init__(self) -> None:
+        if self.answers is not None and self.answers < 2:
+            raise ParameterError("answers", self.answers, "must be an integer >= 2")
+        if self.precision is not None and not 0.0 < self.precision < 1.0:
+            raise ParameterError("precision", self.precision, "must be a share in (0, 1), e.g. 0.05")
+
+    @property
+    def most_answers(self) -> int:
+        """Questions that are needed at most."""
+        if self.answers is not None:
+            return self.answers
+        return _EFFORTS[self.named or "normal"][2] if self.precision is None else _MOST_ANSWERS
+
+    def stopping_rule(self, n: int) -> Stopping | None:
+        """Return when to stop, of n questions at hand; None: when all are answered, because their number was given."""
+        from calibrate.measuring.stopping import Stopping
+
+        if self.answers is not None and self.precision is None:
+            return None
+        precision, least, _ = _EFFORTS[self.named or "normal"]
+        return Stopping(precision=self.precision or precision, min_answers=min(least, n), max_answers=n, growth=1.4)
+
+
+def calibrate(
+    models: MeasurableModels,
+    effort: Effort,
+    prompts: Path | None,
+    *,
+    name: str,
+    output: Path,
+    allow_noise: bool,
+    **options: Any,
+) -> None:
+    """Measure models, write the profile to ``output``, and print what was measured.
+
+    Parameters
+    ----------
+    models : target, draft and judge.
+    effort : how much to measure.
+    prompts : JSONL file of questions; None: those of the bundled task, for the bundled pair.
+    name : of the profile; empty: the file's.
+    allow_noise : do not complain of an unsteady machine.
+    options : further fields of `calibrate.measuring.plan.CalibrationPlan`.
 
     Raises
     ------
-    ParameterError : fewer than 2, or a precision outside (0, 1).
+    SpecplanError : as `measure` and `conclude`, or no questions for models that are not the bundled pair.
     """
-    if answers is not None and answers < 2:
-        raise ParameterError("answers", answers, "must be an integer >= 2")
-    if precision is not None and not 0.0 < precision < 1.0:
-        raise ParameterError("precision", precision, "must be a share in (0, 1), e.g. 0.05")
-    if answers is not None:
-        return answers
-    return _EFFORTS[effort or "normal"][2] if precision is None else _MOST_ANSWERS
+    from calibrate.measuring.plan import CalibrationPlan
+    from calibrate.models.asking import bundled_problems, bundled_truth
+    from specplan.prompts import read_prompts
 
-
-def stopping_rule(
-    effort: str | None, answers: int | None, precision: float | None, problems: Sequence[Problem]
-) -> Stopping | None:
-    """Return when to stop; None: when all problems are answered, because their number was given."""
-    from calibrate.measuring.stopping import Stopping
-
-    if answers is not None and precision is None:
-        return None
-    asked, least, _ = _EFFORTS[effort or "normal"]
-    return Stopping(
-        precision=precision or asked, min_answers=min(least, len(problems)), max_answers=len(problems), growth=1.4
+    n = effort.most_answers
+    if prompts is None and not models.is_bundled:
+        raise ParameterError(
+            "prompts", None, "must name a JSONL file of questions, unless the bundled pair is measured"
+        )
+    problems = bundled_problems(n, models.seed, "calibration") if prompts is None else read_prompts(prompts, n)
+    plan = CalibrationPlan(
+        models=models,
+        problems=tuple(problems),
+        truth=bundled_truth() if prompts is None else None,
+        token=models.token_settings(),
+        stopping=effort.stopping_rule(len(problems)),
+        name=name or output.stem,
+        command=" ".join(["specplan", *sys.argv[1:]]),
+        **options,
     )
+    conclude(measure(plan, output), output, allow_noise=allow_noise)
 
 
-class PlannedSpeedup:
-    """How well a growing profile knows the speedup of what would be planned with it.
-
-    At the first look the planner ranks everything; from then on the best of its first five are compared again. What is
-    best is chosen on the same data, so the speedup itself is a little optimistic; its half-width is not affected.
-    """
-
-    def __init__(self) -> None:
-        self._shortlist: list[Configuration] = []
-
-    def __call__(self, profile: Profile) -> Precision:
-        """Return the precision of the best speculating configuration's speedup, by its sources.
-
-        The Predictor's error has a part from few answers and one from few timings. Timings made in use grow with the
-        answers: what remains of the second part with those taken as exact is what more timing rounds would narrow.
-        """
-        from calibrate.measuring.stopping import Precision
-        from calibrate.replay.corruption import corruption
-        from specplan.planning.predict import Predictor
-
-        if not self._shortlist:
-            self._shortlist = _ranked(profile)
-        known = corruption(profile.answers)
-        best = _best(Predictor(profile, uncertainty=False), self._shortlist)
-        found = Predictor(profile).predict(best)
-        sweep = Predictor(_in_use_as_exact(profile), corruption=known.value if known else None).predict(best)
-        timings = min(sweep.errors["profile"], found.errors["profile"])
-        answers = found.errors["sampling"] ** 2 + found.errors["profile"] ** 2 - timings**2
-        return Precision(planned=best.name, speedup=found.speedup.value, answers=answers**0.5, timings=timings)
-
-
-def planned(profile: Profile) -> Configuration:
-    """Return the speculating configuration that would be planned with a profile."""
-    from specplan.planning.predict import Predictor
-
-    return _best(Predictor(profile, uncertainty=False), _ranked(profile))
-
-
-def _ranked(profile: Profile) -> list[Configuration]:
-    """The planner's first choices among what speculates."""
-    from specplan.planning.planner import Request, plan
-
-    rows = plan(profile, Request(n_answers=len(profile.answers))).rows
-    found = [row.prediction.configuration for row in rows if row.prediction.configuration.speculates]
-    return found[:_SHORTLIST]
-
-
-def _best(predictor: Predictor, shortlist: Sequence[Configuration]) -> Configuration:
-    """The fastest that costs no more accuracy than the planner allows by default."""
-    from sim.configuration import Configuration
-    from specplan.planning.planner import Request, accuracy_loss
-
-    plain = predictor.predict(Configuration(method="autoregressive"))
-    found = [predictor.predict(configuration) for configuration in shortlist]
-    allowed = [p for p in found if accuracy_loss(p, plain) <= Request().max_accuracy_loss] or found
-    return max(allowed, key=lambda p: p.speedup.value).configuration
-
-
-def _in_use_as_exact(profile: Profile) -> Profile:
-    """The profile with what engines did during the answers summed up to one entry, which resampling leaves alone."""
-    from calibrate.measuring.engine_work import summed
-
-    uses = ("in_use", "plain_in_use", "beam_in_use")
-    engines = {
-        name: record.model_copy(update={use: summed(getattr(record, use)) for use in uses})
-        for name, record in profile.engines.items()
-    }
-    return profile.model_copy(update={"engines": engines})
-
-
-def measure(plan: Plan, output: Path) -> Profile:
-    """Carry out a calibration, write the profile to ``output``, and remove the journal beside it.
+def measure(plan: CalibrationPlan, output: Path) -> Profile:
+    """Carry out a calibration, write the profile to ``output``, and remove its journal.
 
     Raises
     ------
-    SpecplanError : as `calibrate.measuring.session.calibrate_models`; what was finished stays in the journal.
+    SpecplanError : as `calibrate.measuring.calibration.calibrate_models`; what was finished stays in the journal.
     click.exceptions.Exit : with code 130, after Ctrl-C and a line that says how to go on.
     """
     import asyncio
 
-    from calibrate.measuring.session import calibrate_models
+    from calibrate.measuring.calibration import calibrate_models
     from calibrate.models.servers import timeouts_as_such
+    from specplan.planning.planned_speedup import PlannedSpeedup
 
     journal = journal_of(output)
     precision = None if plan.stopping is None else PlannedSpeedup()
@@ -204,7 +182,7 @@ def _how_to_go_on(journal: Path) -> str:
 
 
 @contextmanager
-def _live(plan: Plan) -> Iterator[Callable[[Status], None]]:
+def _live(plan: CalibrationPlan) -> Iterator[Callable[[Status], None]]:
     """Show parts done, time left and precision on stderr; nothing when stderr is no terminal."""
     if not sys.stderr.isatty():
         yield lambda status: None
@@ -226,8 +204,8 @@ def told(status: Status, stopping: Stopping | None) -> str:
     if status.seconds_left is not None:
         minutes, seconds = divmod(round(status.seconds_left), 60)
         parts.append(f"about {minutes}:{seconds:02d} left")
-    if status.looked is not None and stopping is not None:
-        parts.append(f"speedup ±{status.looked.widened:.1%}, asked for ±{stopping.precision:.1%}")
+    if status.last_look is not None and stopping is not None:
+        parts.append(f"speedup ±{status.last_look.widened:.1%}, asked for ±{stopping.precision:.1%}")
     return ", ".join(parts)
 
 

@@ -60,7 +60,7 @@ def deliver(text: str, path: Path | None) -> None:
     if path is None:
         click.echo(text)
         return
-    from calibrate.record.profile import write_atomically
+    from calibrate.record.files import write_atomically
 
     write_atomically(path, text + "\n")
 

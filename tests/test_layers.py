@@ -1,9 +1,11 @@
-"""Which folder may import what: dependencies point one way, and heavy modules are imported where they are used."""
+"""Which file may import what: dependencies point one way, none in a circle, and heavy modules wait for their use."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,8 @@ HEAVY = {
 }
 HEAVY_FOLDERS = ("calibrate/engines/", "calibrate/pair/")
 MODULES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
-# Of these folders some modules are scripts or worker processes that are never imported by the product itself.
+MOST_MODULES, MOST_LINES = 13, 400
+"""Of a folder, its ``__init__`` apart, and of a file: what a newcomer can survey."""
 
 
 def imports(tree: ast.AST, *, top_level_only: bool = False) -> Iterator[str]:
@@ -49,12 +52,61 @@ def parsed(path: Path) -> ast.AST:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def modules_imported(tree: ast.AST, modules: Collection[str]) -> set[str]:
+    """Those of ``modules`` that are imported anywhere, be it in a function or for types only."""
+    imported: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            members = {alias: f"{node.module}.{alias.name}" for alias in node.names}
+            imported.update(name if name in modules else str(node.module) for name in members.values())
+    return imported & set(modules)
+
+
+def circles(imported_by: Mapping[str, set[str]]) -> list[str]:
+    """Circles of imports, each as ``a -> b -> a``; every import that must go to break them all is in one of them."""
+    graph = {module: set(imported) for module, imported in imported_by.items()}
+    broken = []
+    while True:
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circle: list[str] = error.args[1][::-1]
+            broken.append(" -> ".join(circle))
+            graph[circle[0]].discard(circle[1])
+        else:
+            return broken
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_dependencies_point_one_way(layer: str) -> None:
     forbidden = set(LAYERS[LAYERS.index(layer) + 1 :])
     for path in (ROOT / layer).rglob("*.py"):
         upward = forbidden & set(imports(parsed(path)))
         assert not upward, f"{path.relative_to(ROOT)} imports {sorted(upward)}, which is above it"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    modules = {dotted(path): parsed(path) for path in MODULES}
+    there = circles({name: modules_imported(tree, modules) - {name} for name, tree in modules.items()})
+    assert not there, "circles of imports (move what both sides need to a third module):\n" + "\n".join(there)
+
+
+def test_folders_can_be_surveyed() -> None:
+    folders = Counter(path.parent.relative_to(ROOT).as_posix() for path in MODULES if path.name != "__init__.py")
+    crowded = {folder: n for folder, n in folders.items() if n > MOST_MODULES}
+    assert not crowded, f"folders of more than {MOST_MODULES} modules: {crowded}"
+
+
+def test_files_can_be_surveyed() -> None:
+    sizes = {path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    long = {name: n for name, n in sizes.items() if n > MOST_LINES}
+    assert not long, f"files of more than {MOST_LINES} lines: {long}"
 
 
 def test_theory_imports_only_numerics() -> None:
@@ -82,3 +134,20 @@ def test_the_reader_of_imports_sees_what_it_should() -> None:
     source = "import torch.nn\nif TYPE_CHECKING:\n    import vllm\ndef f():\n    from ray import get\n"
     assert set(imports(ast.parse(source))) == {"torch", "ray"}
     assert set(imports(ast.parse(source), top_level_only=True)) == {"torch"}
+
+
+def test_the_reader_of_circles_sees_functions_and_type_checking() -> None:
+    sources = {
+        "a": "import os\nif TYPE_CHECKING:\n    from b.inner import thing",
+        "b": "",
+        "b.inner": "def f():\n    from b import other\n    import numpy.c",
+        "b.other": "import a\nfrom b import VERSION",
+        "c": "import a\nimport c_else",
+    }
+    imported = {name: modules_imported(ast.parse(text), sources) for name, text in sources.items()}
+    assert imported == {"a": {"b.inner"}, "b": set(), "b.inner": {"b.other"}, "b.other": {"a", "b"}, "c": {"a"}}
+    (circle,) = circles(imported)
+    assert sorted(circle.split(" -> ")[1:]) == ["a", "b.inner", "b.other"]
+    assert "a -> b.inner -> b.other -> a" in f"{circle} -> {circle}"
+    assert circles({**imported, "b.inner": set()}) == []
+    assert len(circles({"a": {"b"}, "b": {"a"}, "c": {"d"}, "d": {"c"}})) == 2

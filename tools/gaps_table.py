@@ -9,7 +9,7 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from calibrate.record.profile import write_atomically
+from calibrate.record.files import write_atomically
 from sim.gaps.table import CASES, SEED, STEPS, committed_cells, simulated_cell
 from sim.gaps.worlds import CONDITIONS
 from specplan.gaps_text import gaps_text

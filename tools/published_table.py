@@ -13,8 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 
+from calibrate.record.files import write_atomically
 from calibrate.record.library import bundled
-from calibrate.record.profile import write_atomically
 from sim.configuration import Configuration
 from specplan.output import table
 from specplan.planning.model_error import Row, compared, fit_error

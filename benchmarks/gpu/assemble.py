@@ -10,7 +10,8 @@ from typing import Any
 from benchmarks.gpu.grid import Cell, cell_of
 from benchmarks.gpu.journal import Record, read
 from benchmarks.gpu.shapes import ModelShape
-from calibrate.record.profile import DecodeSample, EngineRecord, ModelRecord, PrefillSample, Profile, Provenance
+from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
+from calibrate.record.profile import ModelRecord, Profile, Provenance
 from theory.errors import SchemaError
 
 __all__ = ["ROLES", "engine_of", "latency_profile"]

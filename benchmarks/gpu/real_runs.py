@@ -1,6 +1,6 @@
 """Lookahead Reasoning for real on two trained models, predicted against measured, in as many calls as it takes.
 
-First the models are calibrated (`calibrate.measuring.session`, which keeps a journal of its own), and the profile is
+First the models are calibrated (`calibrate.measuring.calibration`, with a journal of its own), and the profile is
 written. From it alone the speedups are predicted, and put on record. Then fresh questions are answered by plain
 decoding and by Lookahead Reasoning at several depths, interleaved, a few questions at a time; every few that are
 finished are in a journal. When all are, the table of `specplan validate` is printed, and written as JSON.
@@ -21,12 +21,16 @@ from typing import Any, Final
 
 from benchmarks.gpu.measure_torch import Session
 from benchmarks.gpu.telemetry import Telemetry
-from calibrate.measuring.measure import MeasureOptions, Problem, Truth
-from calibrate.measuring.session import Models, Plan, calibrate_models
-from calibrate.models.local import BUNDLED, ModelSet, bundled_problems, bundled_truth
+from calibrate.measuring.calibration import calibrate_models
+from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.plan import CalibrationPlan, MeasurableModels
+from calibrate.models.asking import BUNDLED, bundled_problems, bundled_truth
+from calibrate.models.local import TorchModels
+from calibrate.record.files import write_atomically
 from calibrate.record.journal import Journal
-from calibrate.record.profile import Profile, write_atomically
+from calibrate.record.profile import Profile
 from calibrate.running.interleaved import BASELINE, RealRun, Runs, measured, run_interleaved
+from calibrate.running.problem import Problem, Truth
 from sim.timeline import Counts
 from specplan.planning.predict import Configuration, Prediction
 from specplan.validating.validation import Row, Validation, predict_all
@@ -46,7 +50,7 @@ class Campaign:
 
     name: str
     """Of the profile and of the files."""
-    models: Models
+    models: MeasurableModels
     calibration: tuple[Problem, ...]
     validation: tuple[Problem, ...]
     """Questions that the calibration does not see."""
@@ -117,7 +121,7 @@ def campaign(
 
 
 def _halves(prompts: Path, n: int) -> tuple[list[Problem], list[Problem]]:
-    from specplan.commands.calibrate import read_prompts
+    from specplan.prompts import read_prompts
 
     found = read_prompts(prompts, 2 * n)
     if len(found) < 2 * n:
@@ -125,10 +129,10 @@ def _halves(prompts: Path, n: int) -> tuple[list[Problem], list[Problem]]:
     return found[:n], found[n:]
 
 
-def _models(target: str, draft: str, through: str, device: str) -> Models:
+def _models(target: str, draft: str, through: str, device: str) -> MeasurableModels:
     dtype = "bfloat16" if device == "cuda" else "float32"
     if through == "torch":
-        return ModelSet(target=target, draft=draft, device=device, dtype=dtype)
+        return TorchModels(target=target, draft=draft, device=device, dtype=dtype)
     from calibrate.models.vllm import VllmModels
 
     # compiled and captured where that is worth its minute: launches would be all that is measured of small models
@@ -178,7 +182,7 @@ def _calibrated(wanted: Campaign, out: Path, deadline: float) -> Profile | None:
             raise SchemaError(f"{path}: was measured with other settings ({what}): choose another folder or remove it")
         return found
     command = shlex.join(["python", "-m", "benchmarks.gpu.measure_vllm", *sys.argv[1:]])
-    plan = Plan(
+    plan = CalibrationPlan(
         models=wanted.models,
         problems=wanted.calibration,
         truth=wanted.truth,

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from calibrate.record.profile import EngineRecord, Profile
+from calibrate.record.engine_records import EngineRecord
+from calibrate.record.profile import Profile
 from calibrate.replay.cost_fit import fit_cost
 from specplan.output import table
 

@@ -21,15 +21,15 @@ def choice_ids(tokenizer: Tokenizer, choices: Sequence[str], engine: str) -> tup
     ------
     ParameterError : no choices, equal ones, or one that is not exactly one token.
     """
-    found = []
+    tokens = []
     for choice in choices:
         ids = tokenizer.encode(choice, add_special_tokens=False).ids
         if len(ids) != 1 or tokenizer.decode(ids) != choice:
             raise ParameterError("choices", choice, f"must each be one token of {engine!r}, this is {len(ids)}")
-        found.append(ids[0])
-    if len(set(found)) < max(len(found), 1):
+        tokens.append(ids[0])
+    if len(set(tokens)) < max(len(tokens), 1):
         raise ParameterError("choices", tuple(choices), "must be one or more different tokens")
-    return tuple(found)
+    return tuple(tokens)
 
 
 def shares(logs: Sequence[float]) -> tuple[tuple[float, ...], float]:

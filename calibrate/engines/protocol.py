@@ -8,8 +8,8 @@ one machine share; a remote engine reports what can be seen from here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from calibrate.engines.speculation import Speculation
@@ -19,7 +19,6 @@ __all__ = [
     "GREEDY",
     "Backend",
     "Choice",
-    "EngineStatistics",
     "Finish",
     "Forgetful",
     "Generation",
@@ -29,7 +28,6 @@ __all__ = [
     "Sampling",
     "Times",
     "TokenLogprobs",
-    "united",
 ]
 
 Prompt: TypeAlias = str | tuple[int, ...]
@@ -178,87 +176,12 @@ class Choice:
         return self.probabilities[self.choices.index(choice)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineStatistics:
-    """What an engine spent its time on, since its start or the last time this was read with ``clear``."""
-
-    iterations: tuple[tuple[int, int, float], ...]
-    """Plain decode iterations, oldest first: sequences, cached tokens of all of them, seconds."""
-
-    prefills: tuple[tuple[int, int, float], ...]
-    """Prefills, oldest first: prompt tokens computed, prompt tokens found in the cache, seconds."""
-
-    n_aborted_tokens: int
-    """Tokens drawn for requests that were then aborted."""
-
-    passes: tuple[tuple[int, int, int, int, float, float], ...] = ()
-    """Decode iterations in which a sequence speculated, oldest first: sequences, cached tokens of all of them, rows
-    computed for all of them (a row is a new token; each sequence gets as many as the longest draft asks for), tokens
-    that they led to, seconds, and how many of the seconds went into drafting."""
-
-    iteration_ends: tuple[float, ...] = ()
-    """When each of ``iterations`` ended, s on the machine's monotonic clock; empty where that is not known. So too:"""
-
-    prefill_ends: tuple[float, ...] = ()
-    pass_ends: tuple[float, ...] = ()
-
-    @property
-    def tells_moments(self) -> bool:
-        """Whether it is known when everything was done."""
-        moments = len(self.iteration_ends), len(self.prefill_ends), len(self.pass_ends)
-        return moments == (len(self.iterations), len(self.prefills), len(self.passes))
-
-    def beside(self, others: Iterable[EngineStatistics]) -> EngineStatistics:
-        """Return this and what engines did that speculate for it: what they decoded are passes, drafted or not."""
-        passes, prefills, n_aborted = list(self.passes), list(self.prefills), self.n_aborted_tokens
-        pass_ends, prefill_ends = list(self.pass_ends), list(self.prefill_ends)
-        for other in others:
-            passes += [*other.passes, *((b, c, b, b, s, 0.0) for b, c, s in other.iterations)]
-            pass_ends += [*other.pass_ends, *other.iteration_ends]
-            prefills += other.prefills
-            prefill_ends += other.prefill_ends
-            n_aborted += other.n_aborted_tokens
-        return replace(
-            self,
-            passes=tuple(passes),
-            pass_ends=tuple(pass_ends),
-            prefills=tuple(prefills),
-            prefill_ends=tuple(prefill_ends),
-            n_aborted_tokens=n_aborted,
-        )
-
-    def working(self) -> list[tuple[float, float]]:
-        """Return from when to when the engine worked, s, in order and apart; empty where moments are not known."""
-        timed = (
-            *zip(self.iteration_ends, (one[2] for one in self.iterations), strict=False),
-            *zip(self.prefill_ends, (one[2] for one in self.prefills), strict=False),
-            *zip(self.pass_ends, (one[4] for one in self.passes), strict=False),
-        )
-        return united((end - seconds, end) for end, seconds in timed)
-
-
-def united(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Join spans (from, to) that touch; return them in order.
-
-    >>> united([(3.0, 4.0), (0.0, 1.0), (1.0, 2.0)])
-    [(0.0, 2.0), (3.0, 4.0)]
-    """
-    found: list[tuple[float, float]] = []
-    for begin, end in sorted(spans):
-        if found and begin <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
-        else:
-            found.append((begin, end))
-    return found
-
-
 @runtime_checkable
 class Forgetful(Protocol):
     """An engine that can be told to forget the texts that it has read."""
 
     async def forget(self) -> None:
         """Drop keys and values kept for later requests; what is running keeps its own."""
-        ...
 
 
 class Backend(Protocol):
@@ -267,12 +190,10 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """Short name for messages."""
-        ...
 
     @property
     def tokenizer_id(self) -> str | None:
         """A fingerprint of the tokenizer; backends that share it understand each other's token ids. None: text only."""
-        ...
 
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
         """Continue a prompt. Cancelling the task aborts the request in the engine, and ends when the engine has.
@@ -283,7 +204,6 @@ class Backend(Protocol):
         ------
         CalibrationError : the engine refused, failed or died.
         """
-        ...
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies to a prompt (a judge's yes and no, a score, a gate).
@@ -293,20 +213,15 @@ class Backend(Protocol):
         ParameterError : a choice is not one token of this model.
         CalibrationError : the engine refused, failed or died.
         """
-        ...
 
     def encode(self, text: str) -> tuple[int, ...] | None:
         """Token ids of a text as the beginning of a prompt; None where the tokenizer is out of reach."""
-        ...
 
     async def count_tokens(self, text: str) -> int:
         """Tokens of a text as a prompt."""
-        ...
 
     def describe(self) -> Mapping[str, Any]:
         """Model, engine, versions, device, dtype, cores: what a profile must say about where its numbers come from."""
-        ...
 
     async def close(self) -> None:
         """End the engine; requests in flight fail with `CalibrationError`. Twice does no harm."""
-        ...

@@ -1,4 +1,4 @@
-"""Drawing tokens: greedy, temperature and top-p, with reproducible streams of uniforms per request."""
+"""Drawing tokens: greedy, temperature and top-p, with reproducible series of uniforms per request."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ if TYPE_CHECKING:
 
     from calibrate.engines.protocol import Sampling
 
-__all__ = ["DRAFT_STREAM", "TEST_STREAM", "distribution", "draw", "invert", "nucleus", "uniform"]
+__all__ = ["DRAFT_DRAWS", "TEST_DRAWS", "distribution", "draw", "invert", "nucleus", "uniform"]
 
 _MASK: Final = (1 << 64) - 1
 
-DRAFT_STREAM: Final = 0x6A09E667F3BCC908
-"""Added to a request's seed by exclusive or: the stream that draws a draft model's tokens."""
+DRAFT_DRAWS: Final = 0x6A09E667F3BCC908
+"""Added to a request's seed by exclusive or: the series that draws a draft model's tokens."""
 
-TEST_STREAM: Final = 0xBB67AE8584CAA73B
-"""The same for the stream that decides whether they are accepted."""
+TEST_DRAWS: Final = 0xBB67AE8584CAA73B
+"""The same for the series that decides whether they are accepted."""
 
 
 def uniform(seed: int, index: int) -> float:
-    """The ``index``-th number of the stream ``seed``, in [0, 1): a counter passed through SplitMix64's finaliser.
+    """The ``index``-th number of the series ``seed``, in [0, 1): a counter passed through SplitMix64's finaliser.
 
     A request's draws depend on its seed and the position only, never on its neighbours in a batch. 52 bits, so
     that a float64 total times the largest of them rounds to less than the total.
@@ -80,7 +80,7 @@ def draw(logits: torch.Tensor, samplings: Sequence[Sampling], uniforms: Sequence
     if len(drawn) == len(samplings):
         return invert(distribution(logits, samplings), uniforms)
     tokens: list[int] = logits.argmax(-1).tolist()
-    found = invert(distribution(logits[drawn], [samplings[row] for row in drawn]), [uniforms[row] for row in drawn])
-    for row, token in zip(drawn, found, strict=True):
+    sampled = invert(distribution(logits[drawn], [samplings[row] for row in drawn]), [uniforms[row] for row in drawn])
+    for row, token in zip(drawn, sampled, strict=True):
         tokens[row] = token
     return tokens

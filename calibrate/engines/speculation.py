@@ -1,15 +1,7 @@
 """Token-level speculation as a request asks for it: by which method, and how many tokens a target pass may commit.
 
-Not every engine has every method, and an engine refuses at once what it has not:
-
-==================  ===================================================  ==================================
-engine              methods                                              `Speculation.extra`
-==================  ===================================================  ==================================
-torch               ngram, draft, eagle, lookahead, jacobi, random       none
-vLLM                ngram, draft, eagle, eagle3                          vLLM's own settings of the method
-servers over HTTP   ngram, draft, eagle, eagle3, where a server that     vLLM's own settings of the method
-                    does just that was named beside the plain one
-==================  ===================================================  ==================================
+Not every engine has every method (`calibrate.engines.token_vocabulary`), and an engine refuses at once what it has not.
+Of servers over HTTP each speculates in one way or not at all, so that one is named for each way.
 """
 
 from __future__ import annotations
@@ -17,19 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Any, Self
 
+from calibrate.engines.token_vocabulary import OF_REQUEST, TokenMethodName
 from theory.errors import ParameterError
 
-__all__ = ["LOADED", "TORCH_METHODS", "Speculation", "TokenMethodName"]
-
-TokenMethodName: TypeAlias = Literal["ngram", "draft", "eagle", "eagle3", "lookahead", "jacobi", "random"]
-
-LOADED: Final = ("draft", "eagle", "eagle3")
-"""Methods with weights of their own: an engine loads them at its start (`TorchConfig.speculations`)."""
-
-TORCH_METHODS: Final = ("ngram", "draft", "eagle", "lookahead", "jacobi", "random")
-"""Methods of the torch engine."""
+__all__ = ["Speculation"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +34,7 @@ class Speculation:
     """Shortest n-gram that prompt lookup compares, >= 1."""
 
     model: Path | None = None
-    """Folder of the draft model or head."""
+    """Folder of the draft model or head, which an engine loads at its start (`TorchConfig.speculations`)."""
 
     window: int = 0
     """Lookahead Decoding: W, positions ahead that the lookahead branch guesses."""
@@ -64,16 +49,17 @@ class Speculation:
     """Names and values of further settings of the engine's own, for vLLM only, e.g. ``draft_sample_method``."""
 
     def __post_init__(self) -> None:
-        if self.method not in get_args(TokenMethodName):
-            raise ParameterError("method", self.method, f"must be one of {', '.join(get_args(TokenMethodName))}")
+        if self.method not in OF_REQUEST:
+            raise ParameterError("method", self.method, f"must be one of {', '.join(OF_REQUEST)}")
         for name, least in (("k2", 1), ("min_ngram", 1), ("max_ngram", 1), ("window", 0), ("ngram", 0), ("guesses", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ParameterError(name, value, f"must be an integer >= {least}")
         if self.max_ngram < self.min_ngram:
             raise ParameterError("max_ngram", self.max_ngram, f"must be >= min_ngram={self.min_ngram}")
-        if (self.model is not None) != (self.method in LOADED):
-            rule = "must be the folder of the drafting weights" if self.method in LOADED else "must not be given"
+        drafts_with_weights = bool(OF_REQUEST[self.method].needs)
+        if (self.model is not None) != drafts_with_weights:
+            rule = "must be the folder of the drafting weights" if drafts_with_weights else "must not be given"
             raise ParameterError("model", self.model, f"{rule} with method {self.method!r}")
         if self.method == "lookahead" and not (self.window and self.ngram >= 2 and self.guesses):
             raise ParameterError("ngram", self.ngram, "must be >= 2, with window and guesses >= 1, for lookahead")

@@ -14,8 +14,8 @@ __all__ = ["StopFinder"]
 class StopFinder:
     """Finds stop strings; a whole decode is made only when a token could complete one.
 
-    A stop string is complete with the token that brings its last character, so any other token needs no look at the
-    text. A last character outside ASCII may be spread over several byte-level tokens, so then every token is suspect.
+    A stop string is complete with the token that brings its last character, so the text is decoded after such a token
+    only. A last character outside ASCII may be spread over several byte-level tokens, so then every token is suspect.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

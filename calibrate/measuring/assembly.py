@@ -10,40 +10,31 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import NoiseLimits, leading_slow, steadiness
+from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.token_methods import token_records
+from calibrate.record.answer_records import RecordedAnswer
+from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, Sentinel
 from calibrate.record.journal import Journal
-from calibrate.record.profile import (
-    AnswerRecord,
-    DecodeSample,
-    EngineRecord,
-    InUse,
-    NGramRecord,
-    Profile,
-    Provenance,
-    TokenAnswer,
-    TokenRecord,
-)
+from calibrate.record.profile import Profile, Provenance
 from calibrate.record.prompt_lookup import count_acceptance
-
-if TYPE_CHECKING:
-    from calibrate.measuring.session import Plan
+from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
+from calibrate.record.uses import FIELD_OF_USE
 
 __all__ = ["assemble"]
 
-_USES: Final = ("in_use", "plain_in_use", "beam_in_use")
 _NGRAMS: Final = ((1, 8), (2, 8), (3, 8))
 """(longest n-gram, speculative tokens) whose acceptance is counted; LR uses n-grams of 1 and 2 with 8 tokens."""
 _PACKAGES: Final = ("specplan", "numpy", "scipy", "torch", "transformers")
 
 
 def assemble(
-    plan: Plan,
+    plan: CalibrationPlan,
     journal: Journal,
     engines: Mapping[str, Any],
     placement: dict[str, str],
@@ -65,19 +56,19 @@ def assemble(
     """
     answers = [journal[f"answer:{problem.name}"] for problem in plan.problems[:n_answers]]
     rounds = {name: _rounds(journal, name, n_rounds) for name in engines}
-    records = {name: _engine_record(name, rounds[name], answers) for name in engines}
-    notes = list(stamp.get("notes", ()))
-    for name, one in records.items():
+    records, notes = dict[str, EngineRecord](), list(stamp.get("notes", ()))
+    for name in engines:
+        records[name], n_slow = _engine_record(name, rounds[name], answers)
         left_out = left_out_notes(plan.engine.batches, [timed.decode for timed in rounds[name]])
-        notes += [*_notes(name, one), *(f"{name}: {note}" for note in left_out)]
+        notes += [*_notes(name, records[name], n_slow), *(f"{name}: {note}" for note in left_out)]
     return Profile(
         name=plan.name,
         source="measured",
         provenance=_provenance(plan, {**stamp, "notes": notes}),
         models={role: plan.models.record(role, engines[name]) for role, name in placement.items()},
         placement=placement,
-        engines={name: record for name, (record, _) in records.items()},
-        answers=[AnswerRecord.model_validate(answer["record"]) for answer in answers],
+        engines=records,
+        answers=[RecordedAnswer.model_validate(answer["record"]) for answer in answers],
         ngram=_ngrams([answer["ids"] for answer in answers]),
         token=_token_records(plan, answers),
         role_seconds=_merged([answer["role_seconds"] for answer in answers]),
@@ -91,17 +82,20 @@ def _rounds(journal: Journal, name: str, n: int) -> list[EngineRecord]:
 
 def _engine_record(name: str, rounds: Sequence[EngineRecord], answers: Sequence[Any]) -> tuple[EngineRecord, int]:
     """All rounds of an engine's timing, its work on the answers, and how many samples went to the warm-up."""
-    decode = [sample for one in rounds for sample in one.decode]
+    decode = [sample for timed in rounds for sample in timed.decode]
     n_slow = _warm_up(decode, len(rounds[0].decode))
     record = EngineRecord(
         device=rounds[0].device,
         decode=decode[n_slow:],
-        prefill=[sample for one in rounds for sample in one.prefill],
-        request_s=[seconds for one in rounds for seconds in one.request_s],
-        **{use: [InUse.model_validate(a[use][name]) for a in answers if name in a.get(use, ())] for use in _USES},
+        prefill=[sample for timed in rounds for sample in timed.prefill],
+        request_s=[seconds for timed in rounds for seconds in timed.request_s],
+        **{
+            field: [InUse.model_validate(answer[field][name]) for answer in answers if name in answer.get(field, ())]
+            for field in FIELD_OF_USE.values()
+        },
         warmup_decode=[*rounds[0].warmup_decode, *decode[:n_slow]],
         warmup_prefill=rounds[0].warmup_prefill,
-        sentinels=[tuple(answer["sentinels"][name]) for answer in answers],
+        sentinels=[Sentinel(*answer["sentinels"][name]) for answer in answers],
     )
     return record, n_slow
 
@@ -123,8 +117,7 @@ def _warm_up(decode: Sequence[DecodeSample], n_first: int) -> int:
     return n_slow
 
 
-def _notes(name: str, found: tuple[EngineRecord, int]) -> list[str]:
-    record, n_slow = found
+def _notes(name: str, record: EngineRecord, n_slow: int) -> list[str]:
     notes = [f"{name}: the first {n_slow} iterations were slow and count as warm-up"] if n_slow else []
     steady = steadiness(record.sentinels)
     if steady is None:
@@ -133,12 +126,12 @@ def _notes(name: str, found: tuple[EngineRecord, int]) -> list[str]:
     return [*notes, f"{name}: {steady}", *([f"warning: {name} was not steady: {complaint}"] if complaint else [])]
 
 
-def _token_records(plan: Plan, answers: Sequence[Any]) -> list[TokenRecord]:
-    found = {
+def _token_records(plan: CalibrationPlan, answers: Sequence[Any]) -> list[TokenRecord]:
+    by_setting = {
         setting.key: [TokenAnswer.model_validate(a["token"][setting.key]) for a in answers if setting.key in a["token"]]
         for setting in plan.token
     }
-    return token_records(plan.token, found)
+    return token_records(plan.token, by_setting)
 
 
 def _merged(parts: Sequence[dict[str, list[float]]]) -> dict[str, list[float]]:
@@ -152,7 +145,7 @@ def _ngrams(texts: Sequence[Any]) -> list[NGramRecord]:
     return [count_acceptance(known, max_ngram=longest, n_speculative=tokens) for longest, tokens in _NGRAMS]
 
 
-def _provenance(plan: Plan, stamp: dict[str, Any]) -> Provenance:
+def _provenance(plan: CalibrationPlan, stamp: dict[str, Any]) -> Provenance:
     return Provenance(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         command=plan.command,

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from calibrate.measuring.measure import Problem, Truth
-from calibrate.record.profile import BeamStepRecord, CandidatesRecord, InUse
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.record.answer_records import BeamStepRecord, CandidatesRecord
+from calibrate.record.engine_records import InUse, RequestSums
+from calibrate.running.problem import Problem, Truth
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms.beams import surveyed_beams
 from sim.operations import DRAFT, STANDS_IN, TARGET, Generate, Operation, Score, Step
 
@@ -31,12 +33,12 @@ class Surveyed:
     """Its positions."""
 
     spans: Mapping[str, tuple[int, float]]
-    """Per engine (``target``, ``draft``): groups of requests sent side by side, and the seconds from first to last."""
+    """Per engine (``target``, ``draft``): groups of requests sent all at once, and the seconds from first to last."""
 
-    def as_groups(self, engine: str, used: InUse) -> InUse:
+    def as_groups(self, engine: str, work: InUse) -> InUse:
         """Return what an engine did, its requests' latency being that of a group: its seconds less those of passes."""
         n, seconds = self.spans.get(engine, (0, 0.0))
-        return used.model_copy(update={"request": (n, max(seconds - used.seconds, 0.0))})
+        return work.model_copy(update={"request": RequestSums(n, max(seconds - work.seconds, 0.0))})
 
 
 async def measure_beams(clock: WallClock, problem: Problem, truth: Truth | None = None, *, width: int) -> Surveyed:
@@ -68,11 +70,11 @@ def _spans(session: WallSession) -> dict[str, tuple[int, float]]:
         step = o.result if isinstance(o, Generate) else o.candidate  # type: ignore[attr-defined]  # else it is a score
         home = STANDS_IN.get(o.role, o.role)
         groups.setdefault((home, step.depth, step.role, isinstance(o, Generate)), []).append(o)
-    found: dict[str, tuple[int, float]] = {}
+    spans: dict[str, tuple[int, float]] = {}
     for (home, *_), members in groups.items():
-        n, seconds = found.get(home, (0, 0.0))
-        found[home] = n + 1, seconds + max(o.finished for o in members) - min(o.started for o in members)
-    return found
+        n, seconds = spans.get(home, (0, 0.0))
+        spans[home] = n + 1, seconds + max(o.finished for o in members) - min(o.started for o in members)
+    return spans
 
 
 def _records(session: WallSession, problem: Problem, truth: Truth | None) -> list[BeamStepRecord]:
@@ -83,12 +85,12 @@ def _records(session: WallSession, problem: Problem, truth: Truth | None) -> lis
             scores.setdefault(id(o.candidate), {})[o.role] = round(float(o.result), _DIGITS)
         elif isinstance(o, Generate):
             written.setdefault((o.prefix.depth + 1, o.role), []).append(o.result)
-    found = []
+    records = []
     for depth in range(len(session.committed)):
         before = [step.payload.text for step in session.committed[:depth]]
         both = {role: _candidates(written[depth, role], scores, problem, truth, before) for role in (TARGET, DRAFT)}
-        found.append(BeamStepRecord(targets=both[TARGET], drafts=both[DRAFT]))
-    return found
+        records.append(BeamStepRecord(targets=both[TARGET], drafts=both[DRAFT]))
+    return records
 
 
 def _candidates(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from calibrate.engines.protocol import EngineStatistics, united
-from calibrate.record.profile import InUse, Work
+from calibrate.engines.work import EngineStatistics, Iteration, Prefill, united
+from calibrate.record.engine_records import InUse, IterationSums, PrefillSums, RequestSums, Work
 
-__all__ = ["Reporting", "in_use_records", "summed"]
+__all__ = ["Reporting", "summed", "work_done"]
+
+Done = TypeVar("Done", Iteration, Prefill)
 
 
 class Reporting(Protocol):
@@ -20,73 +22,68 @@ class Reporting(Protocol):
         ...
 
 
-async def in_use_records(engines: Mapping[str, Reporting], outside: Mapping[str, Sequence[float]]) -> dict[str, InUse]:
+async def work_done(
+    engines: Mapping[str, Reporting], outside: Mapping[str, Sequence[float]] | None = None
+) -> dict[str, InUse]:
     """Sum up what engines did since they were last asked.
 
     Parameters
     ----------
     engines : by name; all that work at the same time on one machine, so that it can be told who had company.
-    outside : by name, the seconds that requests spent outside their engine.
+    outside : by name, the seconds that requests spent outside their engine, where that is known.
 
     Raises
     ------
     CalibrationError : an engine is gone.
     """
+    outside = outside or {}
     statistics = {name: await engine.stats(clear=True) for name, engine in engines.items()}
-    if not all(one.tells_moments for one in statistics.values()):
-        return {name: _in_use(one, None, outside.get(name, ())) for name, one in statistics.items()}
-    working = {name: one.working() for name, one in statistics.items()}
-    found = {}
-    for name, one in statistics.items():
+    working = {name: told.busy_spans() for name, told in statistics.items()}
+    work = {}
+    for name, told in statistics.items():
         others = united(span for other, spans in working.items() if other != name for span in spans)
-        found[name] = _in_use(one, others, outside.get(name, ()))
-    return found
+        work[name] = _in_use(told, others, outside.get(name, ()))
+    return work
 
 
-def _in_use(
-    statistics: EngineStatistics, others: Sequence[tuple[float, float]] | None, outside: Sequence[float]
-) -> InUse:
+def _in_use(statistics: EngineStatistics, others: Sequence[tuple[float, float]], outside: Sequence[float]) -> InUse:
     everything = _work(statistics.iterations, statistics.prefills)
-    beside, shared_s = None, None
-    if others is not None:
-        iterations, iterations_s = _shared(statistics.iterations, statistics.iteration_ends, others)
-        prefills, prefills_s = _shared(statistics.prefills, statistics.prefill_ends, others)
-        beside, shared_s = _work(iterations, prefills), iterations_s + prefills_s
+    iterations, iterations_s = _shared(statistics.iterations, others)
+    prefills, prefills_s = _shared(statistics.prefills, others)
     return InUse(
         decode=everything.decode,
         prefill=everything.prefill,
-        request=(len(outside), sum(outside)),
-        beside=beside,
-        shared_s=shared_s,
+        request=RequestSums(len(outside), sum(outside)),
+        beside=_work(iterations, prefills),
+        shared_s=iterations_s + prefills_s,
     )
 
 
-def _work(iterations: Sequence[tuple[int, int, float]], prefills: Sequence[tuple[int, int, float]]) -> Work:
+def _work(iterations: Sequence[Iteration], prefills: Sequence[Prefill]) -> Work:
     return Work(
-        decode=_by_batch((batch, 1, context, seconds) for batch, context, seconds in iterations),
-        prefill=(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
+        decode=_by_batch((it.batch, 1, it.context, it.seconds) for it in iterations),
+        prefill=PrefillSums(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills)),
     )
 
 
-def _by_batch(cells: Iterable[tuple[int, int, int, float]]) -> list[tuple[int, int, int, float]]:
+def _by_batch(cells: Iterable[tuple[int, int, int, float]]) -> list[IterationSums]:
     sums: dict[int, tuple[int, int, float]] = {}
     for batch, n, context, seconds in cells:
         known = sums.get(batch, (0, 0, 0.0))
         sums[batch] = known[0] + n, known[1] + context, known[2] + seconds
-    return [(batch, *cell) for batch, cell in sorted(sums.items())]
+    return [IterationSums(batch, *cell) for batch, cell in sorted(sums.items())]
 
 
-def _shared(
-    done: Sequence[tuple[int, int, float]], ends: Sequence[float], others: Sequence[tuple[float, float]]
-) -> tuple[list[tuple[int, int, float]], float]:
+def _shared(done: Sequence[Done], others: Sequence[tuple[float, float]]) -> tuple[list[Done], float]:
     """What others worked beside, be it for a moment, and the seconds for which they did.
 
     What begins or ends in between is as slow as what has company throughout: it tells nothing of work alone.
     """
     begins = [begin for begin, _ in others]
     found, seconds = [], 0.0
-    for one, end in zip(done, ends, strict=True):
-        begin, overlap, i = end - one[2], 0.0, bisect_right(begins, end) - 1
+    for one in done:
+        end = one.ended_s
+        begin, overlap, i = end - one.seconds, 0.0, bisect_right(begins, end) - 1
         while i >= 0 and others[i][1] > begin:
             overlap += max(min(end, others[i][1]) - max(begin, others[i][0]), 0.0)
             i -= 1
@@ -97,21 +94,26 @@ def _shared(
 
 
 def summed(entries: Sequence[InUse]) -> list[InUse]:
-    """Return everything that entries hold as one; none if there are none."""
+    """Return a single entry with everything that entries hold; none if there are none."""
     if not entries:
         return []
-    parts = [one.beside for one in entries if one.beside is not None]
+    parts = [entry.beside for entry in entries if entry.beside is not None]
     told = len(parts) == len(entries)
     return [
         InUse(
             **_total(entries),
-            request=(sum(one.request[0] for one in entries), sum(one.request[1] for one in entries)),
+            request=RequestSums(
+                sum(entry.request.n for entry in entries), sum(entry.request.seconds for entry in entries)
+            ),
             beside=Work(**_total(parts)) if told else None,
-            shared_s=sum(one.company_s for one in entries) if told else None,
+            shared_s=sum(entry.company_s for entry in entries) if told else None,
         )
     ]
 
 
 def _total(done: Sequence[Work]) -> dict[str, Any]:
-    n, tokens, seconds = (sum(values) for values in zip(*(one.prefill for one in done), strict=True))
-    return {"decode": _by_batch(cell for one in done for cell in one.decode), "prefill": (n, tokens, seconds)}
+    n, tokens, seconds = (sum(values) for values in zip(*(work.prefill for work in done), strict=True))
+    return {
+        "decode": _by_batch(cell for work in done for cell in work.decode),
+        "prefill": PrefillSums(n, tokens, seconds),
+    }

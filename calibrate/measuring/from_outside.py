@@ -27,13 +27,13 @@ from typing import Final
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch, tolerated
 from calibrate.engines.http.stream import Streamed
-from calibrate.engines.protocol import Request
-from calibrate.measuring.measure import MeasureOptions
-from calibrate.models.vllm_settings import method_of
-from calibrate.record.profile import DecodeSample, EngineRecord, PrefillSample
+from calibrate.engines.token_vocabulary import OF_REQUEST
+from calibrate.measuring.engine_timings import MeasureOptions, request_of_length
+from calibrate.measuring.stream_samples import grouped, iterations, levelled, prefill, tail_s
+from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError
 
-__all__ = ["ESTIMATOR", "iterations", "left_out_notes", "measure_streams", "timing_notes", "warm_streams"]
+__all__ = ["ESTIMATOR", "left_out_notes", "measure_server", "timing_notes", "warm_up_server"]
 
 ESTIMATOR: Final = (
     "timings seen from outside: iterations are gaps between the tokens of one of b concurrent streams; prefill is the "
@@ -76,20 +76,20 @@ _WORDS: Final = (
 Warmup = tuple[list[DecodeSample], list[PrefillSample]]
 
 
-async def warm_streams(engine: OpenAIEngine, *, seconds: float) -> Warmup:
+async def warm_up_server(engine: OpenAIEngine, *, seconds: float) -> Warmup:
     """Keep a server busy until its first, slow requests are over; return their timings (they are kept apart)."""
     prompts = _prompts(random.Random("warm-up"))  # other prompts than those to be timed
     decode: list[DecodeSample] = []
-    prefill: list[PrefillSample] = []
+    prefills: list[PrefillSample] = []
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        streamed = await engine.stream(_fixed(next(prompts)(32), 16), Streamed())
+        streamed = await engine.stream(request_of_length(next(prompts)(32), 16), Streamed())
         decode += iterations([streamed])
-        prefill.append(_prefill(streamed, 0.0))
-    return decode, prefill
+        prefills.append(prefill(streamed, 0.0))
+    return decode, prefills
 
 
-async def measure_streams(
+async def measure_server(
     engine: OpenAIEngine,
     device: str,
     options: MeasureOptions,
@@ -106,7 +106,7 @@ async def measure_streams(
     engine : the server; warm.
     device : name of what it runs on; engines of one device share it.
     options : batch sizes and lengths; lengths are in words here, and what the server counted is recorded.
-    warmup : what `warm_streams` returned, to be kept apart in the record.
+    warmup : what `warm_up_server` returned, to be kept apart in the record.
     progress : called with a description when a part is done, ``options.n_parts`` times.
 
     Raises
@@ -121,33 +121,33 @@ async def measure_streams(
         for context in options.contexts:
             for batch in options.batches:
                 texts = [next(prompts)(context) for _ in range(batch)]
-                decode += await _side_by_side(engine, texts, options.iterations, watch)
+                decode += await _timed_batch(engine, texts, options.iterations, watch)
                 progress(f"{engine.name}: batch {batch}, context {context}")
         for n_words in options.prefills:
             for _ in range(options.repeats):
-                trip, streamed = await _first_token(engine, prompts, n_words, watch)
+                trip, streamed = await _timed_prefill(engine, prompts, n_words, watch)
                 trips.append(trip)
                 first.append(streamed)
             progress(f"{engine.name}: prefill {n_words}")
         for speculation, other in engine.speculating.items() if len(options.batches) > 1 else ():
             passes = await _passes(other, prompts, options, watch)
-            decode += [sample.model_copy(update={"by": method_of(speculation)}) for sample in passes]
+            decode += [sample.model_copy(update={"by": OF_REQUEST[speculation.method].catalogue}) for sample in passes]
     trip = statistics.median(trips)  # one late answer must not make all prefills look short
     progress(f"{engine.name}: request latency")
     return EngineRecord(
         device=device,
         decode=decode,
-        prefill=[_prefill(streamed, trip) for streamed in first],
-        request_s=[s + _tail(streamed) for s, streamed in zip(trips, first, strict=True)],
+        prefill=[prefill(streamed, trip) for streamed in first],
+        request_s=[s + tail_s(streamed) for s, streamed in zip(trips, first, strict=True)],
         warmup_decode=warmup[0],
         warmup_prefill=warmup[1],
     )
 
 
-async def _side_by_side(engine: OpenAIEngine, prompts: Sequence[str], n: int, watch: StallWatch) -> list[DecodeSample]:
+async def _timed_batch(engine: OpenAIEngine, prompts: Sequence[str], n: int, watch: StallWatch) -> list[DecodeSample]:
     """About ``n`` iterations of a batch; none of a batch of several that could not be had.
 
-    What was read late is asked for again; requests that were not side by side are made longer. Where iterations are
+    What was read late is asked for again; requests that did not run all at once are made longer. Where iterations are
     passes over drafts, requests are as long as if half of each draft were right.
     """
     what = _batch(len(prompts))
@@ -157,7 +157,7 @@ async def _side_by_side(engine: OpenAIEngine, prompts: Sequence[str], n: int, wa
     for level in () if behind >= _GIVEN_UP else (1,) if hopeless else range(_LEVELS):
         n_prompt = max((attempt.n_prompt for attempt in tried), default=0)
         n_tokens = math.ceil(n * (1 + _pass_tokens(engine)) / 2)
-        lengths = _lengths(n_tokens, len(prompts), level, _room(engine, n_prompt))
+        lengths = _lengths(n_tokens, len(prompts), level, _most_tokens(engine, n_prompt))
         for repetition in range(1 if hopeless else _TRIES):
             await asyncio.sleep(_PAUSE_S * repetition)
             attempt = await _attempt(engine, prompts, lengths, watch)
@@ -166,7 +166,7 @@ async def _side_by_side(engine: OpenAIEngine, prompts: Sequence[str], n: int, wa
                 break
         if not attempt.late and attempt.n >= enough:
             engine.outcomes[what, _TIMED] += 1
-            return _grouped(attempt.samples, n)
+            return grouped(attempt.samples, n)
         if level and not attempt.late and attempt.waited > _LONG_S:
             break
     if len(prompts) > 1:
@@ -176,12 +176,12 @@ async def _side_by_side(engine: OpenAIEngine, prompts: Sequence[str], n: int, wa
     if not usable:
         raise CalibrationError(f"{engine.name}: a request of {attempt.asked} tokens cannot be timed: {attempt.came()}")
     engine.outcomes[what, _LATE] += 1
-    return _levelled(min(usable, key=lambda attempt: attempt.stalled).samples, n)
+    return levelled(min(usable, key=lambda attempt: attempt.stalled).samples, n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attempt:
-    """Requests sent to be side by side, and what can be told of the last of them."""
+    """Requests sent to run all at once, and what can be told of the last of them."""
 
     samples: list[DecodeSample]
     last: Streamed
@@ -226,10 +226,10 @@ async def _attempt(
     tasks: list[asyncio.Task[Streamed]] = []
     try:
         for prompt, streamed in zip(prompts[:-1], streams, strict=False):
-            tasks.append(asyncio.ensure_future(engine.stream(_fixed(prompt, lengths[1]), streamed)))
+            tasks.append(asyncio.ensure_future(engine.stream(request_of_length(prompt, lengths[1]), streamed)))
         for task, streamed in zip(tasks, streams, strict=False):
-            await _begun(task, streamed)
-        tasks.append(asyncio.ensure_future(engine.stream(_fixed(prompts[-1], lengths[0]), streams[-1])))
+            await _wait_for_first_token(task, streamed)
+        tasks.append(asyncio.ensure_future(engine.stream(request_of_length(prompts[-1], lengths[0]), streams[-1])))
         await asyncio.gather(*tasks)
     finally:
         for task in tasks:
@@ -244,7 +244,7 @@ async def _attempt(
     )
 
 
-async def _begun(task: asyncio.Task[Streamed], streamed: Streamed) -> None:
+async def _wait_for_first_token(task: asyncio.Task[Streamed], streamed: Streamed) -> None:
     """Return when the first token has come."""
     first = asyncio.ensure_future(streamed.begun.wait())
     try:
@@ -259,13 +259,13 @@ async def _passes(
     engine: OpenAIEngine, prompts: Iterator[Callable[[int], str]], options: MeasureOptions, watch: StallWatch
 ) -> list[DecodeSample]:
     """Passes of a server that speculates, at several batch sizes: of texts that repeat, so that n-grams are found."""
-    found: list[DecodeSample] = []
+    samples: list[DecodeSample] = []
     for _ in range(options.repeats):
         await engine.round_trip()  # what its requests take besides is told with it
     for batch in options.pass_batches:
         texts = [" ".join([next(prompts)(max(options.contexts[0] // 4, 4))] * 4) for _ in range(batch)]
-        found += await _side_by_side(engine, texts, options.iterations, watch)
-    return found
+        samples += await _timed_batch(engine, texts, options.iterations, watch)
+    return samples
 
 
 def _pass_tokens(engine: OpenAIEngine) -> int:
@@ -285,35 +285,13 @@ def _lengths(n: int, batch: int, level: int, room: int | None) -> tuple[int, int
     return max(min(timed, company if batch == 1 else company // 2), 2), company
 
 
-def _room(engine: OpenAIEngine, n_prompt: int) -> int | None:
+def _most_tokens(engine: OpenAIEngine, n_prompt: int) -> int | None:
     """Tokens that a request may ask for at most; None where the server does not say."""
     most = engine.describe()["max_context"]
     return int(most) - n_prompt if most and n_prompt else None
 
 
-def _grouped(samples: Sequence[DecodeSample], n: int) -> list[DecodeSample]:
-    """At most ``n`` samples with the same mean: of the first ones alone, one late delivery could decide."""
-    groups = min(n, len(samples))
-    found = []
-    for i in range(groups):
-        part = samples[len(samples) * i // groups : len(samples) * (i + 1) // groups]
-        found.append(_mean(part))
-    return found
-
-
-def _levelled(samples: Sequence[DecodeSample], n: int) -> list[DecodeSample]:
-    """At most ``n`` samples that are all the mean: of what was read late, in bursts, nothing else is known."""
-    return [_mean(samples)] * min(n, len(samples))
-
-
-def _mean(samples: Sequence[DecodeSample]) -> DecodeSample:
-    """A sample of the same kind with the mean of the others' seconds and contexts."""
-    context = round(statistics.fmean(sample.context for sample in samples))
-    seconds = statistics.fmean(sample.seconds for sample in samples)
-    return samples[0].model_copy(update={"context": context, "seconds": seconds})
-
-
-async def _first_token(
+async def _timed_prefill(
     engine: OpenAIEngine, prompts: Iterator[Callable[[int], str]], n_words: int, watch: StallWatch
 ) -> tuple[float, Streamed]:
     """A round trip without the model and a request for one token, with a fresh prompt each time it is tried."""
@@ -322,63 +300,22 @@ async def _first_token(
         await asyncio.sleep(_PAUSE_S * repetition)
         began = time.monotonic()
         trip = await engine.round_trip()
-        streamed = await engine.stream(_fixed(next(prompts)(n_words), 1), Streamed())
+        streamed = await engine.stream(request_of_length(next(prompts)(n_words), 1), Streamed())
         tried.append((watch.longest(began, streamed.end), trip, streamed))
         if tried[-1][0] <= tolerated(streamed.end - began):
             break
     else:
         engine.outcomes[_PREFILLS, _LATE] += 1
-    _, trip, streamed = min(tried, key=lambda one: one[0])
+    _, trip, streamed = min(tried, key=lambda attempt: attempt[0])
     return trip, streamed
-
-
-def iterations(streams: Sequence[Streamed], *, k2: int = 1) -> list[DecodeSample]:
-    """The iterations in which all streams took part, as the stream that began last saw them.
-
-    A chunk of n tokens counts as n iterations of equal length; where an iteration gives up to ``k2`` tokens (a pass
-    over a draft), as n / k2 of them, rounded up. Where chunks do not say how many tokens they hold, they are taken to
-    hold equally many, so that they add up to the server's count. A chunk counts if it came before any other stream
-    ended, and if the others had tokens left for it, by their number.
-    """
-    if any(len(streamed.arrivals) < 2 for streamed in streams):
-        return []
-    latest = max(streams, key=lambda streamed: streamed.arrivals[0][0])
-    end = min(streamed.arrivals[-1][0] for streamed in streams)
-    share = latest.tokens_per_unit
-    left = [_left(other, latest.arrivals[0][0]) for other in streams if other is not latest]
-    most = min((math.ceil(tokens / k2) if k2 > 1 else tokens for tokens in left), default=math.inf)
-    samples: list[DecodeSample] = []
-    made = owed = 0.0
-    for (before, _), (now, n) in zip(latest.arrivals, latest.arrivals[1:], strict=False):
-        part = n * share if k2 == 1 else math.ceil(n * share / k2)
-        made += part
-        if now > end or made > most:
-            break
-        owed += part
-        whole = max(round(owed), 1)
-        owed -= whole
-        context = sum(streamed.n_prompt + streamed.seen(before) for streamed in streams)
-        one = DecodeSample(batch=len(streams), context=context, tokens=k2, seconds=(now - before) / part)
-        samples += [one] * whole
-    return samples
-
-
-def _left(streamed: Streamed, moment: float) -> float:
-    """Tokens that a stream had still to generate at a moment, at least.
-
-    A chunk of several tokens may have waited for its delivery: all but its last token may have been there before.
-    """
-    left = sum(n for arrived, n in streamed.arrivals if arrived > moment)
-    waiting = next((n - 1 for arrived, n in streamed.arrivals if arrived > moment), 0)
-    return (left - waiting) * streamed.tokens_per_unit
 
 
 def timing_notes(engine: OpenAIEngine) -> list[str]:
     """What a reader must know about what this process timed on a server: what of it was read late, and too slow so."""
     engines = (engine, *engine.speculating.values())
-    outcomes = sum((one.outcomes for one in engines), start=Counter[tuple[str, str]]())
+    outcomes = sum((server.outcomes for server in engines), start=Counter[tuple[str, str]]())
     late = [f"{n} timings of {what}" for (what, outcome), n in outcomes.items() if outcome == _LATE]
-    n_late, n_answered = sum(one.n_late for one in engines), sum(one.n_answered for one in engines)
+    n_late, n_answered = sum(server.n_late for server in engines), sum(server.n_answered for server in engines)
     if n_late > _NOTED_SHARE * n_answered:
         late.append(f"{n_late} of {n_answered} requests of answers")
     return [f"warning: {what} were read late, for this machine had too much to do" for what in late]
@@ -388,7 +325,7 @@ def left_out_notes(batches: Sequence[int], rounds: Sequence[Sequence[DecodeSampl
     """What a reader must know about batch sizes that rounds of timing lack, those of earlier sittings included."""
     notes = []
     for batch in batches:
-        n = sum(all(sample.batch != batch or sample.by for sample in one) for one in rounds)
+        n = sum(all(sample.batch != batch or sample.by for sample in samples) for samples in rounds)
         if n == len(rounds):
             notes.append(f"warning: {_batch(batch)} was left out: {_NOT_TOGETHER}; {_REMEDY}; {_INSTEAD}")
         elif n:
@@ -400,24 +337,7 @@ def _batch(n: int) -> str:
     return f"batch {n}"
 
 
-def _prefill(streamed: Streamed, trip: float) -> PrefillSample:
-    first = streamed.arrivals[0][0] if streamed.arrivals else streamed.end
-    return PrefillSample(
-        tokens=max(streamed.n_prompt - streamed.n_cached, 1),
-        cached=streamed.n_cached,
-        seconds=max(first - streamed.sent - trip, 0.0),
-    )
-
-
-def _tail(streamed: Streamed) -> float:
-    return streamed.end - streamed.arrivals[-1][0] if streamed.arrivals else 0.0
-
-
 def _prompts(rng: random.Random) -> Iterator[Callable[[int], str]]:
     """Endless makers of random prompts: no two share a beginning of any length, so that no cache helps."""
     while True:
         yield lambda n: " ".join(rng.choice(_WORDS) for _ in range(n))
-
-
-def _fixed(prompt: str, n_tokens: int) -> Request:
-    return Request(prompt=prompt, max_tokens=n_tokens, stop=(), ignore_eos=True)

@@ -1,4 +1,4 @@
-"""Whether a machine was warm and steady while it was measured: leading slow samples, spread and drift of sentinels.
+"""Whether a machine was warm, steady and its own: leading slow samples, spread and drift of sentinels, stolen time.
 
 A sentinel is one and the same piece of work, timed again and again between the other parts of a calibration. Its
 spread and its drift say what the machine did, whatever was measured on it.
@@ -10,7 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from pathlib import Path
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,7 @@ from scipy import stats
 
 from theory.errors import ParameterError, UnstableMeasurementError
 
-__all__ = ["NoiseLimits", "Steadiness", "check_steadiness", "leading_slow", "steadiness"]
+__all__ = ["CpuTimes", "NoiseLimits", "Steadiness", "check_steadiness", "leading_slow", "steadiness"]
 
 _FALSE_ALARM: Final = 0.01
 """Of `leading_slow` and of the test for a drift, each."""
@@ -28,10 +29,13 @@ _GROSS: Final = 2.0
 
 _NULL_DRAWS: Final = 20_000
 _LEAST: Final = 12
-"""Samples below which no warm-up is looked for."""
+"""Samples below which no warm-up is searched for."""
 
 _MOST: Final = 400
-"""Samples among which a warm-up is looked for: it is at the beginning."""
+"""Samples among which a warm-up is searched for: it is at the beginning."""
+
+
+_CPU_TIMES: Final = Path("/proc/stat")
 
 
 def leading_slow(seconds: ArrayLike) -> int:
@@ -49,7 +53,7 @@ def leading_slow(seconds: ArrayLike) -> int:
     Parameters
     ----------
     seconds : durations of like work in the order in which it was done, shape (n,); work of different size is to be
-        divided by its usual duration before. Only the first 400 are looked at; fewer than 12 are left alone.
+        divided by its usual duration before. Only the first 400 count; of fewer than 12 none is kept apart.
 
     Returns
     -------
@@ -81,11 +85,11 @@ def _rank_sums(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
 def _critical(n: int) -> float:
     """The largest rank sum that exchangeable samples exceed with the false-alarm rate, [-]."""
     rng = np.random.default_rng([0x7761726D, n])
-    found = []
+    largest = []
     for _ in range(10):  # in parts, for the memory
         ranks = rng.permuted(np.tile(np.arange(1.0, n + 1.0), (_NULL_DRAWS // 10, 1)), axis=1)
-        found.append(_rank_sums(ranks).max(axis=1))
-    return float(np.quantile(np.concatenate(found), 1.0 - _FALSE_ALARM))
+        largest.append(_rank_sums(ranks).max(axis=1))
+    return float(np.quantile(np.concatenate(largest), 1.0 - _FALSE_ALARM))
 
 
 def _gross(x: NDArray[np.float64]) -> int:
@@ -134,13 +138,13 @@ class Steadiness:
 
     def complaint(self, limits: NoiseLimits) -> str:
         """What is wrong, in words; empty if nothing is."""
-        found = []
+        faults = []
         if self.spread > limits.spread:
-            found.append(f"the same work varied by ±{self.spread:.0%} (limit {limits.spread:.0%})")
+            faults.append(f"the same work varied by ±{self.spread:.0%} (limit {limits.spread:.0%})")
         if abs(self.drift) > limits.drift and self.trend_p < _FALSE_ALARM:
             what = "slower" if self.drift > 0.0 else "faster"
-            found.append(f"it became {abs(self.drift):.0%} {what} from beginning to end (limit {limits.drift:.0%})")
-        return " and ".join(found)
+            faults.append(f"it became {abs(self.drift):.0%} {what} from beginning to end (limit {limits.drift:.0%})")
+        return " and ".join(faults)
 
     def __str__(self) -> str:
         """Return a short description."""
@@ -189,12 +193,46 @@ def check_steadiness(sentinels: Mapping[str, Sequence[tuple[float, float]]], lim
     UnstableMeasurementError : it was not; the text says what was seen, and what to do.
     """
     limits = limits or NoiseLimits()
-    found = {name: steadiness(values) for name, values in sentinels.items()}
-    complaints = {name: s.complaint(limits) for name, s in found.items() if s is not None and s.complaint(limits)}
+    measured = {name: steadiness(values) for name, values in sentinels.items()}
+    complaints = {name: s.complaint(limits) for name, s in measured.items() if s is not None and s.complaint(limits)}
     if not complaints:
         return
     said = "; ".join(f"{name}: {text}" for name, text in complaints.items())
-    worst = max(max(s.spread, abs(s.drift)) for name, s in found.items() if s is not None and name in complaints)
+    worst = max(max(s.spread, abs(s.drift)) for name, s in measured.items() if s is not None and name in complaints)
     raise UnstableMeasurementError(
         f"the machine was not steady: {said}; stop what else runs on it and measure again", spread=worst
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Time of all cores since the machine's start, in ticks of its clock."""
+
+    busy: int
+    stolen: int
+
+    @classmethod
+    def now(cls) -> Self | None:
+        """Read the clocks; None where the system does not tell."""
+        try:
+            return cls.read(_CPU_TIMES.read_text(encoding="ascii"))
+        except OSError:
+            return None
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """Read Linux's ``/proc/stat``; None if it is something else.
+
+        >>> CpuTimes.read("cpu  100 0 20 1000 5 1 2 7 0 0")
+        CpuTimes(busy=123, stolen=7)
+        """
+        words = text.partition("\n")[0].split()
+        if len(words) < 9 or words[0] != "cpu":
+            return None
+        user, nice, system, _, _, irq, softirq, stolen = map(int, words[1:9])
+        return cls(busy=user + nice + system + irq + softirq, stolen=stolen)
+
+    def stolen_since(self, before: Self) -> float:
+        """The share that was stolen of the time wanted since then, in [0, 1]."""
+        stolen = self.stolen - before.stolen
+        return stolen / max(self.busy - before.busy + stolen, 1)

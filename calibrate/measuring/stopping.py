@@ -25,7 +25,7 @@ import numpy as np
 from sim.estimate import student_quantile
 from theory.errors import ParameterError
 
-__all__ = ["Looked", "Next", "Precision", "Stopping", "cheapest_mix", "simultaneous_quantile"]
+__all__ = ["LookOutcome", "Next", "Precision", "Stopping", "cheapest_mix", "simultaneous_quantile"]
 
 _EXTRA_LOOKS: Final = 2
 """Looks for which only timings were added; they are counted as if answers had been."""
@@ -60,8 +60,8 @@ class Precision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """What one look found."""
+class LookOutcome:
+    """What one look at the precision said."""
 
     n_answers: int
     n_rounds: int
@@ -134,10 +134,10 @@ class Stopping:
         degrees = max(n_answers - 1, 1)
         return student_quantile(level, degrees) / student_quantile(self.confidence, degrees)
 
-    def look(
+    def decide(
         self, precision: Precision, n_answers: int, n_rounds: int, *, n_looks: int, answer_s: float, round_s: float
-    ) -> tuple[Looked, Next]:
-        """Decide after a look.
+    ) -> tuple[LookOutcome, Next]:
+        """Decide after a look whether to go on.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Stopping:
 
         Returns
         -------
-        What was found (``reason`` is set when it is over), and what to have before the next look.
+        What the look said (``reason`` is set when it is over), and what to have before the next look.
         """
         factor = self.widening(n_answers)
         widened = factor * precision.half_width
@@ -165,7 +165,7 @@ class Stopping:
                 f"the most that is allowed is measured: ±{widened:.1%} instead of the ±{self.precision:.1%} asked for"
             )
         left = max(wanted.n_answers - n_answers, 0) * answer_s + max(wanted.n_rounds - n_rounds, 0) * round_s
-        looked = Looked(
+        outcome = LookOutcome(
             n_answers=n_answers,
             n_rounds=n_rounds,
             precision=precision,
@@ -173,7 +173,7 @@ class Stopping:
             seconds_left=0.0 if reason else left,
             reason=reason,
         )
-        return looked, following
+        return outcome, following
 
     def _following(self, wanted: Next, n_answers: int, n_rounds: int, n_looks: int) -> Next:
         """The next look: the next scheduled answer count unless timings alone will do; rounds at most doubled."""

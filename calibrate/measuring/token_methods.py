@@ -12,19 +12,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
-from calibrate.engines.protocol import EngineStatistics, Generation, Request
-from calibrate.measuring.measure import MeasuredEngine, Problem, outside_seconds
-from calibrate.record.profile import TokenAnswer, TokenRecord, TokenRequest
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.engines.protocol import Generation, Request
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.work import EngineStatistics
+from calibrate.measuring.answers import outside_seconds
+from calibrate.measuring.engine_timings import MeasuredEngine
+from calibrate.record.engine_records import PrefillSums, RequestSums
+from calibrate.record.token_records import PassSample, PassSums, TokenAnswer, TokenRecord, TokenRequest
+from calibrate.running.problem import Problem
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
 from sim.operations import TARGET
 
-if TYPE_CHECKING:
-    from calibrate.engines.speculation import Speculation
-
-__all__ = ["TOKEN_SETTINGS", "TokenSetting", "measure_token_answer", "measure_token_methods", "token_records"]
+__all__ = [
+    "TOKEN_SETTINGS",
+    "Speculating",
+    "TokenSetting",
+    "measure_token_answer",
+    "measure_token_methods",
+    "token_records",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +64,7 @@ _WARM_UP: Final = Request(prompt="1 2 3", max_tokens=2)
 
 
 class Speculating(Protocol):
-    """A set of models that knows how to run a token-level method: `calibrate.models.local.ModelSet`."""
+    """Models that know how to run token-level methods."""
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
         """Return what a request must carry."""
@@ -81,11 +91,11 @@ async def measure_token_methods(
     CalibrationError : an engine failed.
     ParameterError : a method that these models cannot run.
     """
-    found: dict[str, list[TokenAnswer]] = {setting.key: [] for setting in settings}
+    answers: dict[str, list[TokenAnswer]] = {setting.key: [] for setting in settings}
     for problem in problems:
         for setting in settings:
-            found[setting.key].append(await measure_token_answer(models, clock, problem, setting))
-    return token_records(settings, found)
+            answers[setting.key].append(await measure_token_answer(models, clock, problem, setting))
+    return token_records(settings, answers)
 
 
 def token_records(settings: Sequence[TokenSetting], answers: Mapping[str, Sequence[TokenAnswer]]) -> list[TokenRecord]:
@@ -123,17 +133,20 @@ def _answer(problem: Problem, session: WallSession, clock: WallClock, statistics
     prefills = statistics.prefills
     return TokenAnswer(
         problem=problem.name,
-        requests=[TokenRequest(tokens=one.n_generated, passes=list(one.passes)) for one in generations],
+        requests=[
+            TokenRequest(tokens=text.n_generated, passes=[PassSample(*each) for each in text.passes])
+            for text in generations
+        ],
         decode=_passes(statistics),
-        prefill=(len(prefills), sum(n for n, _, _ in prefills), sum(s for _, _, s in prefills)),
-        request=(len(outside), sum(outside)),
+        prefill=PrefillSums(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills)),
+        request=RequestSums(len(outside), sum(outside)),
     )
 
 
-def _passes(statistics: EngineStatistics) -> list[tuple[int, int, int, int, float, float]]:
-    """Sums over the passes of a kind: sequences, rows of each, passes, cached tokens, seconds, drafting seconds."""
+def _passes(statistics: EngineStatistics) -> list[PassSums]:
     sums: dict[tuple[int, int], tuple[int, int, float, float]] = {}
-    for batch, context, rows, _, seconds, drafting in statistics.passes:
-        n, total, elapsed, drafted = sums.get((batch, rows // batch), (0, 0, 0.0, 0.0))
-        sums[batch, rows // batch] = n + 1, total + context, elapsed + seconds, drafted + drafting
-    return [(*kind, *values) for kind, values in sorted(sums.items())]
+    for done in statistics.passes:
+        kind = done.batch, done.rows // done.batch
+        n, context, seconds, drafting_s = sums.get(kind, (0, 0, 0.0, 0.0))
+        sums[kind] = n + 1, context + done.context, seconds + done.seconds, drafting_s + done.drafting_s
+    return [PassSums._make((*kind, *values)) for kind, values in sorted(sums.items())]

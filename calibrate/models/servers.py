@@ -1,12 +1,12 @@
-"""A set of models on servers: where they are and how they are asked; plain data, as `calibrate.models.local` is."""
+"""Models on OpenAI-compatible servers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch
@@ -14,33 +14,33 @@ from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, split_en
 from calibrate.engines.prometheus import SpecDecode
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import checked_speculative
-from calibrate.measuring.engine_work import in_use_records
-from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_streams, timing_notes, warm_streams
-from calibrate.measuring.measure import Look, MeasureOptions
+from calibrate.measuring.answers import Inspection
+from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_server, timing_notes, warm_up_server
 from calibrate.measuring.token_methods import TokenSetting
-from calibrate.models.local import BUNDLED, ModelSet
+from calibrate.models.asking import BUNDLED, AskedModels
 from calibrate.models.vllm_settings import parsed, setting_of, speculation_of
-from calibrate.record.profile import EngineRecord, InUse, ModelRecord
+from calibrate.record.engine_records import EngineRecord
+from calibrate.record.profile import ModelRecord
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, GATE, JUDGE, TARGET
-from theory.errors import CalibrationError, ParameterError, SchemaError
+from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["RemoteModels", "models_of", "timeouts_as_such"]
+__all__ = ["RemoteModels", "timeouts_as_such"]
 
-_BACKEND: Final = "openai"
 _TICK_S: Final = 0.005
-"""Between two looks at whether this process reads answers in time, s: rarely enough to cost nothing beside them."""
+"""How often it is checked whether this process reads answers in time, s: seldom enough to cost nothing."""
 
 _NOT_MEASURED: Final = ("api_key_env", "timeout_s")
 """Settings that change no result: a measurement may go on with others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteModels:
+class RemoteModels(AskedModels):
     """Target, draft and judge on OpenAI-compatible servers, each as ``URL[#model]``."""
 
-    target: str
-    draft: str
+    backend: ClassVar[str] = "openai"
+
     judge: str = ""
     """Empty: the target's server judges."""
 
@@ -60,39 +60,14 @@ class RemoteModels:
     gate: bool = True
     """Whether the draft model is asked for its confidence, which needs log-probabilities of its server."""
 
-    temperature: float = 0.6
-    top_p: float = 0.95
-    max_step_tokens: int = 100
-    max_steps: int = 64
-    judge_threshold: float = 0.5
-    seed: int = 0
-
     def __post_init__(self) -> None:
+        AskedModels.__post_init__(self)
         if self.task not in ("general", BUNDLED):
             raise ParameterError("task", self.task, "must be 'general' or 'bundled'")
         servers = [server for server, _ in self._speculating()]
         for endpoint in filter(None, (self.target, self.draft, self.judge, *servers)):
             split_endpoint(endpoint)
-        self._asked()
         self._config(TARGET, self.target)
-
-    @classmethod
-    def from_settings(cls, settings: dict[str, Any]) -> Self:
-        """Rebuild the set from a profile's settings.
-
-        Raises
-        ------
-        SchemaError : the settings lack an address.
-        """
-        names = [field.name for field in fields(cls)]
-        missing = [name for name in (TARGET, DRAFT) if name not in settings]
-        if missing:
-            raise SchemaError(f"settings: lack {', '.join(missing)}, so the servers cannot be asked again")
-        return cls(**{name: settings[name] for name in names if name in settings})
-
-    def settings(self) -> dict[str, str | int | float | bool]:
-        """Return the set as plain settings, for a profile."""
-        return {"backend": _BACKEND, **{field.name: getattr(self, field.name) for field in fields(self)}}
 
     def identity(self) -> dict[str, Any]:
         """Return the settings on which results depend."""
@@ -103,12 +78,12 @@ class RemoteModels:
         """Whether the servers run the bundled pair, whose task has ground truth."""
         return self.task == BUNDLED
 
-    def look(self) -> Look:
-        """Return how closely a measurement looks at drafts: as closely as these models can be asked."""
-        found = replace(self._asked().look(), beams=0)  # a server does not tell how likely a given text is
+    def inspection(self) -> Inspection:
+        """Return what a measurement finds out about drafts: as much as these models can be asked."""
+        known = replace(AskedModels.inspection(self), beams=0)  # a server does not tell how likely a given text is
         if self.gate:
-            return found
-        return Look(drafts=found.drafts, verifiers=tuple(v for v in found.verifiers if v != GATE))
+            return known
+        return Inspection(drafts=known.drafts, verifiers=tuple(v for v in known.verifiers if v != GATE))
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[tuple[dict[str, OpenAIEngine], WallClock]]:
@@ -123,7 +98,7 @@ class RemoteModels:
                 other = await OpenAIEngine.start(self._config(name, server))
                 other.speculates = speculation_of(config)
                 engines[0].speculating[other.speculates] = other
-                if not other.tells_tokens:
+                if not other.tells_ids:
                     raise CalibrationError(f"{name}: its streams do not tell their tokens (return_token_ids)")
             roles = dict(zip((TARGET, DRAFT, JUDGE), (*engines, engines[0])[:3], strict=True))
             await roles[JUDGE].check_logprobs()
@@ -132,7 +107,7 @@ class RemoteModels:
             async with StallWatch(tick_s=_TICK_S) as watch:
                 for engine in (*engines, *engines[0].speculating.values()):
                     engine.watch = watch
-                yield roles, self._asked().clock(roles)
+                yield roles, self.clock(roles)
         finally:
             await asyncio.gather(*(engine.close() for engine in engines))
 
@@ -143,19 +118,13 @@ class RemoteModels:
 
     async def warm_up(self, engine: OpenAIEngine, seconds: float) -> Warmup:
         """Send requests until the first, slow ones are over."""
-        return await warm_streams(engine, seconds=seconds)
+        return await warm_up_server(engine, seconds=seconds)
 
     async def time_engine(
         self, engine: OpenAIEngine, options: MeasureOptions, *, warmup: Warmup, progress: Callable[[str], None]
     ) -> EngineRecord:
         """Measure a server from outside."""
-        return await measure_streams(engine, engine.config.host, options, warmup=warmup, progress=progress)
-
-    async def in_use(
-        self, engines: Mapping[str, OpenAIEngine], outside: Mapping[str, Sequence[float]]
-    ) -> Mapping[str, InUse]:
-        """Return what each server did since it was last asked, as its streams show it."""
-        return await in_use_records(engines, outside)
+        return await measure_server(engine, engine.config.host, options, warmup=warmup, progress=progress)
 
     def token_settings(self) -> tuple[TokenSetting, ...]:
         """Return the token-level methods for which a server was named."""
@@ -211,47 +180,26 @@ class RemoteModels:
             )
         if about["n_retries"]:
             notes.append(f"warning: {about['n_retries']} requests were sent again; their waits are in the step times")
-        if not engine.tells_tokens:
+        if not engine.tells_ids:
             notes.append("chunks of streams do not tell their tokens; the count of an aborted request is a guess")
         return notes + timing_notes(engine)
 
     def _speculating(self) -> list[tuple[str, dict[str, Any]]]:
         """Servers of the target that speculate, and how: checked, and no two alike."""
-        pairs = []
-        for one in parsed(self.speculative):
-            if not one.get("server"):
+        servers = []
+        for given in parsed(self.speculative):
+            if not given.get("server"):
                 raise ParameterError("speculative", self.speculative, "must name the server of each configuration")
-            rest = {name: value for name, value in one.items() if name != "server"}
-            pairs.append((str(one["server"]), checked_speculative(rest)))
-        keys = [setting_of(config).key for _, config in pairs]
+            config = {name: value for name, value in given.items() if name != "server"}
+            servers.append((str(given["server"]), checked_speculative(config)))
+        keys = [setting_of(config).key for _, config in servers]
         for key in keys:
             if keys.count(key) > 1:
                 raise ParameterError("speculative", key, "is there twice: leave one of them out")
-        return pairs
+        return servers
 
     def _config(self, role: str, endpoint: str) -> HttpConfig:
         return HttpConfig.of(role, endpoint, api_key_env=self.api_key_env, timeout_s=self.timeout_s)
-
-    def _asked(self) -> ModelSet:
-        """How the models are asked: as local ones would be."""
-        names = ("temperature", "top_p", "max_step_tokens", "max_steps", "judge_threshold", "seed")
-        model = BUNDLED if self.is_bundled else "on a server"
-        return ModelSet(target=model, draft=model, **{name: getattr(self, name) for name in names})
-
-
-def models_of(settings: dict[str, Any]) -> ModelSet | RemoteModels:
-    """Rebuild the models that a profile was measured on from its settings.
-
-    Raises
-    ------
-    SchemaError : the settings are not complete.
-    """
-    if settings.get("backend") == "vllm":
-        from calibrate.models.vllm import VllmModels
-
-        return VllmModels.from_settings(settings)
-    kind = RemoteModels if settings.get("backend") == _BACKEND else ModelSet
-    return kind.from_settings(settings)
 
 
 @contextmanager

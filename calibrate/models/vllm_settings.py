@@ -1,36 +1,18 @@
-"""vLLM's speculative configurations in this project's terms: methods and knobs of the catalogue, and requests."""
+"""vLLM's speculative configurations in this project's terms: settings to measure, and requests."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from calibrate.engines.speculation import Speculation, TokenMethodName
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.token_vocabulary import OF_VLLM, VLLM_KNOBS
 from calibrate.measuring.token_methods import TokenSetting
 from theory.errors import ParameterError
 
-__all__ = ["CATALOGUE", "KNOBS", "REQUESTED", "method_of", "parsed", "setting_of", "speculation_of"]
-
-CATALOGUE: Final[Mapping[str, str]] = {
-    "ngram": "prompt-lookup",
-    "draft_model": "draft-model",
-    "eagle": "eagle",
-    "eagle3": "eagle",
-}
-"""Names of vLLM's methods in the catalogue of methods."""
-
-REQUESTED: Final[Mapping[str, TokenMethodName]] = {
-    "ngram": "ngram",
-    "draft_model": "draft",
-    "eagle": "eagle",
-    "eagle3": "eagle3",
-}
-"""Their names in a request."""
-
-KNOBS: Final = frozenset({"num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min"})
-"""Settings of vLLM that are knobs in the catalogue; the others hold for all configurations of a method."""
+__all__ = ["parsed", "setting_of", "speculation_of", "without_knobs"]
 
 
 def parsed(text: str) -> list[dict[str, Any]]:
@@ -50,23 +32,32 @@ def parsed(text: str) -> list[dict[str, Any]]:
 
 
 def setting_of(config: Mapping[str, Any]) -> TokenSetting:
-    """Return the catalogue's name and knobs of a checked configuration (`backends.vllm_config.checked_speculative`)."""
+    """Return the catalogue's name and knobs of a checked configuration (`vllm.config.checked_speculative`)."""
     knobs: dict[str, int | float | str | bool] = {"k2": int(config["num_speculative_tokens"]) + 1}
     if config["method"] == "ngram":
         knobs |= {"max_ngram": int(config["prompt_lookup_max"])}
         if config.get("prompt_lookup_min", 1) != 1:
             knobs |= {"min_ngram": int(config["prompt_lookup_min"])}
-    return TokenSetting(method=CATALOGUE[str(config["method"])], knobs=knobs)
+    return TokenSetting(method=OF_VLLM[config["method"]].catalogue, knobs=knobs)
 
 
-def speculation_of(config: Mapping[str, Any]) -> Speculation:
-    """Return what a request must carry to be decoded by a checked configuration."""
-    numbers = {str(name): int(value) for name, value in setting_of(config).knobs.items()}
-    extra = tuple(sorted((name, value) for name, value in config.items() if name not in KNOBS | {"method", "model"}))
-    model = Path(str(config["model"])) if "model" in config else None
-    return Speculation(method=REQUESTED[str(config["method"])], model=model, extra=extra, **numbers)
+def speculation_of(config: Mapping[str, Any], knobs: Mapping[str, Any] | None = None) -> Speculation:
+    """Return what a request must carry to be decoded by a configuration.
+
+    Parameters
+    ----------
+    config : vLLM's method, the weights that draft, and further settings of the engine's own.
+    knobs : of the catalogue, those that the method does not have being left alone; by default the configuration's.
+    """
+    terms = OF_VLLM[config["method"]]
+    given = setting_of(config).knobs if knobs is None else knobs
+    numbers = {name: int(value) for name, value in given.items() if name in terms.knobs and value is not None}
+    settings = without_knobs(config)
+    model = Path(str(settings.pop("model"))) if "model" in settings else None
+    del settings["method"]
+    return Speculation(method=terms.requested, model=model, extra=tuple(sorted(settings.items())), **numbers)
 
 
-def method_of(speculation: Speculation) -> str:
-    """Return the catalogue's name of the method that a request asks for."""
-    return next(CATALOGUE[name] for name, asked in REQUESTED.items() if asked == speculation.method)
+def without_knobs(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a configuration is no knob of the catalogue: it holds for all configurations of a method."""
+    return {name: value for name, value in config.items() if name not in VLLM_KNOBS.values()}

@@ -36,7 +36,6 @@ __all__ = [
     "problem_stream",
     "problems",
     "question_fragments",
-    "render_answer",
     "same_meaning",
     "split_of",
     "split_steps",
@@ -231,11 +230,6 @@ def answer_meanings(
         if rng.random() < OPTIONAL_STEP_PROBABILITY:
             steps.append(replace(applied, kind="check"))
     return (*steps, Meaning(kind="final", result=totals[-1]))
-
-
-def render_answer(problem: Problem, rng: np.random.Generator) -> tuple[str, ...]:
-    """One correct answer, as step texts without separators."""
-    return tuple(word_step(problem, meaning, rng) for meaning in answer_meanings(problem, rng))
 
 
 def word_step(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> str:

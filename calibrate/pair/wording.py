@@ -262,15 +262,15 @@ def parse_step(step: str) -> Meaning | None:
     around the step is ignored.
     """
     filler, cores = _grammar()
-    found: Meaning | None = None
+    parsed: Meaning | None = None
     for sentence in re.split(r"(?<=\.) ", step.strip()):
         if filler.fullmatch(sentence):
             continue
         meaning = next((_meaning(m, k, op) for p, k, op in cores if (m := p.fullmatch(sentence))), None)
-        if meaning is None or found is not None:
+        if meaning is None or parsed is not None:
             return None
-        found = meaning
-    return found
+        parsed = meaning
+    return parsed
 
 
 def _meaning(match: re.Match[str], kind: Kind, operation: Operation | None) -> Meaning:

@@ -3,7 +3,7 @@
 Timings are compared by runs: the samples of one batch in one round are one measurement, because a machine's mood lasts
 longer than an iteration; runs of different rounds are taken as independent, and the means of their logarithms are
 compared by Welch's test. Acceptance is compared by the hybrid score interval of Newcombe 1998 (method 10; for the same
-questions, his correction for pairs), on decisions counted as many as they are worth after clustering by answer. All
+questions, his correction for paired ones), on decisions counted as many as they are worth clustered by answer. All
 tests of one comparison share one error rate (Holm 1979): with none but chance differences, the probability that any of
 them is called real is at most that.
 """
@@ -20,15 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from calibrate.record.profile import AnswerRecord, EngineRecord, Profile
-from calibrate.record.two_samples import holm, log_ratio, newcombe
+from calibrate.record.answer_records import RecordedAnswer
+from calibrate.record.engine_records import EngineRecord
+from calibrate.record.profile import Profile
+from calibrate.record.two_samples import Share, holm, log_ratio, newcombe
 from sim.estimate import Estimate, ratio_of_totals
 from theory.errors import ParameterError
 
 __all__ = ["Comparison", "Difference", "Setting", "compare", "settings_that_differ"]
 
 _LEAST_RUNS: Final = 2
-_LEAST_PAIRS: Final = 8
+_LEAST_PROBLEMS: Final = 8
 """Answers to the same questions below which their correlation is taken as 0, which errs to the safe side."""
 
 _NOT_COMPARED: Final = ("created", "command", "notes", "citation")
@@ -89,7 +91,7 @@ class Comparison:
     @property
     def real(self) -> tuple[Difference, ...]:
         """The differences that are more than noise."""
-        return tuple(one for one in self.differences if one.real)
+        return tuple(difference for difference in self.differences if difference.real)
 
 
 def compare(
@@ -113,17 +115,14 @@ def compare(
     """
     if not 0.0 < confidence < 1.0:
         raise ParameterError("confidence", confidence, "must be in (0, 1)")
-    found: list[Difference] = []
-    missing: list[str] = []
-    for one in (*_timings(first, second, confidence), *_acceptance(first, second, confidence)):
-        (missing if isinstance(one, str) else found).append(one)  # type: ignore[arg-type]
-    found += [_speedup(name, *pair, confidence) for name, pair in (speedups or {}).items()]
-    if not found:
+    results = [*_timings(first, second, confidence), *_acceptance(first, second, confidence)]
+    compared = [result for result in results if isinstance(result, Difference)]
+    compared += [_speedup(name, *both, confidence) for name, both in (speedups or {}).items()]
+    if not compared:
         raise ParameterError("profile", second.name, f"holds no raw samples to compare with those of {first.name}")
-    adjusted = holm([one.p for one in found])
     differences = tuple(
-        replace(one, adjusted_p=float(p), real=bool(p < 1.0 - confidence))
-        for one, p in zip(found, adjusted, strict=True)
+        replace(difference, adjusted_p=float(p), real=bool(p < 1.0 - confidence))
+        for difference, p in zip(compared, holm([difference.p for difference in compared]), strict=True)
     )
     return Comparison(
         first=first.name,
@@ -131,30 +130,27 @@ def compare(
         confidence=confidence,
         settings=tuple(settings_that_differ(first, second)),
         differences=differences,
-        not_compared=tuple(missing),
+        not_compared=tuple(result for result in results if isinstance(result, str)),
     )
 
 
 def settings_that_differ(first: Profile, second: Profile) -> list[Setting]:
     """Settings, provenance, models and placement that are not the same, by dotted name."""
-    one, two = _flat(first), _flat(second)
+    ours, theirs = _flat(first), _flat(second)
     return [
-        Setting(name=name, first=str(one.get(name, "-")), second=str(two.get(name, "-")))
-        for name in sorted(one.keys() | two.keys())
-        if one.get(name) != two.get(name)
+        Setting(name=name, first=str(ours.get(name, "-")), second=str(theirs.get(name, "-")))
+        for name in sorted(ours.keys() | theirs.keys())
+        if ours.get(name) != theirs.get(name)
     ]
 
 
 def _flat(profile: Profile) -> dict[str, Any]:
     provenance = profile.provenance.model_dump(exclude=set(_NOT_COMPARED))
     packages = provenance.pop("packages")
-    found = {f"settings.{key}": value for key, value in profile.settings.items()}
-    found |= {f"machine.{key}": value for key, value in provenance.items()}
-    found |= {f"packages.{key}": value for key, value in packages.items()}
-    found |= {f"placement.{key}": value for key, value in profile.placement.items()}
-    for role, model in profile.models.items():
-        found |= {f"models.{role}.{key}": value for key, value in model.model_dump().items()}
-    return found
+    parts: dict[str, Mapping[str, Any]] = {"settings": profile.settings, "machine": provenance, "packages": packages}
+    parts |= {"placement": profile.placement}
+    parts |= {f"models.{role}": model.model_dump() for role, model in profile.models.items()}
+    return {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items()}
 
 
 def _timings(first: Profile, second: Profile, confidence: float) -> Iterator[Difference | str]:
@@ -169,17 +165,13 @@ def _timings(first: Profile, second: Profile, confidence: float) -> Iterator[Dif
             if min(len(x), len(y)) < _LEAST_RUNS or min(*x, *y) <= 0.0:
                 yield f"{quantity}: {len(x)} and {len(y)} runs"
                 continue
-            ratio, low, high, p = log_ratio(x, y, confidence)
             yield Difference(
                 quantity=quantity,
                 kind="ratio",
                 first=float(np.exp(np.mean(np.log(x)))),
                 second=float(np.exp(np.mean(np.log(y)))),
                 n=(len(x), len(y)),
-                change=ratio,
-                low=low,
-                high=high,
-                p=p,
+                **log_ratio(x, y, confidence)._asdict(),
             )
 
 
@@ -188,20 +180,20 @@ Key = tuple[str, str]
 
 def _runs(record: EngineRecord) -> dict[Key, list[float]]:
     """Mean seconds of each run, by what was run; contexts of a batch are put together, round by round."""
-    found: dict[Key, list[float]] = {}
+    means: dict[Key, list[float]] = {}
     for key, rounds in _decode_rounds(record).items():
-        found[key] = [
-            float(np.exp(np.mean([np.log(max(float(np.mean(cell)), 1e-12)) for cell in one]))) for one in rounds
+        means[key] = [
+            float(np.exp(np.mean([np.log(max(float(np.mean(cell)), 1e-12)) for cell in cells]))) for cells in rounds
         ]
     by_length: dict[int, list[float]] = defaultdict(list)
     for prefill in record.prefill:
         by_length[prefill.tokens].append(prefill.seconds)
     for tokens, seconds in by_length.items():
         if len(seconds) >= 4 * _LEAST_RUNS and min(seconds) > 0.0:
-            found["prefill", f"{tokens:4d} tokens"] = _blocks(seconds)
+            means["prefill", f"{tokens:4d} tokens"] = _blocks(seconds)
     if len(record.request_s) >= 4 * _LEAST_RUNS and min(record.request_s) > 0.0:
-        found["request", ""] = _blocks(record.request_s)
-    return found
+        means["request", ""] = _blocks(record.request_s)
+    return means
 
 
 def _decode_rounds(record: EngineRecord) -> dict[Key, list[list[list[float]]]]:
@@ -220,16 +212,16 @@ def _decode_rounds(record: EngineRecord) -> dict[Key, list[list[list[float]]]]:
         runs[kind][-1][1].append(sample.seconds)
         before = sample
     cells: dict[Key, dict[tuple[int, int], list[list[float]]]] = defaultdict(lambda: defaultdict(list))
-    for (batch, tokens), found in runs.items():
-        longest = max(len(seconds) for _, seconds in found)
-        for context, seconds in found:
+    for (batch, tokens), of_kind in runs.items():
+        longest = max(len(seconds) for _, seconds in of_kind)
+        for context, seconds in of_kind:
             if 2 * len(seconds) > longest:  # shorter: a batch that was just filling up
                 cells["iteration" if tokens == 1 else "pass", f"batch {batch:3d}"][tokens, context].append(seconds)
     rounds: dict[Key, list[list[list[float]]]] = {}
     for key, by_cell in cells.items():
-        most = max(len(one) for one in by_cell.values())
-        whole = [one for one in by_cell.values() if len(one) == most]  # a cell that a round lacks is left out
-        rounds[key] = [[one[i] for one in whole] for i in range(most)]
+        most = max(len(cell) for cell in by_cell.values())
+        whole = [cell for cell in by_cell.values() if len(cell) == most]  # a cell that a round lacks is left out
+        rounds[key] = [[cell[i] for cell in whole] for i in range(most)]
     return rounds
 
 
@@ -243,52 +235,47 @@ def _acceptance(first: Profile, second: Profile, confidence: float) -> Iterator[
     if not first.answers or not second.answers:
         yield "step acceptance: not recorded in both"
         return
-    one, two = _shares(first.answers), _shares(second.answers)
-    shares = _worth(one), _worth(two)
-    gap, low, high, p = newcombe(*shares, confidence=confidence, correlation=_correlation(first, second))
+    shares = _worth(_verdicts(first.answers)), _worth(_verdicts(second.answers))
     yield Difference(
         quantity="step acceptance alpha1",
         kind="difference",
-        first=shares[0][0],
-        second=shares[1][0],
+        first=shares[0].value,
+        second=shares[1].value,
         n=(len(first.answers), len(second.answers)),
-        change=gap,
-        low=low,
-        high=high,
-        p=p,
+        **newcombe(*shares, confidence=confidence, correlation=_correlation(first, second))._asdict(),
     )
 
 
-def _shares(answers: Sequence[AnswerRecord]) -> NDArray[np.float64]:
+def _verdicts(answers: Sequence[RecordedAnswer]) -> NDArray[np.float64]:
     """Accepted and judged steps of each answer, shape (n, 2)."""
     return np.array([[sum(s.verdict.accepted for s in a.steps), len(a.steps)] for a in answers], dtype=np.float64)
 
 
-def _worth(counts: NDArray[np.float64]) -> tuple[float, float]:
+def _worth(counts: NDArray[np.float64]) -> Share:
     """Share of the accepted, and how many independent decisions the clustered ones are worth, at most their number."""
     accepted, judged = counts.T
     n = float(judged.sum())
     share = float(accepted.sum()) / n
     spread = share * (1.0 - share)
     if len(counts) < 2 or spread == 0.0:
-        return share, n
+        return Share(share, n)
     clustered = ratio_of_totals(accepted, judged).stderr ** 2
-    return share, min(spread / clustered, n) if clustered > 0.0 else n
+    return Share(share, min(spread / clustered, n) if clustered > 0.0 else n)
 
 
 def _correlation(first: Profile, second: Profile) -> float:
     """Of the two acceptances, by their answers to the same questions; 0 with few of them or different ones."""
-    one = {a.problem: row for a, row in zip(first.answers, _shares(first.answers), strict=True)}
-    two = {a.problem: row for a, row in zip(second.answers, _shares(second.answers), strict=True)}
-    if one.keys() != two.keys() or len(one) < _LEAST_PAIRS:
+    ours = {a.problem: row for a, row in zip(first.answers, _verdicts(first.answers), strict=True)}
+    theirs = {a.problem: row for a, row in zip(second.answers, _verdicts(second.answers), strict=True)}
+    if ours.keys() != theirs.keys() or len(ours) < _LEAST_PROBLEMS:
         return 0.0
-    x, y = (np.array([table[name] for name in sorted(one)]) for table in (one, two))
+    x, y = (np.array([table[name] for name in sorted(ours)]) for table in (ours, theirs))
     residuals = [rows[:, 0] - rows[:, 0].sum() / rows[:, 1].sum() * rows[:, 1] for rows in (x, y)]
     if min(float(r.std()) for r in residuals) <= 0.0:
         return 0.0
     r = float(np.corrcoef(*residuals)[0, 1])
     # The lower end of Fisher's interval: a correlation that is only chance must not make the interval too short.
-    return max(math.tanh(math.atanh(min(max(r, -0.999), 0.999)) - 1.645 / math.sqrt(len(one) - 3)), 0.0)
+    return max(math.tanh(math.atanh(min(max(r, -0.999), 0.999)) - 1.645 / math.sqrt(len(ours) - 3)), 0.0)
 
 
 def _speedup(name: str, first: Estimate, second: Estimate, confidence: float) -> Difference:

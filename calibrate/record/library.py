@@ -71,7 +71,7 @@ def latencies(folder: Path | None = None) -> tuple[dict[str, Profile], list[str]
 
     Returns
     -------
-    The profiles by where they were found, each once however many copies there are; and what was passed over because
+    The profiles by where they are, each once however many copies there are; and what was passed over because
     it cannot be read as JSON, one line each. Other profiles and other JSON files are not meant, and not mentioned.
 
     Raises
@@ -85,7 +85,7 @@ def latencies(folder: Path | None = None) -> tuple[dict[str, Profile], list[str]
         name: (files(_FOLDER) / f"{name}.json").read_text(encoding="utf-8") for name in names()
     }
     texts |= {str(path): _text(path) for path in _own(folder)}
-    found: dict[str, Profile] = {}
+    profiles: dict[str, Profile] = {}
     passed_over = []
     for where, text in texts.items():
         try:
@@ -95,9 +95,9 @@ def latencies(folder: Path | None = None) -> tuple[dict[str, Profile], list[str]
             continue
         if text and isinstance(data, dict) and data.get("source") == "latency":
             profile = Profile.parse(text, where)
-            if profile not in found.values():
-                found[where] = profile
-    return found, passed_over
+            if profile not in profiles.values():
+                profiles[where] = profile
+    return profiles, passed_over
 
 
 def _own(folder: Path | None) -> list[Path]:

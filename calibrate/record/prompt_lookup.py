@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from calibrate.record.profile import NGramRecord
+    from calibrate.record.token_records import NGramRecord
 
 __all__ = ["count_acceptance", "lookup"]
 
@@ -46,7 +46,7 @@ def count_acceptance(
 
     Parameters
     ----------
-    texts : pairs (prompt token ids, generated token ids).
+    texts : of each, the token ids of its prompt and those generated.
     max_ngram : longest n-gram looked up, >= 1.
     n_speculative : tokens drafted per target pass at most, >= 1.
 
@@ -54,7 +54,7 @@ def count_acceptance(
     ------
     ParameterError : a count is below 1.
     """
-    from calibrate.record.profile import NGramRecord
+    from calibrate.record.token_records import NGramRecord
 
     for name, value in (("max_ngram", max_ngram), ("n_speculative", n_speculative)):
         if value < 1:

@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.optimize import brentq
 
-__all__ = ["holm", "log_ratio", "newcombe"]
+__all__ = ["Change", "Share", "holm", "log_ratio", "newcombe"]
+
+
+class Share(NamedTuple):
+    """A proportion, and how well it is known."""
+
+    value: float
+    """In [0, 1]."""
+    n: float
+    """Independent decisions behind it, > 0 (need not be whole)."""
+
+
+class Change(NamedTuple):
+    """From a first to a second measurement."""
+
+    change: float
+    low: float
+    high: float
+    """Ends of its interval."""
+    p: float
+    """Probability of so large a change by chance."""
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -30,7 +51,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return adjusted
 
 
-def log_ratio(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> tuple[float, float, float, float]:
+def log_ratio(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> Change:
     """Ratio of the geometric means of independent positive measurements, its interval, and Welch's p-value.
 
     Parameters
@@ -39,45 +60,42 @@ def log_ratio(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> 
 
     Returns
     -------
-    Second over first, its lower and upper end, p.
+    Second over first.
     """
     x, y = np.log(np.asarray(first, dtype=np.float64)), np.log(np.asarray(second, dtype=np.float64))
     a, b = float(x.var(ddof=1)) / x.size, float(y.var(ddof=1)) / y.size
     gap = float(y.mean() - x.mean())
     if a + b <= 1e-24 * max(gap * gap, 1.0):  # no spread at all: any difference is real
-        return math.exp(gap), math.exp(gap), math.exp(gap), float(abs(gap) < 1e-12)
+        return Change(math.exp(gap), math.exp(gap), math.exp(gap), float(abs(gap) < 1e-12))
     degrees = (a + b) ** 2 / (a * a / (x.size - 1) + b * b / (y.size - 1))
     stderr = math.sqrt(a + b)
     half = float(stats.t.ppf(0.5 + confidence / 2.0, degrees)) * stderr
     p = 2.0 * float(stats.t.sf(abs(gap) / stderr, degrees))
-    return math.exp(gap), math.exp(gap - half), math.exp(gap + half), p
+    return Change(math.exp(gap), math.exp(gap - half), math.exp(gap + half), p)
 
 
-def newcombe(
-    first: tuple[float, float], second: tuple[float, float], *, confidence: float = 0.95, correlation: float = 0.0
-) -> tuple[float, float, float, float]:
+def newcombe(first: Share, second: Share, *, confidence: float = 0.95, correlation: float = 0.0) -> Change:
     """Difference of two proportions, its hybrid score interval, and the p-value at which the interval leaves out 0.
 
     Parameters
     ----------
-    first, second : proportion in [0, 1] and the number of independent decisions behind it, > 0 (need not be whole).
     correlation : of the two proportions as estimates, in (-1, 1).
 
     Returns
     -------
-    Second less first, lower and upper end, p.
+    Second less first.
 
     References
     ----------
     Newcombe 1998, Statistics in Medicine 17, 873-890 (method 10) and 2635-2650 (method 10, pairs).
 
-    >>> [round(x, 4) for x in newcombe((48 / 80, 80), (56 / 70, 70))[:3]]
+    >>> [round(x, 4) for x in newcombe(Share(48 / 80, 80), Share(56 / 70, 70))[:3]]
     [0.2, 0.0524, 0.3339]
     """
-    gap = second[0] - first[0]
+    gap = second.value - first.value
     low, high = _hybrid(first, second, float(stats.norm.ppf(0.5 + confidence / 2.0)), correlation)
     if gap == 0.0:
-        return gap, low, high, 1.0
+        return Change(gap, low, high, 1.0)
 
     def edge(z: float) -> float:
         ends = _hybrid(first, second, z, correlation)
@@ -85,20 +103,18 @@ def newcombe(
 
     nearly_none, top = 1e-9, 40.0
     if edge(nearly_none) <= 0.0:
-        return gap, low, high, 1.0
+        return Change(gap, low, high, 1.0)
     z = top if edge(top) > 0.0 else float(brentq(edge, nearly_none, top))
-    return gap, low, high, 2.0 * float(stats.norm.sf(z))
+    return Change(gap, low, high, 2.0 * float(stats.norm.sf(z)))
 
 
-def _hybrid(
-    first: tuple[float, float], second: tuple[float, float], z: float, correlation: float
-) -> tuple[float, float]:
+def _hybrid(first: Share, second: Share, z: float, correlation: float) -> tuple[float, float]:
     (p, n), (q, m) = first, second
     (p_low, p_high), (q_low, q_high) = _wilson(p, n, z), _wilson(q, m, z)
     gap = q - p
 
-    def arm(one: float, other: float) -> float:
-        return math.sqrt(max(one * one + other * other - 2.0 * correlation * one * other, 0.0))
+    def arm(a: float, b: float) -> float:
+        return math.sqrt(max(a * a + b * b - 2.0 * correlation * a * b, 0.0))
 
     return gap - arm(q - q_low, p_high - p), gap + arm(q_high - q, p - p_low)
 

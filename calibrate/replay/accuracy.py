@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from calibrate.record.profile import AnswerRecord, StepRecord
+from calibrate.record.answer_records import RecordedAnswer, StepRecord
 from calibrate.replay.traces import trace_of
 from sim.estimate import Estimate, proportion
 from sim.operations import EMBEDDING, EXACT, GATE, JUDGE, OWN_THRESHOLDS
@@ -33,7 +33,7 @@ class Rates:
     """Share of the wrong drafts that it lets stand; None without any."""
 
 
-def rates(answers: Sequence[AnswerRecord], role: str = JUDGE, threshold: float | None = None) -> Rates:
+def rates(answers: Sequence[RecordedAnswer], role: str = JUDGE, threshold: float | None = None) -> Rates:
     """Error rates of a role on the recorded first drafts of known truth, with Wilson's intervals.
 
     Parameters
@@ -51,7 +51,7 @@ def rates(answers: Sequence[AnswerRecord], role: str = JUDGE, threshold: float |
     return Rates(role=role, threshold=threshold, true_accept=_share(right), false_accept=_share(wrong))
 
 
-def all_rates(answers: Sequence[AnswerRecord]) -> list[Rates]:
+def all_rates(answers: Sequence[RecordedAnswer]) -> list[Rates]:
     """Error rates of every verifier and scorer that was asked and decides by a threshold of its own, the judge first.
 
     Scorers (grades, rewards) have no threshold of their own: ask `rates` at one.
@@ -62,7 +62,7 @@ def all_rates(answers: Sequence[AnswerRecord]) -> list[Rates]:
     return [one for one in found if one.true_accept is not None or one.false_accept is not None]
 
 
-def rates_text(answers: Sequence[AnswerRecord]) -> list[str]:
+def rates_text(answers: Sequence[RecordedAnswer]) -> list[str]:
     """Say for each verifier which share of the right and of the wrong drafts it accepts; nothing without truth."""
     lines = []
     for one in all_rates(answers):
@@ -114,7 +114,7 @@ class Spoiling:
     answer with w of them is right with the w-th power; None: every spoilt answer has ``right_if_spoilt``."""
 
 
-def spoiling(answers: Sequence[AnswerRecord]) -> Spoiling | None:
+def spoiling(answers: Sequence[RecordedAnswer]) -> Spoiling | None:
     """Read off the recorded answers what a wrong step does to an answer; None where there is no ground truth.
 
     Without an answer of a kind, a clean one counts as right and a spoilt one as wrong.

@@ -32,7 +32,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.record.profile import AnswerRecord
+from calibrate.record.answer_records import RecordedAnswer
 from calibrate.replay.accuracy import accepts
 from calibrate.replay.traces import trace_of
 from sim.estimate import Estimate
@@ -50,7 +50,7 @@ _SIGMAS: Final = (0.01, 4.0)
 """Standard deviations of the log odds between answers that are considered."""
 
 
-def corruption(answers: Sequence[AnswerRecord], role: str = JUDGE, threshold: float | None = None) -> Estimate | None:
+def corruption(answers: Sequence[RecordedAnswer], role: str = JUDGE, threshold: float | None = None) -> Estimate | None:
     """Share of a verifier's acceptance that is lost once a wrong step stands.
 
     Parameters
@@ -74,7 +74,7 @@ def least_corruption(role: str) -> float:
 
 
 def known_corruption(
-    answers: Sequence[AnswerRecord], role: str = JUDGE, threshold: float | None = None
+    answers: Sequence[RecordedAnswer], role: str = JUDGE, threshold: float | None = None
 ) -> tuple[str, Estimate] | None:
     """As `corruption`, and whose verdicts told it: those of the judge where the role's own do not tell."""
     for who, at in ((role, threshold), (JUDGE, None)):
@@ -84,7 +84,7 @@ def known_corruption(
     return None
 
 
-def _row(answer: AnswerRecord, role: str, threshold: float | None) -> Row | None:
+def _row(answer: RecordedAnswer, role: str, threshold: float | None) -> Row | None:
     """Counts before and after a wrong step; None if the verifier was not asked about every draft."""
     verdicts = [accepts(step, role, threshold) for step in answer.steps]
     known = [verdict for verdict in verdicts if verdict is not None]
@@ -101,7 +101,7 @@ def _row(answer: AnswerRecord, role: str, threshold: float | None) -> Row | None
     return len(before), sum(before), len(after), sum(after)
 
 
-def _own(answer: AnswerRecord, role: str, threshold: float) -> dict[int, bool]:
+def _own(answer: RecordedAnswer, role: str, threshold: float) -> dict[int, bool]:
     """Verdicts on the draft's own steps after a wrong one, by position, as far as the draft would be let write."""
     found: dict[int, bool] = {}
     wrong = False

@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
-from calibrate.record.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Profile, Work
+from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, Work
+from calibrate.record.profile import Profile
+from calibrate.record.uses import Use, work_in_use
 from sim.engines.costs import TableCost
 from sim.operations import TARGET
 from theory.errors import CalibrationError
 
-__all__ = ["CostFit", "Use", "fit_cost", "fit_passes", "pace", "reread_tokens", "resampled_answers"]
+__all__ = ["CostFit", "fit_cost", "fit_passes", "pace", "reread_tokens", "resampled_answers"]
 
 
 _HARDLY: Final = 0.01
@@ -60,10 +61,6 @@ class CostFit:
     n_in_use: int
 
 
-Use: TypeAlias = Literal["plain", "steps", "beams"]
-"""What an engine is used for: it decodes without end, or step by step in turns with another one, or many candidates."""
-
-
 def fit_cost(
     record: EngineRecord, rng: np.random.Generator | None = None, *, use: Use = "steps", reread: float = 0.0
 ) -> CostFit:
@@ -89,7 +86,7 @@ def fit_cost(
     request = np.array(record.request_s or [0.0])
     if rng is not None:
         request = rng.choice(request, request.size)
-    in_use = {"plain": record.plain_in_use, "steps": record.in_use, "beams": record.beam_in_use}[use]
+    in_use = work_in_use(record, use)
     grouped = use == "beams" and bool(in_use)
     if not any(one.decode for one in in_use):
         in_use = record.in_use
@@ -219,7 +216,7 @@ def _factors(cost: TableCost, done: Sequence[InUse]) -> tuple[float, float, floa
 
 def _alone_and_beside(cost: TableCost, done: Sequence[InUse]) -> tuple[float, float, float] | None:
     """The factors alone, and by how much company slows; None if one factor will do for both cases."""
-    alone = [one.alone for one in done]
+    alone = [one.undisturbed for one in done]
     both = [one.beside for one in done if one.beside is not None]
     decode_factor = _usual(_decodes(cost, alone), _decodes(cost, both))
     if decode_factor is None:
@@ -260,7 +257,7 @@ def pace(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
     """
     pairs: _Pairs = []
     for fit, done in work:
-        for part, factor in ((done.alone, 1.0), (done.beside, _slowing(_share([done]), fit.beside))):
+        for part, factor in ((done.undisturbed, 1.0), (done.beside, _slowing(_share([done]), fit.beside))):
             if part is not None:
                 pairs += _scaled([*_decodes(fit.cost, [part]), *_prefills(fit.cost, [part], fit.reread)], factor)
     return _ratio(pairs)
@@ -353,6 +350,8 @@ def _solve(
     design: NDArray[np.float64], mean: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
     scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
+    from scipy.optimize import nnls
+
     solution, _ = nnls((design / scale) * weights[:, None], mean * weights)
     solution = solution / scale
     relative = (design @ solution - mean) / mean

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final, Self
 
-from calibrate.record.profile import Profile, StepRecord
+from calibrate.record.answer_records import StepRecord
+from calibrate.record.profile import Profile
 from calibrate.replay.token_level import TokenLevel
 from calibrate.replay.traces import candidates_known
 from sim.catalogue import KnobValue

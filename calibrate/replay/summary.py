@@ -8,7 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from calibrate.record.profile import AnswerRecord, NGramRecord, Profile, StepRecord
+from calibrate.record.answer_records import RecordedAnswer, StepRecord
+from calibrate.record.profile import Profile
+from calibrate.record.token_records import NGramRecord
 from calibrate.replay.accuracy import rates_text
 from calibrate.replay.corruption import corruption
 from calibrate.replay.cost_fit import fit_cost, reread_tokens
@@ -37,7 +39,7 @@ class Acceptance:
     """Share of rejected drafts whose meaning is the target's, by ground truth."""
 
 
-def acceptance(answers: Sequence[AnswerRecord]) -> Acceptance:
+def acceptance(answers: Sequence[RecordedAnswer]) -> Acceptance:
     """Summarise the verdicts of recorded answers."""
     chains = [[step.verdict.accepted for step in answer.steps] for answer in answers]
     accepted = np.array([sum(chain) for chain in chains], dtype=np.float64)
@@ -68,7 +70,7 @@ def _disagreement(steps: Sequence[StepRecord], *, accepted: bool) -> Estimate | 
     return _share([verdict.same_meaning is not accepted for verdict in known])
 
 
-def cost_ratio(answers: Sequence[AnswerRecord]) -> Estimate:
+def cost_ratio(answers: Sequence[RecordedAnswer]) -> Estimate:
     """c1: seconds of all drafts / seconds of all target steps after the same prefixes, ratio of totals over answers."""
     drafts = [sum(step.draft.seconds for step in answer.steps) for answer in answers]
     targets = [sum(step.target.seconds for step in answer.steps) for answer in answers]

@@ -17,14 +17,15 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from calibrate.record.profile import Profile, Published
-from calibrate.replay.corruption import known_corruption, least_corruption
-from calibrate.replay.cost_fit import CostFit, Use, fit_cost, reread_tokens
-from calibrate.replay.traces import traces_of
+from calibrate.record.uses import USE_OF_LEVEL, Use
+from calibrate.replay.corruption import least_corruption
+from calibrate.replay.cost_fit import CostFit, fit_cost, reread_tokens
+from calibrate.replay.recorded import Recorded
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.token_passes import PassSource, SpeculatedAnswer
-from sim.catalogue import Level, Meets, Method
+from sim.catalogue import Meets, Method
 from sim.engines.batching import BatchEngine, Device
 from sim.engines.costs import LinearCost, PacedCost
 from sim.engines.fixed import FixedEngine
@@ -190,6 +191,7 @@ def system_of(
     resample: int | None = None,
     assumptions: Assumptions = ASSUMED,
     corruption: float | None = None,
+    recorded: Recorded | None = None,
 ) -> System:
     """Build the system that a profile describes.
 
@@ -201,6 +203,7 @@ def system_of(
         them are drawn from their half-widths. None for the best estimate.
     assumptions : what to assume where a published profile is silent.
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default what the recorded answers show.
+    recorded : the profile's answers, where what they tell is known already.
 
     Raises
     ------
@@ -214,8 +217,9 @@ def system_of(
     if profile.published is not None and not profile.answers:
         modelled = _published(profile.published, rng, _perhaps(assumptions, rng))
         return replace(modelled, **_timed(profile, rng)) if profile.engines else modelled
+    recorded = recorded or Recorded(profile.answers)
     return System(
-        behaviour=TraceBehaviour(tuple(traces_of(profile.answers)), _corruption(profile, rng, corruption)),
+        behaviour=TraceBehaviour(recorded.traces, _corruption(recorded, rng, corruption)),
         **_timed(profile, rng),
     )
 
@@ -239,13 +243,10 @@ def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
     }
 
 
-_USES: Final[Mapping[Level, Use]] = {"baseline": "plain", "token": "plain", "step": "steps", "beam": "beams"}
-
-
 def use_of(method: Method, knobs: Mapping[str, Any]) -> Use:
     """Return what engines are used for while a method runs: several drafts of a position at once are like beams."""
     width = method.settings(knobs).get("width") or 1
-    return "beams" if method.level == "step" and int(width) > 1 else _USES[method.level]
+    return "beams" if method.level == "step" and int(width) > 1 else USE_OF_LEVEL[method.level]
 
 
 def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
@@ -257,7 +258,7 @@ def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
 
 
 def _beside_the_draft(profile: Profile) -> dict[str, str]:
-    """An embedding model shares the core of a draft that runs on one (`calibrate.models.local.ModelSet`)."""
+    """An embedding model shares the core of a draft that runs on one (`calibrate.models.local.TorchModels`)."""
     device = profile.engines[profile.placement[DRAFT]].device
     return {EMBEDDING: device} if device.startswith("cpu") else {}
 
@@ -269,7 +270,7 @@ def _one_pass(seconds: float) -> LinearCost:
 
 def as_seen_by(
     system: System,
-    profile: Profile,
+    recorded: Recorded,
     role: str,
     threshold: float | None,
     *,
@@ -284,14 +285,14 @@ def as_seen_by(
     Parameters
     ----------
     system : of the profile, by `system_of`.
-    profile : its recorded answers tell it.
+    recorded : the profile's answers.
     role, threshold : who decides which drafts stand, and from which score on.
     resample : as for ``system``; one generator decides how much of each uncertain figure a variant takes.
     corruption : as for ``system``.
     """
     if not isinstance(system.behaviour, TraceBehaviour):
         return system
-    lost = _corruption(profile, _generator(resample), corruption, role, threshold)
+    lost = _corruption(recorded, _generator(resample), corruption, role, threshold)
     alone = role in (SCORER, REWARD)
     return replace(system, behaviour=replace(system.behaviour, corruption=lost, ends_alone=alone))
 
@@ -301,7 +302,7 @@ def _generator(resample: int | None) -> np.random.Generator | None:
 
 
 def _corruption(
-    profile: Profile,
+    recorded: Recorded,
     rng: np.random.Generator | None,
     given: float | None,
     role: str = JUDGE,
@@ -310,7 +311,7 @@ def _corruption(
     """The share of acceptance lost after a wrong step; as the judge saw it where the role's verdicts do not tell."""
     if given is not None:
         return given
-    known = known_corruption(profile.answers, role, threshold)
+    known = recorded.corruption(role, threshold)
     if known is None:
         return 0.0
     who, found = known

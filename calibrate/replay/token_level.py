@@ -154,15 +154,13 @@ def fitted_alpha2(speedup: float, k2: int) -> float:
     >>> round(fitted_alpha2(1.875, 4), 12)
     0.5
     """
-    from scipy.optimize import brentq
-
-    from theory.speedup import g
-
     if speedup <= 1.0:
         return 0.0
     if speedup >= k2:
         return 1.0
-    return float(brentq(lambda alpha: float(g(alpha, 0.0, k2)) - speedup, 0.0, 1.0, xtol=1e-14))
+    # g(alpha, 0, k2) is 1 + alpha + ... + alpha^(k2 - 1), which grows with alpha: one root lies between 0 and 1.
+    roots = np.roots([*np.ones(k2 - 1), 1.0 - speedup])
+    return float(next(root.real for root in roots if abs(root.imag) < 1e-9 and root.real >= 0.0))
 
 
 def with_token_speculation(system: System, model: TokenModel | None, *, played: bool = True) -> System:

@@ -15,8 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.record.profile import NGramRecord, Profile, TokenAnswer, TokenRecord
-from calibrate.replay.cost_fit import CostFit, Use, fit_passes, pace, resampled_answers
+from calibrate.record.profile import Profile
+from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
+from calibrate.record.uses import Use
+from calibrate.replay.cost_fit import CostFit, fit_passes, pace, resampled_answers
 from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses
 from sim.engines.costs import TableCost
 from sim.engines.pass_costs import PassCost, PassSeconds, PassTable, RowsAsBatch

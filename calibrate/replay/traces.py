@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calibrate.record.profile import AnswerRecord, CandidatesRecord, Generated, StepRecord
+from calibrate.record.answer_records import CandidatesRecord, Generated, RecordedAnswer, StepRecord
 from sim.answers.traces import AnswerTrace, BeamStepTrace, DraftTrace, StepTrace
 
 __all__ = ["candidates_known", "trace_of", "traces_of"]
 
 
-def traces_of(answers: Sequence[AnswerRecord]) -> list[AnswerTrace]:
+def traces_of(answers: Sequence[RecordedAnswer]) -> list[AnswerTrace]:
     """Return the traces of recorded answers, in their order."""
     return [trace_of(answer) for answer in answers]
 
 
-def trace_of(answer: AnswerRecord) -> AnswerTrace:
+def trace_of(answer: RecordedAnswer) -> AnswerTrace:
     """Return what a recorded answer leaves for replay: lengths, verdicts, scores and truth, but no times."""
     return AnswerTrace(
         problem=answer.problem,
@@ -68,7 +68,7 @@ def _beam(record: CandidatesRecord) -> tuple[DraftTrace, ...]:
     )
 
 
-def candidates_known(answers: Sequence[AnswerRecord]) -> int:
+def candidates_known(answers: Sequence[RecordedAnswer]) -> int:
     """Return how many candidates per position and model every answer has on record, 0 for none."""
     counts = [len(one.tokens) for a in answers for p in a.beams for one in (p.drafts, p.targets)]
     return min(counts) if counts and all(answer.beams for answer in answers) else 0

@@ -6,14 +6,19 @@ decides on them, and the models of token-level methods.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calibrate.record.profile import Profile
 from calibrate.replay.idealised import Effect, idealised
 from calibrate.replay.missing import Known
+from calibrate.replay.recorded import Recorded
+from calibrate.replay.recursion import unshared_seconds
 from calibrate.replay.system import System, as_seen_by, system_of
 from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_speculation
 from sim.answers.drawn import Behaviour
@@ -22,9 +27,9 @@ from sim.operations import JUDGE
 from sim.trial import Trial
 from theory.errors import ParameterError
 
-__all__ = ["Trials"]
+__all__ = ["PLAIN", "Trials"]
 
-_PLAIN: Final = Configuration(method="autoregressive")
+PLAIN: Final = Configuration(method="autoregressive")
 
 
 class Trials:
@@ -46,6 +51,7 @@ class Trials:
     ----------
     system : what the profile describes, by its best estimates.
     token_level : what the profile knows of token-level methods.
+    recorded : the profile's answers.
     """
 
     def __init__(
@@ -61,7 +67,9 @@ class Trials:
         self.token_level = TokenLevel(profile)
         self._known = Known.of(profile)
         self._own_answers = behaviour is None
-        made = replace(system_of(profile, corruption=corruption), pace=slower)
+        self._complete: set[Configuration] = set()
+        self.recorded = Recorded(profile.answers)
+        made = replace(system_of(profile, corruption=corruption, recorded=self.recorded), pace=slower)
         self.system = made if behaviour is None else replace(made, behaviour=behaviour)
         self._variants: dict[int, System] = {}
         self._seen: dict[tuple[str, float | None, int | None], Behaviour] = {}
@@ -87,19 +95,42 @@ class Trials:
         ------
         ParameterError : the profile does not know what the configuration needs (`calibrate.replay.missing`).
         """
+        system = self._made(configuration, variant, tokens_per_pass, without)
+        return system.trial(configuration.algorithm(), configuration.spec.meets)
+
+    def unshared_seconds(
+        self,
+        configuration: Configuration,
+        indices: Sequence[int],
+        *,
+        variant: int | None = None,
+        tokens_per_pass: float | None = None,
+    ) -> NDArray[np.float64] | None:
+        """Return what `trial` would take if no iteration were shared; None where that is not known.
+
+        Parameters and errors are those of `trial`, and the ``indices`` of answers.
+        """
+        return unshared_seconds(self._made(configuration, variant, tokens_per_pass), configuration, indices)
+
+    def _made(
+        self,
+        configuration: Configuration,
+        variant: int | None,
+        tokens_per_pass: float | None,
+        without: frozenset[Effect] = frozenset(),
+    ) -> System:
+        """The system as the configuration meets it."""
         self._refuse_unknown(configuration)
         system = self._decided(self._suited(configuration, variant), configuration, variant)
         model = self.token_level.model(configuration, system, variant)
         if model is not None and tokens_per_pass is not None:
             model = replace(model, tokens_per_pass=tokens_per_pass)
         fast = with_token_speculation(system, model, played="cut" not in without)
-        if without:
-            fast = idealised(fast, system, model, without)
-        return fast.trial(configuration.algorithm(), configuration.spec.meets)
+        return idealised(fast, system, model, without) if without else fast
 
     def plain(self, *, variant: int | None = None, without: frozenset[Effect] = frozenset()) -> Trial:
         """Return the trial of plain decoding."""
-        return self.trial(_PLAIN, variant=variant, without=without)
+        return self.trial(PLAIN, variant=variant, without=without)
 
     def token_model(self, configuration: Configuration) -> TokenModel | None:
         """Return what the token level of a configuration does; None if it has none.
@@ -112,10 +143,13 @@ class Trials:
         return self.token_level.model(configuration, self._suited(configuration, None))
 
     def _refuse_unknown(self, configuration: Configuration) -> None:
+        if configuration in self._complete:
+            return
         unknown = self._known.missing(configuration, answers=self._own_answers)
         if unknown:
             rule = f"needs what profile {self.profile.name!r} does not know: {'; '.join(unknown)}"
             raise ParameterError("configuration", configuration.name, rule)
+        self._complete.add(configuration)
 
     def _suited(self, configuration: Configuration, variant: int | None) -> System:
         return self._system(variant).suited(configuration.spec, configuration.knobs)
@@ -124,7 +158,9 @@ class Trials:
         if variant is None:
             return self.system
         if variant not in self._variants:
-            self._variants[variant] = system_of(self.profile, resample=variant, corruption=self.corruption)
+            self._variants[variant] = system_of(
+                self.profile, resample=variant, corruption=self.corruption, recorded=self.recorded
+            )
         return self._variants[variant]
 
     def _decided(self, system: System, configuration: Configuration, variant: int | None) -> System:
@@ -134,6 +170,6 @@ class Trials:
         key = *configuration.decider, variant
         if key not in self._seen:
             self._seen[key] = as_seen_by(
-                system, self.profile, *configuration.decider, resample=variant, corruption=self.corruption
+                system, self.recorded, *configuration.decider, resample=variant, corruption=self.corruption
             ).behaviour
         return replace(system, behaviour=self._seen[key])

@@ -10,23 +10,24 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from calibrate.engines.speculation import Speculation
-from calibrate.measuring.measure import Problem, Truth
+from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal
-from calibrate.record.profile import InUse
-from calibrate.running.wall_clock import WallClock, WallSession
+from calibrate.running.problem import Problem, Truth
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.operations import DRAFT, MakeAlgorithm
 from sim.timeline import Counts
 from theory.errors import ParameterError
 
-__all__ = ["BASELINE", "Measured", "RealRun", "Spec", "measured", "run_interleaved"]
+__all__ = ["BASELINE", "Measured", "RealConfiguration", "RealRun", "measured", "run_interleaved"]
 
 BASELINE = "autoregressive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
+class RealConfiguration:
     """One configuration as real engines run it."""
 
     make: MakeAlgorithm
@@ -67,7 +68,7 @@ class Runs:
 async def run_interleaved(
     clock: WallClock,
     problems: Sequence[Problem],
-    methods: Mapping[str, MakeAlgorithm | Spec],
+    methods: Mapping[str, MakeAlgorithm | RealConfiguration],
     *,
     truth: Truth | None = None,
     seed: int = 0,
@@ -99,23 +100,24 @@ async def run_interleaved(
     """
     if len(problems) < 2:
         raise ParameterError("problems", len(problems), "must be at least 2, for an interval")
-    specs = {name: one if isinstance(one, Spec) else Spec(make=one) for name, one in methods.items()}
-    specs = {BASELINE: Spec(make=autoregressive), **specs}
-    runs = Runs(by_name={name: [] for name in specs})
+    configurations = {BASELINE: RealConfiguration(make=autoregressive)}
+    for name, method in methods.items():
+        configurations[name] = method if isinstance(method, RealConfiguration) else RealConfiguration(make=method)
+    runs = Runs(by_name={name: [] for name in configurations})
     rng = random.Random(seed)
-    for name, spec in specs.items():
+    for name, configuration in configurations.items():
         if journal is None or any(_key(name, number) not in journal for number in range(len(problems))):
-            await _answer(clock, problems[0], spec)
+            await _answer(clock, problems[0], configuration)
     if work is not None:
         await work()
     for number, problem in enumerate(problems):
-        names = list(specs)
+        names = list(configurations)
         rng.shuffle(names)
         for name in names:
             if journal is not None and _key(name, number) in journal:
                 run, did = _kept(journal[_key(name, number)])
             else:
-                session = await _answer(clock, problem, specs[name])
+                session = await _answer(clock, problem, configurations[name])
                 runs.sessions.setdefault(name, session)
                 run, did = _run(problem, session, truth), dict(await work()) if work is not None else {}
                 if journal is not None:
@@ -133,20 +135,20 @@ def _key(name: str, number: int) -> str:
 
 def _entry(run: RealRun, did: Mapping[str, InUse]) -> dict[str, Any]:
     """A finished run as the journal keeps it."""
-    work = {engine: one.model_dump(mode="json") for engine, one in did.items()}
+    work = {engine: in_use.model_dump(mode="json") for engine, in_use in did.items()}
     return {"run": _RUN.dump_python(run, mode="json"), "work": work}
 
 
 def _kept(entry: Mapping[str, Any]) -> tuple[RealRun, dict[str, InUse]]:
-    work = {engine: InUse.model_validate(one) for engine, one in entry["work"].items()}
+    work = {engine: InUse.model_validate(in_use) for engine, in_use in entry["work"].items()}
     return _RUN.validate_python(entry["run"]), work
 
 
-async def _answer(clock: WallClock, problem: Problem, spec: Spec) -> WallSession:
+async def _answer(clock: WallClock, problem: Problem, configuration: RealConfiguration) -> WallSession:
     """One answer, and what it left running."""
     await clock.fresh()
-    algorithm = spec.make(await clock.root(problem.prompt))
-    session = await clock.run(algorithm, stream=problem.name, speculation=spec.speculation)
+    algorithm = configuration.make(await clock.root(problem.prompt))
+    session = await clock.run(algorithm, stream=problem.name, speculation=configuration.speculation)
     await clock.drain()
     return session
 

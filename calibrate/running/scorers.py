@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from calibrate.engines.protocol import Backend, Choice
 from calibrate.engines.torch.likelihood import Likelihood, TellsLikelihood
+from calibrate.running.session import Reply
 from calibrate.running.verifiers import StepText, step_text
 from sim.operations import Selection, Step
 from theory.errors import CalibrationError, ParameterError
@@ -32,16 +33,16 @@ DIGITS: Final = tuple("0123456789")
 class Scorer(Protocol):
     """Says how good a step is."""
 
-    async def score(self, candidate: Step, *, engine: Backend) -> tuple[float, Choice | Likelihood | None]:
-        """Return the score, greater is better, and the reply behind it, if a model was asked."""
+    async def score(self, candidate: Step, *, engine: Backend) -> Reply[float, Choice | Likelihood | None]:
+        """Return the score, greater is better."""
         ...
 
 
 class Chooser(Protocol):
     """Picks one of several steps for a position, or none."""
 
-    async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> tuple[Selection, Choice]:
-        """Return the selection, and the reply behind it."""
+    async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> Reply[Selection, Choice]:
+        """Return the selection."""
         ...
 
 
@@ -73,13 +74,13 @@ class GradeScorer:
         if len(self.grades) < 2:
             raise ParameterError("grades", self.grades, "must be at least 2 replies")
 
-    async def score(self, candidate: Step, *, engine: Backend) -> tuple[float, Choice]:
+    async def score(self, candidate: Step, *, engine: Backend) -> Reply[float, Choice]:
         """One forward pass; where the engine kept the text before the step, over the step alone."""
         reply = await engine.choose(self.prompt(*texts_before(candidate), step_text(candidate)), self.grades)
         if self.reward:
             expected = sum(grade * p for grade, p in enumerate(reply.probabilities))
-            return expected / (len(self.grades) - 1), reply
-        return float(self.grades.index(reply.best)), reply
+            return Reply(expected / (len(self.grades) - 1), reply)
+        return Reply(float(self.grades.index(reply.best)), reply)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,7 @@ class LikelihoodScorer:
         if not 0.0 < self.temperature < float("inf"):
             raise ParameterError("temperature", self.temperature, "must be a finite number > 0")
 
-    async def score(self, candidate: Step, *, engine: Backend) -> tuple[float, Likelihood | None]:
+    async def score(self, candidate: Step, *, engine: Backend) -> Reply[float, Likelihood | None]:
         """One forward pass; where the engine kept the text before the step, over the step alone.
 
         Raises
@@ -108,18 +109,18 @@ class LikelihoodScorer:
             raise CalibrationError(f"{engine.name} cannot tell how likely a given text is, which this method asks for")
         prompt, n_scored = _ids(candidate, engine)
         if not n_scored:  # the model ended the text at once: certain, as far as tokens of the text are concerned
-            return 0.0, None
-        found = await engine.likelihood(prompt, n_scored, temperature=self.temperature)
-        return found.total, found
+            return Reply(0.0, None)
+        likelihood = await engine.likelihood(prompt, n_scored, temperature=self.temperature)
+        return Reply(likelihood.total, likelihood)
 
 
 def _ids(step: Step, engine: Backend) -> tuple[tuple[int, ...], int]:
     """The text up to the end of a step as token ids, and how many of them are the step's own."""
     payloads: list[StepText] = []
-    one: Step | None = step
-    while one is not None:
-        payloads.append(one.payload)
-        one = one.parent
+    behind: Step | None = step
+    while behind is not None:
+        payloads.append(behind.payload)
+        behind = behind.parent
     own = [payload for payload in reversed(payloads) if payload.tokenizer_id == engine.tokenizer_id]
     parts = [payload.token_ids for payload in own if payload.token_ids is not None]
     if len(parts) == len(payloads):
@@ -144,7 +145,7 @@ class PromptChooser:
     none: str | None = " X"
     """The reply that refuses all of them; ``None``: one is always taken."""
 
-    async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> tuple[Selection, Choice]:
+    async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> Reply[Selection, Choice]:
         """One forward pass over all candidates; the score is the probability of the reply.
 
         Raises
@@ -159,7 +160,7 @@ class PromptChooser:
         index = None if reply.best == self.none else self.letters.index(reply.best)
         refused = 0.0 if self.none is None else reply.probability(self.none)
         scores = tuple(reply.probability(letter) - refused for letter in replies[: len(candidates)])
-        return Selection(index, reply.probability(reply.best), scores), reply
+        return Reply(Selection(index, reply.probability(reply.best), scores), reply)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,19 +183,19 @@ class GradeChooser:
         if not 0.0 <= self.least <= 1.0:
             raise ParameterError("least", self.least, "must be in [0, 1]")
 
-    async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> tuple[Selection, Choice]:
+    async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> Reply[Selection, Choice]:
         """One forward pass per candidate, batched by the engine; the score is the best reward.
 
         The reply is that on the chosen candidate, with the times of all of them together.
         """
-        replies = await asyncio.gather(*(self.scorer.score(one, engine=engine) for one in candidates))
-        scores = tuple(reward - self.least for reward, _ in replies)
+        replies = await asyncio.gather(*(self.scorer.score(candidate, engine=engine) for candidate in candidates))
+        scores = tuple(reply.result - self.least for reply in replies)
         best = max(range(len(scores)), key=scores.__getitem__)
-        times = [reply.times for _, reply in replies]
+        times = [reply.record.times for reply in replies]
         first, last = min(times, key=lambda t: t.prefill_start), max(times, key=lambda t: t.end)
         whole = replace(last, queued=first.queued, prefill_start=first.prefill_start)
-        selection = Selection(best if scores[best] >= 0.0 else None, replies[best][0], scores)
-        return selection, replace(replies[best][1], times=whole)
+        selection = Selection(best if scores[best] >= 0.0 else None, replies[best].result, scores)
+        return Reply(selection, replace(replies[best].record, times=whole))
 
 
 def general_score_prompt(question: str, before: Sequence[str], step: str) -> str:

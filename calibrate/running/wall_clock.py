@@ -8,12 +8,10 @@ the order in which they ended, cancelled ones never. The session that a run leav
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from calibrate.engines.protocol import (
     GREEDY,
@@ -31,6 +29,7 @@ from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.likelihood import Likelihood
 from calibrate.running.scorers import Chooser, Scorer
 from calibrate.running.seeds import derive_seed
+from calibrate.running.session import Drive, Reply, ReplyTask, WallSession
 from calibrate.running.verifiers import ExactMatch, RandomAcceptance, StepText, Verifier
 from sim.operations import (
     EXACT,
@@ -39,9 +38,7 @@ from sim.operations import (
     RANDOM,
     STANDS_IN,
     Algorithm,
-    Cancel,
     Choose,
-    Commit,
     Generate,
     Operation,
     Score,
@@ -49,21 +46,11 @@ from sim.operations import (
     Step,
     Verdict,
     Verify,
-    Wait,
     prompt,
 )
 from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["StepLimits", "WallClock", "WallSession"]
-
-_Outcome: TypeAlias = (
-    tuple[Step, Generation]
-    | tuple[Verdict, Choice | None]
-    | tuple[float, Choice | Likelihood | None]
-    | tuple[Selection, Choice]
-)
-_Work: TypeAlias = Coroutine[Any, Any, _Outcome]
-_Task: TypeAlias = "asyncio.Task[_Outcome]"
+__all__ = ["StepLimits", "WallClock"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,41 +75,6 @@ class StepLimits:
         for name in ("max_step_tokens", "max_steps", "max_answer_tokens"):
             if getattr(self, name) < 1:
                 raise ParameterError(name, getattr(self, name), "must be an integer >= 1")
-
-
-class WallSession:
-    """One algorithm's run on one prompt.
-
-    Attributes
-    ----------
-    operations : everything it started, in order, with times and outcomes; ``job`` holds the engine's record of it (a
-        `Generation`, or a `Choice` where a model judged, else None).
-    committed, commit_times : the answer's steps and when they were committed.
-    started, finished : 0.0 and the moment of the last action; all times are seconds since the start.
-    epoch : the start on the machine's monotonic clock, to which engine records refer.
-    speculation : token-level speculation of each role's requests; a role that is not there decodes plainly.
-    """
-
-    __slots__ = ("commit_times", "committed", "epoch", "finished", "operations", "speculation", "started", "stream")
-
-    def __init__(self, stream: str, speculation: Mapping[str, Speculation] | None = None) -> None:
-        self.stream = stream
-        self.speculation = dict(speculation or {})
-        self.operations: list[Operation] = []
-        self.committed: list[Step] = []
-        self.commit_times: list[float] = []
-        self.started = 0.0
-        self.finished: float | None = None
-        self.epoch = time.monotonic()
-
-    @property
-    def text(self) -> str:
-        """The answer."""
-        return "".join(step.payload.text for step in self.committed)
-
-    def now(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.epoch
 
 
 class WallClock:
@@ -171,7 +123,7 @@ class WallClock:
             self.sampling = dict.fromkeys(self.roles, sampling)
         else:
             self.sampling = {role: sampling.get(role, GREEDY) for role in self.roles}
-        self._left_running: set[_Task] = set()
+        self._left_running: set[ReplyTask] = set()
 
     async def root(self, text: str) -> Step:
         """The prompt as the root of a tree of steps.
@@ -204,7 +156,7 @@ class WallClock:
         CalibrationError : an engine failed; the message names the operation.
         """
         session = WallSession(stream, speculation)
-        drive = _Drive(self, session)
+        drive = Drive(self.perform, session)
         try:
             await drive.follow(algorithm)
         except BaseException:
@@ -246,9 +198,20 @@ class WallClock:
         except KeyError:
             raise CalibrationError(f"no backend for the role {role!r}; there are: {', '.join(self.roles)}") from None
 
+    async def perform(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
+        """Have an operation of a session done by who has its role; ``progress`` counts the tokens of a step."""
+        if isinstance(operation, Generate):
+            return await self.generate(operation, session.stream, progress, session.speculation.get(operation.role))
+        if isinstance(operation, Verify):
+            return await self.verify(operation, session.stream)
+        if isinstance(operation, Score):
+            return await self.score(operation, session.stream)
+        assert isinstance(operation, Choose)
+        return await self.choose(operation)
+
     async def generate(
         self, operation: Generate, stream: str, progress: Progress, speculation: Speculation | None = None
-    ) -> tuple[Step, Generation]:
+    ) -> Reply[Step, Generation]:
         """One step after a prefix, from a real engine."""
         role, prefix, limits = operation.role, operation.prefix, self.limits
         backend = self.backend(role)
@@ -265,9 +228,9 @@ class WallClock:
             ),
             progress,
         )
-        return self._step(prefix, role, generation, room, backend.tokenizer_id), generation
+        return Reply(self._step(prefix, role, generation, room, backend.tokenizer_id), generation)
 
-    async def verify(self, operation: Verify, stream: str) -> tuple[Verdict, Choice | None]:
+    async def verify(self, operation: Verify, stream: str) -> Reply[Verdict, Choice | None]:
         """The verifier's word on a draft, and the reply behind it.
 
         Raises
@@ -284,9 +247,9 @@ class WallClock:
         verdict, threshold = judgement.verdict, operation.threshold
         if threshold is not None and verdict.score is not None:
             verdict = Verdict(verdict.score >= threshold, verdict.score)
-        return verdict, judgement.choice
+        return Reply(verdict, judgement.choice)
 
-    async def score(self, operation: Score, stream: str = "") -> tuple[float, Choice | Likelihood | None]:
+    async def score(self, operation: Score, stream: str = "") -> Reply[float, Choice | Likelihood | None]:
         """The score of a step, and the reply behind it; a lot from the seed alone where chance scores.
 
         Raises
@@ -295,11 +258,11 @@ class WallClock:
         """
         role, step = operation.role, operation.candidate
         if role == RANDOM:
-            return uniform(derive_seed(self.seed, stream, role, step.depth, operation.branch), 0), None
+            return Reply(uniform(derive_seed(self.seed, stream, role, step.depth, operation.branch), 0), None)
         scorer = _known(self.scorers, role, "scorer")
         return await scorer.score(operation.candidate, engine=self._engine_for(operation.role))
 
-    async def choose(self, operation: Choose) -> tuple[Selection, Choice]:
+    async def choose(self, operation: Choose) -> Reply[Selection, Choice]:
         """Which of several steps a model takes, and its reply.
 
         Raises
@@ -332,121 +295,6 @@ class WallClock:
         )
 
 
-class _Drive:
-    """One run in progress: the algorithm on one side, one task for each running operation on the other."""
-
-    def __init__(self, clock: WallClock, session: WallSession) -> None:
-        self._clock = clock
-        self._session = session
-        self._running: set[_Task] = set()
-        self._aborting: set[_Task] = set()
-        self._ready: list[Operation] = []
-        self._wake: asyncio.Future[None] | None = None
-        self._error: CalibrationError | None = None
-        self._loop = asyncio.get_running_loop()
-
-    async def follow(self, algorithm: Algorithm) -> None:
-        """Give the algorithm what it asks for until it ends."""
-        clock, session = self._clock, self._session
-        message: Operation | None = None
-        try:
-            while True:
-                action = algorithm.send(message)
-                message = None
-                if isinstance(action, Wait):
-                    message = await self._next()
-                elif isinstance(action, Generate):
-                    progress = Progress()
-                    speculation = session.speculation.get(action.role)
-                    self._start(action, clock.generate(action, session.stream, progress, speculation), progress)
-                elif isinstance(action, Verify):
-                    self._start(action, clock.verify(action, session.stream))
-                elif isinstance(action, Score):
-                    self._start(action, clock.score(action, session.stream))
-                elif isinstance(action, Choose):
-                    self._start(action, clock.choose(action))
-                elif isinstance(action, Commit):
-                    session.committed.append(action.step)
-                    session.commit_times.append(session.now())
-                elif isinstance(action, Cancel):
-                    self._cancel(action.operation)
-                else:
-                    raise TypeError(f"an algorithm yielded {action!r}, which is no action")
-        except StopIteration:
-            session.finished = session.now()
-
-    async def abort(self) -> None:
-        """Abort everything in flight and wait until the engines have."""
-        for task in self._running:
-            task.cancel()
-        await _over(self._running | self._aborting)
-
-    async def leave(self) -> set[_Task]:
-        """Wait until aborted requests have left their engines; return what runs on."""
-        await _over(self._aborting)
-        return set(self._running)
-
-    def _start(self, operation: Operation, work: _Work, progress: Progress | None = None) -> None:
-        operation.started = self._session.now()
-        self._session.operations.append(operation)
-        task = operation.job = self._loop.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(partial(self._on_done, operation, progress))
-
-    def _cancel(self, operation: Operation) -> None:
-        if operation.cancelled:
-            return
-        operation.cancelled = True
-        if operation.finished < 0.0:  # else it has ended and waits to be delivered, which will not happen
-            operation.finished = self._session.now()
-            task: _Task = operation.job
-            operation.job = None
-            self._running.discard(task)
-            self._aborting.add(task)
-            task.cancel()
-
-    async def _next(self) -> Operation:
-        """The next operation that ended and was not cancelled meanwhile."""
-        while True:
-            while self._ready:
-                operation = self._ready.pop(0)
-                if not operation.cancelled:
-                    operation.result = operation.pending
-                    return operation
-            if self._error is not None:
-                raise self._error
-            if not self._running:
-                raise CalibrationError("an algorithm waits although nothing that it started is running")
-            self._wake = self._loop.create_future()
-            await self._wake
-            if len(self._ready) > 1:  # several engines answered in one turn of the event loop
-                self._ready.sort(key=self._ended)
-
-    def _on_done(self, operation: Operation, progress: Progress | None, task: _Task) -> None:
-        self._running.discard(task)
-        self._aborting.discard(task)
-        if progress is not None:
-            operation.n_generated = progress.n_generated
-        if task.cancelled():
-            return
-        error = task.exception()
-        if operation.cancelled:
-            return  # whatever it came to, nobody wants it
-        operation.finished = self._session.now()
-        if error is not None:
-            self._error = self._error or _named(operation, error)
-        else:
-            operation.pending, operation.job = task.result()
-            self._ready.append(operation)
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
-
-    def _ended(self, operation: Operation) -> float:
-        """When it ended: by its engine's clock where there is one, s since the start."""
-        record = operation.job
-        return operation.finished if record is None else record.times.end - self._session.epoch
-
-
 T = TypeVar("T")
 
 
@@ -456,27 +304,6 @@ def _known(table: Mapping[str, T], role: str, what: str) -> T:
     except KeyError:
         there = ", ".join(table) or "none"
         raise CalibrationError(f"no {what} for the role {role!r}; there are: {there}") from None
-
-
-async def _over(tasks: set[_Task]) -> None:
-    if tasks:
-        await asyncio.wait(tasks)
-        await asyncio.sleep(0)  # their callbacks, which note the tokens drawn, run in the next turn
-
-
-def _named(operation: Operation, error: BaseException) -> CalibrationError:
-    if isinstance(operation, Verify | Score):
-        word = "verdict" if isinstance(operation, Verify) else "score"
-        what = f"{word} of {operation.role!r} on step {operation.candidate.depth}"
-    elif isinstance(operation, Choose):
-        what = f"choice of {operation.role!r} for step {operation.candidates[0].depth}"
-    else:
-        assert isinstance(operation, Generate)
-        what = f"step {operation.prefix.depth + 1} of {operation.role!r}"
-    text = str(error) or type(error).__name__
-    named = CalibrationError(f"{what}: {text}")
-    named.__cause__ = error
-    return named
 
 
 def _prompt_after(prefix: Step, tokenizer_id: str | None, max_tokens: int) -> tuple[Prompt, int]:

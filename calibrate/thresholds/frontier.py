@@ -1,6 +1,6 @@
-"""From scored and labelled step pairs to a threshold with a guarantee, and to the gate of a confidence cascade.
+"""From scored and labelled decisions to a threshold with a guarantee, and to the gate of a confidence cascade.
 
-The statistics are in `calibrate.thresholds.risk`, the pairs in `calibrate.thresholds.labelled_pairs`. Among the
+The statistics are in `calibrate.thresholds.risk`, the decisions in `calibrate.thresholds.labelled_decisions`. Among the
 certified thresholds the one with the largest predicted speedup is chosen, for a cascade the cheapest.
 
 A cascade is the same problem in other words. Its gate, a draft model that says "same meaning" with probability p,
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from calibrate.thresholds.labelled_pairs import default_grid
-from calibrate.thresholds.risk import Bound, Decisions, Row, certify
+from calibrate.thresholds.labelled_decisions import default_grid
+from calibrate.thresholds.risk import Bound, Decisions, TestedThreshold, certify
 from sim.estimate import Estimate
 from theory.cascade import break_even_escalation, expected_verification_cost
 
@@ -27,7 +27,7 @@ __all__ = ["Cascade", "Frontier", "Point", "cascade", "frontier"]
 class Point:
     """A threshold on the frontier: its risk, and what it brings."""
 
-    row: Row
+    row: TestedThreshold
     speedup: Estimate
     """Predicted speedup over plain decoding; for a cascade see `Cascade`."""
 
@@ -108,7 +108,7 @@ def _verdict(best: Point | None, bound: Bound) -> str:
     return f"No threshold is certified for {_risk_words(bound)} with {sure}: accept nothing (plain decoding)."
 
 
-def _next(rows: Sequence[Row]) -> Row | None:
+def _next(rows: Sequence[TestedThreshold]) -> TestedThreshold | None:
     """The threshold that more labels should certify next: where the last walk ended, or one could start soonest."""
     deepest = max((i for i, row in enumerate(rows) if row.status == "certified"), default=-1)
     failed = [row for i, row in enumerate(rows) if row.status == "failed" and i > deepest]
@@ -118,7 +118,7 @@ def _next(rows: Sequence[Row]) -> Row | None:
     return min(waiting, key=lambda row: row.units_needed or 0, default=None)
 
 
-def _advice(rows: Sequence[Row], bound: Bound) -> str:
+def _advice(rows: Sequence[TestedThreshold], bound: Bound) -> str:
     row = _next(rows)
     if row is None and rows[-1].status == "certified":
         return "Every threshold is certified: more labels change nothing."
@@ -145,7 +145,7 @@ def _advice(rows: Sequence[Row], bound: Bound) -> str:
 class Cascade:
     """The gate of a cascade: every gamma with its risk and cost, and the cheapest that is certified."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TestedThreshold, ...]
     """The largest gamma first; ``accepted`` is the coverage, the share of decisions that the gate keeps."""
     costs: tuple[float, ...]
     """Expected cost of verifying one step at each gamma, in the unit of the two costs."""
@@ -170,7 +170,7 @@ def cascade(
 
     Parameters
     ----------
-    decisions : confidence ``max(p, 1 - p)``, and whether the judge decides otherwise; see `gate_pairs`.
+    decisions : confidence ``max(p, 1 - p)``, and whether the judge decides otherwise; see `read_decisions`.
     bound : on the disagreement with the judge: ``accepted-and-wrong`` bounds that of the whole cascade,
         ``wrong-given-accepted`` that of the decisions kept.
     gate_cost, judge_cost : cost of one verification by the gate and by the judge, > 0, one unit.
@@ -200,7 +200,7 @@ def cascade(
 
 
 def _cascade_verdict(
-    rows: Sequence[Row], costs: Sequence[float], chosen: int | None, judge_cost: float, bound: Bound
+    rows: Sequence[TestedThreshold], costs: Sequence[float], chosen: int | None, judge_cost: float, bound: Bound
 ) -> str:
     sure = f"disagreement with the judge within {bound.level:g} with {100 * bound.confidence:g} % confidence"
     if chosen is None:

@@ -10,7 +10,7 @@ What each sampling assumes and estimates:
 
 ``independent``
     every labelled decision is an independent draw; exact binomial. Decisions of one answer seldom are independent
-    (after one rejection the next is more likely): use it when each answer gave one decision, or for other text pairs.
+    (after one rejection the next is more likely): use it when each answer gave one decision, or for other texts.
 ``one-per-answer``
     answers are independent, their decisions need not be: one decision of each answer is drawn with a fixed seed, exact
     binomial on those. The risk is that of a decision drawn from an answer drawn at random: answers weigh the same.
@@ -58,9 +58,9 @@ __all__ = [
     "Bound",
     "Decisions",
     "Risk",
-    "Row",
     "Sampling",
     "Status",
+    "TestedThreshold",
     "certify",
     "fixed_sequence",
     "start_shares",
@@ -179,7 +179,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TestedThreshold:
     """What the labels say about one threshold."""
 
     threshold: float
@@ -292,7 +292,7 @@ class _Evidence:
         return betting_units_needed(self.losses, level, delta)
 
 
-def certify(decisions: Decisions, thresholds: ArrayLike, bound: Bound) -> tuple[Row, ...]:
+def certify(decisions: Decisions, thresholds: ArrayLike, bound: Bound) -> tuple[TestedThreshold, ...]:
     """Test the thresholds of a grid, from the safest on.
 
     Parameters
@@ -325,11 +325,13 @@ def certify(decisions: Decisions, thresholds: ArrayLike, bound: Bound) -> tuple[
     for i, (threshold, item) in enumerate(zip(grid.tolist(), evidence, strict=True)):
         status: Status = "failed" if allowed[i] > 0.0 else "not tested" if begun[i] else "too few"
         status = "certified" if certified[i] else status
-        rows.append(_row(decisions, threshold, item, float(allowed[i]), status, bound))
+        rows.append(_tested(decisions, threshold, item, float(allowed[i]), status, bound))
     return tuple(rows)
 
 
-def _row(decisions: Decisions, threshold: float, item: _Evidence, allowed: float, status: Status, bound: Bound) -> Row:
+def _tested(
+    decisions: Decisions, threshold: float, item: _Evidence, allowed: float, status: Status, bound: Bound
+) -> TestedThreshold:
     risk, low, high = item.interval(bound.confidence)
     if bound.union:
         risk, low, high = (float(accuracy_loss_bound(x, bound.decisions_per_answer)) for x in (risk, low, high))
@@ -338,7 +340,7 @@ def _row(decisions: Decisions, threshold: float, item: _Evidence, allowed: float
     if needed is not None:  # what counts is a share of what is labelled
         everything = decisions.n if bound.sampling == "independent" else decisions.n_answers
         needed = math.ceil(needed * everything / item.trials)
-    return Row(
+    return TestedThreshold(
         threshold=threshold,
         accepted=float((decisions.scores >= threshold).mean()),
         failures=item.failures,

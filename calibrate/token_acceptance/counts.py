@@ -68,15 +68,15 @@ class TokenCounts:
         ------
         ParameterError : there is none, or one without its number of tokens.
         """
-        found = list(records)
-        if not found or any(record.n_tokens is None for record in found):
-            raise ParameterError("records", len(found), "must be at least one, each with its number of tokens")
+        told = list(records)
+        if not told or any(record.n_tokens is None for record in told):
+            raise ParameterError("records", len(told), "must be at least one, each with its number of tokens")
         return cls(
             source="per-request records",
-            tokens=sum(record.n_tokens or 0 for record in found),
-            accepted=sum(record.n_accepted for record in found),
-            drafts=sum(record.n_steps for record in found),
-            drafted=sum(record.n_drafted for record in found),
+            tokens=sum(record.n_tokens or 0 for record in told),
+            accepted=sum(record.n_accepted for record in told),
+            drafts=sum(record.n_steps for record in told),
+            drafted=sum(record.n_drafted for record in told),
         )
 
     @classmethod
@@ -117,9 +117,9 @@ class TokenCounts:
         """
         if k2 < 1:
             raise ParameterError("k2", k2, "must be an integer >= 1")
-        found = [[n for n in stream if n] for stream in streams]
-        tokens = sum(map(sum, found))
-        passes = sum(math.ceil(n / k2) for stream in found for n in stream)
+        chunks = [[n for n in stream if n] for stream in streams]
+        tokens = sum(map(sum, chunks))
+        passes = sum(math.ceil(n / k2) for stream in chunks for n in stream)
         return cls(source="streamed chunks", tokens=tokens, accepted=tokens - passes)
 
     @property
@@ -140,7 +140,7 @@ def disagreement(counts: Sequence[TokenCounts]) -> float:
     ------
     ParameterError : fewer than two sources, or one that counted nothing.
     """
-    values = [one.tokens_per_pass for one in counts]
+    values = [source.tokens_per_pass for source in counts]
     if len(values) < 2 or not all(math.isfinite(value) for value in values):
         raise ParameterError("counts", values, "must be at least two, none of them empty")
     return max(values) / min(values) - 1.0
@@ -149,7 +149,8 @@ def disagreement(counts: Sequence[TokenCounts]) -> float:
 def report(counts: Sequence[TokenCounts]) -> str:
     """Return what every source says, one to a line, with the definition and how far they are apart."""
     lines = [DEFINITION]
-    for one in counts:
-        drafts = "" if one.drafts is None else f", {one.drafts} drafts of {one.drafted} tokens"
-        lines.append(f"{one.source}: {one.tokens_per_pass:.4f} ({one.tokens} tokens, {one.accepted} accepted{drafts})")
+    for told in counts:
+        drafts = "" if told.drafts is None else f", {told.drafts} drafts of {told.drafted} tokens"
+        accepted = f"{told.accepted} accepted{drafts}"
+        lines.append(f"{told.source}: {told.tokens_per_pass:.4f} ({told.tokens} tokens, {accepted})")
     return "\n".join([*lines, f"largest over smallest: {100 * disagreement(counts):+.2f} %"])

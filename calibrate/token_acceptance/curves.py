@@ -13,9 +13,9 @@ convention                     definition                                       
 ``accepted-over-drafted``      :math:`(u_1 + \dots + u_k) / k`, in [0, 1]          vLLM: draft acceptance rate
 =============================  ==================================================  ====================================
 
-The last three are single figures for a draft of k tokens and convert into each other; a curve gives all of them, but
-none of them gives a curve. All are per *draft*. An n-gram lookup that finds nothing drafts nothing: tokens per target
-*pass* are ``1 + hit_rate * (u_1 + ... + u_k)``.
+The last three are single figures for a draft of k tokens; a curve gives all of them, but none of them gives a curve.
+All are per *draft*. An n-gram lookup that finds nothing drafts nothing: tokens per target *pass* are
+``1 + hit_rate * (u_1 + ... + u_k)``.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Self, get_args
 
-from calibrate.record.profile import NGramRecord
+from calibrate.record.token_records import NGramRecord
 from theory.errors import ParameterError
 
-__all__ = ["CONVENTIONS", "FIGURES", "AcceptanceCurve", "Convention", "Figure", "convert_figure"]
+__all__ = ["CONVENTIONS", "FIGURES", "AcceptanceCurve", "Convention", "Figure"]
 
 Convention = Literal["unconditional", "conditional"]
 CONVENTIONS: Final[tuple[Convention, ...]] = get_args(Convention)
@@ -163,38 +163,6 @@ class AcceptanceCurve:
         return 1.0 + self.hit_rate * self.figure("length-without-bonus", k)
 
 
-def convert_figure(value: float, source: Figure, target: Figure, k: int) -> float:
-    """Convert a single acceptance figure for drafts of ``k`` tokens from one convention to another.
-
-    Parameters
-    ----------
-    value : the figure, in the range of its convention.
-    source, target : conventions.
-    k : drafted tokens, >= 1.
-
-    Raises
-    ------
-    ParameterError : the figure is impossible under its convention, or the convention is unknown.
-
-    >>> convert_figure(3.5, "length-with-bonus", "length-without-bonus", 4)
-    2.5
-    """
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise ParameterError("k", k, "must be an integer >= 1")
-    for name in (source, target):
-        if name not in FIGURES:
-            raise ParameterError("convention", name, f"must be one of {', '.join(FIGURES)}")
-    accepted = {
-        "length-with-bonus": value - 1.0,
-        "length-without-bonus": value,
-        "accepted-over-drafted": value * k,
-    }[source]
-    if not 0.0 <= accepted <= k:
-        low, high = (_to(end, source, k) for end in (0.0, float(k)))
-        raise ParameterError(source, value, f"must be in [{low:g}, {high:g}] for drafts of {k} tokens")
-    return float(value) if source == target else _to(accepted, target, k)
-
-
 def _to(accepted: float, name: Figure, k: int) -> float:
     if name == "accepted-over-drafted":
         return accepted / k
@@ -207,18 +175,18 @@ def _snapped(rate: float) -> float:
 
 
 def _products(rates: Sequence[float | None]) -> tuple[float, ...]:
-    found: list[float] = []
+    unconditional: list[float] = []
     product = 1.0
     for j, rate in enumerate(rates):
         if rate is None:
             if product > 0.0:
                 raise ParameterError(f"conditional[{j}]", rate, "may be unknown after a rate of 0 only")
-            found.append(0.0)
+            unconditional.append(0.0)
             continue
         _rates(f"conditional[{j}]", (rate,))
         product *= rate
-        found.append(product)
-    return tuple(found)
+        unconditional.append(product)
+    return tuple(unconditional)
 
 
 def _rates(name: str, rates: Sequence[float]) -> None:

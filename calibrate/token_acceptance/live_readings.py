@@ -88,7 +88,7 @@ async def _served(
             if merged_share <= _MERGED:
                 break
             reads, merged_share = await _read(engine, requests)
-            chunks = max(chunks, [read.chunks for read in reads], key=lambda found: sum(map(len, found)))
+            chunks = max(chunks, [read.chunks for read in reads], key=lambda streams: sum(map(len, streams)))
     finally:
         await engine.close()
     assert before is not None  # the engine speculates

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from calibrate.record.profile import NGramRecord, Profile
+from calibrate.record.profile import Profile
+from calibrate.record.token_records import NGramRecord
 from calibrate.token_acceptance.curves import AcceptanceCurve
 from calibrate.token_acceptance.schedule import DynamicStats
 from sim.operations import TARGET
@@ -42,10 +43,10 @@ def pass_times(profile: Profile) -> dict[int, dict[int, float]]:
     cells: dict[tuple[int, int], list[float]] = defaultdict(list)
     for sample in profile.engines[profile.placement[TARGET]].decode:
         cells[sample.batch, sample.tokens].append(1e3 * sample.seconds)
-    found: dict[int, dict[int, float]] = defaultdict(dict)
+    times: dict[int, dict[int, float]] = defaultdict(dict)
     for (batch, tokens), values in sorted(cells.items()):
-        found[batch][tokens - 1] = sum(values) / len(values)
-    return {batch: row for batch, row in found.items() if 0 in row}
+        times[batch][tokens - 1] = sum(values) / len(values)
+    return {batch: row for batch, row in times.items() if 0 in row}
 
 
 def dynamic_stats_of(profile: Profile) -> DynamicStats | None:

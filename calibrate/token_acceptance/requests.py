@@ -63,13 +63,13 @@ class RequestAcceptance:
         counts = tuple(count(n, f"{where}: acceptance_histogram[{j}]") for j, n in enumerate(histogram))
         usage = data.get("usage")
         tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
-        found = cls(
+        request = cls(
             histogram=counts,
             n_drafted=count(entry.get("num_draft_tokens"), f"{where}: num_draft_tokens"),
             n_tokens=None if tokens is None else count(tokens, f"{where}: usage.completion_tokens"),
         )
-        found._check(entry, where)
-        return found
+        request._check(entry, where)
+        return request
 
     def _check(self, entry: dict[str, Any], where: str) -> None:
         means = {"mean_acceptance_length": self.length, "draft_acceptance_rate": self.accepted_over_drafted}
@@ -135,28 +135,28 @@ class RequestAcceptance:
 
 
 def _entry(data: dict[str, Any], where: str) -> dict[str, Any]:
-    found: Any = data
+    entry: Any = data
     for key in ("metrics", "speculative_decoding"):
-        if isinstance(found, dict) and key in found:
-            found = found[key]
-    if not isinstance(found, dict):
+        if isinstance(entry, dict) and key in entry:
+            entry = entry[key]
+    if not isinstance(entry, dict):
         text = "start the server with --per-request-spec-decode-metrics summary, and ask for one sequence (n = 1)"
         raise SchemaError(f"{where}: metrics.speculative_decoding: missing or null; {text}")
-    return found
+    return entry
 
 
 def _check_rows(rows: dict[int, Any], total: RequestAcceptance, where: str) -> None:
     """The histograms by draft length must add up to the whole."""
     place = f"{where}: acceptance_histogram_by_draft_length"
-    found = [0] * len(total.histogram)
+    histogram = [0] * len(total.histogram)
     drafted = 0
     for k, row in rows.items():
         if not isinstance(row, list) or len(row) != k + 1 or k > total.k:
             raise SchemaError(f"{place}.{k}: must be a list of {k + 1} counts, for drafts of {k} <= {total.k} tokens")
         for j, n in enumerate(row):
-            found[j] += count(n, f"{place}.{k}[{j}]")
+            histogram[j] += count(n, f"{place}.{k}[{j}]")
         drafted += k * sum(row)
-    if tuple(found) != total.histogram or drafted != total.n_drafted:
+    if tuple(histogram) != total.histogram or drafted != total.n_drafted:
         raise SchemaError(f"{place}: does not add up to acceptance_histogram and num_draft_tokens")
 
 

@@ -13,24 +13,34 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from calibrate.token_acceptance.curves import AcceptanceCurve
 from calibrate.token_acceptance.text import integer_keys, load_json, number
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["DynamicStats", "Schedule"]
+__all__ = ["BatchRange", "DynamicStats", "Schedule"]
+
+
+class BatchRange(NamedTuple):
+    """Batch sizes that draft alike; an array in files."""
+
+    first: int
+    last: int
+    """Included."""
+    k: int
+    """Tokens drafted, >= 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """K by batch size, as in vLLM's ``num_speculative_tokens_per_batch_size``."""
 
-    ranges: tuple[tuple[int, int, int], ...]
-    """(first batch size, last batch size, K), sorted, not overlapping, starting at 1; K >= 0."""
+    ranges: tuple[BatchRange, ...]
+    """Sorted, not overlapping, starting at batch size 1."""
 
     def __post_init__(self) -> None:
-        if not self.ranges or self.ranges[0][0] != 1:
+        if not self.ranges or self.ranges[0].first != 1:
             raise ParameterError("schedule", list(self.ranges), "must start at batch size 1")
         last = 0
         for first, end, k in self.ranges:
@@ -50,12 +60,12 @@ class Schedule:
         sizes = sorted(best)
         if not sizes or sizes[-1] > max_batch:
             raise ParameterError("max_batch", max_batch, f"must be at least the largest measured batch size ({sizes})")
-        ranges: list[tuple[int, int, int]] = []
+        ranges: list[BatchRange] = []
         for first, end in zip(sizes, [*(size - 1 for size in sizes[1:]), max_batch], strict=True):
-            if ranges and ranges[-1][2] == best[first]:
-                ranges[-1] = (ranges[-1][0], end, best[first])
+            if ranges and ranges[-1].k == best[first]:
+                ranges[-1] = ranges[-1]._replace(last=end)
             else:
-                ranges.append((first, end, best[first]))
+                ranges.append(BatchRange(first, end, best[first]))
         return cls(tuple(ranges))
 
     @classmethod
@@ -73,22 +83,22 @@ class Schedule:
             good = isinstance(entry, list) and len(entry) == 3 and all(type(item) is int for item in entry)
             if not good:
                 raise SchemaError(f"{where}[{i}]: must be three integers [first, last, K], got {entry!r}")
-        return cls(tuple((first, last, k) for first, last, k in sorted(data)))
+        return cls(tuple(BatchRange(*entry) for entry in sorted(data)))
 
     @property
     def most(self) -> int:
         """Largest K."""
-        return max(k for _, _, k in self.ranges)
+        return max(entry.k for entry in self.ranges)
 
     def at(self, batch: int) -> int:
         """K at a batch size; gaps and what lies beyond the end take the K before.
 
-        >>> Schedule(((1, 4, 3), (8, 16, 1))).at(6)
+        >>> Schedule((BatchRange(1, 4, 3), BatchRange(8, 16, 1))).at(6)
         3
         """
         if batch < 1:
             raise ParameterError("batch", batch, "must be an integer >= 1")
-        return self.ranges[bisect_right([first for first, _, _ in self.ranges], batch) - 1][2]
+        return self.ranges[bisect_right([entry.first for entry in self.ranges], batch) - 1].k
 
     def plain(self) -> list[list[int]]:
         """The table as JSON data."""

@@ -4,26 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 from theory.errors import SchemaError
 
-__all__ = ["count", "integer_keys", "load_json", "number", "read_text"]
-
-
-def read_text(path: Path, what: str) -> str:
-    """The text of a file.
-
-    Raises
-    ------
-    SchemaError : it cannot be read.
-    """
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise SchemaError(f"{path}: cannot be read as {what}: {reason}") from None
+__all__ = ["count", "integer_keys", "load_json", "number"]
 
 
 def load_json(text: str, where: str) -> dict[str, Any]:
@@ -34,11 +19,11 @@ def load_json(text: str, where: str) -> dict[str, Any]:
     SchemaError : not JSON, not an object, or a key that comes twice.
     """
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise SchemaError(f"{where}: a key comes twice among {', '.join(key for key, _ in pairs)}")
-        return found
+    def unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        table = dict(items)
+        if len(table) != len(items):
+            raise SchemaError(f"{where}: a key comes twice among {', '.join(key for key, _ in items)}")
+        return table
 
     try:
         data = json.loads(text, object_pairs_hook=unique)
@@ -59,14 +44,14 @@ def integer_keys(data: Any, where: str) -> dict[int, Any]:
     """
     if not isinstance(data, dict) or not data:
         raise SchemaError(f"{where}: must be an object with integer keys")
-    found: dict[int, Any] = {}
+    table: dict[int, Any] = {}
     for key, value in data.items():
         if isinstance(key, bool) or not (isinstance(key, int) or (isinstance(key, str) and key.isdecimal())):
             raise SchemaError(f"{where}: the key {key!r} must be an integer >= 0")
-        if int(key) in found:
+        if int(key) in table:
             raise SchemaError(f"{where}: the key {int(key)} comes twice")
-        found[int(key)] = value
-    return found
+        table[int(key)] = value
+    return table
 
 
 def number(value: Any, where: str) -> float:

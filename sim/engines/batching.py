@@ -1,8 +1,8 @@
 """Continuous batching in virtual time: how long a request takes on a model server, given what else runs there.
 
 Requests share iterations, an iteration's time depends on the batch and its context, a prefill stops decoding, and the
-batch changes between iterations only. Admissions and departures are events, tokens are not: between them a clock of its own
-counts iterations. `Device` lets several engines share one processor.
+batch changes between iterations only. Admissions and departures are events, tokens are not: between them each engine
+counts iterations on a clock of its own. `Device` lets several engines share one processor.
 """
 
 from __future__ import annotations

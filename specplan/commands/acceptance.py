@@ -73,7 +73,7 @@ def command(
 
 
 def _read(source: str, known: str, model: str | None, mode: str | None) -> tuple[AcceptanceCurve, DynamicStats | None]:
-    from calibrate.token_acceptance.text import read_text
+    from calibrate.record.files import read_text
 
     if known == "profile":
         from calibrate.record.library import load

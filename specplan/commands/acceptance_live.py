@@ -64,7 +64,7 @@ class LiveReadings:
         """Return the four readings, their definition, and the parameters in effect."""
         from calibrate.token_acceptance.counts import report
 
-        words = (f"{name}={json.dumps(value)}" for name, value in self._effective().items())
+        words = (f"{name}={json.dumps(value)}" for name, value in self._parameters().items())
         return f"{report(self.readings.counts)}\nrun with: {' '.join(words)}"
 
     def plain(self) -> dict[str, Any]:
@@ -74,14 +74,14 @@ class LiveReadings:
         from calibrate.token_acceptance.counts import DEFINITION, disagreement
 
         sources = [
-            {**asdict(one), "tokens_per_pass": one.tokens_per_pass, "acceptance_rate": one.acceptance_rate}
-            for one in self.readings.counts
+            {**asdict(count), "tokens_per_pass": count.tokens_per_pass, "acceptance_rate": count.acceptance_rate}
+            for count in self.readings.counts
         ]
         return {
             "definition": DEFINITION,
             "sources": sources,
             "disagreement": disagreement(self.readings.counts),
-            "effective": self._effective(),
+            "effective": self._parameters(),
         }
 
     def check(self) -> None:
@@ -97,7 +97,7 @@ class LiveReadings:
         if apart >= AGREEMENT:
             raise CalibrationError(f"the readings are {100 * apart:.1f} % apart, more than {100 * AGREEMENT:g} %")
 
-    def _effective(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, Any]:
         first = self.requests[0]
         return {
             "model": str(self.config.model),
@@ -138,9 +138,9 @@ def live_readings(
     from calibrate import pair
     from calibrate.engines.protocol import Request, Sampling
     from calibrate.engines.vllm.config import VllmConfig
-    from calibrate.models.local import BUNDLED, bundled_problems
+    from calibrate.models.asking import BUNDLED, bundled_problems
     from calibrate.token_acceptance.live_readings import four_readings
-    from specplan.commands.calibrate import read_prompts
+    from specplan.prompts import read_prompts
 
     if requests < 2:
         raise ParameterError("requests", requests, "must be an integer >= 2")

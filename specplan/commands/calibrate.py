@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from specplan.calibrating import conclude, effort_options, measure, most_answers, stopping_rule
+from specplan.calibrating import Effort, calibrate, effort_options
 from specplan.commands.calibrate_options import json_object, local_models, output_file, sampling
 from specplan.commands.calibrate_vllm import vllm_command
 from specplan.output import check_output
-from theory.errors import ParameterError, SchemaError
+from theory.errors import ParameterError
 
-if TYPE_CHECKING:
-    from calibrate.measuring.measure import Problem
-    from calibrate.models.local import ModelSet
-
-__all__ = ["command", "measure_local", "read_prompts"]
+__all__ = ["command"]
 
 
 @click.group(name="calibrate")
@@ -47,9 +42,7 @@ command.add_command(vllm_command)
 @output_file
 def torch_command(
     prompts: Path | None,
-    answers: int | None,
-    effort: str | None,
-    precision: float | None,
+    effort: Effort,
     allow_noise: bool,
     name: str,
     output: Path,
@@ -62,42 +55,9 @@ def torch_command(
     OUTPUT.part: the same command goes on where an interrupted one stopped.
     """
     check_output(output, force=force)
-    from calibrate.models.local import ModelSet
+    from calibrate.models.local import TorchModels
 
-    asked = (answers, effort, precision)
-    measure_local(ModelSet(**options), prompts, asked, name=name, output=output, allow_noise=allow_noise)
-
-
-def measure_local(
-    models: ModelSet,
-    prompts: Path | None,
-    asked: tuple[int | None, str | None, float | None],
-    *,
-    name: str,
-    output: Path,
-    allow_noise: bool,
-) -> None:
-    """Carry out the calibration of models that run here, in whichever engine; ``asked``: answers, effort, precision."""
-    from calibrate.measuring.session import Plan
-    from calibrate.models.local import bundled_problems, bundled_truth
-
-    answers, effort, precision = asked
-    n = most_answers(effort, answers, precision)
-    if prompts is None and not models.is_bundled:
-        raise ParameterError(
-            "prompts", None, "must name a JSONL file of questions, unless the bundled pair is measured"
-        )
-    problems = bundled_problems(n, models.seed, "calibration") if prompts is None else read_prompts(prompts, n)
-    plan = Plan(
-        models=models,
-        problems=tuple(problems),
-        truth=bundled_truth() if prompts is None else None,
-        token=models.token_settings(),
-        stopping=stopping_rule(effort, answers, precision, problems),
-        name=name or output.stem,
-        command=" ".join(["specplan", *sys.argv[1:]]),
-    )
-    conclude(measure(plan, output), output, allow_noise=allow_noise)
+    calibrate(TorchModels(**options), effort, prompts, name=name, output=output, allow_noise=allow_noise)
 
 
 @command.command(name="openai")
@@ -127,9 +87,7 @@ def openai_command(
     concurrency: str,
     patience: float,
     prompts: str,
-    answers: int | None,
-    effort: str | None,
-    precision: float | None,
+    effort: Effort,
     allow_noise: bool,
     name: str,
     output: Path,
@@ -143,35 +101,30 @@ def openai_command(
     an interrupted one stopped. The API key is read from the environment and written nowhere.
     """
     check_output(output, force=force)
-    from calibrate.measuring.measure import MeasureOptions
-    from calibrate.measuring.session import Plan
-    from calibrate.models.local import BUNDLED, bundled_problems, bundled_truth
+    from calibrate.measuring.engine_timings import MeasureOptions
+    from calibrate.models.asking import BUNDLED
     from calibrate.models.servers import RemoteModels
 
-    n = most_answers(effort, answers, precision)
     bundled = prompts == BUNDLED
     models = RemoteModels(
         task=BUNDLED if bundled else "general", speculative=_speculating_servers(speculative), **options
     )
-    problems = bundled_problems(n, models.seed, "calibration") if bundled else read_prompts(Path(prompts), n)
-    plan = Plan(
-        models=models,
-        problems=tuple(problems),
-        truth=bundled_truth() if bundled else None,
+    calibrate(
+        models,
+        effort,
+        None if bundled else Path(prompts),
+        name=name,
+        output=output,
+        allow_noise=allow_noise,
         engine=MeasureOptions(batches=_integers("concurrency", concurrency)),
-        token=models.token_settings(),
-        stopping=stopping_rule(effort, answers, precision, problems),
         patience_s=patience,
-        name=name or output.stem,
-        command=" ".join(["specplan", *sys.argv[1:]]),
     )
-    conclude(measure(plan, output), output, allow_noise=allow_noise)
 
 
 def _speculating_servers(given: tuple[tuple[str, str], ...]) -> str:
     """Servers and their configurations as one JSON list, as `RemoteModels.speculative` has it; empty without any."""
-    found = [{"server": server, **json_object("speculative", text)} for server, text in given]
-    return json.dumps(found) if found else ""
+    servers = [{"server": server, **json_object("speculative", text)} for server, text in given]
+    return json.dumps(servers) if servers else ""
 
 
 def _integers(name: str, text: str) -> tuple[int, ...]:
@@ -179,34 +132,3 @@ def _integers(name: str, text: str) -> tuple[int, ...]:
         return tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         raise ParameterError(name, text, "must be comma-separated integers >= 1, e.g. 1,2,4") from None
-
-
-def read_prompts(path: Path, n: int) -> list[Problem]:
-    """Read the first ``n`` questions of a JSONL file.
-
-    Raises
-    ------
-    SchemaError : the file cannot be read, holds fewer than two questions, or a line is not ``{"prompt": text}``.
-    """
-    from calibrate.measuring.measure import Problem
-
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise SchemaError(f"{path}: cannot be read as prompts: {reason}") from None
-    problems: list[Problem] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or len(problems) == n:
-            continue
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise SchemaError(f"{path}: line {number} is not JSON: {error.msg}") from None
-        text = entry.get("prompt") if isinstance(entry, dict) else None
-        if not isinstance(text, str) or not text.strip():
-            raise SchemaError(f'{path}: line {number} must be an object with a non-empty text "prompt"')
-        problems.append(Problem(name=str(entry.get("id", f"line {number}")), prompt=text))
-    if len(problems) < 2:
-        raise SchemaError(f"{path}: holds {len(problems)} questions, at least 2 are needed")
-    return problems

@@ -79,9 +79,9 @@ def json_object(name: str, text: str) -> dict[str, Any]:
     ParameterError : it holds something else.
     """
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except json.JSONDecodeError as error:
         raise ParameterError(name, text, f"must be JSON: {error.msg}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ParameterError(name, text, "must be a JSON object")
-    return found
+    return value

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from specplan.calibrating import effort_options
+from specplan.calibrating import Effort, calibrate, effort_options
 from specplan.commands.calibrate_options import json_object, local_models, output_file, sampling
 from specplan.output import check_output
 
@@ -38,9 +38,7 @@ __all__ = ["vllm_command"]
 def vllm_command(
     speculative: tuple[str, ...],
     prompts: Path | None,
-    answers: int | None,
-    effort: str | None,
-    precision: float | None,
+    effort: Effort,
     allow_noise: bool,
     name: str,
     output: Path,
@@ -55,14 +53,12 @@ def vllm_command(
     """
     check_output(output, force=force)
     from calibrate.models.vllm import VllmModels
-    from specplan.commands.calibrate import measure_local
 
     models = VllmModels(speculative=_configurations(speculative), **options)
-    asked = (answers, effort, precision)
-    measure_local(models, prompts, asked, name=name, output=output, allow_noise=allow_noise)
+    calibrate(models, effort, prompts, name=name, output=output, allow_noise=allow_noise)
 
 
 def _configurations(texts: tuple[str, ...]) -> str:
-    """The configurations as one JSON list; what is wrong with one of them is said of that one."""
-    found = [json_object("speculative-config", text) for text in texts]
-    return json.dumps(found, sort_keys=True) if found else ""
+    """The configurations as a JSON list; an error names the configuration that is wrong."""
+    configurations = [json_object("speculative-config", text) for text in texts]
+    return json.dumps(configurations, sort_keys=True) if configurations else ""

@@ -114,7 +114,7 @@ def diff(
 
 def _planned_speedups(one: Profile, two: Profile) -> dict[str, tuple[Estimate, Estimate]]:
     """What would be planned with either profile, predicted with both; nothing if one of them has no answers."""
-    from specplan.calibrating import planned
+    from specplan.planning.planned_speedup import planned
     from specplan.planning.predict import Predictor
 
     if not (one.answers and two.answers):

@@ -107,9 +107,10 @@ def command(
 def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None) -> None:
     """Draw a timeline, or write it as a trace for Perfetto where the name ends in .json."""
     if path.suffix.lower() == ".json":
-        from calibrate.record.profile import write_atomically
+        from calibrate.record.files import write_atomically
+        from sim.timeline import perfetto
 
-        write_atomically(path, json.dumps(timeline.to_perfetto(), sort_keys=True) + "\n")
+        write_atomically(path, json.dumps(perfetto(timeline), sort_keys=True) + "\n")
         return
     from sim.gantt import draw
 

@@ -1,4 +1,4 @@
-"""``specplan thresholds``: from scored and labelled step pairs to a threshold with a guarantee."""
+"""``specplan thresholds``: from scored and labelled decisions to a threshold with a guarantee."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.thresholds.frontier import Cascade, Frontier
-    from calibrate.thresholds.labelled_pairs import Pairs
-    from calibrate.thresholds.risk import Bound, Row
+    from calibrate.thresholds.labelled_decisions import LabelledDecisions
+    from calibrate.thresholds.risk import Bound, TestedThreshold
 
 __all__ = ["command"]
 
@@ -27,8 +27,8 @@ _RISK_OF = {
 
 @click.command(name="thresholds")
 @click.option("-p", "--profile", help="A measured profile whose steps have scores and ground truth.")
-@click.option("--pairs", "pairs_path", type=click.Path(path_type=Path), help="JSONL of pairs: score, label, answer.")
-@click.option("--gate", is_flag=True, help="Choose gamma of a confidence cascade; the pairs hold gate, judge, answer.")
+@click.option("--pairs", "pairs_path", type=click.Path(path_type=Path), help="Decisions, JSONL: score, label, answer.")
+@click.option("--gate", is_flag=True, help="Choose gamma of a confidence cascade; the file holds gate, judge, answer.")
 @click.option(
     "--bound",
     default="false-accept",
@@ -41,10 +41,10 @@ _RISK_OF = {
 @click.option("--score", default="probability", show_default=True, help="Kind of score: probability, 0-9 or cosine.")
 @click.option("--grid", help="Comma-separated thresholds, fixed before the labels were seen. Default by kind of score.")
 @click.option("--label", default="same-meaning", show_default=True, help="Of a profile: same-meaning or correct.")
-@click.option("--decisions", type=int, help="Decisions of an answer at most, for accuracy-loss of independent pairs.")
+@click.option("--decisions", type=int, help="Decisions of an answer at most, for accuracy-loss of independent ones.")
 @click.option("--method", default="lr-async", show_default=True, help="Of a profile: what to replay.")
 @click.option("--k1", type=int, default=4, show_default=True, help="Target steps in flight, for the speedup.")
-@click.option("--c1", type=float, help="Draft / target step time, for the speedup of pairs without a profile.")
+@click.option("--c1", type=float, help="Draft / target step time, for the speedup of --pairs.")
 @click.option("--gate-cost", type=float, help="Cost of a verification by the gate, with --gate.")
 @click.option("--judge-cost", type=float, help="Cost of a verification by the judge, in the same unit.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of drawing one decision per answer.")
@@ -65,23 +65,23 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     check_output(options["plot"], force=options["force"])
     if (options["profile"] is None) == (options["pairs_path"] is None):
         raise ParameterError("profile", options["profile"], "must be given, or --pairs, and not both")
-    found, pairs = _gate(options) if options["gate"] else _frontier(options)
-    text = to_json(_plain(found, pairs)) if options["as_json"] else _as_text(found, pairs, options)
+    found, labelled = _gate(options) if options["gate"] else _frontier(options)
+    text = to_json(_plain(found, labelled)) if options["as_json"] else _as_text(found, labelled, options)
     deliver(text, options["output"])
     if found.chosen is None:
         ctx.exit(1 if found.labels_needed is None else 3)
 
 
-def _frontier(options: dict[str, Any]) -> tuple[Frontier, Pairs]:
+def _frontier(options: dict[str, Any]) -> tuple[Frontier, LabelledDecisions]:
     from calibrate.record.library import load
     from calibrate.thresholds.frontier import frontier
-    from calibrate.thresholds.labelled_pairs import (
+    from calibrate.thresholds.labelled_decisions import (
         LABELS,
         SCORES,
         check_scores,
+        decisions_of_profile,
         default_grid,
-        pairs_of_profile,
-        read_pairs,
+        read_decisions,
     )
     from specplan.planning.threshold_speedup import check_plot, closed_form_speedup, draw_frontier, replayed_speedup
     from theory.errors import choice
@@ -91,25 +91,27 @@ def _frontier(options: dict[str, Any]) -> tuple[Frontier, Pairs]:
     kind = choice("score", options["score"], SCORES)
     if options["profile"] is not None:
         profile = load(options["profile"])
-        pairs = pairs_of_profile(profile, choice("label", options["label"], LABELS))
+        labelled = decisions_of_profile(profile, choice("label", options["label"], LABELS))
         speedup = replayed_speedup(profile, _configuration(options))
     else:
-        pairs = read_pairs(options["pairs_path"])
+        labelled = read_decisions(options["pairs_path"])
         if options["c1"] is None:
-            raise ParameterError("c1", None, "must be given for pairs without a profile: draft / target step time")
-        speedup = closed_form_speedup(pairs, c1=options["c1"], k1=options["k1"])
+            raise ParameterError("c1", None, "must be given with --pairs: draft / target step time")
+        speedup = closed_form_speedup(labelled, c1=options["c1"], k1=options["k1"])
     grid = _grid(options["grid"])
     if grid is None:
-        check_scores(pairs, kind)
-    found = frontier(pairs.decisions, default_grid(kind) if grid is None else grid, _bound(options, pairs), speedup)
+        check_scores(labelled, kind)
+    found = frontier(
+        labelled.decisions, default_grid(kind) if grid is None else grid, _bound(options, labelled), speedup
+    )
     if options["plot"] is not None:
-        draw_frontier(found, options["plot"], title=pairs.source)
-    return found, pairs
+        draw_frontier(found, options["plot"], title=labelled.source)
+    return found, labelled
 
 
-def _gate(options: dict[str, Any]) -> tuple[Cascade, Pairs]:
+def _gate(options: dict[str, Any]) -> tuple[Cascade, LabelledDecisions]:
     from calibrate.thresholds.frontier import cascade
-    from calibrate.thresholds.labelled_pairs import read_pairs
+    from calibrate.thresholds.labelled_decisions import read_decisions
 
     if options["pairs_path"] is None:
         raise ParameterError("pairs", None, "must be given with --gate: a file with gate, judge and answer")
@@ -118,15 +120,15 @@ def _gate(options: dict[str, Any]) -> tuple[Cascade, Pairs]:
     for name in ("gate_cost", "judge_cost"):
         if options[name] is None:
             raise ParameterError(name, None, "must be given with --gate: cost of one verification")
-    pairs = read_pairs(options["pairs_path"], gate=True)
+    labelled = read_decisions(options["pairs_path"], gate=True)
     found = cascade(
-        pairs.decisions,
-        _bound(options, pairs),
+        labelled.decisions,
+        _bound(options, labelled),
         gate_cost=options["gate_cost"],
         judge_cost=options["judge_cost"],
         grid=_grid(options["grid"]),
     )
-    return found, pairs
+    return found, labelled
 
 
 def _configuration(options: dict[str, Any]) -> Any:
@@ -138,20 +140,20 @@ def _configuration(options: dict[str, Any]) -> Any:
     return Configuration(method=choice("method", options["method"], ("lr-async", "lr-sync")), k1=options["k1"])
 
 
-def _bound(options: dict[str, Any], pairs: Pairs) -> Bound:
+def _bound(options: dict[str, Any], labelled: LabelledDecisions) -> Bound:
     from calibrate.thresholds.risk import SAMPLINGS, Bound
     from theory.errors import choice
 
     risk: Any = _RISK_OF[choice("bound", options["bound"], tuple(_RISK_OF))]
-    default = "per-answer-mean" if pairs.clustered else "independent"
+    default = "per-answer-mean" if labelled.clustered else "independent"
     sampling = choice("sampling", options["sampling"] or default, SAMPLINGS)
-    if sampling != "independent" and not pairs.clustered:
-        raise ParameterError("sampling", sampling, "needs pairs that name their answer")
+    if sampling != "independent" and not labelled.clustered:
+        raise ParameterError("sampling", sampling, "needs decisions that name their answer")
     decisions = options["decisions"]
     if decisions is None and risk == "accuracy-loss" and sampling == "independent":
-        if not pairs.clustered:
+        if not labelled.clustered:
             raise ParameterError("decisions", None, "must be given: decisions of an answer at most")
-        decisions = pairs.decisions.largest_answer
+        decisions = labelled.decisions.largest_answer
     return Bound(
         level=options["risk"],
         risk=risk,
@@ -171,28 +173,28 @@ def _grid(text: str | None) -> list[float] | None:
         raise ParameterError("grid", text, "must be comma-separated numbers, e.g. 0.5,0.8,0.9") from None
 
 
-def _plain(found: Frontier | Cascade, pairs: Pairs) -> dict[str, Any]:
+def _plain(found: Frontier | Cascade, labelled: LabelledDecisions) -> dict[str, Any]:
     """The result as plain data."""
     about = {
         "schema_version": 1,
-        "source": pairs.source,
-        "n_decisions": pairs.decisions.n,
-        "n_answers": pairs.decisions.n_answers if pairs.clustered else None,
-        "n_unlabelled": pairs.n_unlabelled,
-        "n_unscored": pairs.n_unscored,
-        "clustered": pairs.clustered,
+        "source": labelled.source,
+        "n_decisions": labelled.decisions.n,
+        "n_answers": labelled.decisions.n_answers if labelled.clustered else None,
+        "n_unlabelled": labelled.n_unlabelled,
+        "n_unscored": labelled.n_unscored,
+        "clustered": labelled.clustered,
     }
     schema = "specplan.thresholds" if hasattr(found, "points") else "specplan.gate"
     return {"schema": schema, **about, **dataclasses.asdict(found)}
 
 
-def _as_text(found: Frontier | Cascade, pairs: Pairs, options: dict[str, Any]) -> str:
+def _as_text(found: Frontier | Cascade, labelled: LabelledDecisions, options: dict[str, Any]) -> str:
     bound = found.bound
-    known = f"{pairs.decisions.n} labelled decisions"
-    if pairs.clustered:
-        known += f" of {pairs.decisions.n_answers} answers"
-    left = f"; left out: {pairs.n_unscored} without a score, {pairs.n_unlabelled} without a label"
-    rows: list[tuple[Row, str, str]]
+    known = f"{labelled.decisions.n} labelled decisions"
+    if labelled.clustered:
+        known += f" of {labelled.decisions.n_answers} answers"
+    left = f"; left out: {labelled.n_unscored} without a score, {labelled.n_unlabelled} without a label"
+    rows: list[tuple[TestedThreshold, str, str]]
     if hasattr(found, "points"):
         value = "speedup"
         rows = [(p.row, f"{p.speedup.value:.2f}", f"{p.speedup.low:.2f} – {p.speedup.high:.2f}") for p in found.points]
@@ -208,7 +210,7 @@ def _as_text(found: Frontier | Cascade, pairs: Pairs, options: dict[str, Any]) -
         cells[kept.index(rows[found.chosen])][-1] = "CHOSEN"
     return "\n".join(
         [
-            f"{pairs.source}: {known}{left if pairs.n_unscored or pairs.n_unlabelled else ''}",
+            f"{labelled.source}: {known}{left if labelled.n_unscored or labelled.n_unlabelled else ''}",
             "",
             table(headings, cells),
             "",
@@ -220,9 +222,9 @@ def _as_text(found: Frontier | Cascade, pairs: Pairs, options: dict[str, Any]) -
     )
 
 
-def _shown(rows: list[tuple[Row, str, str]], chosen: int | None) -> list[tuple[Row, str, str]]:
+def _shown(rows: list[tuple[TestedThreshold, str, str]], chosen: int | None) -> list[tuple[TestedThreshold, str, str]]:
     """Neighbouring thresholds that decide alike are one line: the lowest of them, or the one chosen."""
-    kept: list[tuple[Row, str, str]] = []
+    kept: list[tuple[TestedThreshold, str, str]] = []
     for i, item in enumerate(rows):
         row = item[0]
         alike = kept and (kept[-1][0].accepted, kept[-1][0].status) == (row.accepted, row.status)
@@ -233,7 +235,7 @@ def _shown(rows: list[tuple[Row, str, str]], chosen: int | None) -> list[tuple[R
     return kept
 
 
-def _cells(row: Row, first: str, second: str) -> list[str]:
+def _cells(row: TestedThreshold, first: str, second: str) -> list[str]:
     return [
         f"{row.threshold:.5g}",
         f"{100 * row.accepted:.1f} %",

@@ -159,10 +159,11 @@ def run_validation(
     """Predict and run; see `command` for the parameters."""
     import asyncio
 
-    from calibrate.models.local import bundled_problems, bundled_truth
-    from calibrate.models.servers import models_of, timeouts_as_such
+    from calibrate.models.asking import bundled_problems, bundled_truth
+    from calibrate.models.recorded import models_of
+    from calibrate.models.servers import timeouts_as_such
     from specplan.calibrating import resumable
-    from specplan.commands.calibrate import read_prompts
+    from specplan.prompts import read_prompts
     from specplan.validating.validation import predict_all, validate
 
     if profile.source != "measured":

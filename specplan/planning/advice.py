@@ -11,9 +11,10 @@ import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final
 
-from calibrate.models.vllm_settings import CATALOGUE, parsed
+from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM
+from calibrate.models.vllm_settings import parsed
 from calibrate.token_acceptance.measured import best_ngram, dynamic_stats_of
 from sim.operations import DRAFT, JUDGE, TARGET
 from theory.errors import ParameterError
@@ -23,19 +24,8 @@ if TYPE_CHECKING:
     from calibrate.token_acceptance.schedule import Schedule
     from sim.configuration import Configuration
 
-__all__ = ["DRAFTERS", "Advice", "Drafter", "Server", "advise", "batch_schedule", "speculative_config"]
+__all__ = ["Advice", "Server", "advise", "batch_schedule", "speculative_config"]
 
-Drafter = Literal["ngram", "draft-model", "eagle", "eagle3"]
-DRAFTERS: Final[tuple[Drafter, ...]] = get_args(Drafter)
-
-_VLLM_METHOD: Final[dict[Drafter, str]] = {
-    "ngram": "ngram",
-    "draft-model": "draft_model",
-    "eagle": "eagle",
-    "eagle3": "eagle3",
-}
-_DRAFTER_OF: Final[dict[str, Drafter]] = {"prompt-lookup": "ngram", "draft-model": "draft-model", "eagle": "eagle"}
-_NOT_SERVED: Final = ("lookahead-decoding", "jacobi")
 _PORTS: Final = {"target": 8000, "draft": 8001, "judge": 8002}
 _STOP: Final = "\n\n"
 """Steps end at a blank line, in LR's code and in ours."""
@@ -99,7 +89,7 @@ class Advice:
 
 
 def speculative_config(
-    drafter: Drafter,
+    method: str,
     k2: int,
     *,
     model: str | None = None,
@@ -110,7 +100,7 @@ def speculative_config(
 
     Parameters
     ----------
-    drafter : who drafts the tokens.
+    method : vLLM's name of it.
     k2 : tokens per target pass, >= 2; ``num_speculative_tokens`` is k2 - 1.
     model : the draft model or the EAGLE head; needed for these, not allowed for n-grams.
     max_ngram : longest n-gram to look up, >= 1; needed for n-grams, not allowed for models. The shortest is 1.
@@ -118,28 +108,24 @@ def speculative_config(
 
     Raises
     ------
-    ParameterError : a value outside its range, or one that the drafter does not go with.
+    ParameterError : a value outside its range, or one that the method does not go with.
     """
-    if drafter not in DRAFTERS:
-        raise ParameterError("drafter", drafter, f"must be one of {', '.join(DRAFTERS)}")
+    if method not in OF_VLLM:
+        raise ParameterError("method", method, f"must be one of {', '.join(OF_VLLM)}")
     if isinstance(k2, bool) or not isinstance(k2, int) or k2 < 2:
         raise ParameterError("k2", k2, "must be an integer >= 2: num_speculative_tokens is k2 - 1")
-    lookup = drafter == "ngram"
+    lookup = not OF_VLLM[method].needs
     if lookup != (model is None):
-        rule = "must be left out: n-grams need no model" if lookup else f"must name the model of {drafter}"
+        rule = "must be left out: n-grams need no model" if lookup else f"must name the model of {method}"
         raise ParameterError("model", model, rule)
     if lookup != (max_ngram is not None) or (max_ngram is not None and max_ngram < 1):
         raise ParameterError("max_ngram", max_ngram, "must be an integer >= 1 for n-grams, and left out for models")
-    found: dict[str, Any] = {"method": _VLLM_METHOD[drafter], "num_speculative_tokens": k2 - 1}
-    if lookup:
-        found |= {"prompt_lookup_max": max_ngram, "prompt_lookup_min": 1}
-    else:
-        found["model"] = model
+    config = OF_VLLM[method].vllm_configuration(k2, model=model, max_ngram=max_ngram)
     if schedule is not None:
         if schedule.most > k2 - 1:
             raise ParameterError("schedule", schedule.plain(), f"must not ask for more than k2 - 1 = {k2 - 1} tokens")
-        found["num_speculative_tokens_per_batch_size"] = schedule.plain()
-    return found
+        config["num_speculative_tokens_per_batch_size"] = schedule.plain()
+    return config
 
 
 def batch_schedule(profile: Profile, k2: int) -> tuple[Schedule | None, str]:
@@ -211,15 +197,15 @@ def _token_level(profile: Profile, configuration: Configuration) -> tuple[dict[s
     k2 = configuration.k2
     if k2 < 2:
         return None, []
-    if configuration.token in _NOT_SERVED:
-        return None, [f"vLLM has no {configuration.token}: the server decodes plainly; our torch engine runs it"]
-    drafter = _DRAFTER_OF.get(configuration.token or "")
-    if drafter is None:
+    terms = OF_CATALOGUE.get(configuration.token or "")
+    if terms is None:
         return None, [f"vLLM does not offer {configuration.token}: the command decodes plainly"]
+    if not terms.vllm:
+        return None, [f"vLLM has no {configuration.token}: the server decodes plainly; our torch engine runs it"]
     notes = [f"k2 = {k2} tokens per target pass, so num_speculative_tokens = k2 - 1 = {k2 - 1}"]
-    if drafter != "ngram":
-        drafter, weights = _head(profile) if drafter == "eagle" else (drafter, _model(profile, "draft"))
-        return speculative_config(drafter, k2, model=weights), notes
+    if terms.needs:
+        method, weights = _head(profile) if terms.vllm == "eagle" else (terms.vllm, _model(profile, DRAFT))
+        return speculative_config(method, k2, model=weights), notes
     schedule, note = batch_schedule(profile, k2)
     record = best_ngram(profile, k2 - 1)
     longest = int(configuration.token_knobs.get("max_ngram") or (record.max_ngram if record else 0))
@@ -248,11 +234,12 @@ def _model(profile: Profile, role: str) -> str:
     return record.location or record.name
 
 
-def _head(profile: Profile) -> tuple[Drafter, str]:
+def _head(profile: Profile) -> tuple[str, str]:
     """The EAGLE head that was measured: of which kind, and its folder; the bundled one's in the installation."""
     for config in parsed(str(profile.settings.get("speculative", ""))):
-        if CATALOGUE.get(str(config.get("method"))) == "eagle" and config.get("model"):
-            return ("eagle3" if config["method"] == "eagle3" else "eagle"), str(config["model"])
+        terms = OF_VLLM.get(str(config.get("method")))
+        if terms is not None and terms.catalogue == "eagle" and config.get("model"):
+            return terms.vllm, str(config["model"])
     if "eagle" in profile.settings:
         return "eagle", str(profile.settings["eagle"])
     if profile.models["target"].location != "bundled":

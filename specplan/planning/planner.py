@@ -8,21 +8,19 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from calibrate.record.profile import Profile
-from calibrate.replay.trials import Trials
+from calibrate.replay.trials import PLAIN, Trials
 from sim.catalogue import KnobValue, Method, method
 from sim.configuration import TOKEN_METHOD_NAMES
 from sim.operations import DRAFT, JUDGE, TARGET
 from specplan.planning.beams import beam_configurations, knobs_in_words
-from specplan.planning.predict import METHODS, Configuration, Prediction, Predictor, RuleName, Screened
+from specplan.planning.predict import METHODS, Configuration, Prediction, Predictor, RuleName
+from specplan.planning.race import fastest
 from theory.errors import ParameterError
 
 __all__ = ["PROPOSED", "Plan", "Request", "Row", "candidates", "plan"]
 
 PROPOSED = tuple(name for name in METHODS if not method(name).ablation)
 """Methods to consider unless others are named: all but variants that exist for comparison only."""
-
-_CLOSE = 0.01
-"""Speedups nearer than this share count as equal, and the configuration that keeps less in flight wins."""
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 """Takes what is done and in how many steps; what it yields is called after each step."""
@@ -115,19 +113,18 @@ def plan(profile: Profile, request: Request, *, progress: Progress = _silent) ->
     ------
     CalibrationError : the profile's timings are not enough for a cost model.
     """
-    predictor = Predictor(profile, n_answers=request.n_answers)
+    predictor = Predictor(profile, n_answers=request.n_answers, sparing=True)
     rules = request.rules_for(profile)
-    by_kind: dict[str, list[tuple[Screened, Configuration]]] = {}
-    considered = candidates(predictor.trials, request)
-    with progress(f"planning for {profile.name}", len(considered)) as step_done:
-        for configuration in considered:
-            by_kind.setdefault(kind(configuration), []).append((predictor.outline(configuration), configuration))
-            step_done()
-    plain = predictor.predict(Configuration(method="autoregressive"))
+    by_kind: dict[str, list[Configuration]] = {}
+    for configuration in candidates(predictor.trials, request):
+        by_kind.setdefault(kind(configuration), []).append(configuration)
+    plain = predictor.predict(PLAIN)
     least = None if plain.accuracy is None else plain.accuracy.value - request.max_accuracy_loss
     predictions = [plain]
-    for found in by_kind.values():
-        predictions.append(predictor.predict(_smallest_of_the_best(_accurate_enough(found, least))))
+    with progress(f"planning for {profile.name}", len(by_kind)) as step_done:
+        for alike in by_kind.values():
+            predictions.append(predictor.predict(fastest(predictor, _accurate_enough(predictor, alike, least))))
+            step_done()
     rows = tuple(_ranked(predictions, plain, request.max_accuracy_loss))
     return Plan(
         profile=profile.name,
@@ -245,23 +242,18 @@ def _is_known(profile: Profile, spec: Method) -> bool:
 
 
 def _accurate_enough(
-    found: Sequence[tuple[Screened, Configuration]], least: float | None
-) -> Sequence[tuple[Screened, Configuration]]:
+    predictor: Predictor, alike: Sequence[Configuration], least: float | None
+) -> Sequence[Configuration]:
     """Of methods that choose among candidates the settings with enough right answers, else the one with most of them.
 
     Of other methods all: their knobs are about time.
     """
-    if least is None or found[0][1].spec.level != "beam":
-        return found
-    right = [(math.inf if rough.accuracy is None else rough.accuracy, rough, one) for rough, one in found]
-    most = max(accuracy for accuracy, _, _ in right)
-    return [(rough, one) for accuracy, rough, one in right if accuracy >= min(least, most)]
-
-
-def _smallest_of_the_best(found: Sequence[tuple[Screened, Configuration]]) -> Configuration:
-    top = max(rough.speedup for rough, _ in found)
-    good = [c for rough, c in found if rough.speedup >= top * (1.0 - _CLOSE)]
-    return min(good, key=lambda c: (c.most_sequences * c.k2, c.k1))
+    if least is None or alike[0].spec.level != "beam":
+        return alike
+    outlines = [predictor.outline(configuration).accuracy for configuration in alike]
+    right = [math.inf if accuracy is None else accuracy for accuracy in outlines]
+    enough = min(least, max(right))
+    return [configuration for configuration, share in zip(alike, right, strict=True) if share >= enough]
 
 
 def why(prediction: Prediction) -> str:

@@ -18,18 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.record.profile import Profile
-from calibrate.replay.accuracy import expected_accuracy, spoiling
-from calibrate.replay.corruption import known_corruption
+from calibrate.replay.accuracy import expected_accuracy
 from calibrate.replay.system import ASSUMED
 from calibrate.replay.token_level import TokenModel
-from calibrate.replay.trials import Trials
+from calibrate.replay.trials import PLAIN, Trials
 from sim.algorithms.rules import PRESETS, Rules
 from sim.answers.drawn import Behaviour
 from sim.configuration import METHOD_NAMES, Configuration, RuleName
 from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile
 from sim.operations import JUDGE
 from sim.timeline import Counts, Timeline
-from sim.trial import false_accepts, run_trial, session_of
+from sim.trial import Runs, false_accepts, run_trial, session_of
 from specplan.planning.model_error import ModelError, model_error
 from theory.errors import ParameterError
 
@@ -42,6 +41,10 @@ RULES: Final[Mapping[str, Rules]] = PRESETS
 _RESAMPLES = 8
 _RESAMPLE_ANSWERS = 8
 _DRAWN_ANSWERS = 40
+_PILOT = 2
+"""Answers to simulate at the ends of a range of configurations."""
+_SIMULATED = 4
+"""Answers to simulate where the recursion extends them: the factor between the two varies by 0.1 to 2 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,18 @@ class Screened:
     """Share of right answers; None where the profile's task has no ground truth."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """How long all answers take."""
+
+    runs: Runs
+    """What was simulated."""
+    seconds: NDArray[np.float64]
+    """Of all answers, shape (n_answers,)."""
+    half_width: float = 0.0
+    """Of the factor by which they were extended, as a share of it."""
+
+
 class Predictor:
     """Predicts configurations of one profile; all meet the same answers (common random numbers).
 
@@ -99,6 +114,8 @@ class Predictor:
     profile : measured or published.
     n_answers : answers to simulate; default all recorded ones, or 40 drawn ones of 100 steps.
     uncertainty : whether to resample the profile, for the intervals.
+    sparing : whether to simulate few answers where the recursion without shared iterations extends them to all, and
+        to resample with few answers: for comparing many configurations.
     corruption, slower, behaviour : as of `calibrate.replay.trials.Trials`.
 
     Raises
@@ -117,6 +134,7 @@ class Predictor:
         *,
         n_answers: int | None = None,
         uncertainty: bool = True,
+        sparing: bool = False,
         corruption: float | None = None,
         slower: Mapping[str, float] = MappingProxyType({}),
         behaviour: Behaviour | None = None,
@@ -127,7 +145,8 @@ class Predictor:
         self.trials = Trials(profile, corruption=corruption, slower=slower, behaviour=behaviour)
         self._recorded = self.trials.system.behaviour.n_answers
         self.n_answers = n_answers or self._recorded or _DRAWN_ANSWERS
-        self._baseline: NDArray[np.float64] = np.empty(0)
+        self.sparing = sparing
+        self._known: dict[Configuration, Runs] = {}
         self._variants = range(_RESAMPLES if uncertainty else 0)
         self._variant_baselines: dict[int, NDArray[np.float64]] = {}
 
@@ -138,10 +157,10 @@ class Predictor:
     def outline(self, configuration: Configuration, *, n_answers: int = 6) -> Screened:
         """As `screen`, with the share of right answers."""
         n = self._few(n_answers)
-        runs = run_trial(self.trials.trial(configuration), range(n))
+        runs = self.simulated(configuration, n)
         right = self._accuracy(configuration, runs.counts)
         return Screened(
-            speedup=float(self._baseline_seconds(n).sum() / runs.seconds.sum()),
+            speedup=float(self.simulated(PLAIN, n).seconds.sum() / runs.seconds.sum()),
             accuracy=None if right is None else right.value,
         )
 
@@ -152,20 +171,21 @@ class Predictor:
         ------
         ParameterError : a token-level method about which the profile says nothing, or width > 1 on replays.
         """
-        runs = run_trial(self.trials.trial(configuration), range(self.n_answers))
         model = self.trials.token_model(configuration)
-        base = self._baseline_seconds(self.n_answers)
-        raw = ratio_of_totals(base, runs.seconds, seed=self.trials.system.behaviour.seed)
+        timed, plain = self._timed(configuration), self._timed(PLAIN)
+        runs, base = timed.runs, plain.seconds
+        raw = ratio_of_totals(base, timed.seconds, seed=self.trials.system.behaviour.seed)
         error = self._model_error(configuration)
         value = error.corrected(raw.value) if configuration.speculates else raw.value
-        errors = self._errors(configuration, raw, model, error)
+        sampling = math.hypot(raw.relative_half_width, timed.half_width, plain.half_width)
+        errors = self._errors(configuration, sampling, model, error)
         return Prediction(
             configuration=configuration,
             speedup=_with_interval(value, raw, errors),
             simulated=raw.value,
             seconds_per_answer=float(base.mean()) / value,
             baseline_seconds=float(base.mean()),
-            notes=self._notes(configuration, model, error),
+            notes=self._notes(configuration, model, error, timed),
             tokens_per_pass=model.tokens_per_pass if model else 1.0,
             token_settings=dict(model.decoding.settings) if model and model.decoding else {},
             errors=errors,
@@ -192,6 +212,41 @@ class Predictor:
         """
         return Timeline.of(session_of(self.trials.trial(configuration), index), f"simulated, {configuration.name}")
 
+    def simulated(self, configuration: Configuration, n: int) -> Runs:
+        """Return the first ``n`` answers, simulated; those that were simulated before are not simulated again."""
+        known = self._known.get(configuration)
+        if known is None or len(known.counts) < n:
+            done = 0 if known is None else len(known.counts)
+            more = run_trial(self.trials.trial(configuration), range(done, n))
+            self._known[configuration] = known = more if known is None else known + more
+        return known[:n]
+
+    def unshared_seconds(self, configuration: Configuration) -> NDArray[np.float64] | None:
+        """Return the seconds of all answers if no iteration were shared; None where that is not known, or not wanted.
+
+        See `calibrate.replay.recursion`.
+        """
+        return self.trials.unshared_seconds(configuration, range(self.n_answers)) if self.sparing else None
+
+    def sharing(self, configuration: Configuration) -> float:
+        """Simulated seconds over `unshared_seconds`, on few answers, [-]."""
+        alone = self.unshared_seconds(configuration)
+        n = min(_PILOT, self.n_answers)
+        return 1.0 if alone is None else float(self.simulated(configuration, n).seconds.sum() / alone[:n].sum())
+
+    def _timed(self, configuration: Configuration) -> _Timed:
+        """Seconds of all answers: simulated, or a few of them, and the recursion scaled to these."""
+        alone = self.unshared_seconds(configuration)
+        if alone is None:
+            runs = self.simulated(configuration, self.n_answers)
+            return _Timed(runs, runs.seconds)
+        runs = self.simulated(configuration, min(_SIMULATED, self.n_answers))
+        few = alone[: runs.seconds.size]
+        scale = float(runs.seconds.sum() / few.sum())
+        left = runs.seconds - scale * few
+        stderr = float(left.std(ddof=1)) / math.sqrt(left.size) / float(runs.seconds.mean())
+        return _Timed(runs, scale * alone, student_quantile(0.95, left.size - 1) * stderr)
+
     def _few(self, n_answers: int) -> int:
         """So many drawn answers, or all recorded ones."""
         return min(n_answers, self.n_answers) if self._recorded is None else self.n_answers
@@ -199,7 +254,7 @@ class Predictor:
     def _accuracy(self, configuration: Configuration, counts: Sequence[Counts]) -> Estimate | None:
         if not configuration.spec.drafts_steps:  # the text is the target's own, whatever decodes it
             return self._baseline_accuracy()
-        spoilt = spoiling(self.profile.answers)
+        spoilt = self.trials.recorded.spoiling
         graded = all(answer.graded_steps == answer.steps for answer in counts)
         return expected_accuracy(counts, spoilt) if spoilt is not None and graded else None
 
@@ -207,18 +262,13 @@ class Predictor:
         known = [answer.baseline_correct for answer in self.profile.answers if answer.baseline_correct is not None]
         return proportion(sum(known), len(known)) if known else None
 
-    def _baseline_seconds(self, n: int) -> NDArray[np.float64]:
-        if self._baseline.size < n:
-            self._baseline = run_trial(self.trials.plain(), range(n)).seconds
-        return self._baseline[:n]
-
     def _errors(
-        self, configuration: Configuration, raw: Estimate, model: TokenModel | None, error: ModelError
+        self, configuration: Configuration, sampling: float, model: TokenModel | None, error: ModelError
     ) -> dict[str, float]:
         if not configuration.speculates:
             return {"sampling": 0.0, "profile": 0.0}
         return {
-            "sampling": raw.relative_half_width,
+            "sampling": sampling,
             "profile": math.hypot(self._profile_error(configuration), self._token_error(configuration, model)),
             **({"model": error.half_width} if error.n else {}),
         }
@@ -231,21 +281,35 @@ class Predictor:
 
     def _variant_speedup(self, configuration: Configuration, variant: int) -> float:
         """The speedup by a resampled profile."""
-        few = range(self._few(_RESAMPLE_ANSWERS))
+        n = min(_RESAMPLE_ANSWERS, self.n_answers) if self.sparing else self._few(_RESAMPLE_ANSWERS)
         if variant not in self._variant_baselines:
-            self._variant_baselines[variant] = run_trial(self.trials.plain(variant=variant), few).seconds
-        seconds = run_trial(self.trials.trial(configuration, variant=variant), few).seconds
-        return float(self._variant_baselines[variant].sum() / seconds.sum())
+            self._variant_baselines[variant] = self._resampled(PLAIN, n, variant=variant)
+        return float(self._variant_baselines[variant].sum() / self._resampled(configuration, n, variant=variant).sum())
+
+    def _resampled(
+        self,
+        configuration: Configuration,
+        n: int,
+        *,
+        variant: int | None = None,
+        tokens_per_pass: float | None = None,
+    ) -> NDArray[np.float64]:
+        """Seconds of the first answers under other assumptions: by the recursion, if it knows, or simulated."""
+        if self.sparing:
+            alone = self.trials.unshared_seconds(
+                configuration, range(n), variant=variant, tokens_per_pass=tokens_per_pass
+            )
+            if alone is not None:
+                return alone
+        trial = self.trials.trial(configuration, variant=variant, tokens_per_pass=tokens_per_pass)
+        return run_trial(trial, range(n)).seconds
 
     def _token_error(self, configuration: Configuration, model: TokenModel | None) -> float:
         """The range between the two models of token acceptance, as a half-width of the speedup."""
         if model is None or model.high - model.low <= 0.0:
             return 0.0
-        few = range(min(_RESAMPLE_ANSWERS, self.n_answers))
-        ends = [
-            run_trial(self.trials.trial(configuration, tokens_per_pass=tokens), few).seconds.sum()
-            for tokens in (model.low, model.high)
-        ]
+        n = min(_RESAMPLE_ANSWERS, self.n_answers)
+        ends = [self._resampled(configuration, n, tokens_per_pass=tokens).sum() for tokens in (model.low, model.high)]
         return abs(math.log(ends[0] / ends[1])) / 2.0
 
     def _model_error(self, configuration: Configuration) -> ModelError:
@@ -255,8 +319,13 @@ class Predictor:
             return ModelError(gain=1.0, spread=0.0, n=0)
         return model_error(self.profile.name, combined=configuration.k2 > 1, rules=configuration.rules)
 
-    def _notes(self, configuration: Configuration, model: TokenModel | None, error: ModelError) -> tuple[str, ...]:
+    def _notes(
+        self, configuration: Configuration, model: TokenModel | None, error: ModelError, timed: _Timed
+    ) -> tuple[str, ...]:
         notes = []
+        if configuration.speculates and len(timed.runs.counts) < timed.seconds.size:
+            n_simulated, n = len(timed.runs.counts), timed.seconds.size
+            notes.append(f"{n_simulated} answers simulated, extended to {n} by the recursion without shared iterations")
         if model is not None:
             notes.append(model.note)
         lost = self._corruption_note(configuration)
@@ -277,12 +346,13 @@ class Predictor:
 
     def _corruption_note(self, configuration: Configuration) -> str:
         """What a wrong step that stands is taken to do, where the task has ground truth."""
-        if not configuration.spec.drafts_steps or not self.profile.answers or spoiling(self.profile.answers) is None:
+        nothing_recorded = not self.profile.answers or self.trials.recorded.spoiling is None
+        if not configuration.spec.drafts_steps or nothing_recorded:
             return ""
         what = "once a wrong step stands, the share of acceptance that is lost (corruption) is"
         if self.trials.corruption is not None:
             return f"{what} {self.trials.corruption:.2f}, as given"
-        known = known_corruption(self.profile.answers, *configuration.decider)
+        known = self.trials.recorded.corruption(*configuration.decider)
         if known is None:
             return f"{what} taken to be 0: too few wrong steps are recorded"
         role, share = known

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from calibrate.record.profile import Profile
-from calibrate.thresholds.labelled_pairs import Pairs, rejudged
+from calibrate.thresholds.labelled_decisions import LabelledDecisions, rejudged
 from sim.estimate import Estimate, proportion, ratio_of_totals
 from theory.errors import ParameterError
 
@@ -39,7 +39,7 @@ def replayed_speedup(profile: Profile, configuration: Configuration) -> Speedup:
     -------
     Threshold to speedup (ratio of totals over the recorded answers; the interval is that of sampling the answers).
     Approximate where a changed verdict would have led to other steps; see
-    `calibrate.thresholds.labelled_pairs.rejudged`.
+    `calibrate.thresholds.labelled_decisions.rejudged`.
     """
     from specplan.planning.predict import Predictor
 
@@ -56,12 +56,12 @@ def replayed_speedup(profile: Profile, configuration: Configuration) -> Speedup:
     return speedup
 
 
-def closed_form_speedup(pairs: Pairs, *, c1: float, k1: int) -> Speedup:
-    """Speedup of a threshold by the closed form of async lookahead reasoning, from the share of pairs it accepts.
+def closed_form_speedup(labelled: LabelledDecisions, *, c1: float, k1: int) -> Speedup:
+    """Speedup of a threshold by the closed form of async lookahead reasoning, from the share of decisions it accepts.
 
     Parameters
     ----------
-    pairs : scored pairs; the acceptance is clustered by answer where the answers are known.
+    labelled : scored decisions; the acceptance is clustered by answer where the answers are known.
     c1 : draft step time / target step time, in [0, 1].
     k1 : target steps in flight, >= 1.
 
@@ -73,7 +73,7 @@ def closed_form_speedup(pairs: Pairs, *, c1: float, k1: int) -> Speedup:
     from theory.speedup import f_async
 
     def speedup(threshold: float) -> Estimate:
-        alpha = _acceptance(pairs, threshold)
+        alpha = _acceptance(labelled, threshold)
         value, low, high = (float(f_async(min(max(a, 0.0), 1.0), c1, k1)) for a in (alpha.value, alpha.low, alpha.high))
         slope = (high - low) / (alpha.high - alpha.low) if alpha.high > alpha.low else 0.0
         return Estimate(
@@ -88,11 +88,11 @@ def closed_form_speedup(pairs: Pairs, *, c1: float, k1: int) -> Speedup:
     return speedup
 
 
-def _acceptance(pairs: Pairs, threshold: float) -> Estimate:
-    decisions = pairs.decisions
+def _acceptance(labelled: LabelledDecisions, threshold: float) -> Estimate:
+    decisions = labelled.decisions
     accepted = decisions.scores >= threshold
     share = proportion(int(accepted.sum()), decisions.n)
-    if not pairs.clustered or decisions.n_answers < 2 or share.value in (0.0, 1.0):
+    if not labelled.clustered or decisions.n_answers < 2 or share.value in (0.0, 1.0):
         return share
     by_answer = np.bincount(decisions.answers, weights=accepted)
     return ratio_of_totals(by_answer, np.bincount(decisions.answers))

@@ -16,11 +16,10 @@ from sim.operations import JUDGE
 from specplan import __version__
 
 if TYPE_CHECKING:
-    from calibrate.measuring.measure import Problem
-    from calibrate.models.local import ModelSet
-    from calibrate.models.servers import RemoteModels
+    from calibrate.measuring.plan import MeasurableModels
     from calibrate.record.profile import Profile
-    from calibrate.running.interleaved import Spec
+    from calibrate.running.interleaved import RealConfiguration
+    from calibrate.running.problem import Problem
     from calibrate.running.wall_clock import WallClock
     from sim.configuration import Configuration
 
@@ -59,7 +58,7 @@ def of_profile(profile: Profile) -> dict[str, Any]:
     return {"name": profile.name, "answers": len(profile.answers), **told}
 
 
-def of_models(models: ModelSet | RemoteModels, roles: Mapping[str, Any], clock: WallClock) -> dict[str, Any]:
+def of_models(models: MeasurableModels, roles: Mapping[str, Any], clock: WallClock) -> dict[str, Any]:
     """Models by role, the engines that they run on, and how they are asked.
 
     Parameters
@@ -86,7 +85,7 @@ def of_models(models: ModelSet | RemoteModels, roles: Mapping[str, Any], clock: 
     }
 
 
-def of_configuration(configuration: Configuration, spec: Spec) -> dict[str, Any]:
+def of_configuration(configuration: Configuration, spec: RealConfiguration) -> dict[str, Any]:
     """Every knob of a configuration, defaults filled in, and what its requests speculate with, by role."""
     found: dict[str, Any] = {
         "method": configuration.method,

@@ -9,17 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calibrate.measuring.measure import Problem, Truth
-from calibrate.measuring.stolen import CpuTimes
-from calibrate.models.local import ModelSet
-from calibrate.models.servers import RemoteModels
+from calibrate.measuring.engine_work import work_done
+from calibrate.measuring.noise import CpuTimes
+from calibrate.measuring.plan import MeasurableModels
+from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal, digest
-from calibrate.record.profile import InUse, Profile
-from calibrate.replay.cost_fit import Use, pace
+from calibrate.record.profile import Profile
+from calibrate.record.uses import Use
+from calibrate.replay.cost_fit import pace
 from calibrate.replay.system import use_of
 from calibrate.replay.trials import Trials
-from calibrate.running.interleaved import BASELINE, Measured, Runs, Spec, measured, run_interleaved
-from calibrate.running.wall_clock import WallSession
+from calibrate.running.interleaved import BASELINE, Measured, RealConfiguration, Runs, measured, run_interleaved
+from calibrate.running.problem import Problem, Truth
+from calibrate.running.session import WallSession
 from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.operations import DRAFT, TARGET, Generate, Outcome, Verify
@@ -78,7 +80,7 @@ def predict_all(profile: Profile, configurations: Sequence[Configuration]) -> li
 async def validate(
     profile: Profile,
     predictions: Sequence[Prediction],
-    models: ModelSet | RemoteModels,
+    models: MeasurableModels,
     problems: Sequence[Problem],
     *,
     truth: Truth | None = None,
@@ -127,7 +129,7 @@ async def validate(
             methods,
             truth=truth,
             seed=seed,
-            work=partial(models.in_use, engines, {}),
+            work=partial(work_done, engines),
             journal=kept,
             progress=progress,
         )
@@ -187,15 +189,15 @@ def _name(configuration: Configuration) -> str:
     return configuration.name
 
 
-def _spec(prediction: Prediction, models: ModelSet | RemoteModels) -> Spec:
+def _spec(prediction: Prediction, models: MeasurableModels) -> RealConfiguration:
     """What to run: the target's requests speculate as the prediction supposes, knobs left open as recorded."""
     configuration = prediction.configuration
     make, token = configuration.algorithm(), configuration.token
     if token is None:
-        return Spec(make=make)
+        return RealConfiguration(make=make)
     given = {name: value for name, value in configuration.token_knobs.items() if value is not None}
     speculation = models.speculation(token, {**prediction.token_settings, **given})
-    return Spec(make=make, speculation={TARGET: speculation})
+    return RealConfiguration(make=make, speculation={TARGET: speculation})
 
 
 def draw_timelines(profile: Profile, validation: Validation, row: Row, path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from calibrate.models.local import ModelSet
+from calibrate.models.local import TorchModels
 
 if TYPE_CHECKING:
     from calibrate.engines.torch.engine import TorchEngine
@@ -21,7 +21,7 @@ T = TypeVar("T")
 class BundledPair:
     """Running engines by role, a wall clock on them, and the event loop that they belong to."""
 
-    models = ModelSet(max_steps=12)
+    models = TorchModels(max_steps=12)
     roles: dict[str, TorchEngine]
     clock: WallClock
 
@@ -40,7 +40,7 @@ class BundledPair:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[tuple[dict[str, TorchEngine], WallClock]]:
-        """Stand in for `ModelSet.open`: these engines, which stay open, and a new clock on them."""
+        """Stand in for `TorchModels.open`: these engines, which stay open, and a new clock on them."""
         yield self.roles, self.models.clock(self.roles)
 
     def close(self) -> None:

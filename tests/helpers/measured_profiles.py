@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calibrate.record.profile import (
-    AnswerRecord,
-    DecodeSample,
-    EngineRecord,
-    Generated,
-    ModelRecord,
-    NGramRecord,
-    PrefillSample,
-    Profile,
-    Provenance,
-    StepRecord,
-    TokenAnswer,
-    TokenRecord,
-    TokenRequest,
-    VerdictRecord,
-)
+from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
+from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
+from calibrate.record.profile import ModelRecord, Profile, Provenance
+from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord, TokenRequest
 
 STEP_TOKENS = 21
 """Tokens of every step: the first comes with the prefill, 20 with iterations."""
@@ -48,7 +36,7 @@ def _engine(device: str, seconds: float) -> EngineRecord:
     return EngineRecord(device=device, decode=[*decode, *decode], prefill=[*prefill, *prefill], request_s=[0.0])
 
 
-def _answer(accepted: Sequence[bool], number: int) -> AnswerRecord:
+def _answer(accepted: Sequence[bool], number: int) -> RecordedAnswer:
     last = len(accepted) - 1
     steps = [
         StepRecord(
@@ -59,7 +47,7 @@ def _answer(accepted: Sequence[bool], number: int) -> AnswerRecord:
         for i, yes in enumerate(accepted)
     ]
     baseline = [Generated(tokens=STEP_TOKENS, seconds=0.2, final=i == last) for i in range(len(accepted))]
-    return AnswerRecord(problem=str(number), prompt_tokens=8, steps=steps, baseline=baseline)
+    return RecordedAnswer(problem=str(number), prompt_tokens=8, steps=steps, baseline=baseline)
 
 
 def speculated(

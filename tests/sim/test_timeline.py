@@ -1,4 +1,4 @@
-"""Timelines: lanes, counts, JSON and Perfetto files, pictures."""
+"""Timelines: lanes, counts, Perfetto files, pictures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sim.gantt import draw, figure
 from sim.timeline import Counts, Timeline, covered, perfetto
 from sim.trial import run_answer
 from sim.virtual_clock import Session
-from theory.errors import ParameterError, SchemaError
+from theory.errors import ParameterError
 
 
 def session(k1: int = 2) -> Session:
@@ -52,8 +52,6 @@ def test_spans_and_lanes() -> None:
         (22, 2, "draft", 1),
     ]
     assert (timeline.n_lanes("target"), timeline.n_lanes("draft")) == (2, 1)
-    assert timeline.busy_fraction("target") == 1.0
-    assert timeline.busy_fraction("draft") == pytest.approx((4 + 1 + 1) / 22)
 
 
 def test_counts() -> None:
@@ -82,27 +80,6 @@ def test_times_are_relative_to_the_answers_start() -> None:
     run.started -= 3.0
     timeline = Timeline.of(run, "later")
     assert (timeline.duration, timeline.spans[0].start, timeline.label) == (25.0, 3.0, "later")
-
-
-def test_json_round_trip() -> None:
-    timeline = Timeline.of(session())
-    assert Timeline.from_json(json.loads(json.dumps(timeline.to_json()))) == timeline
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"schema": "other"}, "schema"),
-        ({"schema_version": 2}, "schema_version=2"),
-        ({"spans": 3}, "spans: must be a list"),
-        ({"spans": [{}]}, r"spans\[0\]: must have the keys"),
-        ({"duration": "long"}, "timeline.duration='long'"),
-        ({"commits": [{"time": 1.0, "depth": 0.5, "role": "draft", "tokens": 1}]}, r"commits\[0\].depth=0.5"),
-    ],
-)
-def test_foreign_json_is_refused_with_its_place(change: dict[str, object], message: str) -> None:
-    with pytest.raises(SchemaError, match=message):
-        Timeline.from_json(Timeline.of(session()).to_json() | change)
 
 
 def test_perfetto_trace() -> None:

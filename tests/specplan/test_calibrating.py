@@ -10,55 +10,54 @@ import numpy as np
 import pytest
 from measured_profiles import measured
 
-from calibrate.measuring.measure import Problem
-from calibrate.measuring.session import Plan, Status
-from calibrate.measuring.stopping import Looked, Precision, Stopping
+from calibrate.measuring.calibration import Status
+from calibrate.measuring.plan import CalibrationPlan
+from calibrate.measuring.stopping import LookOutcome, Precision, Stopping
 from calibrate.pair import draft_path
-from calibrate.record.profile import InUse, Profile
-from specplan import calibrating as calibration
-from specplan.calibrating import PlannedSpeedup, conclude, most_answers, planned, stopping_rule
+from calibrate.record.engine_records import InUse
+from calibrate.record.profile import Profile
+from specplan import calibrating
+from specplan.calibrating import Effort, conclude
 from specplan.cli import main
 from specplan.commands import calibrate as commands
+from specplan.planning import planned_speedup
+from specplan.planning.planned_speedup import PlannedSpeedup, planned
 from theory.errors import ParameterError, UnstableMeasurementError
-
-PROBLEMS = [Problem(name=str(i), prompt=f"Question {i}?") for i in range(100)]
-
 
 # Effort
 
 
 @pytest.mark.parametrize(
-    ("options", "n"),
+    ("effort", "n"),
     [
-        ((None, None, None), 60),
-        (("quick", None, None), 16),
-        (("precise", None, None), 240),
-        (("precise", 7, None), 7),
-        ((None, None, 0.03), 600),
-        (("quick", 50, 0.03), 50),
+        (Effort(), 60),
+        (Effort(named="quick"), 16),
+        (Effort(named="precise"), 240),
+        (Effort(named="precise", answers=7), 7),
+        (Effort(precision=0.03), 600),
+        (Effort(named="quick", answers=50, precision=0.03), 50),
     ],
 )
-def test_most_answers(options: tuple[str | None, int | None, float | None], n: int) -> None:
-    assert most_answers(*options) == n
+def test_most_answers(effort: Effort, n: int) -> None:
+    assert effort.most_answers == n
 
 
 def test_a_number_of_answers_is_that_number() -> None:
-    assert stopping_rule("quick", 40, None, PROBLEMS) is None
+    assert Effort(named="quick", answers=40).stopping_rule(100) is None
 
 
 def test_a_precision_stops_earlier() -> None:
-    rule = stopping_rule("quick", 40, 0.03, PROBLEMS[:40])
+    rule = Effort(named="quick", answers=40, precision=0.03).stopping_rule(40)
     assert rule == Stopping(precision=0.03, min_answers=8, max_answers=40)
-    assert stopping_rule(None, None, None, PROBLEMS[:60]) == Stopping(precision=0.05, min_answers=24, max_answers=60)
-    assert stopping_rule("precise", None, None, PROBLEMS[:10]) == Stopping(
-        precision=0.02, min_answers=10, max_answers=10
-    )
+    assert Effort().stopping_rule(60) == Stopping(precision=0.05, min_answers=24, max_answers=60)
+    assert Effort(named="precise").stopping_rule(10) == Stopping(precision=0.02, min_answers=10, max_answers=10)
 
 
-@pytest.mark.parametrize("options", [(None, 1, None), (None, None, 0.0), (None, 10, 1.5), (None, None, float("nan"))])
-def test_bad_effort(options: tuple[None, int | None, float | None]) -> None:
+@pytest.mark.parametrize("options", [(1, None), (None, 0.0), (10, 1.5), (None, float("nan"))])
+def test_bad_effort(options: tuple[int | None, float | None]) -> None:
+    answers, precision = options
     with pytest.raises(ParameterError):
-        most_answers(*options)
+        Effort(answers=answers, precision=precision)
 
 
 # Token-level speculation
@@ -72,9 +71,9 @@ def test_the_model_that_drafts_tokens_is_an_option(
     words: tuple[str, ...], folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reaches the target's engine and the methods that are measured; the measurement itself is left out."""
-    seen: list[Plan] = []
-    monkeypatch.setattr(commands, "measure", lambda plan, _: seen.append(plan))
-    monkeypatch.setattr(commands, "conclude", lambda *_, **__: None)
+    seen: list[CalibrationPlan] = []
+    monkeypatch.setattr(calibrating, "measure", lambda plan, _: seen.append(plan))
+    monkeypatch.setattr(calibrating, "conclude", lambda *_, **__: None)
     path = str(tmp_path / "x.json")
     commands.command.main(["torch", "-n", "4", *words, "-o", path], standalone_mode=False)
     (plan,) = seen
@@ -142,13 +141,13 @@ def one_use(seconds: float) -> InUse:
 
 def test_the_shortlist_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    ranked = calibration._ranked
+    ranked = planned_speedup._ranked
 
     def counted(profile: Profile) -> object:
         made.append(len(profile.answers))
         return ranked(profile)
 
-    monkeypatch.setattr(calibration, "_ranked", counted)
+    monkeypatch.setattr(planned_speedup, "_ranked", counted)
     precision = PlannedSpeedup()
     first, second = precision(mixed(0.1)), precision(mixed(0.1))
     assert first == second
@@ -160,7 +159,7 @@ def test_the_shortlist_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_time_left_and_precision_are_told() -> None:
-    looked = Looked(
+    outcome = LookOutcome(
         n_answers=24,
         n_rounds=6,
         precision=Precision(planned="x", speedup=1.4, answers=0.05, timings=0.01),
@@ -168,9 +167,9 @@ def test_time_left_and_precision_are_told() -> None:
         seconds_left=30.0,
     )
     rule = Stopping(precision=0.05)
-    status = Status(done=10, n_parts=40, seconds_left=95.4, looked=looked)
-    assert calibration.told(status, rule) == "about 1:35 left, speedup ±7.2%, asked for ±5.0%"
-    assert calibration.told(Status(done=1, n_parts=40, seconds_left=None, looked=None), rule) == ""
+    status = Status(done=10, n_parts=40, seconds_left=95.4, last_look=outcome)
+    assert calibrating.told(status, rule) == "about 1:35 left, speedup ±7.2%, asked for ±5.0%"
+    assert calibrating.told(Status(done=1, n_parts=40, seconds_left=None, last_look=None), rule) == ""
 
 
 def unsteady() -> Profile:

@@ -1,9 +1,9 @@
 """Bounds on the distance of SPECS' output from the tilted optimum, without hidden constants.
 
-Source: *SPECS: Faster Test-Time Scaling through Speculative Drafts and Dynamic Switching*, Theorems 1, 2 and 4, in the
-form that the ledger of theorems proves (``SPECS-X1``, ``SPECS-T1``, ``SPECS-T2``, ``SPECS-T4``): valid at every width
-n >= 1. R is the *width* of the range of the outcome rewards, because process rewards as the paper defines them cannot
-all be nonnegative (``SPECS-D2``).
+Source: *SPECS: Faster Test-Time Scaling through Speculative Drafts and Dynamic Switching*, Theorems 1 and 2, in the
+form that the ledger of theorems proves (``SPECS-T1``, ``SPECS-T2``): valid at every width n >= 1. R is the *width* of
+the range of the outcome rewards, because process rewards as the paper defines them cannot all be nonnegative
+(``SPECS-D2``).
 """
 
 from __future__ import annotations
@@ -15,60 +15,7 @@ from theory import checks
 from theory.checks import FloatArray
 from theory.errors import ParameterError
 
-__all__ = ["chi_square_bound", "kl_bound", "kl_bound_printed", "poisson_bound"]
-
-
-def chi_square_bound(kappa: ArrayLike, n: ArrayLike) -> FloatArray:
-    """Bound ``((kappa - 1) / n)**2`` on the chi-square divergence of one selection from its optimum.
-
-    Parameters
-    ----------
-    kappa : largest over smallest exponentiated score, >= 1; at most ``C exp(beta R)``.
-    n : beam width, integer >= 1.
-
-    Returns
-    -------
-    Broadcast shape; the divergence in nats is at most log(1 + this).
-
-    Raises
-    ------
-    ParameterError : kappa below 1, n below 1, shapes that do not broadcast.
-
-    References
-    ----------
-    Ledger: SPECS-X1, sharper than Theorem 4 and Equation 10 of the paper.
-
-    >>> float(chi_square_bound(3.0, 4))
-    0.25
-    """
-    k, width = _at_least_one("kappa", kappa), checks.count("n", n).astype(np.float64)
-    checks.broadcast_shape(kappa=k, n=width)
-    return checks.unwrap(((k - 1) / width) ** 2)
-
-
-def poisson_bound(kappa: ArrayLike, n: ArrayLike) -> FloatArray:
-    """Bound ``6 (kappa - 1)**2 / (n**2 (1 - exp(-n)))`` on the mean divergence over Poisson widths that are not 0.
-
-    Parameters
-    ----------
-    kappa : largest over smallest exponentiated score, >= 1.
-    n : mean of the Poisson law before conditioning, > 0.
-
-    Returns
-    -------
-    Broadcast shape; bounds the mean of chi2, hence of the divergence in nats.
-
-    Raises
-    ------
-    ParameterError : kappa below 1, n not positive, shapes that do not broadcast.
-
-    References
-    ----------
-    SPECS, Theorem 4 with its constant (ledger: SPECS-T4).
-    """
-    k, mean = _at_least_one("kappa", kappa), checks.positive("n", n)
-    checks.broadcast_shape(kappa=k, n=mean)
-    return checks.unwrap(6 * ((k - 1) / mean) ** 2 / -np.expm1(-mean))
+__all__ = ["kl_bound", "kl_bound_printed"]
 
 
 def kl_bound(

@@ -5,16 +5,14 @@ from a generator (target or draft model) and returns one with probability propor
 :math:`w(y) = \pi_{target}(y) / \pi_{gen}(y) \, e^{\beta r(y)}`; the optimum is
 :math:`\pi^*(y) \propto \pi_{target}(y) e^{\beta r(y)}`.
 
-The laws are integrals over the Laplace transform of the score (Lemma 4 of the paper, and the same formula at a fixed
-width). With s = exp(x) the integrands are analytic for abs(Im x) < pi / 2, so the trapezoidal rule converges
-geometrically: step 3/16 leaves less than exp(-52) times a constant, whatever the width, the alphabet and the scores.
-
-The bounds (``theory.specs.bounds``, offered here too) hold at every n >= 1 without a hidden constant.
+The laws are integrals over the Laplace transform of the score (Lemma 4 of the paper, at a fixed width). With s = exp(x)
+the integrands are analytic for abs(Im x) < pi / 2, so the trapezoidal rule converges geometrically: step 3/16 leaves
+less than exp(-52) times a constant, whatever the width, the alphabet and the scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, cast
 
 import numpy as np
@@ -23,17 +21,10 @@ from numpy.typing import ArrayLike
 from theory import checks
 from theory.checks import FloatArray
 from theory.errors import ParameterError
-from theory.specs.bounds import chi_square_bound, kl_bound, kl_bound_printed, poisson_bound
+from theory.specs.laws import finite, kl_divergence, law_of, normalised, same_shape, scalar
 
 __all__ = [
-    "chi_square_bound",
-    "coverage_coefficient",
-    "kl_bound",
-    "kl_bound_printed",
-    "kl_divergence",
     "optimal_distribution",
-    "poisson_bound",
-    "poisson_selection_distribution",
     "selection_kl",
     "selection_weights",
     "soft_selection_distribution",
@@ -71,9 +62,9 @@ def selection_weights(target: ArrayLike, gen: ArrayLike, reward: ArrayLike, beta
     ----------
     SPECS, Equation 1 and Definition 5 (ledger: SPECS-D5).
     """
-    t, g = _law("target", target, positive=True), _law("gen", gen, positive=True)
-    r = _same_shape("reward", _finite("reward", reward), t)
-    scores = np.log(t) - np.log(_same_shape("gen", g, t)) + _scalar("beta", checks.nonnegative("beta", beta)) * r
+    t, g = law_of("target", target, positive=True), law_of("gen", gen, positive=True)
+    r = same_shape("reward", finite("reward", reward), t)
+    scores = np.log(t) - np.log(same_shape("gen", g, t)) + scalar("beta", checks.nonnegative("beta", beta)) * r
     weights = np.exp(scores - scores.max())
     if not (weights > 0).all():
         raise ParameterError("beta", beta, "must keep the scores within a factor of 1e-308 of each other")
@@ -103,8 +94,8 @@ def optimal_distribution(base: ArrayLike, weights: ArrayLike) -> FloatArray:
     >>> optimal_distribution([0.5, 0.5], [1.0, 3.0]).tolist()
     [0.25, 0.75]
     """
-    p = _law("base", base)
-    mass = p * _scaled(_same_shape("weights", checks.positive("weights", weights), p))
+    p = law_of("base", base)
+    mass = p * _scaled(same_shape("weights", checks.positive("weights", weights), p))
     return cast(FloatArray, mass / mass.sum())
 
 
@@ -134,71 +125,12 @@ def soft_selection_distribution(gen: ArrayLike, weights: ArrayLike, n: int) -> F
     >>> soft_selection_distribution([0.5, 0.5], [1.0, 3.0], 1).round(12).tolist()
     [0.5, 0.5]
     """
-    width = checks.scalar_count("n", n)
-    g, w = _model(gen, weights)
-    return _integrated(g, w, width, lambda log_phi, _gap: (width - 1) * log_phi)
+    g = law_of("gen", gen)
+    w = _scaled(same_shape("weights", checks.positive("weights", weights), g))
+    return _integrated(g, w, checks.scalar_count("n", n))
 
 
-def poisson_selection_distribution(gen: ArrayLike, weights: ArrayLike, n: float) -> FloatArray:
-    r"""The same law when the width is Poisson with mean n, given that it is not 0.
-
-    .. math:: \bar\pi_n(y) = \frac{n g_y w_y}{1 - e^{-n}} \int_0^\infty e^{n (\Phi(s) - 1) - s w_y} ds
-
-    Parameters
-    ----------
-    gen : law of one draw, [-], shape (K,).
-    weights : exponentiated scores, > 0, shape (K,).
-    n : mean of the Poisson law before conditioning, > 0, up to 1e15.
-
-    Returns
-    -------
-    Shape (K,), relative error below 1e-13.
-
-    Raises
-    ------
-    ParameterError : not a law, a weight not positive, n not positive, shapes differ.
-
-    References
-    ----------
-    SPECS, Lemma 4 (ledger: SPECS-L4).
-    """
-    mean = _scalar("n", checks.positive("n", n))
-    g, w = _model(gen, weights)
-    return cast(FloatArray, _integrated(g, w, mean, lambda _log_phi, gap: mean * gap) / -np.expm1(-mean))
-
-
-def kl_divergence(law: ArrayLike, base: ArrayLike) -> float:
-    """Kullback-Leibler divergence of `law` from `base`, in nats; infinite where `base` misses mass of `law`.
-
-    Parameters
-    ----------
-    law, base : laws, [-], shape (K,).
-
-    Returns
-    -------
-    A nonnegative number. Summed as ``base * ((1 + d) log(1 + d) - d)`` with 1 + d the ratio, so that laws that agree
-    to 1e-8 still give a divergence that is right to a few digits.
-
-    Raises
-    ------
-    ParameterError : not a law, shapes differ.
-
-    >>> kl_divergence([0.5, 0.5], [0.5, 0.5])
-    0.0
-    """
-    p = _law("law", law)
-    q = _same_shape("base", _law("base", base), p)
-    if ((q == 0) & (p > 0)).any():
-        return float("inf")
-    p, q = p[q > 0], q[q > 0]
-    d = (p - q) / q
-    logs = np.log1p(d, out=np.zeros_like(d), where=d > -1)
-    return max(0.0, float(np.sum(q * ((1 + d) * logs - d))))
-
-
-def selection_kl(
-    target: ArrayLike, gen: ArrayLike, reward: ArrayLike, beta: float, n: float, *, poisson: bool = False
-) -> float:
+def selection_kl(target: ArrayLike, gen: ArrayLike, reward: ArrayLike, beta: float, n: int) -> float:
     """Divergence of the output of one SPECS block from the tilted optimum, in nats, exactly (to rounding).
 
     Parameters
@@ -206,12 +138,11 @@ def selection_kl(
     target, gen : next-block laws, [-], shape (K,), positive.
     reward : reward per block, [-], shape (K,).
     beta : inverse temperature, >= 0.
-    n : beam width, an integer; with `poisson` the mean of a Poisson width, given that it is not 0.
-    poisson : whether the width is random.
+    n : beam width, integer >= 1.
 
     Returns
     -------
-    D(output | optimum) >= 0, at most ``log(1 + chi_square_bound(kappa, n))`` at a fixed width.
+    D(output | optimum) >= 0, at most ``log(1 + ((kappa - 1) / n)**2)`` with kappa the largest over the smallest weight.
 
     Raises
     ------
@@ -222,39 +153,7 @@ def selection_kl(
     SPECS, Theorem 3, left side of Equation 8 (ledger: SPECS-T3).
     """
     weights = selection_weights(target, gen, reward, beta)
-    law = poisson_selection_distribution(gen, weights, n) if poisson else _fixed(gen, weights, n)
-    return kl_divergence(law, optimal_distribution(gen, weights))
-
-
-def _fixed(gen: ArrayLike, weights: FloatArray, n: float) -> FloatArray:
-    return soft_selection_distribution(gen, weights, cast(int, n))
-
-
-def coverage_coefficient(target: ArrayLike, draft: ArrayLike) -> float:
-    """``max(target / draft) * max(draft / target)``; infinite unless both have the same support.
-
-    Parameters
-    ----------
-    target, draft : laws, [-], shape (K,); letters that neither can draw do not count.
-
-    Returns
-    -------
-    At least 1, and 1 for equal laws. Equation 9 over full responses, the inside of C_block for one prefix.
-
-    Raises
-    ------
-    ParameterError : not a law, shapes differ.
-
-    References
-    ----------
-    SPECS, Equation 9 and Theorem 1 (ledger: SPECS-D5, SPECS-C).
-    """
-    t = _law("target", target)
-    d = _same_shape("draft", _law("draft", draft), t)
-    if ((t > 0) != (d > 0)).any():
-        return float("inf")
-    t, d = t[t > 0], d[t > 0]
-    return float((t / d).max() * (d / t).max())
+    return kl_divergence(soft_selection_distribution(gen, weights, n), optimal_distribution(gen, weights))
 
 
 def specs_output_distribution(
@@ -288,11 +187,11 @@ def specs_output_distribution(
     ----------
     SPECS, Algorithm 1, Definitions 1 and 2 (ledger: SPECS-T1, SPECS-T1b).
     """
-    r = _finite("reward", reward)
+    r = finite("reward", reward)
     models = [_tree_laws(name, laws, r.shape) for name, laws in (("target", target), ("draft", draft))]
-    b = _scalar("beta", checks.positive("beta", beta))
+    b = scalar("beta", checks.positive("beta", beta))
     values = _log_values(models[0], b * r)
-    width, tau = checks.scalar_count("n", n), _scalar("threshold", _finite("threshold", threshold))
+    width, tau = checks.scalar_count("n", n), scalar("threshold", finite("threshold", threshold))
     letters = r.shape[0]
     mass = np.array([[1.0], [0.0]])  # rows: target generates, draft generates; columns: prefixes in order
     for t in range(r.ndim):
@@ -341,30 +240,23 @@ def _tree_laws(name: str, laws: Sequence[ArrayLike], shape: tuple[int, ...]) -> 
         array = checks.positive(f"{name}[{t}]", law)
         if array.shape != shape[: t + 1]:
             raise ParameterError(f"{name}[{t}]", array.shape, f"must have shape {shape[: t + 1]}")
-        made.append(_normalised(f"{name}[{t}]", array))
+        made.append(normalised(f"{name}[{t}]", array))
     return made
 
 
-def _integrated(
-    gen: FloatArray, weights: FloatArray, n: float, exponent: Callable[[FloatArray, FloatArray], FloatArray]
-) -> FloatArray:
-    """``n g w integral of exp(exponent(log Phi, Phi - 1) - s w) ds`` per letter, by the trapezoidal rule in log s."""
+def _integrated(gen: FloatArray, weights: FloatArray, n: int) -> FloatArray:
+    """``n g w integral of Phi(s)**(n - 1) exp(-s w) ds`` per letter, by the trapezoidal rule in log s."""
     drawn = gen > 0
     smallest = float(weights[drawn].min())
-    left, right = -_LEFT - np.log(max(n, 1.0)), np.log(_RIGHT / smallest)
+    left, right = -_LEFT - np.log(n), np.log(_RIGHT / smallest)
     s = np.exp(_STEP * np.arange(np.floor(left / _STEP), np.ceil(right / _STEP) + 1))
     products = np.outer(s, weights)
     gap = np.expm1(-products) @ gen
     # near s = 0 log1p keeps the small difference; far out a common factor keeps the sum from underflowing
     far = np.log(np.exp(-np.outer(s, np.maximum(weights - smallest, 0.0))) @ gen) - s * smallest
     log_phi = np.where(gap > -0.5, np.log1p(np.maximum(gap, -0.5)), far)
-    values = np.exp(exponent(log_phi, gap)[:, None] - products)
+    values = np.exp((n - 1) * log_phi[:, None] - products)
     return cast(FloatArray, n * gen * weights * (_STEP * (s @ values)))
-
-
-def _model(gen: ArrayLike, weights: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    g = _law("gen", gen)
-    return g, _scaled(_same_shape("weights", checks.positive("weights", weights), g))
 
 
 def _scaled(weights: FloatArray) -> FloatArray:
@@ -375,38 +267,3 @@ def _scaled(weights: FloatArray) -> FloatArray:
             "weights", float(weights.min()), "must lie within a factor of 1e-308 of the largest weight"
         )
     return cast(FloatArray, scaled)
-
-
-def _law(name: str, value: ArrayLike, *, positive: bool = False) -> FloatArray:
-    """A probability vector of shape (K,), renormalised."""
-    array = checks.positive(name, value) if positive else checks.nonnegative(name, value)
-    if array.ndim != 1:
-        raise ParameterError(name, array.shape, "must have one axis")
-    return _normalised(name, array)
-
-
-def _normalised(name: str, array: FloatArray) -> FloatArray:
-    """Laws along the last axis; sums may miss 1 by the rounding of decimal input, not by more."""
-    total = array.sum(axis=-1, keepdims=True)
-    if not (np.abs(total - 1) <= 1e-9).all():
-        raise ParameterError(name, float(total.ravel()[np.argmax(np.abs(total - 1))]), "must sum to 1")
-    return cast(FloatArray, array / total)
-
-
-def _same_shape(name: str, array: FloatArray, like: FloatArray) -> FloatArray:
-    if array.shape != like.shape:
-        raise ParameterError(name, array.shape, f"must have shape {like.shape}")
-    return array
-
-
-def _finite(name: str, value: ArrayLike) -> FloatArray:
-    array = np.asarray(value, dtype=np.float64)
-    if array.size == 0 or not np.isfinite(array).all():
-        raise ParameterError(name, value, "must be finite")
-    return array
-
-
-def _scalar(name: str, array: FloatArray) -> float:
-    if array.ndim:
-        raise ParameterError(name, array.shape, "must be a single number")
-    return float(array)

@@ -9,48 +9,28 @@ stream is closed when one appears. Whether a repeated request gives the same tex
 
 from __future__ import annotations
 
-import asyncio
 import math
-import secrets
-import statistics
-import time
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
+from calibrate.engines.choosing import shares
 from calibrate.engines.http.activity import activity
+from calibrate.engines.http.replies import Replies
+from calibrate.engines.http.server import KEPT_TEXTS, Server
 from calibrate.engines.http.stalls import StallWatch, tolerated
 from calibrate.engines.http.stream import Streamed, first_stop
-from calibrate.engines.http.wire import BrokenOffError, EngineTimeoutError, HttpConfig, OnEvent, RefusedError, Wire
-from calibrate.engines.prometheus import Load, Sample, load, parse_metrics
-from calibrate.engines.protocol import Choice, EngineStatistics, Finish, Generation, Progress, Prompt, Request, Times
+from calibrate.engines.http.wire import HttpConfig
+from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times
 from calibrate.engines.speculation import Speculation
-from theory.errors import CalibrationError, ParameterError, SchemaError
+from calibrate.engines.work import EngineStatistics
+from theory.errors import ParameterError
 
 __all__ = ["OpenAIEngine"]
 
-_EXTRAS: Final[dict[str, Any]] = {
-    "stream_options": {"include_usage": True},
-    "include_stop_str_in_output": True,
-    "return_token_ids": True,
-    "ignore_eos": True,
-    "cache_salt": "specplan",
-}
-"""Parameters that not every server knows; some refuse what they do not know, some ignore it."""
 
-_TOP: Final = (20, 5, 1)
-"""Likeliest tokens to ask for, as many as the server gives: vLLM's default limit, OpenAI's, the least."""
-
-_NEGLIGIBLE: Final = 0.01
-"""Share of the choices' probability up to which a choice that is not listed is taken as impossible."""
-
-_KEPT_TEXTS: Final = 256
-_KEPT_STREAMS: Final = 2048
-_KEPT_TRIPS: Final = 31
-
-
-class OpenAIEngine:
+class OpenAIEngine(Server):
     """A model on a server (a `Backend`). Make one with `start`; it belongs to the event loop it started in.
 
     Raises
@@ -60,23 +40,11 @@ class OpenAIEngine:
     """
 
     def __init__(self, config: HttpConfig) -> None:
-        self.config = config
-        self.wire = Wire(config)
-        self.model = config.model
-        self._card: dict[str, Any] = {}
-        self._version = ""
-        self._extras: dict[str, Any] = {}
-        self._tells_ids = False
-        self._tells_usage = False
+        super().__init__(config)
         self._stop_mode = "unknown"
-        self._n_top = _TOP[0]
-        self._tokenizes: bool | None = None
         self._counts: dict[str, int] = {}
         self._ids: dict[str, tuple[int, ...]] = {}
-        self._single: set[tuple[str, ...]] = set()
-        self.load_at_start: Load | None = None
-        """Requests on the server before ours; None where it does not say."""
-
+        self._replies = Replies(self)
         self.outcomes: Counter[tuple[str, str]] = Counter()
         """What was timed on this engine and what became of it, in numbers."""
 
@@ -92,11 +60,6 @@ class OpenAIEngine:
         self.speculates: Speculation | None = None
         """How the server itself speculates, for all requests; None: it is not known to."""
 
-        self._salt = secrets.token_hex(8)
-        self._read: deque[str] = deque(maxlen=_KEPT_TEXTS)
-        self._streams: deque[Streamed] = deque(maxlen=_KEPT_STREAMS)
-        self._trips: deque[float] = deque(maxlen=_KEPT_TRIPS)
-
     @classmethod
     async def start(cls, config: HttpConfig) -> OpenAIEngine:
         """Reach the server, check the model's name, and find out what the server can do.
@@ -107,9 +70,7 @@ class OpenAIEngine:
         """
         engine = cls(config)
         try:
-            await engine._find_model()
-            engine.load_at_start = load(await engine.metrics() or ())
-            await engine._again(engine._probe)
+            await engine.explore()
         except BaseException:
             await engine.close()
             raise
@@ -124,11 +85,6 @@ class OpenAIEngine:
     def tokenizer_id(self) -> str | None:
         """None: prompts are texts."""
         return None
-
-    @property
-    def tells_tokens(self) -> bool:
-        """Whether each chunk of a stream comes with the ids of its tokens, so that they can be counted."""
-        return self._tells_ids
 
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
         """Continue a prompt; see `Backend.generate`. A cancellation closes the connection.
@@ -172,28 +128,13 @@ class OpenAIEngine:
         ParameterError : a choice is not one token of this model (where the server has ``/tokenize``).
         CalibrationError : no log-probabilities, or none of the choices is among the likeliest tokens.
         """
-        text = _text_only(prompt)
-        await self._check_single(tuple(choices))
-        streamed, listed = await self._likeliest(text)
-        logs = _matched(listed, choices)
-        if len(logs) < len(choices):
-            # The K-th likeliest: vLLM lists the drawn token besides, however unlikely.
-            floor = sorted(listed.values(), reverse=True)[min(self._n_top, len(listed)) - 1]
-            bound = math.exp(floor) * (len(choices) - len(logs))
-            if bound > _NEGLIGIBLE * sum(map(math.exp, logs.values())):
-                logs |= await self._forced(text, [c for c in choices if c not in logs], floor)
-        if not logs:
-            raise self.wire.error(
-                f"none of the replies {', '.join(map(repr, choices))} is among the {len(listed)} likeliest tokens: "
-                "the model does not answer the question (is it instruction-tuned?)"
-            )
+        streamed, logs = await self._replies.logprobs(_text_only(prompt), choices)
         self._count(streamed)
-        top = max(logs.values())
-        weights = [math.exp(logs[c] - top) if c in logs else 0.0 for c in choices]
+        probabilities, mass = shares([logs.get(choice, -math.inf) for choice in choices])
         return Choice(
             choices=tuple(choices),
-            probabilities=tuple(w / sum(weights) for w in weights),
-            mass=min(1.0, sum(map(math.exp, logs.values()))),
+            probabilities=probabilities,
+            mass=mass,
             n_prompt_tokens=streamed.n_prompt,
             n_cached_tokens=streamed.n_cached,
             times=self._times(streamed),
@@ -201,15 +142,15 @@ class OpenAIEngine:
 
     def encode(self, text: str) -> tuple[int, ...] | None:
         """Token ids of a text that `count_tokens` has sent to ``/tokenize``, if answers come with ids as well."""
-        return self._ids.get(text) if self._tells_ids else None
+        return self._ids.get(text) if self.tells_ids else None
 
     async def count_tokens(self, text: str) -> int:
         """Tokens of a text as a prompt: by ``/tokenize``, else as the server counts the prompt of a request."""
         if text in self._counts:
             return self._counts[text]
-        ids = await self._tokenize(text, special=True)
+        ids = await self.tokenize(text, special=True)
         if ids is None:
-            answer = await self.wire.post(f"{self.wire.api}/completions", self._body(text, 1))
+            answer = await self.wire.post(f"{self.wire.api}/completions", self.body(text, 1))
             count = int((answer.get("usage") or {}).get("prompt_tokens") or 0)
             if not count:
                 raise self.wire.error("counts no tokens: it has no /tokenize, and its answers have no usage")
@@ -218,16 +159,9 @@ class OpenAIEngine:
             self._ids[text] = ids
         self._counts[text] = count
         for kept in (self._counts, self._ids):
-            while len(kept) > _KEPT_TEXTS:
+            while len(kept) > KEPT_TEXTS:
                 del kept[next(iter(kept))]
         return count
-
-    async def metrics(self) -> list[Sample] | None:
-        """What the server's ``/metrics`` says; None where it has none or they cannot be read."""
-        try:
-            return parse_metrics(await self.wire.text(f"{self.wire.root}/metrics"))
-        except (RefusedError, SchemaError):
-            return None
 
     def describe(self) -> Mapping[str, Any]:
         """Model, server, version, its limits, and what it knows beyond the common interface."""
@@ -238,39 +172,33 @@ class OpenAIEngine:
             "watched": "watched here, the stream is closed at the first",
         }
         return {
-            "engine": self._card.get("owned_by") or "openai-compatible server",
+            "engine": self.card.get("owned_by") or "openai-compatible server",
             "name": self.name,
             "model": self.model,
             "url": self.wire.api,
-            "version": self._version,
-            "max_context": self._card.get("max_model_len"),
-            "accepts": sorted(self._extras),
-            "tells_token_ids": self._tells_ids,
-            "has_tokenize": bool(self._tokenizes),
+            "version": self.version,
+            "max_context": self.card.get("max_model_len"),
+            "accepts": sorted(self.extras),
+            "tells_token_ids": self.tells_ids,
+            "has_tokenize": bool(self.tokenizes),
             "stop_strings": modes[self._stop_mode],
             "n_retries": self.wire.n_retries,
         }
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
-        """What the server did, as its latest streams show it (`openai_activity`); ``clear`` starts afresh."""
+        """What the server did, as its latest streams show it (`http.activity`); ``clear`` starts afresh."""
         k2 = 1 if self.speculates is None else self.speculates.k2
-        found = activity(self._streams, trip_s=self.trip_s, k2=k2)
+        own = activity(self.streams, trip_s=self.trip_s, k2=k2)
         if clear:
-            self._streams.clear()
-        return found.beside([await other.stats(clear=clear) for other in self.speculating.values()])
-
-    @property
-    def trip_s(self) -> float:
-        """Median of the latest round trips of a request that needs no model, s; 0 before there was one."""
-        return statistics.median(self._trips) if self._trips else 0.0
+            self.streams.clear()
+        return own.with_speculating([await other.stats(clear=clear) for other in self.speculating.values()])
 
     async def forget(self) -> None:
         """See that nothing that the server has read is found again, by a new salt of its prefix cache (vLLM, SGLang).
 
         Servers without it go on to find what they have read.
         """
-        self._salt = secrets.token_hex(8)
-        self._read.clear()
+        self.change_salt()
         for other in self.speculating.values():
             await other.forget()
 
@@ -286,27 +214,17 @@ class OpenAIEngine:
         ------
         CalibrationError : the server refused, failed, or ended the stream without an end.
         """
-        body = self._body(_text_only(request.prompt), request.max_tokens)
+        body = self.body(_text_only(request.prompt), request.max_tokens)
         body |= {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
         body |= {"seed": request.seed & 0x7FFFFFFF, "stream": True}  # some servers take 32 bits
-        body |= {k: v for k, v in self._extras.items() if k != "ignore_eos" or request.ignore_eos} | self._salted()
+        body |= {k: v for k, v in self.extras.items() if k != "ignore_eos" or request.ignore_eos} | self.salted()
         if self._stop_mode == "watched":
             streamed.stops = request.stop
         elif request.stop:
             body["stop"] = list(request.stop)
         if request.n_logprobs:
             body |= {"logprobs": request.n_logprobs}
-        try:
-            return await self._streamed(body, streamed, streamed.take)
-        except RefusedError as error:
-            raise self._explained(error) from None
-
-    async def round_trip(self) -> float:
-        """Seconds of a request that needs no model."""
-        started = time.monotonic()
-        await self.wire.text(f"{self.wire.api}/models")
-        self._trips.append(time.monotonic() - started)
-        return self._trips[-1]
+        return await self.complete(body, streamed)
 
     async def check_logprobs(self) -> None:
         """See that the server gives log-probabilities, which judges and gates live on.
@@ -315,76 +233,23 @@ class OpenAIEngine:
         ------
         CalibrationError : it does not.
         """
-        await self._again(lambda: self._likeliest("Yes or No? Answer:"))
-
-    async def _again(self, once: Callable[[], Awaitable[Any]]) -> None:
-        """Do something that begins a measurement; a few times where answers break off in the middle."""
-        for attempt in range(self.config.retries + 1):
-            try:
-                await once()
-                return
-            except EngineTimeoutError:
-                raise
-            except BrokenOffError:
-                if attempt == self.config.retries:
-                    raise
-            await asyncio.sleep(self.config.backoff_s)
-
-    async def _streamed(self, body: dict[str, Any], streamed: Streamed, take: OnEvent) -> Streamed:
-        streamed.read_before = self._share_read(body["prompt"])
-        streamed.sent = time.monotonic()
-        try:
-            streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, take)
-        finally:
-            streamed.end = time.monotonic()
-            self._streams.append(streamed)
-            self._read.append(body["prompt"] + streamed.text)
-        return self._complete(streamed)
-
-    def _share_read(self, prompt: str) -> float:
-        """The share of a prompt that is the beginning of something that was read or written before, in [0, 1]."""
-        low, high = 0, len(prompt)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if any(text.startswith(prompt[:middle]) for text in self._read):
-                low = middle
-            else:
-                high = middle - 1
-        return low / max(len(prompt), 1)
-
-    def _salted(self) -> dict[str, str]:
-        return {"cache_salt": self._salt} if "cache_salt" in self._extras else {}
+        await self.again(lambda: self._replies.likeliest("Yes or No? Answer:"))
 
     def _speculating(self, speculation: Speculation) -> OpenAIEngine:
         if speculation not in self.speculating:
-            rule = f"must be how a server speculates that was named beside {self.name!r}'s"
+            rule = f"must be how a server speculates that was named with {self.name!r}'s"
             raise ParameterError("speculation", speculation.method, rule)
         return self.speculating[speculation]
-
-    def _complete(self, streamed: Streamed) -> Streamed:
-        """Refuse an answer that was cut where the connection broke between two events."""
-        n = sum(n for _, n in streamed.arrivals)
-        if not streamed.reason and not streamed.closed:
-            raise self.wire.broken_off(f"ended an answer in the middle, after {n} tokens and without a reason")
-        if self._tells_usage and not streamed.usage and not streamed.closed:
-            raise self.wire.broken_off(f"ended an answer of {n} tokens without its usage, which it gave before")
-        return streamed
-
-    def _explained(self, error: RefusedError) -> CalibrationError:
-        return self.wire.error(f"no longer offers the model {self.model!r}") if error.status == 404 else error
-
-    def _body(self, prompt: str, max_tokens: int) -> dict[str, Any]:
-        return {"model": self.model, "prompt": prompt, "max_tokens": max_tokens}
 
     def _settle(self, streamed: Streamed, stops: tuple[str, ...]) -> Finish | None:
         """Why the answer ended, its text completed or cut accordingly; None if the server leaves that open."""
         reason, by = streamed.reason, streamed.stopped_by
         if streamed.closed:
             return "stop"
-        found = first_stop(streamed.text, stops)
-        if found is not None:
+        end = first_stop(streamed.text, stops)
+        if end is not None:
             self._stop_mode = "included"
-            streamed.text = streamed.text[:found]
+            streamed.text = streamed.text[:end]
             return "stop"
         if reason == "length":
             return "length"
@@ -428,154 +293,8 @@ class OpenAIEngine:
             end=moments[-1],
         )
 
-    async def _find_model(self) -> None:
-        try:
-            answer = await self.wire.get(f"{self.wire.api}/models")
-        except RefusedError as error:
-            if error.status != 404:
-                raise
-            raise self.wire.error("no /models there: not the address of an OpenAI-compatible server") from None
-        cards = answer.get("data") if isinstance(answer, dict) else None
-        offered = {str(card.get("id")): card for card in cards or () if isinstance(card, dict)}
-        shown = ", ".join(offered) or "none"
-        if not self.model and len(offered) != 1:
-            raise self.wire.error(f"offers several models or none ({shown}); name one as URL#model")
-        self.model = self.model or next(iter(offered))
-        if self.model not in offered:
-            raise self.wire.error(f"has no model {self.model!r} (404); it offers: {shown}")
-        self._card = offered[self.model]
-        try:
-            about = await self.wire.get(f"{self.wire.root}/version")  # vLLM; others name no version
-            self._version = str(about.get("version", "")) if isinstance(about, dict) else ""
-        except CalibrationError:
-            pass
-
-    async def _probe(self) -> None:
-        """Find out which extra parameters the server takes: all at once, or one by one if it refuses."""
-        try:
-            streamed = await self._try_extras(_EXTRAS)
-            self._extras = dict(_EXTRAS)
-        except RefusedError as error:
-            if error.status not in (400, 422):
-                raise
-            for name, value in _EXTRAS.items():
-                try:
-                    await self._try_extras({name: value})
-                except RefusedError as refused:
-                    if refused.transient:
-                        raise
-                    continue
-                self._extras[name] = value
-            streamed = await self._try_extras(self._extras)
-        self._tells_ids = bool(streamed.ids)
-        self._tells_usage = bool(streamed.usage)
-
-    async def _try_extras(self, extras: Mapping[str, Any]) -> Streamed:
-        streamed = Streamed()
-        body = {**self._body("1 2 3", 2), "stream": True, "temperature": 0.0, **extras}
-        await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
-        return self._complete(streamed)
-
-    async def _likeliest(self, text: str) -> tuple[Streamed, dict[str, float]]:
-        """The likeliest next tokens by their text, with natural-log probabilities of the model's own distribution."""
-        while True:
-            # Temperature 1: some servers report probabilities after it was applied.
-            body = {**self._body(text, 1), "stream": True, "temperature": 1.0, "logprobs": self._n_top}
-            streamed = Streamed()
-            seen: list[dict[str, Any]] = []
-            body |= {k: v for k, v in self._extras.items() if k == "stream_options"} | self._salted()
-
-            def take(
-                event: dict[str, Any], now: float, into: Streamed = streamed, kept: list[dict[str, Any]] = seen
-            ) -> bool:
-                kept += [c["logprobs"] for c in event.get("choices") or () if c.get("logprobs")]
-                return into.take(event, now)
-
-            try:
-                await self._streamed(body, streamed, take)
-            except RefusedError as error:
-                if "logprob" in error.detail.lower() and self._n_top != _TOP[-1]:
-                    self._n_top = _TOP[_TOP.index(self._n_top) + 1]
-                    continue
-                raise self._explained(error) from None
-            tops = next((c.get("top_logprobs") for c in seen if c.get("top_logprobs")), None)
-            if not tops or not tops[0]:
-                raise self.wire.error(
-                    "gives no log-probabilities (logprobs) of its tokens, which a judge or gate needs "
-                    "(vLLM: --max-logprobs of at least 5)"
-                )
-            return streamed, {str(token): float(value) for token, value in tops[0].items()}
-
-    async def _forced(self, text: str, missing: Sequence[str], floor: float) -> dict[str, float]:
-        """Log-probabilities of replies that are not among the likeliest, where the server can be made to give them.
-
-        Servers that report probabilities after the constraint was applied say 0 = log 1; that contradicts ``floor``,
-        the least of the listed ones, and is not used.
-        """
-        found: dict[str, float] = {}
-        for choice in missing:
-            body = {**self._body(text, 1), "temperature": 1.0, "logprobs": 1}
-            body |= {"structured_outputs": {"choice": [choice]}, **self._salted()}
-            try:
-                answer = await self.wire.post(f"{self.wire.api}/completions", body)
-                reply = answer["choices"][0]
-                value = float(reply["logprobs"]["token_logprobs"][0])
-            except (RefusedError, LookupError, TypeError) as error:
-                _raise_transient(error)
-                return found
-            if reply["text"].strip() == choice.strip() and value <= floor + 1e-3:
-                found[choice] = value
-        return found
-
-    async def _tokenize(self, text: str, *, special: bool) -> tuple[int, ...] | None:
-        """Ids by ``/tokenize`` (vLLM); None where there is none."""
-        if self._tokenizes is False:
-            return None
-        body = {"model": self.model, "prompt": text, "add_special_tokens": special}
-        try:
-            ids = tuple(int(token) for token in (await self.wire.post(f"{self.wire.root}/tokenize", body))["tokens"])
-        except (RefusedError, LookupError, TypeError, ValueError) as error:
-            _raise_transient(error)
-            self._tokenizes = False
-            return None
-        self._tokenizes = True
-        return ids
-
-    async def _check_single(self, choices: tuple[str, ...]) -> None:
-        if choices in self._single:
-            return
-        if len(set(choices)) < max(len(choices), 1):
-            raise ParameterError("choices", choices, "must be one or more different tokens")
-        for choice in choices:
-            ids = await self._tokenize(choice, special=False)
-            if ids is not None and len(ids) != 1:
-                raise ParameterError("choices", choice, f"must each be one token of {self.name!r}, this is {len(ids)}")
-        self._single.add(choices)
-
-
-def _raise_transient(error: Exception) -> None:
-    """Do not take a server that is busy or away for one that cannot do what it was asked."""
-    if getattr(error, "transient", False):
-        raise error
-
 
 def _text_only(prompt: Prompt) -> str:
     if isinstance(prompt, str):
         return prompt
     raise ParameterError("prompt", prompt[:8], "must be a text: a server's token ids are its own")
-
-
-def _matched(listed: Mapping[str, float], choices: Sequence[str]) -> dict[str, float]:
-    """Log-probabilities of the choices that are listed.
-
-    Vocabularies write a leading blank as ``Ġ`` or ``▁``, and decoding a token by itself can lose it: where no choice is
-    found to the letter, blanks around tokens and choices are ignored, and the likeliest such token counts.
-    """
-    plain = {token.replace("Ġ", " ").replace("▁", " "): value for token, value in listed.items()}
-    exact = {choice: plain[choice] for choice in choices if choice in plain}
-    if exact or len({choice.strip() for choice in choices}) < len(choices):
-        return exact
-    bare: dict[str, float] = {}
-    for token, value in plain.items():
-        bare[token.strip()] = max(value, bare.get(token.strip(), -math.inf))
-    return {choice: bare[choice.strip()] for choice in choices if choice.strip() in bare}

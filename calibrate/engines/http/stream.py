@@ -25,6 +25,9 @@ class Streamed:
     """Moments at which tokens came, and how many."""
 
     logprobs: list[TokenLogprobs] = field(default_factory=list)
+    likeliest: Mapping[str, Any] = field(default_factory=dict)
+    """Natural-log probabilities of the likeliest first tokens, by their text."""
+
     reason: str = ""
     stopped_by: Any = None
     tells_stop: bool = False
@@ -75,14 +78,14 @@ class Streamed:
         A chunk is a pass, or several where their tokens came together. A draft of which nothing was accepted is not
         seen: ``always`` says that there was one all the same, as with drafts by a model; else there was none.
         """
-        found: list[tuple[int, int]] = []
+        passes: list[tuple[int, int]] = []
         for i, (_, n) in enumerate(self.arrivals):
             left = n - 1 if i == 0 else n  # the first token is the prefill's
             while left > 0:
                 tokens = min(left, k2)
-                found.append((k2 - 1 if always or tokens > 1 else 0, tokens - 1))
+                passes.append((k2 - 1 if always or tokens > 1 else 0, tokens - 1))
                 left -= tokens
-        return tuple(found)
+        return tuple(passes)
 
     @property
     def tells_cached(self) -> bool:
@@ -99,9 +102,9 @@ class Streamed:
         self.usage = event.get("usage") or self.usage
         for choice in event.get("choices") or ():
             self._take(choice, now)
-        found = first_stop(self.text, self.stops)
-        if found is not None:
-            self.text, self.closed = self.text[:found], True
+        end = first_stop(self.text, self.stops)
+        if end is not None:
+            self.text, self.closed = self.text[:end], True
         return self.closed
 
     def _take(self, choice: Mapping[str, Any], now: float) -> None:
@@ -110,6 +113,7 @@ class Streamed:
         self.text += text
         self.ids += ids
         self.logprobs += logs
+        self.likeliest = self.likeliest or _first_likeliest(choice.get("logprobs"))
         self.n_prompt_ids = self.n_prompt_ids or len(choice.get("prompt_token_ids") or ())
         n = len(ids) or len(logs) or bool(text)
         if n:
@@ -126,6 +130,11 @@ def first_stop(text: str, stops: Sequence[str]) -> int | None:
     """Where the first stop string ends in a text."""
     ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
     return min(ends, default=None)
+
+
+def _first_likeliest(record: Any) -> Mapping[str, Any]:
+    tops = record.get("top_logprobs") if isinstance(record, dict) else None
+    return tops[0] or {} if tops else {}
 
 
 def _token_logprobs(record: Any) -> list[TokenLogprobs]:

@@ -344,13 +344,13 @@ class Wire:
 def _said(text: str) -> str:
     """What a server said, whatever form it gave it: at most 300 characters."""
     try:
-        found = json.loads(text)
+        said = json.loads(text)
     except ValueError:
         return text[:300]
     for key in ("error", "message", "detail"):
-        while isinstance(found, dict) and key in found:
-            found = found[key]
-    return str(found)[:300]
+        while isinstance(said, dict) and key in said:
+            said = said[key]
+    return str(said)[:300]
 
 
 def _retry_after(value: str | None) -> float | None:

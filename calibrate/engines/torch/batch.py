@@ -2,7 +2,7 @@
 
 One call of `ContinuousBatch.advance` is one forward pass: the prefill of one waiting request if there is room for it,
 else one decode iteration of everything that runs. This is the engine that `sim.engines.batching.BatchEngine` models.
-How many tokens a sequence gets from an iteration is up to its method (`token_method`); plain decoding gives it one.
+How many tokens a sequence gets from an iteration is up to its token method; plain decoding gives it one.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from calibrate.engines.protocol import GREEDY, Sampling
 from calibrate.engines.sampling import draw, uniform
 from calibrate.engines.stop_strings import StopFinder
-from calibrate.engines.torch.kv_cache import KvCache
+from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.likelihood import forget_scored, token_logprobs
 from calibrate.engines.torch.token_methods.jacobi import JacobiDecoding
 from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding
 from calibrate.engines.torch.token_methods.protocol import NGram, Noise, OneHot, Rows, TokenMethod, Verdict
-from calibrate.engines.torch.token_pass import forward_rows
+from calibrate.engines.torch.token_pass import chunks, forward_rows, read_tokens
+from calibrate.engines.work import Iteration, Pass, Prefill, WorkLog
 
 if TYPE_CHECKING:
     import torch
@@ -31,63 +30,7 @@ if TYPE_CHECKING:
     from calibrate.engines.speculation import Speculation
     from calibrate.engines.torch.decoder import Decoder
 
-__all__ = ["SPARE", "ContinuousBatch", "Job", "Limits"]
-
-_PREFILL_CHUNK: Final = 512
-_RING: Final = 1 << 16
-SPARE: Final = 256
-"""Positions beyond the context, for rows that a pass computes and drops."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Sizes that bound an engine's memory."""
-
-    max_batch: int
-    """Sequences decoded at once; more requests wait."""
-
-    n_idle: int
-    """Finished sequences kept for prompts that extend them."""
-
-    max_context: int
-    """Tokens of a sequence, prompt included."""
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Job:
-    """A request inside the engine. ``choices`` makes it a question with a one-token reply instead of a generation."""
-
-    id: int
-    prompt: Sequence[int]
-    max_tokens: int = 1
-    stop: tuple[str, ...] = ()
-    sampling: Sampling = GREEDY
-    seed: int = 0
-    n_logprobs: int = 0
-    ignore_eos: bool = False
-    choices: tuple[int, ...] = ()
-    n_scored: int = 0
-    """Tokens at the prompt's end whose likelihood is asked for; if any, nothing is generated."""
-    speculation: Speculation | None = None
-    queued: float = 0.0
-
-    tokens: list[int] = field(default_factory=list)
-    """Drawn so far; the last one is not yet in the cache."""
-    n_cached: int = 0
-    n_iterations: int = 0
-    prefill_start: float = 0.0
-    prefill_end: float = 0.0
-    end: float = 0.0
-    finish: str = ""
-    text: str = ""
-    n_generated: int = 0
-    logprobs: list[tuple[float, list[tuple[int, float]]]] = field(default_factory=list)
-    choice_logprobs: list[float] = field(default_factory=list)
-    token_logprobs: list[float] = field(default_factory=list)
-    passes: list[tuple[int, int]] = field(default_factory=list)
-    """With speculation: tokens drafted and accepted in each pass."""
-    memo: Any = None
-    """For the method's own use."""
+__all__ = ["ContinuousBatch"]
 
 
 class ContinuousBatch:
@@ -96,7 +39,7 @@ class ContinuousBatch:
     Parameters
     ----------
     decoder : the model.
-    tokenizer : for stop strings and texts; None if requests are token ids alone and have no stop strings.
+    tokenizer : for stop strings and texts; None if requests are token ids only, without stop strings.
     eos : ids that end the text.
     limits : bounds on memory.
     methods : of token-level speculation that were loaded, by `Speculation.method` and `Speculation.source`; those
@@ -104,11 +47,7 @@ class ContinuousBatch:
 
     Attributes
     ----------
-    iterations : of the latest decode iterations without speculation: sequences, cached tokens of all of them, seconds.
-    passes : of the latest ones with: see `EngineStatistics.passes`.
-    prefills : of the latest prefills: tokens computed, tokens found in the cache, seconds.
-    iteration_ends, pass_ends, prefill_ends : when each of them ended, s on the machine's monotonic clock.
-    n_aborted_tokens : tokens drawn for requests that were then aborted.
+    work : the latest iterations, passes and prefills.
     """
 
     def __init__(
@@ -121,16 +60,7 @@ class ContinuousBatch:
     ) -> None:
         self.decoder = decoder
         self.limits = limits
-        self.cache = KvCache(
-            n_layers=decoder.n_layers,
-            n_heads=decoder.n_kv_heads,
-            head_dim=decoder.head_dim,
-            max_batch=limits.max_batch,
-            n_idle=limits.n_idle,
-            max_context=limits.max_context + SPARE,
-            dtype=decoder.dtype,
-            device=decoder.device,
-        )
+        self.cache = decoder.cache(limits)
         self._plain = OneHot()
         weightless: dict[tuple[str, str], TokenMethod] = {
             ("ngram", ""): NGram(),
@@ -143,13 +73,7 @@ class ContinuousBatch:
         self._eos = eos
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []  # job i owns row i of the cache
-        self.iterations: deque[tuple[int, int, float]] = deque(maxlen=_RING)
-        self.passes: deque[tuple[int, int, int, int, float, float]] = deque(maxlen=_RING)
-        self.prefills: deque[tuple[int, int, float]] = deque(maxlen=_RING)
-        self.iteration_ends: deque[float] = deque(maxlen=_RING)
-        self.pass_ends: deque[float] = deque(maxlen=_RING)
-        self.prefill_ends: deque[float] = deque(maxlen=_RING)
-        self.n_aborted_tokens = 0
+        self.work = WorkLog()
 
     @property
     def busy(self) -> bool:
@@ -188,7 +112,7 @@ class ContinuousBatch:
                 return job
         for row, job in enumerate(self._running):
             if job.id == job_id:
-                self.n_aborted_tokens += len(job.tokens)
+                self.work.n_aborted_tokens += len(job.tokens)
                 self._leave(row)
                 return job
         return None
@@ -220,8 +144,8 @@ class ContinuousBatch:
         method, hidden = self._method(job), None
         job.n_cached = method.join(job, job.n_cached)
         self.cache.truncate(row, job.n_cached)
-        for first in range(job.n_cached, n, _PREFILL_CHUNK):
-            hidden = self._read(row, job.prompt[first : min(first + _PREFILL_CHUNK, n)])
+        for first, end in chunks(job.n_cached, n):
+            hidden = read_tokens(self.decoder, self.cache, row, job.prompt[first:end])
             method.read(job, first, hidden)
             if job.n_scored:
                 heat = job.sampling.temperature
@@ -237,15 +161,8 @@ class ContinuousBatch:
             uniforms = [uniform(job.seed, 0) if job.sampling.temperature else 0.0]
             self._commit(job, draw(logits, [job.sampling], uniforms), logits, [0])
         job.prefill_end = job.end = time.monotonic()
-        self.prefills.append((n - job.n_cached, job.n_cached, job.prefill_end - start))
-        self.prefill_ends.append(job.prefill_end)
+        self.work.prefills.append(Prefill(n - job.n_cached, job.n_cached, job.prefill_end - start, job.prefill_end))
         return self._sweep(job.prefill_end)
-
-    def _read(self, row: int, ids: Sequence[int]) -> torch.Tensor:
-        """Run the next prompt tokens of a row of the cache through the model."""
-        hidden = forward_rows(self.decoder, self.cache, row, [Rows(ids=list(ids))])
-        self.cache.append(row, ids)
-        return hidden
 
     def _decode(self) -> list[Job]:
         start = time.monotonic()
@@ -261,22 +178,20 @@ class ContinuousBatch:
         end = time.monotonic()
         batch = len(running)
         if any(job.speculation is not None for job in running):
-            most = max(len(one.ids) for one in rows)
-            self.passes.append((batch, context, batch * most, n_new, end - start, drafted - start))
-            self.pass_ends.append(end)
+            n_rows = batch * max(len(asked.ids) for asked in rows)
+            self.work.passes.append(Pass(batch, context, n_rows, n_new, end - start, drafted - start, end))
         else:
-            self.iterations.append((batch, context, end - start))
-            self.iteration_ends.append(end)
+            self.work.iterations.append(Iteration(batch, context, end - start, end))
         return self._sweep(end)
 
     def _propose(self, groups: Mapping[TokenMethod, Sequence[int]]) -> list[Rows]:
         """What each running sequence wants to know, in the order of the cache."""
-        found: dict[int, Rows] = {}
+        asked: dict[int, Rows] = {}
         for method, members in groups.items():
             jobs = [self._running[row] for row in members]
             room = [min(j.max_tokens, self.limits.max_context - len(j.prompt)) - len(j.tokens) for j in jobs]
-            found.update(zip(members, method.propose(jobs, room), strict=True))
-        return [found[row] for row in range(len(self._running))]
+            asked.update(zip(members, method.propose(jobs, room), strict=True))
+        return [asked[row] for row in range(len(self._running))]
 
     def _settle(
         self,
@@ -285,19 +200,19 @@ class ContinuousBatch:
         hidden: torch.Tensor,
         logits: torch.Tensor,
     ) -> int:
-        """Let each method read its part of the pass, and commit what it found; return the tokens committed."""
-        ends = list(accumulate(len(one.ids) for one in rows))
-        firsts = [end - len(one.ids) for end, one in zip(ends, rows, strict=True)]
+        """Let each method read its part of the pass, and commit what it says; return the tokens committed."""
+        ends = list(accumulate(len(asked.ids) for asked in rows))
+        firsts = [end - len(asked.ids) for end, asked in zip(ends, rows, strict=True)]
         n_new = 0
         for method, members in groups.items():
-            jobs, asked = [self._running[row] for row in members], [rows[row] for row in members]
+            jobs, own_rows = [self._running[row] for row in members], [rows[row] for row in members]
             own_logits, own_hidden = logits, hidden
             if len(groups) > 1:
                 index = [i for row in members for i in range(firsts[row], ends[row])]
                 own_logits, own_hidden = logits[index], hidden[index]
-            verdicts = method.verify(jobs, asked, own_logits, own_hidden)
-            for row, job, one, verdict in zip(members, jobs, asked, verdicts, strict=True):
-                n_new += self._follow(row, job, one, verdict, logits[firsts[row] : ends[row]])
+            verdicts = method.verify(jobs, own_rows, own_logits, own_hidden)
+            for row, job, asked, verdict in zip(members, jobs, own_rows, verdicts, strict=True):
+                n_new += self._follow(row, job, asked, verdict, logits[firsts[row] : ends[row]])
         return n_new
 
     def _follow(self, row: int, job: Job, asked: Rows, verdict: Verdict, logits: torch.Tensor) -> int:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from calibrate.engines.speculation import TORCH_METHODS, Speculation
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.token_vocabulary import OF_REQUEST, VOCABULARY
 from calibrate.engines.torch.model import SHAPES
 from theory.errors import ParameterError
 
@@ -82,8 +83,9 @@ def check_torch_has(speculation: Speculation) -> None:
     ------
     ParameterError : a method that it has not (heads of EAGLE-3 are vLLM's), or settings of another engine.
     """
-    if speculation.method not in TORCH_METHODS:
-        rule = f"must be one of {', '.join(TORCH_METHODS)} on torch engines; heads of EAGLE-3 run on vLLM engines"
+    if not OF_REQUEST[speculation.method].torch:
+        names = ", ".join(terms.requested for terms in VOCABULARY if terms.torch)
+        rule = f"must be one of {names} on torch engines; heads of EAGLE-3 run on vLLM engines"
         raise ParameterError("method", speculation.method, rule)
     if speculation.extra:
         raise ParameterError("extra", dict(speculation.extra), "must be empty: these are settings of vLLM")

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from calibrate.engines.torch.job import SPARE
+from calibrate.engines.torch.kv_cache import KvCache
 from theory.errors import CalibrationError
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from calibrate.engines.torch.kv_cache import KvCache
+    from calibrate.engines.torch.job import Limits
 
 __all__ = ["Decoder"]
 
@@ -101,6 +103,19 @@ class Decoder:
             for a in attentions
         ]
         return _scaled(torch.stack(gains))[:, None, None]
+
+    def cache(self, limits: Limits) -> KvCache:
+        """Return an empty cache for keys and values of this model, with `SPARE` positions beyond the context."""
+        return KvCache(
+            n_layers=self.n_layers,
+            n_heads=self.n_kv_heads,
+            head_dim=self.head_dim,
+            max_batch=limits.max_batch,
+            n_idle=limits.n_idle,
+            max_context=limits.max_context + SPARE,
+            dtype=self.dtype,
+            device=self.device,
+        )
 
     def forward(
         self,

@@ -48,7 +48,6 @@ class TellsLikelihood(Protocol):
         ParameterError : ``n_scored`` is not in [1, tokens of the prompt - 1], or ``temperature`` is not positive.
         CalibrationError : the engine refused, failed or died.
         """
-        ...
 
 
 def forget_scored(cache: KvCache, row: int, n_before: int) -> int:
@@ -79,5 +78,5 @@ def token_logprobs(
         return []
     scores = (decoder.logits(hidden[begin - first : end - first]).double() / temperature).log_softmax(-1)
     tokens = torch.tensor(list(prompt[begin + 1 : end + 1]), device=scores.device)[:, None]
-    found: list[float] = scores.gather(1, tokens)[:, 0].tolist()
-    return found
+    logprobs: list[float] = scores.gather(1, tokens)[:, 0].tolist()
+    return logprobs

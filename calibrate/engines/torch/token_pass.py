@@ -1,9 +1,11 @@
-"""One forward pass over the rows that several sequences ask for, each another number of them."""
+"""One forward pass over the rows that several sequences ask for, each another number of them; and reading a text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from calibrate.engines.torch.token_methods.protocol import Rows
 
 if TYPE_CHECKING:
     import torch
@@ -11,9 +13,25 @@ if TYPE_CHECKING:
 
     from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.kv_cache import KvCache
-    from calibrate.engines.torch.token_methods.protocol import Rows
 
-__all__ = ["forward_rows"]
+__all__ = ["CHUNK", "chunks", "forward_rows", "read_tokens"]
+
+CHUNK: Final = 512
+"""Tokens of a text that one pass reads at most."""
+
+
+def chunks(begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Cut the positions from ``begin`` to ``end`` into pieces that one pass each can read."""
+    return ((first, min(first + CHUNK, end)) for first in range(begin, end, CHUNK))
+
+
+def read_tokens(
+    decoder: Decoder, cache: KvCache, row: int, ids: Sequence[int], features: Tensor | None = None
+) -> Tensor:
+    """Run the next tokens of a row of the cache through the model, and cache them; final hidden states (n, size)."""
+    hidden = forward_rows(decoder, cache, row, [Rows(ids=list(ids), features=features)])
+    cache.append(row, ids)
+    return hidden
 
 
 def forward_rows(decoder: Decoder, cache: KvCache, first_row: int, rows: Sequence[Rows]) -> Tensor:
@@ -26,15 +44,15 @@ def forward_rows(decoder: Decoder, cache: KvCache, first_row: int, rows: Sequenc
 
     device = decoder.device
     lengths = cache.length[first_row : first_row + len(rows)].tolist()
-    counts = [len(one.ids) for one in rows]
+    counts = [len(asked.ids) for asked in rows]
     most = max(counts)
     columns = max(length + n for length, n in zip(lengths, counts, strict=True))
     cache.reserve(columns)
-    ids = torch.tensor([one.ids + one.ids[-1:] * (most - len(one.ids)) for one in rows], device=device)
+    ids = torch.tensor([asked.ids + asked.ids[-1:] * (most - len(asked.ids)) for asked in rows], device=device)
     places = [_padded(length, range(n), most) for length, n in zip(lengths, counts, strict=True)]
     slots = positions = torch.tensor(places, device=device)
-    if any(one.offsets is not None for one in rows):
-        steps = [one.offsets if one.offsets is not None else range(n) for one, n in zip(rows, counts, strict=True)]
+    if any(asked.offsets is not None for asked in rows):
+        steps = [range(n) if asked.offsets is None else asked.offsets for asked, n in zip(rows, counts, strict=True)]
         moved = [_padded(length, step, most) for length, step in zip(lengths, steps, strict=True)]
         positions = torch.tensor(moved, device=device)
     mask = None
@@ -42,7 +60,7 @@ def forward_rows(decoder: Decoder, cache: KvCache, first_row: int, rows: Sequenc
         mask = _mask(slots, lengths, rows, columns, decoder.dtype)
     features = None
     if rows[0].features is not None:
-        brought = [one.features for one in rows if one.features is not None]
+        brought = [asked.features for asked in rows if asked.features is not None]
         features = torch.stack([torch.cat((f, f[-1:].expand(most - len(f), -1))) for f in brought])
     hidden = decoder.forward(ids, positions, cache, first_row, columns, mask, slots, features)
     if min(counts) == most:
@@ -56,14 +74,14 @@ def _padded(length: int, steps: Sequence[int], n: int) -> list[int]:
 
 
 def _mask(slots: Tensor, lengths: Sequence[int], rows: Sequence[Rows], columns: int, dtype: torch.dtype) -> Tensor:
-    """What is added to the attention scores, (B, 1, rows, columns): 0, or minus infinity where a row must not look."""
+    """What is added to attention scores, (B, 1, rows, columns): 0, or minus infinity for what is not attended to."""
     import torch
 
     hidden = torch.arange(columns, device=slots.device) > slots[:, :, None]
-    for row, (length, one) in enumerate(zip(lengths, rows, strict=True)):
-        if one.visible is not None:
-            n = len(one.ids)
-            unseen = ~one.visible.to(slots.device)
+    for row, (length, asked) in enumerate(zip(lengths, rows, strict=True)):
+        if asked.visible is not None:
+            n = len(asked.ids)
+            unseen = ~asked.visible.to(slots.device)
             hidden[row, :n, length : length + n] = unseen
             hidden[row, n:, length : length + n] = unseen[-1]
     return torch.zeros(hidden.shape, dtype=dtype, device=slots.device).masked_fill_(hidden, -torch.inf)[:, None]

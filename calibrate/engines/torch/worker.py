@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.framing import Frames, Message, encode
+from calibrate.engines.torch.job import SPARE, Job, Limits
 from theory.errors import CalibrationError, SpecplanError
 
 if TYPE_CHECKING:
-    from calibrate.engines.torch.batch import ContinuousBatch, Job, Limits
+    from calibrate.engines.torch.batch import ContinuousBatch
     from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.token_methods.protocol import TokenMethod
 
 __all__ = ["main"]
 
 _READ: Final = 1 << 20
-_RINGS: Final = ("iterations", "prefills", "passes", "iteration_ends", "prefill_ends", "pass_ends")
 
 
 class _ClosedError(Exception):
@@ -97,7 +97,7 @@ class Worker:
             job = batch.abort(header["id"])  # None: it ended before the abort arrived, and its result is on the way
             self._send({"op": "aborted", "id": header["id"], "n_generated": len(job.tokens) if job else 0})
         elif op == "stats":
-            self._send({"op": "stats", "id": header["id"], **_statistics(batch, clear=header["clear"])})
+            self._send({"op": "stats", "id": header["id"], **batch.work.statistics(clear=header["clear"]).to_message()})
         elif op == "forget":
             batch.forget()
             self._send({"op": "forgot", "id": header["id"]})
@@ -106,21 +106,17 @@ class Worker:
 
 
 def _job(header: dict[str, Any], prompt: list[int]) -> Job:
-    from calibrate.engines.torch.batch import Job
-
+    """A request as it was sent; what a message does not name is left as it is."""
+    sampling = {name: header[name] for name in ("temperature", "top_p") if name in header}
+    names = ("id", "max_tokens", "seed", "n_logprobs", "ignore_eos", "n_scored")
     return Job(
-        id=header["id"],
         prompt=prompt,
-        max_tokens=header["max_tokens"],
-        stop=tuple(header["stop"]),
-        sampling=Sampling(temperature=header["temperature"], top_p=header["top_p"]),
-        seed=header["seed"],
-        n_logprobs=header["n_logprobs"],
-        ignore_eos=header["ignore_eos"],
-        choices=tuple(header["choices"]),
-        n_scored=header.get("n_scored", 0),
+        stop=tuple(header.get("stop", ())),
+        sampling=Sampling(**sampling),
+        choices=tuple(header.get("choices", ())),
         speculation=Speculation.from_message(header["speculation"]) if header.get("speculation") else None,
         queued=time.monotonic(),
+        **{name: header[name] for name in names if name in header},
     )
 
 
@@ -146,16 +142,6 @@ def _result(job: Job) -> tuple[dict[str, Any], list[int]]:
     return header, job.tokens
 
 
-def _statistics(batch: ContinuousBatch, *, clear: bool) -> dict[str, Any]:
-    rings = {name: getattr(batch, name) for name in _RINGS}
-    statistics = {name: list(ring) for name, ring in rings.items()} | {"n_aborted_tokens": batch.n_aborted_tokens}
-    if clear:
-        for ring in rings.values():
-            ring.clear()
-        batch.n_aborted_tokens = 0
-    return statistics
-
-
 def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     cores = config["cores"]
     if cores:
@@ -168,7 +154,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     import torch
     import transformers
 
-    from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Limits
+    from calibrate.engines.torch.batch import ContinuousBatch
     from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.model import load_model, load_tokenizer, random_model
 
@@ -219,7 +205,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
 
 
 def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
-    """A method of token-level speculation, beside its target: the place for one more."""
+    """Load the weights of a method of token-level speculation, with its target's: the place for one more."""
     if speculation.method == "draft":
         return _load_draft(speculation, target, limits)
     if speculation.method == "eagle":
@@ -228,28 +214,25 @@ def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> T
 
 
 def _load_draft(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
-    from calibrate.engines.torch.batch import SPARE
     from calibrate.engines.torch.decoder import Decoder
-    from calibrate.engines.torch.model import check_model_folder, load_model
+    from calibrate.engines.torch.model import load_model
     from calibrate.engines.torch.token_methods.draft_model import DraftModel
 
     folder = Path(speculation.source)
-    check_model_folder(folder)
     model = load_model(folder, dtype=target.dtype, device=target.device)
     if model.config.vocab_size != target.vocab_size:
         sizes = f"{model.config.vocab_size} tokens, the target {target.vocab_size}"
         raise CalibrationError(f"{folder} cannot draft for this target: its vocabulary has {sizes}")
     decoder = Decoder(model, limits.max_context + SPARE)
-    return DraftModel(decoder, limits, int(model.config.max_position_embeddings), SPARE)
+    return DraftModel(decoder, limits, int(model.config.max_position_embeddings))
 
 
 def _load_eagle(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
-    from calibrate.engines.torch.batch import SPARE
     from calibrate.engines.torch.token_methods.eagle import EagleHead
     from calibrate.engines.torch.token_methods.eagle_head import load_head
 
     head = load_head(Path(speculation.source), target, limits.max_context + SPARE)
-    return EagleHead(head, limits, limits.max_context, SPARE)
+    return EagleHead(head, limits, limits.max_context)
 
 
 def _device(name: str) -> Any:

@@ -9,23 +9,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.token_vocabulary import OF_REQUEST, OF_VLLM
 from theory.errors import ParameterError
 
-__all__ = ["CPU_BLOCK", "SPECULATIVE", "VllmConfig", "checked_speculative", "speculative_of"]
-
-SPECULATIVE: Final[Mapping[str, frozenset[str]]] = {
-    "ngram": frozenset({"prompt_lookup_max", "prompt_lookup_min"}),
-    "draft_model": frozenset({"model", "max_model_len", "draft_sample_method", "parallel_drafting", "quantization"}),
-    "eagle": frozenset({"model", "max_model_len", "draft_sample_method", "quantization"}),
-    "eagle3": frozenset({"model", "max_model_len", "draft_sample_method", "quantization"}),
-}
-"""vLLM's speculative methods that are passed through, and the settings that each of them has of its own."""
+__all__ = ["CPU_BLOCK", "VllmConfig", "checked_speculative", "speculative_of"]
 
 _COMMON: Final = frozenset(
     {"method", "num_speculative_tokens", "num_speculative_tokens_per_batch_size", "draft_tensor_parallel_size"}
 )
-
-_OF_OURS: Final = {"ngram": "ngram", "draft": "draft_model", "eagle": "eagle", "eagle3": "eagle3"}
+"""Settings of all methods."""
 
 CPU_BLOCK: Final = 32
 """Tokens in a block of the key-value cache on CPUs: the attention there wants multiples of 32. vLLM's default is 128,
@@ -97,12 +89,12 @@ def checked_speculative(config: Mapping[str, Any]) -> dict[str, Any]:
     'ngram'
     """
     method = str(config.get("method"))
-    if method not in SPECULATIVE:
-        raise ParameterError("method", method, f"must be one of {', '.join(SPECULATIVE)}")
-    unknown = sorted(set(config) - _COMMON - SPECULATIVE[method])
-    if unknown:
-        known = ", ".join(sorted(_COMMON | SPECULATIVE[method]))
-        raise ParameterError("speculative", unknown[0], f"is no setting of the method {method}; there are: {known}")
+    if method not in OF_VLLM:
+        raise ParameterError("method", method, f"must be one of {', '.join(OF_VLLM)}")
+    known = _COMMON | OF_VLLM[method].vllm_settings
+    if unknown := sorted(config.keys() - known):
+        rule = f"is no setting of the method {method}; there are: {', '.join(sorted(known))}"
+        raise ParameterError("speculative", unknown[0], rule)
     tokens = config.get("num_speculative_tokens")
     if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
         raise ParameterError("num_speculative_tokens", tokens, "must be an integer >= 1")
@@ -122,16 +114,15 @@ def speculative_of(speculation: Speculation) -> dict[str, Any]:
     ParameterError : a method that vLLM has not, k2 = 1, which drafts nothing, or further settings (``extra``) that the
         method has not, or that say again what other fields say.
     """
-    if speculation.method not in _OF_OURS:
-        raise ParameterError("method", speculation.method, f"vLLM has none of this kind, only {', '.join(_OF_OURS)}")
+    terms = OF_REQUEST[speculation.method]
+    if not terms.vllm:
+        names = ", ".join(known.requested for known in OF_VLLM.values())
+        raise ParameterError("method", speculation.method, f"vLLM has none of this kind, only {names}")
     if speculation.k2 < 2:
         raise ParameterError("k2", speculation.k2, "must be >= 2: num_speculative_tokens is k2 - 1")
-    found: dict[str, Any] = {"method": _OF_OURS[speculation.method], "num_speculative_tokens": speculation.k2 - 1}
-    if speculation.method == "ngram":
-        found |= {"prompt_lookup_max": speculation.max_ngram, "prompt_lookup_min": speculation.min_ngram}
-    else:
-        found["model"] = str(speculation.model)
+    lengths = {"max_ngram": speculation.max_ngram, "min_ngram": speculation.min_ngram}
+    config = terms.vllm_configuration(speculation.k2, model=speculation.source, **lengths)
     extra = dict(speculation.extra)
-    if again := sorted(found.keys() & extra.keys()):
+    if again := sorted(config.keys() & extra.keys()):
         raise ParameterError("extra", again[0], "is said by a field of its own")
-    return checked_speculative(found | extra)
+    return checked_speculative(config | extra)

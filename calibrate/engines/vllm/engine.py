@@ -14,23 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from calibrate.engines.choosing import choice_ids, shares
 from calibrate.engines.prometheus import SpecDecode, parse_metrics
-from calibrate.engines.protocol import (
-    Choice,
-    EngineStatistics,
-    Finish,
-    Generation,
-    Progress,
-    Prompt,
-    Request,
-    Times,
-    TokenLogprobs,
-)
+from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times, TokenLogprobs
 from calibrate.engines.stop_strings import StopFinder
 from calibrate.engines.torch.model import check_model_folder, load_tokenizer, tokenizer_fingerprint
 from calibrate.engines.vllm.config import VllmConfig
 from calibrate.engines.vllm.description import described
 from calibrate.engines.vllm.recorder import Active, Recorder
 from calibrate.engines.vllm.start import end, engine_settings, processes_of, start
+from calibrate.engines.work import EngineStatistics
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
@@ -109,7 +100,7 @@ class VllmEngine:
         except BaseException:
             await engine.close()
             raise
-        engine.recorder.statistics(clear=True)
+        engine.recorder.work.statistics(clear=True)
         return engine
 
     @property
@@ -191,11 +182,11 @@ class VllmEngine:
         read = Read()
         parameters = SamplingParams(temperature=0.0, max_tokens=1, detokenize=False, **asked)
         await self._stream(self._ids(prompt), parameters, read, None)
-        found = (read.output.logprobs or [{}])[0]
-        missing = [choice for choice, i in zip(choices, ids, strict=True) if i not in found]
+        listed = (read.output.logprobs or [{}])[0]
+        missing = [choice for choice, i in zip(choices, ids, strict=True) if i not in listed]
         if missing:
             raise CalibrationError(f"vLLM engine {self.name!r} gave no log-probability of {missing[0]!r}")
-        probabilities, mass = shares([found[i].logprob for i in ids])
+        probabilities, mass = shares([listed[i].logprob for i in ids])
         return Choice(
             choices=tuple(choices),
             probabilities=probabilities,
@@ -226,7 +217,7 @@ class VllmEngine:
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """Durations of the latest iterations and prefills; ``clear`` starts afresh."""
-        return self.recorder.statistics(clear=clear)
+        return self.recorder.work.statistics(clear=clear)
 
     def counters(self) -> SpecDecode | None:
         """Read vLLM's own counters of speculative decoding, since the engine's start; None if it does not speculate.
@@ -296,12 +287,12 @@ class VllmEngine:
         for token, position in zip(completion.token_ids, completion.logprobs or (), strict=False):
             top = sorted(position.items(), key=lambda item: -item[1].logprob)
             read.logprobs.append(
-                TokenLogprobs(chosen=position[token].logprob, top=tuple((i, found.logprob) for i, found in top))
+                TokenLogprobs(chosen=position[token].logprob, top=tuple((i, entry.logprob) for i, entry in top))
             )
 
     async def _left(self, read: Read) -> None:
         """Wait until the core has let go of an aborted request: it answers questions in the order of their arrival."""
-        self.recorder.aborted(len(read.token_ids))
+        self.recorder.work.n_aborted_tokens += len(read.token_ids)
         if self._llm is not None and not self._llm.errored:
             await asyncio.shield(self._llm.is_paused())
 

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from calibrate.engines.protocol import Choice, EngineStatistics, Generation, Progress, Prompt, Request, Sampling
+from calibrate.engines.protocol import Choice, Generation, Progress, Prompt, Request, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import VllmConfig, speculative_of
 from calibrate.engines.vllm.engine import VllmEngine
+from calibrate.engines.work import EngineStatistics
 from theory.errors import ParameterError
 
 __all__ = ["VllmGroup"]
@@ -129,7 +130,7 @@ class VllmGroup:
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """What all engines did; passes of an engine that speculates are passes, drafted or not."""
         plain = await self.plain.stats(clear=clear)
-        return plain.beside([await engine.stats(clear=clear) for engine in self._others.values()])
+        return plain.with_speculating([await engine.stats(clear=clear) for engine in self._others.values()])
 
     async def forget(self) -> None:
         """Drop what the prefix caches of all engines hold."""
@@ -149,7 +150,7 @@ class VllmGroup:
 
 
 async def _warm(engine: VllmEngine) -> VllmEngine:
-    """Generate, one text alone and then several side by side, and forget the timings."""
+    """Generate, one text by itself and then several at the same time, and forget the timings."""
     await engine.generate(_WARM_UP[0])
     await asyncio.gather(*map(engine.generate, _WARM_UP))
     await engine.stats(clear=True)

@@ -106,9 +106,9 @@ def _main() -> None:
     results = os.dup(1)
     os.dup2(2, 1)
     task = json.load(sys.stdin)
-    found = _counted(_config(task["config"]), [_request(one) for one in task["requests"]])
+    counters = _counted(_config(task["config"]), [_request(one) for one in task["requests"]])
     with os.fdopen(results, "w", encoding="utf-8") as out:
-        json.dump(found, out)
+        json.dump(counters, out)
 
 
 if __name__ == "__main__":

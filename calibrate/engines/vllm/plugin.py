@@ -1,4 +1,4 @@
-"""What vLLM loads into each of its processes where specplan is installed beside it (``vllm.general_plugins``).
+"""What vLLM loads into each of its processes where specplan is installed too (``vllm.general_plugins``).
 
 vLLM's processes wait for each other in busy loops, for up to a second after the latest message. Where there are fewer
 cores than processes, as on the small machines that its CPU build is tested on, those that wait take the time of those

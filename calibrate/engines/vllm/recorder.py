@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from calibrate.engines.protocol import EngineStatistics
+from calibrate.engines.work import Iteration, Pass, Prefill, WorkLog
 
 if TYPE_CHECKING:
     from vllm.v1.metrics.stats import IterationStats, SchedulerStats
@@ -30,10 +30,10 @@ class Active:
     n_prompt: int
     n_generated: int = 0
     passes: list[tuple[int, int]] = field(default_factory=list)
-    """Decode passes that were seen while it was alone: drafted, accepted."""
+    """Decode passes while no other request decoded: drafted, accepted tokens."""
 
     shared: bool = False
-    """Whether others decoded beside it: then passes cannot be told apart."""
+    """Whether others decoded at the same time: then passes cannot be told apart."""
 
 
 class Recorder:
@@ -46,11 +46,7 @@ class Recorder:
         """Iterations for sequences that had ended here already: the core learns of a stop string one too late."""
         self.drafts = self.drafted = self.accepted = self.generated = 0
         """As vLLM's counters have them: passes with a draft, drafted and accepted tokens, tokens of all requests."""
-        self._iterations: list[tuple[int, int, float]] = []
-        self._passes: list[tuple[int, int, int, int, float, float]] = []
-        self._prefills: list[tuple[int, int, float]] = []
-        self._ends: tuple[list[float], list[float], list[float]] = ([], [], [])
-        self._n_aborted = 0
+        self.work = WorkLog()
         self._recent: dict[int, list[float]] = {}
         self._latest: tuple[int, int] = (1, 0)
 
@@ -97,42 +93,19 @@ class Recorder:
             return
         context = sum(request.n_prompt + request.n_generated for request in decoding)
         if rows == batch:
-            self._iterations.append((batch, context, seconds))
-            self._ends[0].append(time.monotonic())
+            self.work.iterations.append(Iteration(batch, context, seconds, time.monotonic()))
             recent = self._recent.setdefault(batch, [])
             recent.append(seconds)
             del recent[:-_RECENT]
         else:
-            self._passes.append((batch, context, rows, batch + accepted, seconds, 0.0))
-            self._ends[2].append(time.monotonic())
+            self.work.passes.append(Pass(batch, context, rows, batch + accepted, seconds, 0.0, time.monotonic()))
 
     def prefilled(self, n_tokens: int, n_cached: int, seconds: float) -> None:
         """Take note of a request's prefill, which the latest iteration ended; called by its reader."""
         together, batch = self._latest
         if batch and (recent := self._recent.get(batch)):
             seconds = max(seconds - fmean(recent), 0.0)
-        self._prefills.append((n_tokens, n_cached, seconds / max(together, 1)))
-        self._ends[1].append(time.monotonic())
-
-    def aborted(self, n_tokens: int) -> None:
-        """Take note of a request that was aborted after so many tokens."""
-        self._n_aborted += n_tokens
-
-    def statistics(self, *, clear: bool) -> EngineStatistics:
-        """What was recorded since the start or the last clearing."""
-        found = EngineStatistics(
-            iterations=tuple(self._iterations),
-            prefills=tuple(self._prefills),
-            n_aborted_tokens=self._n_aborted,
-            passes=tuple(self._passes),
-            iteration_ends=tuple(self._ends[0]),
-            prefill_ends=tuple(self._ends[1]),
-            pass_ends=tuple(self._ends[2]),
-        )
-        if clear:
-            self._iterations, self._prefills, self._passes, self._n_aborted = [], [], [], 0
-            self._ends = ([], [], [])
-        return found
+        self.work.prefills.append(Prefill(n_tokens, n_cached, seconds / max(together, 1), time.monotonic()))
 
     def log(self) -> None:
         """Do nothing; vLLM's loggers print here."""

@@ -106,12 +106,12 @@ def processes_of(llm: AsyncLLM) -> list[Any]:
     import psutil
 
     manager = llm.engine_core.resources.engine_manager
-    found: list[Any] = []
+    processes: list[Any] = []
     for process in manager.processes if manager is not None else ():
         with contextlib.suppress(psutil.NoSuchProcess):
             parent = psutil.Process(process.pid)
-            found += [*parent.children(recursive=True), parent]
-    return found
+            processes += [*parent.children(recursive=True), parent]
+    return processes
 
 
 def end(llm: AsyncLLM, patience_s: float = 8.0) -> None:
@@ -131,12 +131,12 @@ def end(llm: AsyncLLM, patience_s: float = 8.0) -> None:
 
 def environment_of(config: VllmConfig) -> dict[str, str]:
     """The environment variables that vLLM's processes are started with, besides those that there are."""
-    found = dict(_ENVIRONMENT)
+    variables = dict(_ENVIRONMENT)
     if config.device == "cpu":
         threads = "auto" if config.cores is None else ",".join(map(str, config.cores))
-        found |= {**_ON_CPUS, "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib)}
-        found["VLLM_CPU_OMP_THREADS_BIND"] = threads
-    return found
+        variables |= {**_ON_CPUS, "VLLM_CPU_KVCACHE_SPACE": str(config.kv_cache_gib)}
+        variables["VLLM_CPU_OMP_THREADS_BIND"] = threads
+    return variables
 
 
 @contextlib.contextmanager

@@ -253,12 +253,12 @@ def _head_card(target: LanguageModel, asked: Sequence[Problem]) -> dict[str, Any
     """What the EAGLE head is, and how often its drafted tokens would be accepted, by their place in the draft."""
     head = read_head(head_path())
     texts = read_texts(target, written_texts(target, asked, _SEED))
-    found = acceptance(head, target.network, texts, _HEAD_DEPTH, TEMPERATURE)
+    by_depth = acceptance(head, target.network, texts, _HEAD_DEPTH, TEMPERATURE)
     return {
         "sha256": weights_hash(head_path()),
         "bytes": (head_path() / "model.safetensors").stat().st_size,
         "parameters": sum(p.numel() for p in head.parameters()),
-        "accepted_at": [{"n": one.n, "value": one.value, "low": one.low, "high": one.high} for one in found],
+        "accepted_at": [{"n": e.n, "value": e.value, "low": e.low, "high": e.high} for e in by_depth],
     }
 
 

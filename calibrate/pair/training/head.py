@@ -75,15 +75,15 @@ def read_texts(target: LanguageModel, written: Sequence[tuple[str, str]]) -> lis
     """Let the target read texts, the end of each included."""
     import torch
 
-    found = []
+    texts = []
     end = [target.tokenizer.eos_token_id]
     for prompt, answer in written:
         ids = torch.tensor(target.tokenizer(prompt + answer)["input_ids"] + end)
         with torch.inference_mode():
             hidden = target.network.model(input_ids=ids[None]).last_hidden_state[0]
         n_prompt = len(target.tokenizer(prompt)["input_ids"])
-        found.append(Text(ids=ids, hidden=hidden.clone(), n_prompt=n_prompt))
-    return found
+        texts.append(Text(ids=ids, hidden=hidden.clone(), n_prompt=n_prompt))
+    return texts
 
 
 def _batches(texts: Sequence[Text], rows: int, seed: int) -> Iterator[list[Text]]:
@@ -161,10 +161,10 @@ def _loss(head: Any, network: Any, texts: Sequence[Text], recipe: Recipe) -> tor
     from torch.nn.functional import smooth_l1_loss
 
     losses = []
-    for one in drafts(head, network, texts, recipe.depth):
-        logits, wanted = one.logits[one.counts], one.wanted[one.counts]
+    for draft in drafts(head, network, texts, recipe.depth):
+        logits, wanted = draft.logits[draft.counts], draft.wanted[draft.counts]
         tokens = -(wanted.softmax(-1) * logits.log_softmax(-1)).sum(-1).mean()
-        states = smooth_l1_loss(one.hidden[one.counts], one.wanted_hidden[one.counts])
+        states = smooth_l1_loss(draft.hidden[draft.counts], draft.wanted_hidden[draft.counts])
         losses.append(tokens + recipe.regression * states)
     return torch.stack(losses).mean()
 
@@ -180,9 +180,9 @@ def acceptance(head: Any, network: Any, texts: Sequence[Text], depth: int, tempe
     sums = torch.zeros(2, depth, len(texts))
     with torch.inference_mode():
         for i, text in enumerate(texts):
-            for d, one in enumerate(drafts(head, network, [text], depth)):
-                p, q = ((x[one.counts] / temperature).softmax(-1) for x in (one.wanted, one.logits))
-                sums[0, d, i], sums[1, d, i] = torch.minimum(p, q).sum(), one.counts.sum()
+            for d, draft in enumerate(drafts(head, network, [text], depth)):
+                p, q = ((x[draft.counts] / temperature).softmax(-1) for x in (draft.wanted, draft.logits))
+                sums[0, d, i], sums[1, d, i] = torch.minimum(p, q).sum(), draft.counts.sum()
     common, places = sums.double().numpy()
     return [ratio_of_totals(common[d], places[d]) for d in range(depth)]
 

@@ -14,7 +14,8 @@ from benchmarks.gpu.grid import TINY_GRID, cell_of
 from benchmarks.gpu.make_profile import main as make_profile
 from benchmarks.gpu.measure_torch import journal_path
 from benchmarks.gpu.report import FreeLimit, free_limits, medians, report, spreads, verification_costs
-from calibrate.record.profile import DecodeSample, EngineRecord, Profile
+from calibrate.record.engine_records import DecodeSample, EngineRecord
+from calibrate.record.profile import Profile
 from specplan.cli import cli
 
 from .conftest import TRIPLE, arguments

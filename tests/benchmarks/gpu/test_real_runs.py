@@ -16,7 +16,7 @@ from benchmarks.gpu import measure_vllm, real_runs
 from benchmarks.gpu.measure_vllm import main
 from benchmarks.gpu.real_runs import Campaign, campaign
 from benchmarks.gpu.telemetry import Telemetry
-from calibrate.measuring.measure import MeasureOptions
+from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.record.profile import Profile
 from theory.errors import CalibrationError, ParameterError, SchemaError
 

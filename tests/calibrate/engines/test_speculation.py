@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 
 from calibrate.engines.protocol import Request
-from calibrate.engines.speculation import LOADED, TORCH_METHODS, Speculation, TokenMethodName
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.token_vocabulary import VOCABULARY, TokenMethodName
 from calibrate.engines.torch.config import TorchConfig
 from calibrate.engines.torch.engine import TorchEngine
 from calibrate.engines.torch.model import SHAPES
@@ -83,9 +84,11 @@ def test_torch_refuses_at_once_what_only_vllm_has(speculation, said):
 
 def test_every_method_has_an_engine():
     own = {"lookahead": {"window": 2, "ngram": 2, "guesses": 1}, "jacobi": {"window": 2}}
-    for method in get_args(TokenMethodName):
-        one = Speculation(method=method, k2=3, model=Path("m") if method in LOADED else None, **own.get(method, {}))
-        if method in TORCH_METHODS:
+    assert tuple(terms.requested for terms in VOCABULARY) == get_args(TokenMethodName)
+    for terms in VOCABULARY:
+        method = terms.requested
+        one = Speculation(method=method, k2=3, model=Path("m") if terms.needs else None, **own.get(method, {}))
+        if terms.torch:
             assert TorchConfig(name="t", shape=next(iter(SHAPES)), speculations=(one,)).speculations == (one,)
         else:
             assert speculative_of(one)["method"] == method

@@ -13,12 +13,14 @@ import pytest
 from openai_server import OpenAIServer, Planted, serving
 from scipy import stats
 
-from calibrate.measuring.measure import MeasureOptions, Problem
-from calibrate.measuring.session import Plan, Status, calibrate_models
+from calibrate.measuring.calibration import Status, calibrate_models
+from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.stopping import Precision, Stopping
 from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
 from calibrate.replay.summary import acceptance
+from calibrate.running.problem import Problem
 from theory.errors import ParameterError
 
 OPTIONS = MeasureOptions(batches=(1,), contexts=(8,), iterations=6, prefills=(4,), repeats=2, rounds=2)
@@ -34,8 +36,8 @@ def servers() -> Iterator[Pair]:
         yield target, draft
 
 
-def plan(servers: Pair, n: int, stopping: Stopping | None = None) -> Plan:
-    return Plan(
+def plan(servers: Pair, n: int, stopping: Stopping | None = None) -> CalibrationPlan:
+    return CalibrationPlan(
         models=RemoteModels(target=servers[0].url, draft=servers[1].url, gate=False),
         problems=tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(n)),
         engine=OPTIONS,
@@ -67,7 +69,7 @@ def test_it_stops_at_the_first_look_that_is_precise_enough(servers: Pair, tmp_pa
     assert len(profile.answers) == expected
     assert any("the precision asked for is reached" in note for note in profile.provenance.notes)
     assert seen[-1].done == seen[-1].n_parts
-    assert seen[-1].looked is not None
+    assert seen[-1].last_look is not None
 
 
 def test_timings_are_added_where_they_are_what_is_missing(servers: Pair, tmp_path: Path) -> None:

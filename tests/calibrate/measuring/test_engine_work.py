@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from calibrate.engines.protocol import EngineStatistics
-from calibrate.measuring.engine_work import in_use_records, summed
-from calibrate.record.profile import InUse, Work
+from calibrate.engines.work import EngineStatistics, Iteration, Prefill
+from calibrate.measuring.engine_work import summed, work_done
+from calibrate.record.engine_records import InUse, Work
 
 
 @dataclass
@@ -26,23 +26,17 @@ class Engine:
 # The big one decodes from 0 to 4 s and prefills from 6 to 7 s; the small one prefills at 1.5 to 2 s and decodes from
 # 2 to 3.2 and 5.5 to 6.3 s.
 BIG = EngineStatistics(
-    iterations=((1, 100, 1.0), (1, 101, 1.0), (2, 202, 2.0)),
-    prefills=((30, 0, 1.0),),
-    n_aborted_tokens=0,
-    iteration_ends=(1.0, 2.0, 4.0),
-    prefill_ends=(7.0,),
+    iterations=(Iteration(1, 100, 1.0, 1.0), Iteration(1, 101, 1.0, 2.0), Iteration(2, 202, 2.0, 4.0)),
+    prefills=(Prefill(30, 0, 1.0, 7.0),),
 )
 SMALL = EngineStatistics(
-    iterations=((1, 10, 1.2), (1, 11, 0.8)),
-    prefills=((5, 2, 0.5),),
-    n_aborted_tokens=0,
-    iteration_ends=(3.2, 6.3),
-    prefill_ends=(2.0,),
+    iterations=(Iteration(1, 10, 1.2, 3.2), Iteration(1, 11, 0.8, 6.3)),
+    prefills=(Prefill(5, 2, 0.5, 2.0),),
 )
 
 
 def recorded(big: EngineStatistics, small: EngineStatistics) -> dict[str, InUse]:
-    return asyncio.run(in_use_records({"big": Engine(big), "small": Engine(small)}, {"big": [0.1, 0.2]}))
+    return asyncio.run(work_done({"big": Engine(big), "small": Engine(small)}, {"big": [0.1, 0.2]}))
 
 
 def test_work_counts_as_done_beside_another_engine_if_that_worked_at_any_moment_of_it() -> None:
@@ -52,31 +46,26 @@ def test_work_counts_as_done_beside_another_engine_if_that_worked_at_any_moment_
     # The second iteration overlaps for 0.5 of 1 s, the third for 1.2 of 2 s, the prefill for 0.3 of 1 s.
     assert found["big"].beside == Work(decode=[(1, 1, 101, 1.0), (2, 1, 202, 2.0)], prefill=(1, 30, 1.0))
     assert found["big"].company_s == pytest.approx(0.5 + 1.2 + 0.3)
-    assert found["big"].alone == Work(decode=[(1, 1, 100, 1.0)], prefill=(0, 0, 0.0))
+    assert found["big"].undisturbed == Work(decode=[(1, 1, 100, 1.0)], prefill=(0, 0, 0.0))
     assert found["small"].beside == Work(decode=[(1, 2, 21, 2.0)], prefill=(1, 5, 0.5))
     assert found["small"].company_s == pytest.approx(1.2 + 0.3 + 0.5)
-    assert found["small"].alone == Work(decode=[], prefill=(0, 0, 0.0))
+    assert found["small"].undisturbed == Work(decode=[], prefill=(0, 0, 0.0))
 
 
 def test_what_ends_as_another_begins_had_no_company() -> None:
-    first = EngineStatistics(
-        iterations=((1, 10, 1.0),), prefills=(), n_aborted_tokens=0, iteration_ends=(1.0,), prefill_ends=()
-    )
-    second = EngineStatistics(
-        iterations=((1, 10, 1.0),), prefills=(), n_aborted_tokens=0, iteration_ends=(2.0,), prefill_ends=()
-    )
+    first = EngineStatistics(iterations=(Iteration(1, 10, 1.0, 1.0),))
+    second = EngineStatistics(iterations=(Iteration(1, 10, 1.0, 2.0),))
     for one in recorded(first, second).values():
         assert one.beside == Work()
         assert one.company_s == 0.0
-        assert one.alone.seconds == 1.0
+        assert one.undisturbed.seconds == 1.0
 
 
-def test_without_moments_nothing_is_told_apart() -> None:
-    blind = EngineStatistics(iterations=BIG.iterations, prefills=BIG.prefills, n_aborted_tokens=0)
-    found = recorded(blind, SMALL)
-    assert found["big"].beside is None
-    assert found["big"].alone == Work(decode=found["big"].decode, prefill=found["big"].prefill)
-    assert found["small"].beside is None
+def test_profiles_made_without_moments_tell_nothing_apart() -> None:
+    """Engines tell when they did something, older profiles do not."""
+    blind = recorded(BIG, SMALL)["big"].model_copy(update={"beside": None, "shared_s": None})
+    assert blind.undisturbed == Work(decode=blind.decode, prefill=blind.prefill)
+    assert blind.company_s == 0.0
 
 
 def test_records_add_up() -> None:

@@ -14,10 +14,12 @@ from fault_proxy import FaultProxy, proxied, random_faults
 from openai_server import Planted, serving
 
 from calibrate.engines.http.wire import HttpConfig
-from calibrate.measuring.measure import MeasureOptions, Problem
-from calibrate.measuring.session import Plan, calibrate_models
+from calibrate.measuring.calibration import calibrate_models
+from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.plan import CalibrationPlan
 from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
+from calibrate.running.problem import Problem
 from theory.errors import CalibrationError
 
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=6, prefills=(4,), repeats=2, rounds=2)
@@ -41,12 +43,12 @@ FAULTS = {
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries as always, with shorter waits."""
     monkeypatch.setattr("calibrate.models.servers.HttpConfig.of", partial(HttpConfig.of, backoff_s=0.02))
-    monkeypatch.setattr("calibrate.measuring.session.FIRST_WAIT_S", 0.02)
-    monkeypatch.setattr("calibrate.measuring.session.LONGEST_WAIT_S", 0.1)
+    monkeypatch.setattr("calibrate.measuring.calibration.FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr("calibrate.measuring.calibration.LONGEST_WAIT_S", 0.1)
 
 
-def plan(target: str, draft: str, *, n: int = 5, patience_s: float = 300.0) -> Plan:
-    return Plan(
+def plan(target: str, draft: str, *, n: int = 5, patience_s: float = 300.0) -> CalibrationPlan:
+    return CalibrationPlan(
         models=RemoteModels(target=target, draft=draft, timeout_s=120.0),
         problems=tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(n)),
         engine=OPTIONS,
@@ -55,7 +57,7 @@ def plan(target: str, draft: str, *, n: int = 5, patience_s: float = 300.0) -> P
     )
 
 
-def carry_out(planned: Plan, journal: Path) -> Profile:
+def carry_out(planned: CalibrationPlan, journal: Path) -> Profile:
     return asyncio.run(calibrate_models(planned, journal))
 
 
@@ -124,7 +126,7 @@ def test_a_part_that_was_broken_off_is_noted(tmp_path: Path) -> None:
 # Giving up
 
 
-def gives_up(planned: Plan, journal: Path) -> str:
+def gives_up(planned: CalibrationPlan, journal: Path) -> str:
     with pytest.raises(CalibrationError) as caught:
         carry_out(planned, journal)
     text = str(caught.value)

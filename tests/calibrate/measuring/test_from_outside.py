@@ -20,10 +20,11 @@ from calibrate.engines.http.stream import Streamed
 from calibrate.engines.http.wire import HttpConfig
 from calibrate.engines.protocol import Request
 from calibrate.engines.speculation import Speculation
-from calibrate.measuring import from_outside as streams
-from calibrate.measuring.from_outside import iterations, left_out_notes, measure_streams, timing_notes
-from calibrate.measuring.measure import MeasureOptions
-from calibrate.record.profile import DecodeSample, EngineRecord
+from calibrate.measuring import from_outside
+from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.from_outside import left_out_notes, measure_server, timing_notes
+from calibrate.measuring.stream_samples import grouped, iterations
+from calibrate.record.engine_records import DecodeSample, EngineRecord
 from theory.errors import CalibrationError
 
 pytest.importorskip("httpx")
@@ -96,16 +97,16 @@ def test_a_chunk_of_a_pass_is_one_iteration_whatever_was_accepted() -> None:
 
 def test_more_samples_than_asked_for_are_averaged_and_keep_their_mean() -> None:
     samples = [DecodeSample(batch=1, context=10 + i, seconds=s) for i, s in enumerate((9.0, 1.0, 1.0, 1.0, 2.0))]
-    found = streams._grouped(samples, 2)
+    found = grouped(samples, 2)
     assert [(sample.context, sample.seconds) for sample in found] == [(10, 5.0), (13, pytest.approx(4 / 3))]
-    assert streams._grouped(samples, 9) == samples
+    assert grouped(samples, 9) == samples
 
 
 def test_lengths_grow_and_stay_within_the_context() -> None:
-    assert [streams._lengths(16, 2, level, 700) for level in range(3)] == [(17, 25), (64, 144), (256, 700)]
-    assert [streams._lengths(16, 2, level, None) for level in range(3)] == [(17, 25), (64, 144), (160, 320)]
-    assert [streams._lengths(16, 1, level, 100)[0] for level in range(3)] == [17, 64, 100]
-    assert [streams._lengths(16, 4, level, 60) for level in range(3)] == [(17, 29), (30, 60), (30, 60)]
+    assert [from_outside._lengths(16, 2, level, 700) for level in range(3)] == [(17, 25), (64, 144), (256, 700)]
+    assert [from_outside._lengths(16, 2, level, None) for level in range(3)] == [(17, 25), (64, 144), (160, 320)]
+    assert [from_outside._lengths(16, 1, level, 100)[0] for level in range(3)] == [17, 64, 100]
+    assert [from_outside._lengths(16, 4, level, 60) for level in range(3)] == [(17, 29), (30, 60), (30, 60)]
 
 
 # Stalls
@@ -178,7 +179,7 @@ class Scripted:
 
 
 def timed(engine: Scripted, batch: int, n: int = 8, watch: Late | None = None) -> list[DecodeSample]:
-    asked = streams._side_by_side(
+    asked = from_outside._timed_batch(
         cast(OpenAIEngine, engine), ["a"] * batch, n, cast(StallWatch, watch if watch is not None else Late())
     )
     return asyncio.run(asked)
@@ -285,7 +286,7 @@ def test_first_tokens_that_were_read_late_are_asked_for_again() -> None:
 
     async def work(*stalls: float) -> tuple[float, Streamed]:
         prompts, watch = repeat(lambda n: "a" * n), cast(StallWatch, Late(*stalls))
-        return await streams._first_token(cast(OpenAIEngine, engine), prompts, 4, watch)
+        return await from_outside._timed_prefill(cast(OpenAIEngine, engine), prompts, 4, watch)
 
     assert asyncio.run(work(1e9, 1e8))[1].arrivals == [(3.0, 1)]
     assert not engine.outcomes
@@ -300,7 +301,7 @@ def measured(planted: Planted, options: MeasureOptions = OPTIONS) -> tuple[Engin
     async def work(url: str) -> tuple[EngineRecord, list[str]]:
         engine = await OpenAIEngine.start(HttpConfig(name="draft", url=url))
         try:
-            return await measure_streams(engine, "here", options), timing_notes(engine)
+            return await measure_server(engine, "here", options), timing_notes(engine)
         finally:
             await engine.close()
 
@@ -339,7 +340,7 @@ def test_passes_of_a_server_that_speculates_are_timed_as_planted() -> None:
         engine, other = [await OpenAIEngine.start(HttpConfig(name="target", url=url)) for url in (plain, speculating)]
         other.speculates, engine.speculating = spec, {spec: other}
         try:
-            return await measure_streams(engine, "here", replace(OPTIONS, batches=(1, 2, 4), iterations=16))
+            return await measure_server(engine, "here", replace(OPTIONS, batches=(1, 2, 4), iterations=16))
         finally:
             await engine.close()
 

@@ -25,15 +25,16 @@ PLANTED = Planted(iteration_s=0.0005)
 SMALL = """
 import sys
 from pathlib import Path
-from calibrate.measuring.measure import MeasureOptions, Problem
+from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.running.problem import Problem
 from calibrate.models.servers import RemoteModels
-from calibrate.measuring.session import Plan
+from calibrate.measuring.plan import CalibrationPlan
 from specplan.calibrating import measure
 target, draft, output, n = sys.argv[1:]
 options = MeasureOptions(batches=(1,), contexts=(8,), iterations=6, prefills=(4,), repeats=2, rounds=3)
 problems = tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(int(n)))
 models = RemoteModels(target=target, draft=draft)
-measure(Plan(models=models, problems=problems, engine=options, warm_up_s=0.02), Path(output))
+measure(CalibrationPlan(models=models, problems=problems, engine=options, warm_up_s=0.02), Path(output))
 """
 """What the command does, with less to measure."""
 

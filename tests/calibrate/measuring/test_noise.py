@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from calibrate.measuring.noise import NoiseLimits, check_steadiness, leading_slow, steadiness
+from calibrate.measuring.noise import CpuTimes, NoiseLimits, check_steadiness, leading_slow, steadiness
 from theory.errors import ParameterError, UnstableMeasurementError
 
 FALSE_FAIL = 1e-6
@@ -167,3 +168,21 @@ def test_few_sentinels_say_nothing() -> None:
 def test_bad_limits(name: str) -> None:
     with pytest.raises(ParameterError, match=name):
         NoiseLimits(**{name: 0.0})
+
+
+def test_the_share_is_of_the_time_that_was_wanted() -> None:
+    before, after = CpuTimes(busy=100, stolen=10), CpuTimes(busy=190, stolen=20)
+    assert after.stolen_since(before) == pytest.approx(0.1)
+    assert before.stolen_since(before) == 0.0
+
+
+@pytest.mark.parametrize("text", ["", "intr 1 2 3", "cpu 1 2 3"])
+def test_another_system_tells_nothing(text: str) -> None:
+    assert CpuTimes.read(text) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/stat is Linux's")
+def test_this_machine_is_busy() -> None:
+    now = CpuTimes.now()
+    assert now is not None
+    assert now.busy > 0

@@ -124,25 +124,25 @@ def test_it_stops_when_the_widened_interval_is_narrow_enough() -> None:
     rule = Stopping(precision=0.1, min_answers=8, max_answers=64)
     just = 0.1 / rule.widening(8)
     for share, stops in ((0.999, True), (1.001, False)):
-        looked, following = rule.look(precise(just * share), 8, 2, n_looks=1, answer_s=1.0, round_s=1.0)
-        assert bool(looked.reason) is stops
+        outcome, following = rule.decide(precise(just * share), 8, 2, n_looks=1, answer_s=1.0, round_s=1.0)
+        assert bool(outcome.reason) is stops
         assert following.n_answers in (8, 12)
-    assert looked.widened == pytest.approx(0.1001)
+    assert outcome.widened == pytest.approx(0.1001)
 
 
 def test_it_stops_when_the_most_is_measured() -> None:
     rule = Stopping(precision=0.01, min_answers=8, max_answers=16, max_rounds=4)
-    looked, following = rule.look(precise(0.3, 0.0), 16, 4, n_looks=3, answer_s=1.0, round_s=1.0)
-    assert "the most that is allowed" in looked.reason
+    outcome, following = rule.decide(precise(0.3, 0.0), 16, 4, n_looks=3, answer_s=1.0, round_s=1.0)
+    assert "the most that is allowed" in outcome.reason
     assert following == Next(16, 4)
-    assert looked.seconds_left == 0.0
+    assert outcome.seconds_left == 0.0
 
 
 def test_samples_go_where_the_error_is() -> None:
     rule = Stopping(precision=0.05, min_answers=8, max_answers=100, max_rounds=50)
-    _, answers = rule.look(precise(0.2, 0.001), 8, 6, n_looks=1, answer_s=1.0, round_s=1.0)
-    _, timings = rule.look(precise(0.001, 0.2), 8, 6, n_looks=1, answer_s=1.0, round_s=1.0)
-    _, both = rule.look(precise(0.2, 0.2), 8, 6, n_looks=1, answer_s=1.0, round_s=1.0)
+    _, answers = rule.decide(precise(0.2, 0.001), 8, 6, n_looks=1, answer_s=1.0, round_s=1.0)
+    _, timings = rule.decide(precise(0.001, 0.2), 8, 6, n_looks=1, answer_s=1.0, round_s=1.0)
+    _, both = rule.decide(precise(0.2, 0.2), 8, 6, n_looks=1, answer_s=1.0, round_s=1.0)
     assert answers == Next(12, 6)
     assert timings == Next(8, 12)
     assert both == Next(12, 12)
@@ -184,8 +184,8 @@ def test_the_rule_ends_whatever_the_precision_does() -> None:
         while True:
             looks += 1
             parts = precise(*(float(v) for v in rng.exponential(0.1, 2)))
-            looked, following = rule.look(parts, n, rounds, n_looks=looks, answer_s=1.0, round_s=3.0)
-            if looked.reason:
+            outcome, following = rule.decide(parts, n, rounds, n_looks=looks, answer_s=1.0, round_s=3.0)
+            if outcome.reason:
                 break
             assert following != Next(n, rounds)
             assert following.n_answers >= n

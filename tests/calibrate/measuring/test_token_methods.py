@@ -9,9 +9,10 @@ import pytest
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
-from calibrate.measuring.measure import MeasureOptions, Problem, measure_engine
+from calibrate.measuring.engine_timings import MeasureOptions, measure_engine
 from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting, measure_token_methods
-from calibrate.models.local import ModelSet
+from calibrate.models.local import TorchModels
+from calibrate.running.problem import Problem
 from calibrate.running.verifiers import ExactMatch
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.algorithms import autoregressive
@@ -26,7 +27,7 @@ SETTINGS = [
 
 @pytest.fixture
 def models(model_folders):
-    return ModelSet(target=str(model_folders["target"]), draft=str(model_folders["draft"]))
+    return TorchModels(target=str(model_folders["target"]), draft=str(model_folders["draft"]))
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_what_a_set_of_models_can_do(models, model_folders):
         without.speculation("draft-model", {"k2": 2})
     with pytest.raises(ParameterError, match="method='lr-async' must be one of"):
         models.speculation("lr-async", {"k2": 2})
-    assert ModelSet.from_settings(without.settings()) == without
+    assert TorchModels.from_settings(without.settings()) == without
 
 
 def test_the_sweep_times_passes_over_drafts(engines):

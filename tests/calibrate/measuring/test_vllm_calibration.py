@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from calibrate.engines.vllm.config import speculative_of
-from calibrate.models.local import bundled_problems, bundled_truth
-from calibrate.models.servers import models_of
+from calibrate.models.asking import bundled_problems, bundled_truth
+from calibrate.models.recorded import models_of
 from calibrate.models.vllm import VllmModels
 from calibrate.record.profile import Profile
 from theory.errors import ParameterError, SchemaError

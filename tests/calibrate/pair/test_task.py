@@ -19,7 +19,6 @@ from calibrate.pair.task import (
     answer_meanings,
     meaning_is_correct,
     parse_question,
-    render_answer,
     split_of,
     state_after,
     word_step,
@@ -37,6 +36,11 @@ def _case(seed: int) -> tuple[Problem, np.random.Generator]:
     return problem, np.random.default_rng(seed)
 
 
+def _steps(problem: Problem, rng: np.random.Generator) -> tuple[str, ...]:
+    """One correct answer, as step texts without separators."""
+    return tuple(word_step(problem, meaning, rng) for meaning in answer_meanings(problem, rng))
+
+
 @FEW
 @given(SEEDS)
 def test_question_says_all_of_the_problem(seed: int) -> None:
@@ -48,7 +52,7 @@ def test_question_says_all_of_the_problem(seed: int) -> None:
 @given(SEEDS)
 def test_every_step_of_a_rendered_answer_is_correct(seed: int) -> None:
     problem, rng = _case(seed)
-    steps = render_answer(problem, rng)
+    steps = _steps(problem, rng)
     assert all(pair.step_is_correct(problem.question, steps[:i], step) for i, step in enumerate(steps))
     assert pair.answer_is_correct(problem.question, pair.STEP_SEPARATOR.join(steps))
     assert pair.split_steps(pair.STEP_SEPARATOR.join(steps)) == steps
@@ -70,14 +74,14 @@ def test_two_wordings_of_a_step_have_the_same_meaning(seed: int) -> None:
 @given(SEEDS)
 def test_consecutive_steps_differ_in_meaning(seed: int) -> None:
     problem, rng = _case(seed)
-    assert not any(pair.same_meaning(a, b) for a, b in pairwise(render_answer(problem, rng)))
+    assert not any(pair.same_meaning(a, b) for a, b in pairwise(_steps(problem, rng)))
 
 
 @FEW
 @given(SEEDS)
 def test_numbers_and_step_lengths_stay_in_the_language(seed: int) -> None:
     problem, rng = _case(seed)
-    steps = render_answer(problem, rng)
+    steps = _steps(problem, rng)
     numbers = [int(n) for n in re.findall(r"\d+", problem.question + " ".join(steps))]
     assert all(0 <= n <= LAST_NUMBER for n in numbers)
     lengths = [len(re.findall(r"\w+|[^\w\s]", step)) + 1 for step in steps]

@@ -11,19 +11,12 @@ from hypothesis import strategies as st
 from measured_profiles import measured
 from scipy import stats
 
+from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.record.compare import compare, settings_that_differ
+from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from calibrate.record.library import bundled
-from calibrate.record.profile import (
-    AnswerRecord,
-    DecodeSample,
-    EngineRecord,
-    Generated,
-    PrefillSample,
-    Profile,
-    StepRecord,
-    VerdictRecord,
-)
-from calibrate.record.two_samples import holm, log_ratio, newcombe
+from calibrate.record.profile import Profile
+from calibrate.record.two_samples import Share, holm, log_ratio, newcombe
 from sim.estimate import Estimate
 from theory.errors import ParameterError
 
@@ -44,7 +37,7 @@ def at_least(hits: int, trials: int, rate: float) -> None:
 
 def test_newcombe_agrees_with_the_published_example() -> None:
     """Newcombe 1998, Table II, method 10: 56/70 less 48/80."""
-    found = newcombe((48 / 80, 80), (56 / 70, 70))
+    found = newcombe(Share(48 / 80, 80), Share(56 / 70, 70))
     assert found[0] == pytest.approx(0.2)
     assert (round(found[1], 4), round(found[2], 4)) == (0.0524, 0.3339)
 
@@ -52,7 +45,7 @@ def test_newcombe_agrees_with_the_published_example() -> None:
 @pytest.mark.parametrize(("first", "second"), [((3, 10), (9, 10)), ((0, 10), (10, 10)), ((84, 98), (10, 10))])
 def test_newcombe_agrees_with_its_definition(first: tuple[int, int], second: tuple[int, int]) -> None:
     (a, n), (b, m) = first, second
-    found = newcombe((a / n, n), (b / m, m))
+    found = newcombe(Share(a / n, n), Share(b / m, m))
     assert found[1:3] == pytest.approx(_by_hand((a / n, n), (b / m, m)))
 
 
@@ -78,7 +71,7 @@ def _by_hand(first: tuple[float, float], second: tuple[float, float]) -> tuple[f
 def test_p_value_and_interval_of_a_proportion_say_the_same(
     p: float, q: float, n: float, m: float, correlation: float
 ) -> None:
-    gap, low, high, chance = newcombe((p, n), (q, m), correlation=correlation)
+    gap, low, high, chance = newcombe(Share(p, n), Share(q, m), correlation=correlation)
     assert low <= gap + 1e-12
     assert gap <= high + 1e-12
     if abs(chance - 0.05) > 1e-6:
@@ -88,7 +81,7 @@ def test_p_value_and_interval_of_a_proportion_say_the_same(
 def test_coverage_and_false_alarms_of_newcombe() -> None:
     """Exactly, over all outcomes: 95 % intervals of equal proportions leave 0 out in at most 6.5 % of the cases."""
     n = 25
-    pairs = [(a, b, newcombe((a / n, n), (b / n, n))[3]) for a in range(n + 1) for b in range(n + 1)]
+    pairs = [(a, b, newcombe(Share(a / n, n), Share(b / n, n)).p) for a in range(n + 1) for b in range(n + 1)]
     for p in (0.1, 0.3, 0.5, 0.8):
         weight = stats.binom.pmf(np.arange(n + 1), n, p)
         rejected = sum(float(weight[a] * weight[b]) for a, b, chance in pairs if chance < 0.05)
@@ -159,13 +152,13 @@ STEPS = {
 }
 
 
-def answers(rng: np.random.Generator, alpha: float, n: int = 40, own: object = None) -> list[AnswerRecord]:
+def answers(rng: np.random.Generator, alpha: float, n: int = 40, own: object = None) -> list[RecordedAnswer]:
     """Answers whose own acceptance varies around ``alpha``, beyond what independent verdicts would."""
     chances = rng.beta(8 * alpha, 8 * (1 - alpha), n) if own is None else np.asarray(own)
     found = []
     for number, chance in enumerate(chances):
         steps = [STEPS[bool(yes)] for yes in rng.random(10) < chance]
-        found.append(AnswerRecord.model_construct(problem=str(number), prompt_tokens=8, steps=steps, baseline=[]))
+        found.append(RecordedAnswer.model_construct(problem=str(number), prompt_tokens=8, steps=steps, baseline=[]))
     return found
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from calibrate.record.profile import Profile, write_atomically
+from calibrate.record.files import write_atomically
+from calibrate.record.profile import Profile
 from theory.errors import SchemaError
 
 

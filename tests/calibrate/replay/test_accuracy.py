@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calibrate.record.profile import AnswerRecord, Generated, StepRecord, VerdictRecord
+from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.replay.accuracy import all_rates, expected_accuracy, rates, rates_text, spoiling
 from sim.operations import GATE
 from sim.timeline import Counts
@@ -18,8 +18,8 @@ def position(accepted: bool, right: bool, *, target_right: bool = True, gate: fl
     )
 
 
-def answer(*steps: StepRecord, correct: bool | None = None) -> AnswerRecord:
-    return AnswerRecord(problem="p", prompt_tokens=5, steps=list(steps), baseline=[], answer_correct=correct)
+def answer(*steps: StepRecord, correct: bool | None = None) -> RecordedAnswer:
+    return RecordedAnswer(problem="p", prompt_tokens=5, steps=list(steps), baseline=[], answer_correct=correct)
 
 
 ANSWERS = [

@@ -9,8 +9,9 @@ import pytest
 from measured_profiles import measured
 from scipy import stats
 
-from calibrate.record.profile import AnswerRecord, Generated, StepRecord, VerdictRecord
+from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.replay.corruption import Row, corruption, corruption_of, known_corruption, least_corruption
+from calibrate.replay.recorded import Recorded
 from calibrate.replay.system import as_seen_by, system_of
 from sim.algorithms.paired import paired_trajectory
 from sim.answers.acceptance import Acceptance
@@ -83,7 +84,7 @@ def test_what_the_simulator_does_with_it_is_what_the_estimator_finds() -> None:
     assert found.low < found.value < found.high
 
 
-def recorded(behaviour: SyntheticBehaviour, index: int) -> AnswerRecord:
+def recorded(behaviour: SyntheticBehaviour, index: int) -> RecordedAnswer:
     """A simulated calibration run as a record."""
     engines = {TARGET: FixedEngine(1.0), DRAFT: FixedEngine(0.2), "judge": FixedEngine(0.0)}
     run = run_answer(paired_trajectory, behaviour.answer(index), engines)
@@ -99,7 +100,7 @@ def recorded(behaviour: SyntheticBehaviour, index: int) -> AnswerRecord:
         if isinstance(operation, Verify)
     ]
     positions = zip(steps[DRAFT], steps[TARGET], verdicts, strict=True)
-    return AnswerRecord(
+    return RecordedAnswer(
         problem=str(index),
         prompt_tokens=5,
         steps=[StepRecord(draft=d, target=t, verdict=v) for d, t, v in positions],
@@ -113,13 +114,15 @@ def test_scorers_are_asked_about_the_draft_s_own_answers() -> None:
     def draft(grade: float, correct: bool = True) -> Generated:
         return Generated(tokens=4, seconds=0.1, correct=correct, scores={SCORER: grade})
 
-    def answers(recorded: str, own: str) -> list[AnswerRecord]:
+    def answers(recorded: str, own: str) -> list[RecordedAnswer]:
         """30 alike; grades as digits, ``x`` a wrong step of grade 8. The judge lets the target write."""
         verdict = VerdictRecord(accepted=False, seconds=0.0, prompt_tokens=8)
         target = Generated(tokens=4, seconds=0.1, correct=True)
         steps = [StepRecord(draft=draft(float(grade)), target=target, verdict=verdict) for grade in recorded]
         alone = [draft(8.0, correct=False) if grade == "x" else draft(float(grade)) for grade in own]
-        return [AnswerRecord(problem=str(i), prompt_tokens=5, steps=steps, baseline=[], alone=alone) for i in range(30)]
+        return [
+            RecordedAnswer(problem=str(i), prompt_tokens=5, steps=steps, baseline=[], alone=alone) for i in range(30)
+        ]
 
     assert corruption(answers("9999", ""), SCORER, 7.0) is None  # nothing wrong was let pass: no verdict is after it
     assert corruption(answers("9999", "999"), SCORER, 7.0) is None
@@ -139,7 +142,7 @@ def test_scorers_are_asked_about_the_draft_s_own_answers() -> None:
 def test_where_a_role_does_not_tell_the_judge_does() -> None:
     """And what is taken off its figure by chance does not go below what a judge can lose."""
 
-    def answer(index: int, verdicts: str) -> AnswerRecord:
+    def answer(index: int, verdicts: str) -> RecordedAnswer:
         """Accepted or not, ``x`` an accepted wrong step."""
         target = Generated(tokens=4, seconds=0.1, correct=True)
         steps = [
@@ -150,7 +153,7 @@ def test_where_a_role_does_not_tell_the_judge_does() -> None:
             )
             for one in verdicts
         ]
-        return AnswerRecord(problem=str(index), prompt_tokens=5, steps=steps, baseline=[])
+        return RecordedAnswer(problem=str(index), prompt_tokens=5, steps=steps, baseline=[])
 
     answers = [answer(i, "++x+-+") for i in range(4)]
     found = known_corruption(answers, EMBEDDING, 0.8)
@@ -161,7 +164,9 @@ def test_where_a_role_does_not_tell_the_judge_does() -> None:
     profile = measured([True]).model_copy(update={"answers": answers})
     system = system_of(profile)
     assert isinstance(system.behaviour, TraceBehaviour)
-    drawn = [as_seen_by(system, profile, EMBEDDING, 0.8, resample=seed).behaviour for seed in range(40)]
+    drawn = [
+        as_seen_by(system, Recorded(profile.answers), EMBEDDING, 0.8, resample=seed).behaviour for seed in range(40)
+    ]
     values = [one.corruption for one in drawn if isinstance(one, TraceBehaviour)]
     assert min(values) == 0.0 < max(values)
 

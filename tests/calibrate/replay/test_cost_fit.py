@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibrate.record.profile import DecodeSample, EngineRecord, InUse, PrefillSample, Work
+from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, Work
 from calibrate.replay.cost_fit import fit_cost, fit_passes, pace, resampled_answers
 from sim.engines.costs import TableCost
 from theory.errors import CalibrationError

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from measured_profiles import measured, speculated
 
 from calibrate.engines.speculation import Speculation
-from calibrate.measuring.measure import Problem
-from calibrate.models.local import ModelSet
+from calibrate.models.local import TorchModels
 from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
 from calibrate.replay.trials import Trials
-from calibrate.running.interleaved import BASELINE, Spec, run_interleaved
+from calibrate.running.interleaved import BASELINE, RealConfiguration, run_interleaved
+from calibrate.running.problem import Problem
 from sim.algorithms import autoregressive
 from sim.catalogue import method
 from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration
@@ -190,10 +190,10 @@ def test_validate_combines_methods_windows_and_depths() -> None:
 def test_a_prediction_is_run_with_the_settings_it_rests_on(profile: Profile) -> None:
     predictor = Predictor(speculated(profile, "prompt-lookup", k2=5), uncertainty=False)
     lookup = predictor.predict(Configuration(method="lr-async", token="prompt-lookup", k2=4))
-    spec = validation._spec(lookup, ModelSet())
+    spec = validation._spec(lookup, TorchModels())
     assert spec.speculation == {TARGET: Speculation(method="ngram", k2=4)}
     plain = predictor.predict(Configuration(method="lr-async"))
-    assert validation._spec(plain, ModelSet()).speculation == {}
+    assert validation._spec(plain, TorchModels()).speculation == {}
 
 
 def test_over_http_a_prediction_is_run_on_the_server_that_speculates_so(profile: Profile) -> None:
@@ -292,7 +292,7 @@ class _Clock:
 def test_each_configuration_runs_with_its_own_speculation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibrate.running.interleaved._run", lambda problem, session, truth: problem.name)
     clock = _Clock()
-    spec = Spec(make=autoregressive, speculation={TARGET: Speculation(method="ngram", k2=4)})
+    spec = RealConfiguration(make=autoregressive, speculation={TARGET: Speculation(method="ngram", k2=4)})
     problems = [Problem(name=name, prompt="?") for name in "ab"]
     methods = {"fast": spec, "bare": autoregressive}
     runs = asyncio.run(run_interleaved(clock, problems, methods))  # type: ignore[arg-type]  # all that it needs

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from bundled_pair import BundledPair
 
-from calibrate.models.local import bundled_problems, bundled_truth
+from calibrate.models.asking import bundled_problems, bundled_truth
+from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal
-from calibrate.record.profile import InUse
 from calibrate.running.interleaved import BASELINE, Runs, measured, run_interleaved
 from sim.algorithms import lookahead_async
 

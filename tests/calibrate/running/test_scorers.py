@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from calibrate.engines.protocol import Choice, Times
-from calibrate.measuring.measure import Look, Problem, measure_answer
+from calibrate.measuring.answers import Inspection, measure_answer
 from calibrate.replay.traces import trace_of
+from calibrate.running.problem import Problem
 from calibrate.running.scorers import (
     GradeChooser,
     GradeScorer,
@@ -275,10 +276,10 @@ def test_what_is_recorded_is_replayed(engines: Any) -> None:
         clock = real_clock(engines)
         clock.verifiers["judge"] = clock.verifiers["gate"] = ExactMatch()
         make = partial(confspec, k1=1, fallback="reuse", check=Check(verifier=CASCADE, gamma=0.9))
-        look = Look(drafts=2, verifiers=(GATE, EXACT), scorers=(SCORER,))
+        inspection = Inspection(drafts=2, verifiers=(GATE, EXACT), scorers=(SCORER,))
         for name in ("p1", "p2", "p3"):
             problem = Problem(name=name, prompt=QUESTION)
-            found = await measure_answer(clock, problem, look=look)
+            found = await measure_answer(clock, problem, inspection=inspection)
             trace = trace_of(found.record)
             real = await clock.run(make(await clock.root(QUESTION)), stream=name)
             replay = run_answer(make, TraceBehaviour((trace,)).answer(0), fixed())
@@ -294,8 +295,8 @@ def fixed() -> dict[str, FixedEngine]:
 def test_the_survey_records_every_opinion(engines: Any) -> None:
     async def work() -> None:
         clock = real_clock(engines)
-        look = Look(drafts=3, verifiers=(GATE, EXACT), scorers=(SCORER, REWARD), chooser=True)
-        found = await measure_answer(clock, Problem(name="p", prompt=QUESTION), look=look)
+        inspection = Inspection(drafts=3, verifiers=(GATE, EXACT), scorers=(SCORER, REWARD), chooser=True)
+        found = await measure_answer(clock, Problem(name="p", prompt=QUESTION), inspection=inspection)
         plain = await measure_answer(clock, Problem(name="p", prompt=QUESTION))
         assert [s.verdict.accepted for s in found.record.steps] == [s.verdict.accepted for s in plain.record.steps]
         for step in found.record.steps:

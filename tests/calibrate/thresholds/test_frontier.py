@@ -1,4 +1,4 @@
-"""Pairs from files and profiles, the choice among certified thresholds, and the gate of a cascade."""
+"""LabelledDecisions from files and profiles, the choice among certified thresholds, and the gate of a cascade."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.record.library import bundled
-from calibrate.record.profile import AnswerRecord, Generated, StepRecord, VerdictRecord
 from calibrate.thresholds.frontier import cascade, frontier
-from calibrate.thresholds.labelled_pairs import (
-    Pairs,
+from calibrate.thresholds.labelled_decisions import (
+    LabelledDecisions,
     check_scores,
+    decisions_of_profile,
     default_grid,
-    gate_pairs,
-    pairs_of_profile,
-    read_pairs,
+    read_decisions,
     rejudged,
 )
 from calibrate.thresholds.risk import Bound, Decisions
@@ -38,12 +37,12 @@ def step(score: float | None, accepted: bool, *, draft_final: bool = False, targ
     )
 
 
-def answer(*steps: StepRecord, name: str = "q") -> AnswerRecord:
+def answer(*steps: StepRecord, name: str = "q") -> RecordedAnswer:
     baseline = [Generated(tokens=4, seconds=0.4, final=True)]
-    return AnswerRecord(problem=name, prompt_tokens=5, steps=list(steps), baseline=baseline)
+    return RecordedAnswer(problem=name, prompt_tokens=5, steps=list(steps), baseline=baseline)
 
 
-# pairs
+# labelled decisions
 
 
 def test_pairs_are_read_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
@@ -55,10 +54,15 @@ def test_pairs_are_read_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
         {"score": None, "label": True, "answer": "b"},
         {"score": 0.1, "label": None, "answer": 7},
     )
-    pairs = read_pairs(file)
-    assert pairs.decisions.scores.tolist() == [0.9, 1.0]
-    assert pairs.decisions.wrong.tolist() == [False, True]
-    assert (pairs.n_unscored, pairs.n_unlabelled, pairs.clustered, pairs.decisions.n_answers) == (1, 1, True, 1)
+    labelled = read_decisions(file)
+    assert labelled.decisions.scores.tolist() == [0.9, 1.0]
+    assert labelled.decisions.wrong.tolist() == [False, True]
+    assert (labelled.n_unscored, labelled.n_unlabelled, labelled.clustered, labelled.decisions.n_answers) == (
+        1,
+        1,
+        True,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,44 +76,44 @@ def test_pairs_are_read_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
         ('{"score": NaN, "label": true}', r":1: score: must be a finite number"),
         ({"score": 0.5, "label": 1}, r":1: label: must be true, false or null, got 1"),
         ({"score": 0.5, "label": True, "answer": [1]}, r":1: answer: must be a name"),
-        ({"score": 0.5, "label": None}, r"no pair has both"),
+        ({"score": 0.5, "label": None}, r"no decision has both"),
     ],
 )
 def test_bad_lines_are_refused_with_their_place(tmp_path: Path, row: object, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
-        read_pairs(lines(tmp_path / "p.jsonl", row))
+        read_decisions(lines(tmp_path / "p.jsonl", row))
 
 
 def test_answers_are_named_in_all_lines_or_none(tmp_path: Path) -> None:
     file = lines(tmp_path / "p.jsonl", {"score": 1, "label": True, "answer": "a"}, {"score": 1, "label": True})
     with pytest.raises(SchemaError, match=r":2: answer: missing, but other lines name one"):
-        read_pairs(file)
+        read_decisions(file)
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="No such file"):
-        read_pairs(tmp_path / "none.jsonl")
+        read_decisions(tmp_path / "none.jsonl")
 
 
 def test_a_gate_errs_where_it_keeps_what_the_judge_would_not(tmp_path: Path) -> None:
     rows = [(0.9, True), (0.9, False), (0.2, True), (0.2, False)]
     file = lines(tmp_path / "g.jsonl", *({"gate": p, "judge": judge} for p, judge in rows))
-    pairs = read_pairs(file, gate=True)
-    assert pairs.decisions.scores.tolist() == [0.9, 0.9, 0.8, 0.8]
-    assert pairs.decisions.wrong.tolist() == [False, True, True, False]
+    labelled = read_decisions(file, gate=True)
+    assert labelled.decisions.scores.tolist() == [0.9, 0.9, 0.8, 0.8]
+    assert labelled.decisions.wrong.tolist() == [False, True, True, False]
     with pytest.raises(SchemaError, match="gate: must be a probability"):
-        read_pairs(lines(tmp_path / "h.jsonl", {"gate": 1.5, "judge": True}), gate=True)
+        read_decisions(lines(tmp_path / "h.jsonl", {"gate": 1.5, "judge": True}), gate=True)
 
 
 def test_pairs_of_a_profile_carry_the_answer_and_the_chosen_truth() -> None:
     profile = bundled("lr-deepseek-gsm8k").model_copy(
         update={"answers": [answer(step(0.3, True), step(0.4, True), name="a"), answer(step(None, True), name="b")]}
     )
-    same = pairs_of_profile(profile)
+    same = decisions_of_profile(profile)
     assert (same.decisions.wrong.tolist(), same.n_unscored) == ([True, False], 1)
-    assert pairs_of_profile(profile, "correct").decisions.wrong.tolist() == [False, True]
+    assert decisions_of_profile(profile, "correct").decisions.wrong.tolist() == [False, True]
     with pytest.raises(SchemaError, match="no judged steps"):
-        pairs_of_profile(bundled("lr-deepseek-gsm8k"))
+        decisions_of_profile(bundled("lr-deepseek-gsm8k"))
 
 
 def test_grids_span_their_scores_and_others_are_refused() -> None:
@@ -117,10 +121,12 @@ def test_grids_span_their_scores_and_others_are_refused() -> None:
     assert default_grid("probability").min() == 0.0
     assert default_grid("confidence").min() == 0.5
     assert (default_grid("cosine").min(), default_grid("cosine").max()) == (-1.0, 1.0)
-    pairs = Pairs(decisions=Decisions([7.0], [True]), clustered=False, n_unscored=0, n_unlabelled=0, source="")
-    check_scores(pairs, "0-9")
+    labelled = LabelledDecisions(
+        decisions=Decisions([7.0], [True]), clustered=False, n_unscored=0, n_unlabelled=0, source=""
+    )
+    check_scores(labelled, "0-9")
     with pytest.raises(ParameterError, match=r"holds the score 7, outside \[0, 1\]"):
-        check_scores(pairs, "probability")
+        check_scores(labelled, "probability")
 
 
 def test_rejudged_answers_end_where_a_committed_step_ends_them() -> None:
@@ -203,13 +209,17 @@ def test_all_certified_needs_no_more() -> None:
 # the gate
 
 
-def test_the_cheapest_certified_gamma_is_chosen() -> None:
+def gate_decisions(folder: Path, probabilities: list[float], judged: list[bool]) -> Decisions:
+    rows = ({"gate": p, "judge": judge} for p, judge in zip(probabilities, judged, strict=True))
+    return read_decisions(lines(folder / "gate.jsonl", *rows), gate=True).decisions
+
+
+def test_the_cheapest_certified_gamma_is_chosen(tmp_path: Path) -> None:
     """900 decisions at confidence .9, all as the judge's; 300 at .6, a third of them not."""
     probabilities = [0.9] * 450 + [0.1] * 450 + [0.6] * 300
     judged = [True] * 450 + [False] * 450 + [True] * 200 + [False] * 100
-    pairs = gate_pairs(probabilities, judged)
     found = cascade(
-        pairs.decisions,
+        gate_decisions(tmp_path, probabilities, judged),
         Bound(level=0.05, risk="accepted-and-wrong"),
         gate_cost=1.0,
         judge_cost=5.0,
@@ -222,14 +232,14 @@ def test_the_cheapest_certified_gamma_is_chosen() -> None:
     assert "keeps 75 % of the decisions, costs 2.25 per step against 5" in found.verdict
 
 
-def test_a_dear_gate_is_told_to_stay_away() -> None:
-    pairs = gate_pairs([0.9] * 300, [True] * 300)
-    found = cascade(pairs.decisions, Bound(level=0.05, risk="accepted-and-wrong"), gate_cost=6.0, judge_cost=5.0)
+def test_a_dear_gate_is_told_to_stay_away(tmp_path: Path) -> None:
+    decisions = gate_decisions(tmp_path, [0.9] * 300, [True] * 300)
+    found = cascade(decisions, Bound(level=0.05, risk="accepted-and-wrong"), gate_cost=6.0, judge_cost=5.0)
     assert found.verdict.startswith("The judge alone is cheaper")
 
 
-def test_a_gate_that_disagrees_is_not_certified() -> None:
-    pairs = gate_pairs([0.9] * 300, [False] * 300, [str(i) for i in range(300)])
-    found = cascade(pairs.decisions, Bound(level=0.05), gate_cost=1.0, judge_cost=5.0)
+def test_a_gate_that_disagrees_is_not_certified(tmp_path: Path) -> None:
+    decisions = gate_decisions(tmp_path, [0.9] * 300, [False] * 300)
+    found = cascade(decisions, Bound(level=0.05), gate_cost=1.0, judge_cost=5.0)
     assert found.chosen is None
     assert "leave every decision to the judge" in found.verdict

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrate.record.prompt_lookup import count_acceptance
-from calibrate.token_acceptance.curves import CONVENTIONS, FIGURES, AcceptanceCurve, Figure, convert_figure
+from calibrate.token_acceptance.curves import CONVENTIONS, FIGURES, AcceptanceCurve, Figure
 from theory import expected_tokens
 from theory.errors import ParameterError
 
@@ -41,23 +41,12 @@ def test_lengths_lead_back_to_the_curve(curve: AcceptanceCurve, bonus: bool) -> 
     assert again.unconditional == pytest.approx(rounded.unconditional, abs=1e-11)
 
 
-@given(st.floats(0, 1), st.integers(1, 64), st.sampled_from(FIGURES), st.sampled_from(FIGURES))
-def test_single_figures_convert_there_and_back(share: float, k: int, source: Figure, target: Figure) -> None:
-    value = convert_figure(share, "accepted-over-drafted", source, k)
-    there = convert_figure(value, source, target, k)
-    back = convert_figure(there, target, source, k)
-    assert back == pytest.approx(value, rel=1e-12, abs=1e-13)  # the bonus token costs an ulp of 1 + length
-    assert convert_figure(value, source, source, k) == value
-
-
 @given(CURVES)
 def test_figures_of_a_curve_agree_with_each_other(curve: AcceptanceCurve) -> None:
     length = curve.figure("length-with-bonus")
     assert 1.0 <= length <= curve.k + 1.0
-    for name in FIGURES:
-        assert convert_figure(curve.figure(name), name, "length-with-bonus", curve.k) == pytest.approx(
-            length, rel=1e-12
-        )
+    assert curve.figure("length-without-bonus") == pytest.approx(length - 1.0, rel=1e-12, abs=1e-12)
+    assert curve.figure("accepted-over-drafted") == pytest.approx((length - 1.0) / curve.k, rel=1e-12, abs=1e-12)
 
 
 def test_geometric_acceptance_is_the_closed_form() -> None:
@@ -121,22 +110,6 @@ def test_lengths_of_no_drafter_are_refused(lengths: list[float]) -> None:
     """The last is a published curve: by its noise the eighth token gains more than the seventh."""
     with pytest.raises(ParameterError, match="cannot follow"):
         AcceptanceCurve.from_lengths(lengths, bonus=True)
-
-
-@pytest.mark.parametrize(
-    ("value", "source", "k"),
-    [
-        (0.9, "length-with-bonus", 3),
-        (4.1, "length-with-bonus", 3),
-        (3.5, "length-without-bonus", 3),
-        (1.1, "accepted-over-drafted", 3),
-        (math.nan, "accepted-over-drafted", 3),
-        (1.0, "length-with-bonus", 0),
-    ],
-)
-def test_impossible_figures_are_refused(value: float, source: Figure, k: int) -> None:
-    with pytest.raises(ParameterError):
-        convert_figure(value, source, "length-with-bonus", k)
 
 
 def test_what_is_not_known_is_not_guessed() -> None:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calibrate.record.engine_records import DecodeSample, EngineRecord
 from calibrate.record.library import bundled
-from calibrate.record.profile import DecodeSample, EngineRecord, NGramRecord, Profile
+from calibrate.record.profile import Profile
+from calibrate.record.token_records import NGramRecord
 from calibrate.token_acceptance.curves import AcceptanceCurve
 from calibrate.token_acceptance.lengths import LengthTable
 from calibrate.token_acceptance.measured import dynamic_stats_of, pass_times

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from calibrate.models.local import bundled_problems, bundled_truth
-from calibrate.models.servers import models_of
+from calibrate.models.asking import bundled_problems, bundled_truth
+from calibrate.models.recorded import models_of
 from calibrate.record.profile import Profile
 from calibrate.replay.system import use_of
 from sim.answers.drawn import TraceBehaviour

@@ -11,7 +11,7 @@ from measured_profiles import measured
 
 from calibrate.record.profile import Profile
 from calibrate.thresholds.frontier import frontier
-from calibrate.thresholds.labelled_pairs import Pairs, default_grid
+from calibrate.thresholds.labelled_decisions import LabelledDecisions, default_grid
 from calibrate.thresholds.risk import Bound, Decisions
 from sim.configuration import Configuration
 from specplan.cli import main
@@ -105,7 +105,7 @@ def test_a_gate_is_chosen_by_cost(tmp_path: Path, run_main: Main) -> None:
     ("arguments", "message"),
     [
         ((), "profile=None must be given, or --pairs, and not both"),
-        (("--pairs", "none.jsonl"), "none.jsonl: cannot be read as pairs"),
+        (("--pairs", "none.jsonl"), "none.jsonl: cannot be read as decisions"),
         (("--pairs", "P"), "c1=None must be given"),
         (("--pairs", "P", "--c1", "0.2", "--risk", "0"), "level=0.0 must be in (0, 1)"),
         (("--pairs", "P", "--c1", "0.2", "--bound", "accuracy"), "did you mean"),
@@ -147,17 +147,17 @@ def test_a_profile_is_replayed_under_each_threshold(tmp_path: Path, run_main: Ma
 
 def test_the_closed_form_has_the_interval_of_the_acceptance() -> None:
     decisions = Decisions([0.9] * 50 + [0.1] * 50, [False] * 100)
-    pairs = Pairs(decisions=decisions, clustered=False, n_unscored=0, n_unlabelled=0, source="")
-    found = closed_form_speedup(pairs, c1=0.1, k1=3)(0.5)
+    labelled = LabelledDecisions(decisions=decisions, clustered=False, n_unscored=0, n_unlabelled=0, source="")
+    found = closed_form_speedup(labelled, c1=0.1, k1=3)(0.5)
     assert found.value == float(f_async(0.5, 0.1, 3))
     assert found.low < found.value < found.high
-    assert closed_form_speedup(pairs, c1=0.1, k1=3)(0.95).value == 1.0
+    assert closed_form_speedup(labelled, c1=0.1, k1=3)(0.95).value == 1.0
 
 
 def test_the_same_frontier_draws_the_same_bytes(tmp_path: Path) -> None:
     decisions = Decisions([0.9] * 100 + [0.1] * 50, [False] * 100 + [True] * 50)
-    pairs = Pairs(decisions=decisions, clustered=False, n_unscored=0, n_unlabelled=0, source="")
-    speedup = closed_form_speedup(pairs, c1=0.1, k1=3)
+    labelled = LabelledDecisions(decisions=decisions, clustered=False, n_unscored=0, n_unlabelled=0, source="")
+    speedup = closed_form_speedup(labelled, c1=0.1, k1=3)
     found = frontier(decisions, default_grid("probability"), Bound(level=0.05), speedup)
     first, second = tmp_path / "a.png", tmp_path / "b.png"
     draw_frontier(found, first)

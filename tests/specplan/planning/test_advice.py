@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from measured_profiles import measured
 
+from calibrate.engines.token_vocabulary import OF_VLLM
+from calibrate.record.engine_records import DecodeSample
 from calibrate.record.library import bundled
-from calibrate.record.profile import DecodeSample, Profile
-from calibrate.token_acceptance.schedule import Schedule
+from calibrate.record.profile import Profile
+from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from sim.configuration import Configuration
-from specplan.planning.advice import DRAFTERS, Drafter, advise, batch_schedule, speculative_config
+from specplan.planning.advice import advise, batch_schedule, speculative_config
 from theory.errors import ParameterError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,17 +46,17 @@ def with_passes(profile: Profile) -> Profile:
             {"max_ngram": 3},
             {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1},
         ),
-        ("draft-model", {"model": "d"}, {"method": "draft_model", "model": "d", "num_speculative_tokens": 4}),
+        ("draft_model", {"model": "d"}, {"method": "draft_model", "model": "d", "num_speculative_tokens": 4}),
         ("eagle", {"model": "e"}, {"method": "eagle", "model": "e", "num_speculative_tokens": 4}),
         ("eagle3", {"model": "e"}, {"method": "eagle3", "model": "e", "num_speculative_tokens": 4}),
     ],
 )
 def test_the_speculative_config_of_each_drafter(
-    drafter: Drafter, options: dict[str, Any], expected: dict[str, Any]
+    drafter: str, options: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """k2 = 5 tokens per pass are 4 drafted ones."""
     assert speculative_config(drafter, 5, **options) == expected
-    table = Schedule(((1, 8, 4), (9, 64, 0)))
+    table = Schedule((BatchRange(1, 8, 4), BatchRange(9, 64, 0)))
     found = speculative_config(drafter, 5, **options, schedule=table)
     assert found == {**expected, "num_speculative_tokens_per_batch_size": [[1, 8, 4], [9, 64, 0]]}
 
@@ -69,7 +71,7 @@ def test_the_speculative_config_of_each_drafter(
         ("eagle", 5, {}),
         ("eagle", 5, {"model": "e", "max_ngram": 3}),
         ("medusa", 5, {"model": "m"}),
-        ("eagle", 3, {"model": "e", "schedule": Schedule(((1, 8, 3),))}),
+        ("eagle", 3, {"model": "e", "schedule": Schedule((BatchRange(1, 8, 3),))}),
     ],
 )
 def test_what_does_not_go_together_is_refused(drafter: Any, k2: int, options: dict[str, Any]) -> None:
@@ -177,8 +179,8 @@ def test_the_table_is_not_guessed() -> None:
 
 
 @pytest.mark.vllm
-@pytest.mark.parametrize("drafter", DRAFTERS)
-def test_vllm_reads_the_flags(drafter: Drafter) -> None:
+@pytest.mark.parametrize("drafter", OF_VLLM)
+def test_vllm_reads_the_flags(drafter: str) -> None:
     """The command line through vLLM's own parser, and the config's fields against vLLM's own class."""
     import dataclasses
 
@@ -187,7 +189,7 @@ def test_vllm_reads_the_flags(drafter: Drafter) -> None:
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     options: dict[str, Any] = {"max_ngram": 3} if drafter == "ngram" else {"model": "some/model"}
-    config = speculative_config(drafter, 5, **options, schedule=Schedule(((1, 8, 4), (9, 64, 0))))
+    config = speculative_config(drafter, 5, **options, schedule=Schedule((BatchRange(1, 8, 4), BatchRange(9, 64, 0))))
     known = {field.name for field in dataclasses.fields(SpeculativeConfig)}
     assert set(config) <= known
     parser = arg_utils.EngineArgs.add_cli_args(FlexibleArgumentParser())

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from calibrate.record.library import bundled
-from calibrate.record.profile import DecodeSample, EngineRecord, ModelRecord, PrefillSample, Profile, Provenance
+from calibrate.record.profile import ModelRecord, Profile, Provenance
 from calibrate.replay.cost_fit import fit_passes
 from calibrate.replay.system import system_of
 from sim.engines.pass_costs import PassTable

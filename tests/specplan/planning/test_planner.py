@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured_profiles import measured
 
+from calibrate.record.answer_records import BeamStepRecord, CandidatesRecord
 from calibrate.record.library import bundled
-from calibrate.record.profile import BeamStepRecord, CandidatesRecord, Profile
+from calibrate.record.profile import Profile
 from calibrate.replay.trials import Trials
 from sim.estimate import proportion
 from specplan.planning.planner import Request, _accurate_enough, _ranked, candidates, plan

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from calibrate.measuring.measure import Problem
-from calibrate.measuring.stolen import CpuTimes
-from calibrate.models.local import ModelSet, bundled_problems
+from calibrate.measuring.noise import CpuTimes
+from calibrate.models.asking import bundled_problems
+from calibrate.models.local import TorchModels
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
-from calibrate.running.interleaved import BASELINE, RealRun, Runs, Spec
+from calibrate.running.interleaved import BASELINE, RealConfiguration, RealRun, Runs
+from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, JUDGE, TARGET
 from sim.timeline import Counts
@@ -51,13 +52,15 @@ class Told:
 
 
 @asynccontextmanager
-async def opened(models: ModelSet) -> AsyncIterator[tuple[dict[str, Any], WallClock]]:
+async def opened(models: TorchModels) -> AsyncIterator[tuple[dict[str, Any], WallClock]]:
     roles: dict[str, Any] = {TARGET: Told("target", 0), DRAFT: Told("draft", 1)}
     roles[JUDGE] = roles[TARGET]
     yield roles, models.clock(roles)
 
 
-async def ran(clock: WallClock, problems: Sequence[Problem], methods: Mapping[str, Spec], **options: Any) -> Runs:
+async def ran(
+    clock: WallClock, problems: Sequence[Problem], methods: Mapping[str, RealConfiguration], **options: Any
+) -> Runs:
     """Twice as fast as plain decoding, whatever it is."""
     runs = {
         name: [
@@ -72,7 +75,7 @@ async def ran(clock: WallClock, problems: Sequence[Problem], methods: Mapping[st
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     """``specplan validate`` on a recorded profile whose engines only tell; returns what it printed."""
-    monkeypatch.setattr(ModelSet, "open", opened)
+    monkeypatch.setattr(TorchModels, "open", opened)
     monkeypatch.setattr("specplan.validating.validation.run_interleaved", ran)
     monkeypatch.setattr(CpuTimes, "now", classmethod(lambda cls: None))  # it differs from run to run
 

@@ -6,8 +6,8 @@ import pytest
 from bundled_pair import BundledPair
 from measured_profiles import measured
 
-from calibrate.models.local import bundled_problems
-from calibrate.record.profile import InUse
+from calibrate.models.asking import bundled_problems
+from calibrate.record.engine_records import InUse
 from calibrate.running.interleaved import BASELINE, Runs
 from sim.algorithms import autoregressive, lookahead_async
 from sim.answers.drawn import TraceBehaviour

@@ -16,7 +16,9 @@ from theory.claims.specs import statements as stmt
 from theory.claims.specs.block_tree import TREES, Tree
 from theory.claims.specs.exact import INSTANCES, Law, selection_law
 from theory.errors import ParameterError
+from theory.specs import bounds
 from theory.specs import selection as specs
+from theory.specs.laws import coverage_coefficient, kl_divergence
 
 
 def floats(law: Law) -> list[float]:
@@ -48,16 +50,15 @@ def _at_50_digits(expression: sp.Expr, values: dict[sp.Symbol, sp.Expr]) -> mpma
         return mpmath.mpf(str(factor)) * mpmath.quad(integrand, panels)
 
 
-@pytest.mark.parametrize(("statement", "function"), [("selection", "soft"), ("poisson_selection", "poisson")])
-def test_laws_against_the_ledger_at_50_digits(statement: str, function: str) -> None:
+def test_selection_against_the_ledger_at_50_digits() -> None:
     gens, weights = stmt.letters(3)
     values = dict(
         zip((*gens, *weights, stmt.n), map(sp.Rational, ["1/2", "1/3", "1/6", "1", "2", "1/4", "6"]), strict=True)
     )
     gen, w = [1 / 2, 1 / 3, 1 / 6], [1.0, 2.0, 0.25]
-    law = getattr(specs, f"{function}_selection_distribution")(gen, w, 6)
+    law = specs.soft_selection_distribution(gen, w, 6)
     for y in range(3):
-        exact = _at_50_digits(getattr(stmt, statement)(y, gens, weights), values)
+        exact = _at_50_digits(stmt.selection(y, gens, weights), values)
         assert abs(mpmath.mpf(float(law[y])) / exact - 1) < 1e-13
 
 
@@ -96,20 +97,18 @@ def test_bounds_against_the_ledger_at_50_digits(n: int, horizon: int, beta: str,
     }
     arguments = (n, horizon, float(sp.Rational(beta)), float(width), float(sp.Rational(cover)))
     for value, statement in (
-        (specs.kl_bound(*arguments), stmt.kl_bound()),
-        (specs.kl_bound(*arguments, 0.125), stmt.kl_bound_misspecified()),
-        (specs.kl_bound_printed(*arguments), stmt.kl_bound_printed()),
+        (bounds.kl_bound(*arguments), stmt.kl_bound()),
+        (bounds.kl_bound(*arguments, 0.125), stmt.kl_bound_misspecified()),
+        (bounds.kl_bound_printed(*arguments), stmt.kl_bound_printed()),
     ):
         assert float(value) == pytest.approx(float(sp.N(statement.subs(values), 50)), rel=1e-13)
 
 
-def test_one_block_bounds_against_the_ledger_at_50_digits() -> None:
+def test_one_block_bound_against_the_ledger_at_50_digits() -> None:
     for kappa, n in itertools.product(("1", "5/4", "100"), (1, 3, 50)):
         values = {stmt.kappa: sp.Rational(kappa), stmt.n: sp.Integer(n)}
-        chi = float(sp.N(stmt.chi_square_bound().subs(values), 50))
-        mean = float(sp.N(stmt.poisson_bound().subs(values), 50))
-        assert float(specs.chi_square_bound(float(sp.Rational(kappa)), n)) == pytest.approx(chi, rel=1e-14)
-        assert float(specs.poisson_bound(float(sp.Rational(kappa)), n)) == pytest.approx(mean, rel=1e-14)
+        chi = float(sp.N(sp.log(1 + stmt.chi_square_bound().subs(values)), 50))
+        assert float(bounds.kl_bound(n, 1, 0.0, 0.0, float(sp.Rational(kappa)))) == pytest.approx(chi, rel=1e-14)
 
 
 def _level(model, t: int) -> np.ndarray:  # type: ignore[no-untyped-def,type-arg]
@@ -126,9 +125,9 @@ def test_several_blocks_against_every_draw_of_the_algorithm(tree: Tree, threshol
     target, draft = ([_level(m, t) for t in range(tree.horizon)] for m in (tree.target, tree.draft))
     got = specs.specs_output_distribution(target, draft, reward, beta, n, float(np.log(float(threshold))) / beta)
     np.testing.assert_allclose(got.ravel(), floats(tree.output(n, threshold)), rtol=1e-13)
-    divergence = specs.kl_divergence(got.ravel(), floats(tree.optimum()))
+    divergence = kl_divergence(got.ravel(), floats(tree.optimum()))
     width = float(np.ptp(reward))
-    assert divergence <= float(specs.kl_bound(n, tree.horizon, beta, width, float(tree.block_coverage())))
+    assert divergence <= float(bounds.kl_bound(n, tree.horizon, beta, width, float(tree.block_coverage())))
 
 
 laws = st.lists(st.floats(0.01, 1.0), min_size=3, max_size=3).map(lambda x: (np.array(x) / np.sum(x)).tolist())
@@ -141,23 +140,12 @@ def test_bound_chain(target: list[float], gen: list[float], reward: list[float],
     weights = specs.selection_weights(target, gen, reward, beta)
     kappa = float(weights.max() / weights.min())
     exact = specs.selection_kl(target, gen, reward, beta, n)
-    assert exact <= float(np.log1p(specs.chi_square_bound(kappa, n))) + 1e-12
+    assert exact <= float(bounds.kl_bound(n, 1, 0.0, 0.0, kappa)) + 1e-12
     assert exact <= np.log(kappa) + 1e-12
-    cover = specs.coverage_coefficient(target, gen)
-    full = float(specs.kl_bound(n, 1, beta, float(np.ptp(reward)), cover))
+    cover = coverage_coefficient(target, gen)
+    full = float(bounds.kl_bound(n, 1, beta, float(np.ptp(reward)), cover))
     assert exact <= full + 1e-12
-    assert full <= float(specs.kl_bound_printed(n, 1, beta, float(np.ptp(reward)), cover)) * (1 + 1e-12)
-
-
-@given(laws, st.lists(st.floats(0.01, 100.0), min_size=3, max_size=3), st.floats(0.05, 300.0))
-@settings(max_examples=40, deadline=None)
-def test_poisson_law_is_a_law_and_within_its_bound(gen: list[float], weights: list[float], n: float) -> None:
-    law = specs.poisson_selection_distribution(gen, weights, n)
-    assert abs(law.sum() - 1) < 1e-12
-    star = specs.optimal_distribution(gen, weights)
-    kappa = max(weights) / min(weights)
-    # the divergence of the averaged law is at most the average, which the bound covers
-    assert specs.kl_divergence(law, star) <= float(specs.poisson_bound(kappa, n)) + 1e-12
+    assert full <= float(bounds.kl_bound_printed(n, 1, beta, float(np.ptp(reward)), cover)) * (1 + 1e-12)
 
 
 def test_wider_beams_come_closer_at_rate_two() -> None:
@@ -171,11 +159,11 @@ def test_wider_beams_come_closer_at_rate_two() -> None:
 def test_limits() -> None:
     assert specs.soft_selection_distribution([0.3, 0.7], [1, 9], 1).tolist() == pytest.approx([0.3, 0.7], rel=1e-15)
     assert specs.selection_kl([0.3, 0.7], [0.3, 0.7], [0.0, 1.0], 0.0, 1) == pytest.approx(0, abs=1e-15)
-    assert float(specs.kl_bound(3, 2, 0.0, 1.0, 1.0)) == 0
-    assert specs.coverage_coefficient([0.5, 0.5], [0.5, 0.5]) == 1
-    assert specs.coverage_coefficient([0.5, 0.5], [1.0, 0.0]) == float("inf")
-    assert specs.kl_divergence([0.5, 0.5], [1.0, 0.0]) == float("inf")
-    assert specs.kl_divergence([1.0, 0.0], [0.5, 0.5]) == pytest.approx(np.log(2), rel=1e-15)
+    assert float(bounds.kl_bound(3, 2, 0.0, 1.0, 1.0)) == 0
+    assert coverage_coefficient([0.5, 0.5], [0.5, 0.5]) == 1
+    assert coverage_coefficient([0.5, 0.5], [1.0, 0.0]) == float("inf")
+    assert kl_divergence([0.5, 0.5], [1.0, 0.0]) == float("inf")
+    assert kl_divergence([1.0, 0.0], [0.5, 0.5]) == pytest.approx(np.log(2), rel=1e-15)
     np.testing.assert_allclose(
         specs.soft_selection_distribution([0.5, 0.5], [1, 2], 10**12), [1 / 3, 2 / 3], rtol=1e-11
     )
@@ -183,8 +171,8 @@ def test_limits() -> None:
 
 def test_bound_stays_finite_where_its_terms_overflow() -> None:
     # at beta R = 10,000 the exact value is 2 (beta R - log n) up to exp(-10000)
-    assert float(specs.kl_bound(4, 1, 1e4, 1.0, 1.0)) == pytest.approx(2 * (1e4 - np.log(4)), rel=1e-15)
-    assert float(specs.kl_bound_printed(4, 1, 1e4, 1.0, 1.0)) == float("inf")
+    assert float(bounds.kl_bound(4, 1, 1e4, 1.0, 1.0)) == pytest.approx(2 * (1e4 - np.log(4)), rel=1e-15)
+    assert float(bounds.kl_bound_printed(4, 1, 1e4, 1.0, 1.0)) == float("inf")
 
 
 @pytest.mark.parametrize(
@@ -196,15 +184,13 @@ def test_bound_stays_finite_where_its_terms_overflow() -> None:
         (lambda: specs.soft_selection_distribution([0.5, 0.5], [1, 2, 3], 2), "weights"),
         (lambda: specs.soft_selection_distribution([0.5, 0.5], [1, 2], 0), "n"),
         (lambda: specs.soft_selection_distribution([0.5, 0.5], [1, 2], 2.5), "n"),  # type: ignore[arg-type]
-        (lambda: specs.poisson_selection_distribution([0.5, 0.5], [1, 2], 0.0), "n"),
         (lambda: specs.selection_weights([0.5, 0.5], [1.0, 0.0], [0, 1], 1.0), "gen"),
         (lambda: specs.selection_weights([0.5, 0.5], [0.5, 0.5], [0, float("inf")], 1.0), "reward"),
         (lambda: specs.selection_weights([0.5, 0.5], [0.5, 0.5], [0, 1], -1.0), "beta"),
         (lambda: specs.selection_weights([0.5, 0.5], [0.5, 0.5], [0, 1], 1e4), "beta"),
-        (lambda: specs.chi_square_bound(0.5, 2), "kappa"),
-        (lambda: specs.kl_bound(2, 0, 1.0, 1.0, 1.0), "horizon"),
-        (lambda: specs.kl_bound(2, 1, 1.0, 1.0, 0.9), "coverage"),
-        (lambda: specs.kl_bound([1, 2], 1, [1.0, 1.0, 1.0], 1.0, 1.0), "shapes"),
+        (lambda: bounds.kl_bound(2, 0, 1.0, 1.0, 1.0), "horizon"),
+        (lambda: bounds.kl_bound(2, 1, 1.0, 1.0, 0.9), "coverage"),
+        (lambda: bounds.kl_bound([1, 2], 1, [1.0, 1.0, 1.0], 1.0, 1.0), "shapes"),
         (lambda: specs.specs_output_distribution([[0.5, 0.5]], [[0.5, 0.5]], [[0, 1], [1, 0]], 1.0, 2, 0.5), "target"),
     ],
 )

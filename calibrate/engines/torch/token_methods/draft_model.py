@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from calibrate.engines.sampling import DRAFT_STREAM, TEST_STREAM, distribution, invert, uniform
-from calibrate.engines.torch.kv_cache import KvCache
+from calibrate.engines.sampling import DRAFT_DRAWS, TEST_DRAWS, distribution, invert, uniform
 from calibrate.engines.torch.token_methods.protocol import OneHot, Rows, Verdict
 from calibrate.engines.torch.token_methods.rejection import verify_drafts
-from calibrate.engines.torch.token_pass import forward_rows
+from calibrate.engines.torch.token_pass import chunks, forward_rows, read_tokens
 
 if TYPE_CHECKING:
     import torch
 
-    from calibrate.engines.torch.batch import Job, Limits
     from calibrate.engines.torch.decoder import Decoder
+    from calibrate.engines.torch.job import Job, Limits
 
 __all__ = ["DraftModel"]
-
-_CHUNK: Final = 512
 
 
 class DraftModel(OneHot):
@@ -38,21 +35,11 @@ class DraftModel(OneHot):
     decoder : the draft model; it shares the target's vocabulary.
     limits : of the target's engine.
     max_context : positions that the draft model knows; longer texts get no drafts.
-    spare : positions beyond the context that its cache has room for, as the target's.
     """
 
-    def __init__(self, decoder: Decoder, limits: Limits, max_context: int, spare: int) -> None:
+    def __init__(self, decoder: Decoder, limits: Limits, max_context: int) -> None:
         self.decoder = decoder
-        self.cache = KvCache(
-            n_layers=decoder.n_layers,
-            n_heads=decoder.n_kv_heads,
-            head_dim=decoder.head_dim,
-            max_batch=limits.max_batch,
-            n_idle=limits.n_idle,
-            max_context=limits.max_context + spare,
-            dtype=decoder.dtype,
-            device=decoder.device,
-        )
+        self.cache = decoder.cache(limits)
         self._max_context = max_context
         self._jobs: list[Job] = []  # job i owns row i of the cache
 
@@ -63,29 +50,23 @@ class DraftModel(OneHot):
             if wanted[job] and job not in self._jobs:
                 self._admit(job)
         drafts, weights = self._write([wanted.get(job, 0) for job in self._jobs])
-        found = []
+        rows = []
         for job in jobs:
             row = self._jobs.index(job) if wanted[job] else -1
             draft = drafts[row][: wanted[job]] if row >= 0 else []
             memo = [step[row] for step in weights[: len(draft)]] if job.sampling.temperature else None
-            found.append(Rows(ids=[job.tokens[-1], *draft], n_drafted=len(draft), memo=memo))
-        return found
+            rows.append(Rows(ids=[job.tokens[-1], *draft], n_drafted=len(draft), memo=memo))
+        return rows
 
     def verify(
         self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor, hidden: torch.Tensor
     ) -> list[Verdict]:
         """Rejection sampling for those that sample, comparison for the greedy ones; the cache follows."""
-        hot = [job.sampling.temperature > 0.0 for job in jobs]
-        if all(hot):
-            found = self._verify_samples(jobs, rows, logits)
-        elif not any(hot):
-            found = super().verify(jobs, rows, logits, hidden)
-        else:
-            found = self._verify_mixed(jobs, rows, logits, hidden, hot)
-        for job, verdict in zip(jobs, found, strict=True):
+        verdicts = self._verdicts(jobs, rows, logits, hidden)
+        for job, verdict in zip(jobs, verdicts, strict=True):
             if job in self._jobs:
                 self.cache.truncate(self._jobs.index(job), len(job.prompt) + len(job.tokens) + verdict.n_accepted)
-        return found
+        return verdicts
 
     def leave(self, job: Job) -> None:
         """End a job's row; what it holds of the committed text is kept for prompts that extend it."""
@@ -113,10 +94,8 @@ class DraftModel(OneHot):
         self.cache.reserve(len(text))
         n = self.cache.admit(text)
         self._jobs.append(job)
-        for first in range(n, len(text) - 1, _CHUNK):
-            ids = text[first : min(first + _CHUNK, len(text) - 1)]
-            forward_rows(self.decoder, self.cache, row, [Rows(ids=ids)])
-            self.cache.append(row, ids)
+        for first, end in chunks(n, len(text) - 1):
+            read_tokens(self.decoder, self.cache, row, text[first:end])
 
     def _write(self, wanted: Sequence[int]) -> tuple[list[list[int]], list[torch.Tensor]]:
         """Draft for all rows of the cache: tokens by row, and by position the weights that they were drawn from.
@@ -130,9 +109,9 @@ class DraftModel(OneHot):
         for step in range(n_steps):
             rows = [self._unread(row, job) for row, job in self._owners()] if step == 0 else self._drafted(drafts, ends)
             hidden = forward_rows(self.decoder, self.cache, 0, rows)
-            for row, one in enumerate(rows):
-                self.cache.append(row, one.ids)
-            ends = hidden[[end - 1 for end in accumulate(len(one.ids) for one in rows)]]
+            for row, read in enumerate(rows):
+                self.cache.append(row, read.ids)
+            ends = hidden[[end - 1 for end in accumulate(len(read.ids) for read in rows)]]
             tokens, drawn_from = self._draw(self.decoder.logits(ends), step)
             for draft, token in zip(drafts, tokens, strict=True):
                 draft.append(token)
@@ -153,57 +132,53 @@ class DraftModel(OneHot):
 
     def _draw(self, logits: torch.Tensor, step: int) -> tuple[list[int], torch.Tensor | None]:
         """The next token of each row, and what it was drawn from where any row samples."""
-        hot = [row for row, job in self._owners() if job.sampling.temperature > 0.0]
-        greedy: list[int] = logits.argmax(-1).tolist() if len(hot) < len(self._jobs) else [0] * len(hot)
-        if not hot:
+        sampling = [row for row, job in self._owners() if job.sampling.temperature > 0.0]
+        greedy: list[int] = logits.argmax(-1).tolist() if len(sampling) < len(self._jobs) else [0] * len(sampling)
+        if not sampling:
             return greedy, None
-        jobs = [self._jobs[row] for row in hot]
-        weights = distribution(logits[hot], [job.sampling for job in jobs])
-        uniforms = [uniform(job.seed ^ DRAFT_STREAM, len(job.tokens) + step) for job in jobs]
-        for row, token in zip(hot, invert(weights, uniforms), strict=True):
+        jobs = [self._jobs[row] for row in sampling]
+        weights = distribution(logits[sampling], [job.sampling for job in jobs])
+        uniforms = [uniform(job.seed ^ DRAFT_DRAWS, len(job.tokens) + step) for job in jobs]
+        for row, token in zip(sampling, invert(weights, uniforms), strict=True):
             greedy[row] = token
-        if len(hot) == len(self._jobs):
+        if len(sampling) == len(self._jobs):
             return greedy, weights
         spread = weights.new_zeros(logits.shape)
-        spread[hot] = weights
+        spread[sampling] = weights
         return greedy, spread
+
+    def _verdicts(
+        self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor, hidden: torch.Tensor
+    ) -> list[Verdict]:
+        """All jobs at once where all sample or none does, else one after the other."""
+        samples = {job.sampling.temperature > 0.0 for job in jobs}
+        if samples == {True}:
+            return self._verify_samples(jobs, rows, logits)
+        if samples == {False}:
+            return super().verify(jobs, rows, logits, hidden)
+        ends = list(accumulate(len(asked.ids) for asked in rows))
+        own = [slice(end - len(asked.ids), end) for end, asked in zip(ends, rows, strict=True)]
+        each = zip(jobs, rows, own, strict=True)
+        return [self._verdicts([job], [asked], logits[s], hidden[s])[0] for job, asked, s in each]
 
     def _verify_samples(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor) -> list[Verdict]:
         import torch
 
-        samplings = [job.sampling for job, one in zip(jobs, rows, strict=True) for _ in one.ids]
-        weights = [step for one in rows for step in one.memo]
+        samplings = [job.sampling for job, asked in zip(jobs, rows, strict=True) for _ in asked.ids]
+        weights = [step for asked in rows for step in asked.memo]
         tests, resamples = [], []
-        for job, one in zip(jobs, rows, strict=True):
-            places = range(len(job.tokens), len(job.tokens) + len(one.ids))
-            tests.append([uniform(job.seed ^ TEST_STREAM, i) for i in places[:-1]])
+        for job, asked in zip(jobs, rows, strict=True):
+            places = range(len(job.tokens), len(job.tokens) + len(asked.ids))
+            tests.append([uniform(job.seed ^ TEST_DRAWS, i) for i in places[:-1]])
             resamples.append([uniform(job.seed, i) for i in places])
-        found = verify_drafts(
+        lines = verify_drafts(
             distribution(logits, samplings),
             torch.stack(weights) if weights else logits.new_zeros(0, logits.shape[-1]).double(),
-            [one.ids[1:] for one in rows],
+            [asked.ids[1:] for asked in rows],
             tests,
             resamples,
         )
-        return [Verdict(tokens=tokens, n_accepted=len(tokens) - 1) for tokens in found]
-
-    def _verify_mixed(
-        self,
-        jobs: Sequence[Job],
-        rows: Sequence[Rows],
-        logits: torch.Tensor,
-        hidden: torch.Tensor,
-        hot: Sequence[bool],
-    ) -> list[Verdict]:
-        found, first = [], 0
-        for job, one, samples in zip(jobs, rows, hot, strict=True):
-            own = slice(first, first + len(one.ids))
-            first = own.stop
-            if samples:
-                found += self._verify_samples([job], [one], logits[own])
-            else:
-                found += super().verify([job], [one], logits[own], hidden[own])
-        return found
+        return [Verdict(tokens=tokens, n_accepted=len(tokens) - 1) for tokens in lines]
 
 
 def text_from(job: Job, n: int) -> list[int]:

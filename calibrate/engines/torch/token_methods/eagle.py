@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 from calibrate.engines.torch.token_methods.draft_model import DraftModel, text_from
 from calibrate.engines.torch.token_methods.protocol import Rows, Verdict
-from calibrate.engines.torch.token_pass import forward_rows
+from calibrate.engines.torch.token_pass import CHUNK, read_tokens
 
 if TYPE_CHECKING:
     import torch
 
-    from calibrate.engines.torch.batch import Job, Limits
+    from calibrate.engines.torch.job import Job, Limits
     from calibrate.engines.torch.token_methods.eagle_head import HeadDecoder
 
 __all__ = ["EagleHead"]
 
-_CHUNK: Final = 512
 _FEW: Final = 16
-"""Tokens that a row may read while the others repeat theirs; longer texts are read alone."""
+"""Tokens that a row may read while the others repeat theirs; longer texts are read by themselves."""
 _UNKNOWN: Final = -1
 
 
@@ -35,8 +34,8 @@ class EagleHead(DraftModel):
     again: after another first token the head drafts from hidden states that are slightly off, and the target corrects.
     """
 
-    def __init__(self, decoder: HeadDecoder, limits: Limits, max_context: int, spare: int) -> None:
-        super().__init__(decoder, limits, max_context, spare)
+    def __init__(self, decoder: HeadDecoder, limits: Limits, max_context: int) -> None:
+        super().__init__(decoder, limits, max_context)
         self._features: dict[Job, torch.Tensor] = {}
         """Hidden states of the target that the head has not read yet: those of the slots behind the cached ones."""
 
@@ -58,12 +57,12 @@ class EagleHead(DraftModel):
         self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor, hidden: torch.Tensor
     ) -> list[Verdict]:
         """Verify as drafts of a model are, and keep the hidden states of what is committed."""
-        found = super().verify(jobs, rows, logits, hidden)
+        verdicts = super().verify(jobs, rows, logits, hidden)
         first = 0
-        for job, one, verdict in zip(jobs, rows, found, strict=True):
+        for job, asked, verdict in zip(jobs, rows, verdicts, strict=True):
             self._add(job, hidden[first : first + 1 + verdict.n_accepted])
-            first += len(one.ids)
-        return found
+            first += len(asked.ids)
+        return verdicts
 
     def leave(self, job: Job) -> None:
         """End a job's row, and drop what the head has not read."""
@@ -83,23 +82,22 @@ class EagleHead(DraftModel):
     def _write(self, wanted: Sequence[int]) -> tuple[list[list[int]], list[torch.Tensor]]:
         if not any(wanted):
             return [[] for _ in wanted], []
-        few = _FEW if len(self._jobs) > 1 else _CHUNK
+        few = _FEW if len(self._jobs) > 1 else CHUNK
         for row, job in self._owners():
             while len(self._features[job]) > few:
-                self._read_alone(row, job)
-        found = super()._write(wanted)
+                self._read_chunk(row, job)
+        drafted = super()._write(wanted)
         for row, job in self._owners():
             self.cache.truncate(row, len(job.prompt) + len(job.tokens) - 1)
             self._features[job] = self._nothing()
-        return found
+        return drafted
 
-    def _read_alone(self, row: int, job: Job) -> None:
+    def _read_chunk(self, row: int, job: Job) -> None:
         """Read the next chunk of a row, but not its last token, after which the draft begins."""
         unread = self._unread(row, job)
-        n = min(len(unread.ids) - 1, _CHUNK)
+        n = min(len(unread.ids) - 1, CHUNK)
         assert unread.features is not None
-        forward_rows(self.decoder, self.cache, row, [Rows(ids=unread.ids[:n], features=unread.features[:n])])
-        self.cache.append(row, unread.ids[:n])
+        read_tokens(self.decoder, self.cache, row, unread.ids[:n], unread.features[:n])
         self._features[job] = unread.features[n:]
 
     def _unread(self, row: int, job: Job) -> Rows:

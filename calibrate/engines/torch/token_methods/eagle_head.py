@@ -76,7 +76,7 @@ def load_head(folder: Path, target: Decoder, max_context: int) -> HeadDecoder:
         if config.get(name) != theirs:
             rule = f"{name}={config.get(name)!r}, the target has {theirs}"
             raise CalibrationError(f"EAGLE head {folder} is not of this target: {rule}")
-    return HeadDecoder(read_head(folder).to(target.device, target.dtype), target, max_context)
+    return HeadDecoder(_filled(folder, config).to(target.device, target.dtype), target, max_context)
 
 
 def read_head(folder: Path) -> Any:
@@ -86,13 +86,17 @@ def read_head(folder: Path) -> Any:
     ------
     CalibrationError : not a complete head.
     """
+    return _filled(folder, check_head_folder(folder))
+
+
+def _filled(folder: Path, config: Mapping[str, Any]) -> Any:
+    """A head with the weights of a folder that has this configuration."""
     from safetensors.torch import load_file
 
-    config = check_head_folder(folder)
-    found = {name: weight for path in sorted(folder.glob("*.safetensors")) for name, weight in load_file(path).items()}
-    head = build_head({**config, "bias": "fc.bias" in found})
+    stored = {name: weight for path in sorted(folder.glob("*.safetensors")) for name, weight in load_file(path).items()}
+    head = build_head({**config, "bias": "fc.bias" in stored})
     wanted = head.state_dict()
-    given = {name: weight for name, weight in found.items() if name not in _THEIRS}
+    given = {name: weight for name, weight in stored.items() if name not in _THEIRS}
     for name in sorted(wanted.keys() ^ given.keys()):
         problem = "is not of a head" if name in given else "is missing"
         raise CalibrationError(f"EAGLE head {folder}: the weight {name} {problem}")

@@ -28,11 +28,9 @@ class Chance(Protocol):
 
     def accept(self, probability: Any) -> bool:
         """True with this probability."""
-        ...
 
     def pick(self, weights: NDArray[Any]) -> int:
         """An index, with probability in proportion to its weight."""
-        ...
 
 
 def by_draw(guesses: Sequence[Gram], token: Callable[[int, int], int]) -> Accepted:
@@ -54,11 +52,11 @@ def by_draw(guesses: Sequence[Gram], token: Callable[[int, int], int]) -> Accept
     leader = 0
     while True:
         depth = len(drawn)
-        found = token(leader, depth)
-        drawn.append(found)
+        next_token = token(leader, depth)
+        drawn.append(next_token)
         if not guesses or depth == len(guesses[0]):
             return tuple(drawn), leader
-        alive = [g for g in alive if guesses[g][depth] == found]
+        alive = [g for g in alive if guesses[g][depth] == next_token]
         if not alive:
             return tuple(drawn), leader
         leader = alive[0]

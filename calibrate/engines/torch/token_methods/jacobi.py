@@ -18,14 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.engines.sampling import draw, uniform
-from calibrate.engines.torch.token_methods.protocol import Rows, TokenMethod, Verdict, prefix_match
+from calibrate.engines.torch.token_methods.protocol import OneHot, Rows, Verdict
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from calibrate.engines.torch.batch import Job
+    from calibrate.engines.torch.job import Job
 
 __all__ = ["JacobiBlock", "JacobiDecoding"]
 
@@ -58,31 +55,23 @@ class JacobiBlock:
         self.guesses = rest + self._fill(self.window - len(rest))
 
     def _fill(self, n: int) -> list[int]:
-        found: list[int] = self._random.choice(self._source, n).tolist()
-        return found
+        guesses: list[int] = self._random.choice(self._source, n).tolist()
+        return guesses
 
 
-class JacobiDecoding(TokenMethod):
-    """Jacobi decoding for the sequences of an engine; ``Speculation.window`` guesses each, or ``k2 - 1``."""
+class JacobiDecoding(OneHot):
+    """Jacobi decoding for the sequences of an engine; ``Speculation.window`` guesses each."""
 
     def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:
         """The last token and the block of each job, as much of it as the text may still take."""
-        found = []
-        for job, left in zip(jobs, room, strict=True):
-            block = self._block(job)
-            guesses = block.guesses[: left - 1]
-            found.append(Rows(ids=[job.tokens[-1], *guesses], n_drafted=len(guesses)))
-        return found
+        blocks = [self._block(job).guesses[: left - 1] for job, left in zip(jobs, room, strict=True)]
+        return [Rows(ids=[job.tokens[-1], *g], n_drafted=len(g)) for job, g in zip(jobs, blocks, strict=True)]
 
-    def verify(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor, hidden: Tensor) -> list[Verdict]:
-        """Draw everywhere; commit what no longer depends on a wrong guess."""
-        drawn = draw_lines(jobs, rows, logits)
-        found = []
-        for job, asked, line in zip(jobs, rows, drawn, strict=True):
-            tokens = prefix_match(asked.ids[1:], line)
-            self._block(job).update(line, len(tokens))
-            found.append(Verdict(tokens=tokens, n_accepted=len(tokens) - 1))
-        return found
+    def follow(self, job: Job, asked: Rows, line: Sequence[int]) -> Verdict:
+        """Commit what no longer depends on a wrong guess; the other draws are the next guesses."""
+        verdict = super().follow(job, asked, line)
+        self._block(job).update(line, len(verdict.tokens))
+        return verdict
 
     def _block(self, job: Job) -> JacobiBlock:
         if job.memo is None:
@@ -91,14 +80,3 @@ class JacobiDecoding(TokenMethod):
             job.memo = JacobiBlock(s.window, job.prompt, seed=job.seed)
         block: JacobiBlock = job.memo
         return block
-
-
-def draw_lines(jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor) -> list[list[int]]:
-    """What plain decoding would draw after each row of each job, were all rows before it right."""
-    samplings, uniforms = [], []
-    for job, asked in zip(jobs, rows, strict=True):
-        at, hot = len(job.tokens), job.sampling.temperature > 0.0
-        samplings += [job.sampling] * len(asked.ids)
-        uniforms += [uniform(job.seed, at + i) if hot else 0.0 for i in range(len(asked.ids))]
-    drawn = iter(draw(logits, samplings, uniforms))
-    return [[next(drawn) for _ in asked.ids] for asked in rows]

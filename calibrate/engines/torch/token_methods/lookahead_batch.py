@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from calibrate.engines.speculation import Speculation
-    from calibrate.engines.torch.batch import Job
+    from calibrate.engines.torch.job import Job
 
-__all__ = ["LookaheadDecoding", "Shelf", "StreamChance"]
+__all__ = ["DrawnChance", "LookaheadDecoding", "Shelf"]
 
 _DECISIONS: Final = 0x3C6EF372FE94F82B
-"""Added to a request's seed by exclusive or: the stream of Algorithm 4's decisions."""
+"""Added to a request's seed by exclusive or: the series of Algorithm 4's decisions."""
 
 _SHELF: Final = 64
 
 
-class StreamChance:
-    """Decisions from a stream of uniforms of their own, for `by_rejection`."""
+class DrawnChance:
+    """Decisions from a series of uniforms of their own, for `by_rejection`."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed ^ _DECISIONS
@@ -133,14 +133,14 @@ class LookaheadDecoding(TokenMethod):
     def verify(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor, hidden: Tensor) -> list[Verdict]:
         """The longest n-gram that is right, and one token more, of each job."""
         likeliest: list[int] = logits.argmax(-1).tolist()
-        found, first = [], 0
+        verdicts, first = [], 0
         for job, asked in zip(jobs, rows, strict=True):
             end = first + len(asked.ids)
             own, best = logits[first:end], likeliest[first:end]
             state, chance = self._state(job)
-            found.append(state.verify(asked, best, self._verification(job, own, best, chance)))
+            verdicts.append(state.verify(asked, best, self._verification(job, own, best, chance)))
             first = end
-        return found
+        return verdicts
 
     def leave(self, job: Job) -> None:
         """Shelve the state of a job that ran to its end."""
@@ -148,7 +148,7 @@ class LookaheadDecoding(TokenMethod):
             self._shelf.put(job.prompt, [*job.prompt, *job.tokens], job.memo[0])
         job.memo = None
 
-    def _state(self, job: Job) -> tuple[LookaheadSequence, StreamChance]:
+    def _state(self, job: Job) -> tuple[LookaheadSequence, DrawnChance]:
         if job.memo is None:
             assert job.speculation is not None
             settings = self._settings(job.speculation)
@@ -157,11 +157,11 @@ class LookaheadDecoding(TokenMethod):
                 state = LookaheadSequence(settings, job.prompt, seed=job.seed)
             else:
                 state = shelved.resumed(job.prompt, seed=job.seed)
-            job.memo = state, StreamChance(job.seed)
-        found: tuple[LookaheadSequence, StreamChance] = job.memo
-        return found
+            job.memo = state, DrawnChance(job.seed)
+        known: tuple[LookaheadSequence, DrawnChance] = job.memo
+        return known
 
-    def _verification(self, job: Job, logits: Tensor, likeliest: list[int], chance: StreamChance) -> Verification:
+    def _verification(self, job: Job, logits: Tensor, likeliest: list[int], chance: DrawnChance) -> Verification:
         sampling, at = job.sampling, len(job.tokens)
 
         def drawn(row: int, depth: int) -> int:
@@ -170,8 +170,8 @@ class LookaheadDecoding(TokenMethod):
             return draw(logits[row : row + 1], [sampling], [uniform(job.seed, at + depth)])[0]
 
         def weights(row: int) -> NDArray[np.float64]:
-            found: NDArray[np.float64] = distribution(logits[row : row + 1], [sampling])[0].cpu().numpy()
-            return found
+            shares: NDArray[np.float64] = distribution(logits[row : row + 1], [sampling])[0].cpu().numpy()
+            return shares
 
         def verification(guesses: Sequence[Gram], row_of: Callable[[int, int], int]) -> Accepted:
             if self._coupled or sampling.temperature == 0.0:

@@ -71,11 +71,6 @@ class LookaheadSettings:
         """Tokens that the lookahead branch feeds, the current one included: W (N - 1)."""
         return self.window * (self.ngram - 1)
 
-    @property
-    def most_rows(self) -> int:
-        """Tokens of a pass that finds G n-grams: (W + G) (N - 1)."""
-        return (self.window + self.guesses) * (self.ngram - 1)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
@@ -197,8 +192,8 @@ class LookaheadSequence:
                 row[:] = row[extra:] + self._random_row(extra)
 
     def _random_row(self, n: int) -> list[int]:
-        found: list[int] = self._random.choice(self._source, n).tolist()
-        return found
+        row: list[int] = self._random.choice(self._source, n).tolist()
+        return row
 
     def _note(self, tokens: list[int]) -> None:
         """Pool the n-grams of the text that end in these tokens."""

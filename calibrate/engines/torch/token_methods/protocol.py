@@ -5,7 +5,7 @@ whose keys and values are not cached yet, and whatever the method wants to know 
 of all sequences; the method says from the logits which tokens follow (`TokenMethod.verify`), and the engine commits
 them, up to the end of the text, and keeps the rows that belong to them in the cache. Plain decoding is the method that
 asks for one row. To add a method: subclass `TokenMethod`, and name it in `ContinuousBatch`, or, if it has weights of
-its own, load it in `torch_worker`.
+its own, load it in `torch.worker`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from calibrate.engines.sampling import TEST_STREAM, draw, uniform
+from calibrate.engines.sampling import TEST_DRAWS, draw, uniform
 from calibrate.record.prompt_lookup import lookup
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from calibrate.engines.torch.batch import Job
+    from calibrate.engines.torch.job import Job
 
 __all__ = ["NGram", "Noise", "OneHot", "Rows", "TokenMethod", "Verdict", "prefix_match"]
 
@@ -50,7 +50,7 @@ class Rows:
 
 @dataclass(slots=True, kw_only=True)
 class Verdict:
-    """What a pass has found for one sequence."""
+    """What a pass tells of one sequence."""
 
     tokens: list[int]
     """The tokens that follow, at least one."""
@@ -104,12 +104,12 @@ class OneHot(TokenMethod):
 
     def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:
         """The last token and the draft of each job."""
-        found = []
+        rows = []
         for job, left in zip(jobs, room, strict=True):
             k2 = 1 if job.speculation is None else min(job.speculation.k2, left)
             draft = self.draft(job, k2 - 1) if k2 > 1 else []
-            found.append(Rows(ids=[job.tokens[-1], *draft], n_drafted=len(draft)))
-        return found
+            rows.append(Rows(ids=[job.tokens[-1], *draft], n_drafted=len(draft)))
+        return rows
 
     def draft(self, job: Job, n: int) -> list[int]:
         """At most ``n`` tokens that may follow; none by default."""
@@ -117,19 +117,12 @@ class OneHot(TokenMethod):
 
     def verify(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor, hidden: Tensor) -> list[Verdict]:
         """Draw after each row; keep what was drafted, and one more."""
-        samplings, uniforms = [], []
-        for job, asked in zip(jobs, rows, strict=True):
-            n, at = len(asked.ids), len(job.tokens)
-            samplings += [job.sampling] * n
-            hot = job.sampling.temperature > 0.0
-            uniforms += [uniform(job.seed, at + i) for i in range(n)] if hot else [0.0] * n
-        drawn = draw(logits, samplings, uniforms)
-        found, first = [], 0
-        for asked in rows:
-            tokens = prefix_match(asked.ids[1:], drawn[first : first + len(asked.ids)])
-            first += len(asked.ids)
-            found.append(Verdict(tokens=tokens, n_accepted=len(tokens) - 1))
-        return found
+        return list(map(self.follow, jobs, rows, _draw_lines(jobs, rows, logits)))
+
+    def follow(self, job: Job, asked: Rows, line: Sequence[int]) -> Verdict:
+        """Keep of the ``line`` drawn after each row of a job what was drafted, and one token more."""
+        tokens = prefix_match(asked.ids[1:], line)
+        return Verdict(tokens=tokens, n_accepted=len(tokens) - 1)
 
 
 class NGram(OneHot):
@@ -152,7 +145,18 @@ class Noise(OneHot):
     def draft(self, job: Job, n: int) -> list[int]:
         """Tokens that hardly ever come true."""
         at = len(job.tokens)
-        return [int(uniform(job.seed ^ TEST_STREAM, at + i) * self._vocab_size) for i in range(n)]
+        return [int(uniform(job.seed ^ TEST_DRAWS, at + i) * self._vocab_size) for i in range(n)]
+
+
+def _draw_lines(jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor) -> list[list[int]]:
+    """What plain decoding would draw after each row of each job, were all rows before it right."""
+    samplings, uniforms = [], []
+    for job, asked in zip(jobs, rows, strict=True):
+        at, samples = len(job.tokens), job.sampling.temperature > 0.0
+        samplings += [job.sampling] * len(asked.ids)
+        uniforms += [uniform(job.seed, at + i) if samples else 0.0 for i in range(len(asked.ids))]
+    drawn = iter(draw(logits, samplings, uniforms))
+    return [[next(drawn) for _ in asked.ids] for asked in rows]
 
 
 def prefix_match(draft: Sequence[int], drawn: Sequence[int]) -> list[int]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from calibrate.engines.http.activity import activity
 from calibrate.engines.http.stream import Streamed
+from calibrate.engines.work import Prefill
 
 PREFILL = 0.5
 
@@ -58,33 +59,31 @@ REQUESTS = st.lists(
 def test_iterations_and_prefills_are_those_of_the_server(requests: list[tuple[float, int]]) -> None:
     server = Server(requests)
     found = activity(server.streams, trip_s=0.0)
-    assert Counter(batch for batch, _, _ in found.iterations) == server.plain
-    for batch, _, seconds in found.iterations:
-        assert seconds == pytest.approx(tau(batch))
+    assert Counter(it.batch for it in found.iterations) == server.plain
+    for it in found.iterations:
+        assert it.seconds == pytest.approx(tau(it.batch))
     assert len(found.prefills) == len(requests)
-    for computed, cached, seconds in found.prefills:
-        assert (computed, cached) == (4, 3)
+    for prefill in found.prefills:
+        assert (prefill.tokens, prefill.cached) == (4, 3)
         # Nothing is known of the prefill of a batch that was never seen without one.
-        assert seconds == pytest.approx(PREFILL) or seconds == 0.0
-    assert found.tells_moments
+        assert prefill.seconds == pytest.approx(PREFILL) or prefill.seconds == 0.0
     assert found.n_aborted_tokens == 0
 
 
 def test_alone_a_round_trip_is_not_part_of_the_prefill() -> None:
     server = Server([(1.0, 5)])
     found = activity(server.streams, trip_s=0.125)
-    assert found.prefills == ((4, 3, pytest.approx(PREFILL - 0.125)),)
-    assert found.prefill_ends == (1.5,)
-    assert found.iteration_ends == pytest.approx((2.625, 3.75, 4.875, 6.0))
-    assert [context for _, context, _ in found.iterations] == [8, 9, 10, 11]
-    assert found.working() == [(pytest.approx(1.125), pytest.approx(6.0))]
+    assert found.prefills == (Prefill(4, 3, pytest.approx(PREFILL - 0.125), 1.5),)
+    assert [it.ended_s for it in found.iterations] == pytest.approx([2.625, 3.75, 4.875, 6.0])
+    assert [it.context for it in found.iterations] == [8, 9, 10, 11]
+    assert found.busy_spans() == [(pytest.approx(1.125), pytest.approx(6.0))]
 
 
 def test_of_a_prefill_beside_others_it_is_known_what_their_iteration_took_longer() -> None:
     server = Server([(1.0, 12), (4.0, 3)])
     found = activity(server.streams, trip_s=0.0)
-    assert [seconds for _, _, seconds in found.prefills] == pytest.approx([PREFILL, PREFILL])
-    assert Counter(batch for batch, _, _ in found.iterations) == {1: 8, 2: 2}
+    assert [prefill.seconds for prefill in found.prefills] == pytest.approx([PREFILL, PREFILL])
+    assert Counter(it.batch for it in found.iterations) == {1: 8, 2: 2}
 
 
 @pytest.mark.parametrize("late", [0.1, -0.1])
@@ -93,28 +92,28 @@ def test_deliveries_of_an_iteration_that_lie_apart_are_one(late: float) -> None:
     second = server.streams[1]
     second.arrivals = [(moment + late, n) for moment, n in second.arrivals]
     found = activity(server.streams, trip_s=0.0)
-    assert Counter(batch for batch, _, _ in found.iterations) == {2: 11}
+    assert Counter(it.batch for it in found.iterations) == {2: 11}
 
 
 def test_chunks_of_several_tokens_are_as_many_iterations() -> None:
     streamed = Streamed(sent=0.0, arrivals=[(1.0, 1), (3.0, 4)], ids=[0] * 5, reason="stop")
     found = activity([streamed], trip_s=0.0)
-    assert [seconds for _, _, seconds in found.iterations] == [0.5] * 4
-    assert found.iteration_ends == (1.5, 2.0, 2.5, 3.0)
+    assert [it.seconds for it in found.iterations] == [0.5] * 4
+    assert [it.ended_s for it in found.iterations] == [1.5, 2.0, 2.5, 3.0]
 
 
 def test_chunks_that_were_read_at_once_are_several_iterations() -> None:
     streamed = Streamed(sent=0.0, arrivals=[(1.0, 1), (2.0, 1), (2.0, 1), (2.5, 2)], ids=[0] * 5, reason="stop")
-    assert [seconds for _, _, seconds in activity([streamed], trip_s=0.0).iterations] == [0.5, 0.5, 0.25, 0.25]
-    assert [one[4] for one in activity([streamed], trip_s=0.0, k2=2).passes] == [0.5, 0.5, 0.5]
+    assert [it.seconds for it in activity([streamed], trip_s=0.0).iterations] == [0.5, 0.5, 0.25, 0.25]
+    assert [p.seconds for p in activity([streamed], trip_s=0.0, k2=2).passes] == [0.5, 0.5, 0.5]
 
 
 def test_passes_of_a_server_that_speculates() -> None:
     server = Server([(1.0, 8)], per_pass=3)
     found = activity(server.streams, trip_s=0.0, k2=3)
     assert found.iterations == ()
-    assert [(batch, rows, tokens) for batch, _, rows, tokens, _, _ in found.passes] == [(1, 3, 3), (1, 3, 3), (1, 3, 1)]
-    assert [one[4] for one in found.passes] == pytest.approx([tau(1)] * 3)
+    assert [(p.batch, p.rows, p.tokens) for p in found.passes] == [(1, 3, 3), (1, 3, 3), (1, 3, 1)]
+    assert [p.seconds for p in found.passes] == pytest.approx([tau(1)] * 3)
     assert server.streams[0].passes(3, always=True) == ((2, 2), (2, 2), (2, 0))
     assert server.streams[0].passes(3, always=False) == ((2, 2), (2, 2), (0, 0))
 
@@ -136,4 +135,4 @@ def test_what_was_broken_off_counts_as_far_as_it_came() -> None:
 
 def test_where_a_server_does_not_tell_what_was_cached_it_is_what_it_was_sent_before() -> None:
     streamed = Streamed(sent=0.0, arrivals=[(1.0, 1)], usage={"prompt_tokens": 40}, read_before=0.75, reason="stop")
-    assert activity([streamed], trip_s=0.0).prefills == ((10, 30, 1.0),)
+    assert activity([streamed], trip_s=0.0).prefills == (Prefill(10, 30, 1.0, 1.0),)

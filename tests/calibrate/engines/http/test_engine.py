@@ -21,15 +21,21 @@ from scipy import stats
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stream import Streamed
 from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, Wire, split_endpoint
-from calibrate.engines.protocol import EngineStatistics, Generation, Progress, Request
+from calibrate.engines.protocol import Generation, Progress, Request
 from calibrate.engines.speculation import Speculation
-from calibrate.measuring.from_outside import iterations, measure_streams, timing_notes
-from calibrate.measuring.measure import MeasureOptions, Problem
-from calibrate.measuring.session import Plan, calibrate_models
-from calibrate.models.servers import RemoteModels, models_of
-from calibrate.record.profile import EngineRecord, Profile
+from calibrate.engines.work import EngineStatistics
+from calibrate.measuring.calibration import calibrate_models
+from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.from_outside import measure_server, timing_notes
+from calibrate.measuring.plan import CalibrationPlan
+from calibrate.measuring.stream_samples import iterations
+from calibrate.models.recorded import models_of
+from calibrate.models.servers import RemoteModels
+from calibrate.record.engine_records import EngineRecord
+from calibrate.record.profile import Profile
 from calibrate.replay.cost_fit import fit_cost
 from calibrate.replay.summary import acceptance
+from calibrate.running.problem import Problem
 from theory.errors import CalibrationError, ParameterError, SchemaError
 
 pytest.importorskip("httpx")
@@ -187,10 +193,10 @@ def test_what_was_read_is_forgotten_by_a_new_salt() -> None:
         shares = []
         for prompt in (QUESTION, QUESTION + " And why?"):
             await engine.generate(Request(prompt=prompt, max_tokens=3))
-            shares.append(engine._streams[-1].read_before)
+            shares.append(engine.streams[-1].read_before)
         await engine.forget()
         await engine.generate(Request(prompt=QUESTION, max_tokens=3))
-        return [*shares, engine._streams[-1].read_before]
+        return [*shares, engine.streams[-1].read_before]
 
     with serving(Planted()) as server:
         first, second, third = ask(server, work)
@@ -415,7 +421,7 @@ def test_planted_latencies_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     options = MeasureOptions(batches=(1, 2, 4), contexts=(8,), iterations=24, prefills=(4, 104), repeats=5, rounds=1)
     with serving(planted) as server:
         parts: list[str] = []
-        record = ask(server, lambda engine: measure_streams(engine, "here", options, progress=parts.append))
+        record = ask(server, lambda engine: measure_server(engine, "here", options, progress=parts.append))
         truth = server.prefills[-10:]
     assert len(parts) == options.n_parts
     z = stats.norm.isf(1e-6 / 2)
@@ -466,13 +472,15 @@ def test_a_chunk_of_several_tokens_is_several_iterations() -> None:
 Pair = tuple[OpenAIServer, OpenAIServer]
 
 
-def plan(servers: Pair, n: int = 3, **options: object) -> Plan:
+def plan(servers: Pair, n: int = 3, **options: object) -> CalibrationPlan:
     models = RemoteModels(target=servers[0].url, draft=f"{servers[1].url}#small", **options)  # type: ignore[arg-type]
     problems = tuple(Problem(name=f"q{i}", prompt=f"Question {i} is?") for i in range(n))
-    return Plan(models=models, problems=problems, engine=OPTIONS, warm_up_s=0.02, patience_s=0.0, name="remote")
+    return CalibrationPlan(
+        models=models, problems=problems, engine=OPTIONS, warm_up_s=0.02, patience_s=0.0, name="remote"
+    )
 
 
-def carry_out(planned: Plan, journal: Path) -> tuple[Profile, int]:
+def carry_out(planned: CalibrationPlan, journal: Path) -> tuple[Profile, int]:
     parts: list[str] = []
     return asyncio.run(calibrate_models(planned, journal, progress=parts.append)), len(parts)
 
@@ -602,11 +610,11 @@ def run_main(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.delenv("SPECPLAN_DEBUG", raising=False)
 
-    def small_plan(engine: MeasureOptions, **options: Any) -> Plan:
+    def small_plan(engine: MeasureOptions, **options: Any) -> CalibrationPlan:
         options["patience_s"] = 0.0
-        return Plan(engine=replace(OPTIONS, batches=engine.batches), warm_up_s=0.02, **options)
+        return CalibrationPlan(engine=replace(OPTIONS, batches=engine.batches), warm_up_s=0.02, **options)
 
-    monkeypatch.setattr("calibrate.measuring.session.Plan", small_plan)
+    monkeypatch.setattr("calibrate.measuring.plan.CalibrationPlan", small_plan)
     monkeypatch.setattr("calibrate.models.servers.HttpConfig.of", partial(HttpConfig.of, backoff_s=0.001))
 
     def run(*arguments: str) -> tuple[int, str, str]:

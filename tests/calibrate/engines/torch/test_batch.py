@@ -11,11 +11,13 @@ import torch
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.torch import batch as torch_batch
-from calibrate.engines.torch import kv_cache
-from calibrate.engines.torch.batch import ContinuousBatch, Job, Limits
+from calibrate.engines.torch import kv_cache, token_pass
+from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.job import Job, Limits
 from calibrate.engines.torch.model import SHAPES, load_tokenizer, random_model
 from calibrate.engines.torch.token_methods import protocol as token_method
+from calibrate.engines.torch.token_pass import read_tokens
 from theory.errors import CalibrationError
 
 VOCABULARY = 50
@@ -104,7 +106,7 @@ def test_logits_are_those_of_transformers(architecture):
     with torch.inference_mode():
         for row, tokens in enumerate(sequences):
             engine.cache.admit(tokens[:-3])
-            engine._read(row, tokens[: len(tokens) - 3])
+            read_tokens(engine.decoder, engine.cache, row, tokens[: len(tokens) - 3])
         for back in (3, 2, 1):
             lengths = torch.tensor([len(tokens) - back for tokens in sequences])
             columns = int(lengths.max()) + 1
@@ -131,7 +133,7 @@ def test_bfloat16_is_as_close_to_float32_as_transformers_is(architecture):
         exact = reference(tokens).logits[0]
         theirs = half(tokens).logits[0].float()
         engine.cache.admit(tokens[0].tolist())
-        ours = engine.decoder.logits(engine._read(0, tokens[0].tolist()))
+        ours = engine.decoder.logits(read_tokens(engine.decoder, engine.cache, 0, tokens[0].tolist()))
     # the same rounding errors in another order: the root mean squares over 60 x 50 logits agree within a factor 1.5
     assert float((ours - exact).square().mean()) < 1.5**2 * float((theirs - exact).square().mean())
     assert float((ours - exact).abs().max()) > 0.0
@@ -143,7 +145,7 @@ def test_greedy_tokens_are_those_of_transformers_alone_and_together(engine, refe
     expected = [greedy(reference, prompt, n) for prompt, n in zip(given, lengths, strict=True)]
     together = finish(engine, *(job(prompt, n) for prompt, n in zip(given, lengths, strict=True)))
     assert together == expected
-    assert max(batch for batch, _, _ in engine.iterations) == 6
+    assert max(it.batch for it in engine.work.iterations) == 6
 
 
 def test_requests_that_join_and_leave_do_not_touch_each_other(decoder, engine):
@@ -161,14 +163,14 @@ def test_requests_that_join_and_leave_do_not_touch_each_other(decoder, engine):
         engine.advance()
     finish(engine)
     assert [one.tokens for one in jobs] == alone
-    assert all(batch <= LIMITS.max_batch for batch, _, _ in engine.iterations)
+    assert all(it.batch <= LIMITS.max_batch for it in engine.work.iterations)
 
 
 def test_more_requests_than_rows_wait_and_are_served(engine):
     jobs = [job(prompt, 6) for prompt in prompts(20, seed=3)]
     finish(engine, *jobs)
     assert all(len(one.tokens) == 6 for one in jobs)
-    assert max(batch for batch, _, _ in engine.iterations) == LIMITS.max_batch
+    assert max(it.batch for it in engine.work.iterations) == LIMITS.max_batch
 
 
 def test_a_prompt_that_continues_a_finished_sequence_prefills_its_end_only(engine, decoder):
@@ -180,7 +182,7 @@ def test_a_prompt_that_continues_a_finished_sequence_prefills_its_end_only(engin
     finish(engine, second)
     # the last token drawn was never fed, so it and the two new ones are computed
     assert second.n_cached == len(prompt) + 9
-    assert [n for n, _, _ in engine.prefills] == [len(prompt), 3]
+    assert [p.tokens for p in engine.work.prefills] == [len(prompt), 3]
     assert second.tokens == finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), job(longer, 10))[0]
 
 
@@ -201,7 +203,7 @@ def test_a_prompt_that_continues_a_running_sequence_shares_its_cache(engine, dec
 def test_long_prompts_are_read_in_chunks_with_the_same_result(decoder, engine, monkeypatch):
     prompt = np.random.default_rng(6).integers(1, VOCABULARY, 200).tolist()
     whole = finish(engine, job(prompt, 10))
-    monkeypatch.setattr(torch_batch, "_PREFILL_CHUNK", 64)
+    monkeypatch.setattr(token_pass, "CHUNK", 64)
     assert finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), job(prompt, 10)) == whole
 
 
@@ -241,7 +243,7 @@ def test_an_aborted_request_leaves_at_once_and_the_rest_goes_on(engine, decoder)
     assert engine.abort(12345678) is None
     drawn = len(jobs[1].tokens)
     finish(engine)
-    assert engine.n_aborted_tokens == drawn == len(jobs[1].tokens)
+    assert engine.work.n_aborted_tokens == drawn == len(jobs[1].tokens)
     assert waiting.tokens == []
     expected = finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), *(job(prompt, 25) for prompt in given))
     assert [jobs[0].tokens, jobs[2].tokens] == [expected[0], expected[2]]
@@ -300,8 +302,8 @@ def test_a_question_is_answered_by_its_prefill(engine, reference):
     finish(engine, one)
     expected = reference(torch.tensor([prompt])).logits[0, -1].detach().double().log_softmax(-1)
     assert one.choice_logprobs == pytest.approx([float(expected[4]), float(expected[9])], abs=1e-4)
-    assert not engine.iterations
-    assert len(engine.prefills) == 1
+    assert not engine.work.iterations
+    assert len(engine.work.prefills) == 1
 
 
 @pytest.mark.parametrize(

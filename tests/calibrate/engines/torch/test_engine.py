@@ -148,12 +148,12 @@ def test_statistics_tell_batch_and_context(engines):
 
     for _ in range(5):  # on a busy machine requests may reach the engine one by one, and share no iteration then
         statistics, empty = engines.run(work())
-        if any(batch == 3 for batch, _, _ in statistics.iterations):
+        if any(it.batch == 3 for it in statistics.iterations):
             break
-    assert sorted(n + cached for n, cached, _ in statistics.prefills) == [7, 7, 7]
-    assert sum(batch for batch, _, _ in statistics.iterations) == 3 * 11
-    assert all(seconds > 0.0 for _, _, seconds in (*statistics.iterations, *statistics.prefills))
-    full = [context for batch, context, _ in statistics.iterations if batch == 3]
+    assert sorted(p.tokens + p.cached for p in statistics.prefills) == [7, 7, 7]
+    assert sum(it.batch for it in statistics.iterations) == 3 * 11
+    assert all(one.seconds > 0.0 for one in (*statistics.iterations, *statistics.prefills))
+    full = [it.context for it in statistics.iterations if it.batch == 3]
     assert full == list(range(full[0], full[0] + 3 * len(full), 3))
     assert empty.iterations == empty.prefills == ()
 
@@ -179,12 +179,11 @@ def test_statistics_tell_when_the_engine_worked(engines):
         return begin, await engines.target.stats(clear=True), time.monotonic()
 
     begin, statistics, end = engines.run(work())
-    assert statistics.tells_moments
-    spans = statistics.working()
+    spans = statistics.busy_spans()
     assert begin <= spans[0][0]
     assert spans[-1][1] <= end
     assert all(first[1] < second[0] for first, second in itertools.pairwise(spans))
-    done = sum(one[2] for one in (*statistics.iterations, *statistics.prefills))
+    done = sum(one.seconds for one in (*statistics.iterations, *statistics.prefills))
     assert sum(to - since for since, to in spans) == pytest.approx(done, rel=1e-6)
 
 
@@ -212,7 +211,7 @@ def test_requests_choose_how_they_are_speculated(engines, model_folders):
         assert all(accepted <= drafted <= 3 for drafted, accepted in generation.passes)
         assert sum(accepted + 1 for _, accepted in generation.passes) >= 59
     assert len(statistics.iterations) == 59
-    assert sum(n for _, _, _, n, _, _ in statistics.passes) == 2 * 59
+    assert sum(p.tokens for p in statistics.passes) == 2 * 59
 
 
 def test_a_speculated_request_can_be_cancelled(engines, model_folders):
@@ -314,7 +313,7 @@ def test_closing_twice_ends_the_process_once(model_folders, engines):
 
     async def work():
         engine = TorchEngine(TorchConfig(name="brief", model=model_folders["draft"]))
-        launch = asyncio.create_task(engine._launch())
+        launch = asyncio.create_task(engine.process.launch())
         await asyncio.sleep(0.05)
         await asyncio.gather(engine.close(), engine.close())
         with pytest.raises(CalibrationError, match="'brief' is closed"):
@@ -323,7 +322,7 @@ def test_closing_twice_ends_the_process_once(model_folders, engines):
         return engine
 
     engine = engines.run(work())
-    assert engine._process.returncode is not None
+    assert engine.process.popen.returncode is not None
     assert not psutil.pid_exists(engine.pid)
 
 
@@ -331,7 +330,7 @@ def test_what_breaks_in_the_worker_is_told_in_one_line(tmp_path, engines):
     async def work():
         engine = TorchEngine(TorchConfig(name="lost", model=tmp_path / "gone"))
         with pytest.raises(CalibrationError, match=r"'lost' failed: model folder .*gone: no such folder") as error:
-            await engine._launch()
+            await engine.process.launch()
         await engine.close()
         return str(error.value)
 
@@ -349,7 +348,7 @@ def test_a_worker_that_dies_of_its_own_tells_its_last_words(engines, monkeypatch
         engine = TorchEngine(TorchConfig(name="odd", shape="tiny-draft"))
         monkeypatch.setattr("sys.executable", "/bin/ls")  # a process that complains and exits
         with pytest.raises(CalibrationError, match=r"'odd' \(pid \d+\) exited with code \d+: .+"):
-            await engine._launch()
+            await engine.process.launch()
         await engine.close()
 
     engines.run(work())

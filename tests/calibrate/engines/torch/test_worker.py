@@ -8,9 +8,10 @@ import threading
 import pytest
 import torch
 
-from calibrate.engines.torch.batch import ContinuousBatch, Limits
+from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.framing import Frames, encode
+from calibrate.engines.torch.job import Limits
 from calibrate.engines.torch.model import random_model
 from calibrate.engines.torch.worker import Worker, _ClosedError
 
@@ -59,13 +60,13 @@ def test_it_ends_when_its_parent_is_gone(served, busy):
     ours, batch, thread, ends = served
     if busy:
         ours.sendall(encode({**ASK, "id": 1}, [5, 6]))
-        while not batch.iterations:
+        while not batch.work.iterations:
             pass
     ours.close()
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert len(ends) == 1
-    assert len(batch.iterations) < 899
+    assert len(batch.work.iterations) < 899
 
 
 def test_it_obeys_the_word_close_in_the_middle_of_work(served):
@@ -74,18 +75,18 @@ def test_it_obeys_the_word_close_in_the_middle_of_work(served):
     ours.sendall(encode({"op": "close"}))
     thread.join(PATIENCE_S)
     assert ends == [_ClosedError]
-    assert len(batch.iterations) < 899
+    assert len(batch.work.iterations) < 899
 
 
 def test_aborts_are_acknowledged_with_the_tokens_drawn(served):
     ours, batch, _, _ = served
     ours.sendall(encode({**ASK, "id": 1}, [5, 6]))
-    while len(batch.iterations) < 5:
+    while len(batch.work.iterations) < 5:
         pass
     ours.sendall(encode({"op": "abort", "id": 1}) + encode({"op": "abort", "id": 99}))
     frames, received = Frames(), []
     while len(received) < 2:
         received += [header for header, _ in frames.feed(ours.recv(1 << 16))]
     assert [header["id"] for header in received] == [1, 99]
-    assert received[0]["n_generated"] == batch.n_aborted_tokens >= 6
+    assert received[0]["n_generated"] == batch.work.n_aborted_tokens >= 6
     assert received[1]["n_generated"] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import CPU_BLOCK, VllmConfig, checked_speculative, speculative_of
 from calibrate.engines.vllm.recorder import Active, Recorder
 from calibrate.engines.vllm.start import engine_settings
+from calibrate.engines.work import Pass
 from theory.errors import ParameterError
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
@@ -129,13 +131,16 @@ def test_the_recorder_tells_plain_iterations_passes_and_prefills_apart() -> None
     first.n_generated, second.n_generated = 6, 1
     record(recorder, Told(2, 0.006, 0.006), Details(0, 2, 2))
     record(recorder, None, Details(0, 1, 1))  # the core has not heard yet that it ended
-    found = recorder.statistics(clear=True)
-    assert found.iterations == ((1, 11, 0.005), (2, 10 + 6 + 32 + 1, 0.006))
-    assert found.passes == ((1, 12, 4, 3, 0.007, 0.0),)
-    assert found.prefills == ((10, 0, 0.020), (20, 12, pytest.approx(0.020)))
+    found = recorder.work.statistics(clear=True)
+    assert [(it.batch, it.context, it.seconds) for it in found.iterations] == [
+        (1, 11, 0.005),
+        (2, 10 + 6 + 32 + 1, 0.006),
+    ]
+    assert [replace(p, ended_s=0.0) for p in found.passes] == [Pass(1, 12, 4, 3, 0.007, 0.0, 0.0)]
+    assert [(p.tokens, p.cached, p.seconds) for p in found.prefills] == [(10, 0, 0.020), (20, 12, pytest.approx(0.020))]
     assert first.passes == [(0, 0), (3, 2), (0, 0)]
     assert first.shared
     assert second.shared
     assert (recorder.drafts, recorder.drafted, recorder.accepted, recorder.generated) == (1, 3, 2, 9)
     assert (recorder.n_iterations, recorder.n_idle_iterations) == (6, 1)
-    assert recorder.statistics(clear=False).iterations == ()
+    assert recorder.work.statistics(clear=False).iterations == ()

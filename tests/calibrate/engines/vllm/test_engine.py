@@ -149,11 +149,12 @@ def test_times_are_in_order_on_this_machines_clock(target: Group) -> None:
         assert before <= t.queued <= t.prefill_start < t.prefill_end <= t.first_token < t.end <= after
         statistics = await target.plain.stats(clear=True)
         assert len(statistics.iterations) == found.n_iterations == 29
-        decoding = sum(seconds for _, _, seconds in statistics.iterations)
+        decoding = sum(it.seconds for it in statistics.iterations)
         assert decoding == pytest.approx(t.end - t.first_token, rel=1e-6)
-        assert [context for _, context, _ in statistics.iterations] == [found.n_prompt_tokens + i for i in range(1, 30)]
-        (new, cached, seconds) = statistics.prefills[0]
-        assert (new + cached, seconds) == (found.n_prompt_tokens, pytest.approx(t.prefill_end - t.prefill_start))
+        assert [it.context for it in statistics.iterations] == [found.n_prompt_tokens + i for i in range(1, 30)]
+        first = statistics.prefills[0]
+        assert first.tokens + first.cached == found.n_prompt_tokens
+        assert first.seconds == pytest.approx(t.prefill_end - t.prefill_start)
 
     target.run(work())
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from calibrate import pair
-from calibrate.pair.task import render_answer
+from calibrate.pair.task import answer_meanings, word_step
 from calibrate.pair.training.examples import judge_example
 from calibrate.pair.training.tokenizer import EOS, UNKNOWN, build_tokenizer, vocabulary
 from calibrate.pair.wording import LAST_NUMBER
@@ -21,7 +21,7 @@ FEW = settings(max_examples=40, deadline=None)
 def _text(seed: int) -> str:
     (problem,) = pair.problems(1, seed)
     rng = np.random.default_rng(seed)
-    answer = pair.STEP_SEPARATOR.join(render_answer(problem, rng))
+    answer = pair.STEP_SEPARATOR.join(word_step(problem, meaning, rng) for meaning in answer_meanings(problem, rng))
     return problem.prompt + answer + pair.STEP_SEPARATOR + judge_example(problem, rng).text
 
 

@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Job, Limits
+from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods.eagle import EagleHead
 from calibrate.engines.torch.token_methods.eagle_head import build_head, load_head, read_head, save_head
@@ -42,7 +43,7 @@ class Watched(EagleHead):
 
 @pytest.fixture
 def engine(target):
-    head = Watched(load_head(head_path(), target, LIMITS.max_context + SPARE), LIMITS, LIMITS.max_context, SPARE)
+    head = Watched(load_head(head_path(), target, LIMITS.max_context + SPARE), LIMITS, LIMITS.max_context)
     head.seen = {}
     return ContinuousBatch(target, None, frozenset(), LIMITS, {("eagle", EAGLE.source): head}), head
 

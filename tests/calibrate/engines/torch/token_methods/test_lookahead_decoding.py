@@ -15,15 +15,16 @@ from calibrate import pair
 from calibrate.engines.protocol import GREEDY, Request, Sampling
 from calibrate.engines.sampling import distribution
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Job, Limits
+from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.kv_cache import KvCache
 from calibrate.engines.torch.model import load_model, load_tokenizer
-from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding, Shelf, StreamChance
+from calibrate.engines.torch.token_methods.lookahead_batch import DrawnChance, LookaheadDecoding, Shelf
 from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, LookaheadSettings, pass_layout
 from calibrate.engines.torch.token_methods.protocol import Rows
 from calibrate.engines.torch.token_pass import forward_rows
-from calibrate.models.local import bundled_problems
+from calibrate.models.asking import bundled_problems
 from theory.errors import ParameterError
 
 LIMITS = Limits(max_batch=4, n_idle=4, max_context=512)
@@ -306,7 +307,7 @@ def test_algorithm_4_draws_from_the_target(target):
     firsts, seconds = np.zeros_like(first), np.zeros_like(first)
     for seed in range(8000):
         one = job(prompt, sampling=sampling, seed=seed)
-        verification = method._verification(one, logits, [], StreamChance(seed))
+        verification = method._verification(one, logits, [], DrawnChance(seed))
         tokens, _ = verification(rows.memo, row_of)
         firsts[tokens[0]] += 1
         if tokens[0] == likely[0]:
@@ -368,7 +369,7 @@ def test_in_an_engine_s_process(engines, sampling):
     for one in (lookahead, jacobi, alone):
         assert sum(accepted + 1 for _, accepted in one.passes) >= 59  # the last pass may run on beyond the limit
         assert len(one.passes) == one.n_iterations <= 59
-    assert {batch for batch, *_ in statistics.passes} == {1}
-    rows = {rows for _, _, rows, _, _, _ in statistics.passes}
+    assert {p.batch for p in statistics.passes} == {1}
+    rows = {p.rows for p in statistics.passes}
     assert rows <= {8, 10, 12, 14, 16}
     assert min(rows) == 8

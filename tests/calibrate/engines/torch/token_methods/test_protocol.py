@@ -16,15 +16,16 @@ from calibrate.engines.protocol import Sampling
 from calibrate.engines.sampling import distribution
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch import batch as torch_batch
-from calibrate.engines.torch.batch import SPARE, ContinuousBatch, Job, Limits
+from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
+from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods import protocol as token_method
 from calibrate.engines.torch.token_methods.draft_model import DraftModel
 from calibrate.engines.torch.token_methods.eagle import EagleHead
 from calibrate.engines.torch.token_methods.eagle_head import HeadDecoder, build_head, load_head
 from calibrate.engines.torch.token_methods.protocol import Rows, TokenMethod, Verdict, prefix_match
-from calibrate.engines.torch.token_pass import forward_rows
+from calibrate.engines.torch.token_pass import forward_rows, read_tokens
 from calibrate.pair import draft_path, head_path, problems, target_path
 
 VOCABULARY = 40
@@ -77,8 +78,8 @@ def decoders():
 
 def make(decoders, *, eos=(), draft_context=1000):
     methods = {
-        ("draft", DRAFT.source): DraftModel(decoders[1], LIMITS, draft_context, SPARE),
-        ("eagle", EAGLE.source): EagleHead(decoders[2], LIMITS, draft_context, SPARE),
+        ("draft", DRAFT.source): DraftModel(decoders[1], LIMITS, draft_context),
+        ("eagle", EAGLE.source): EagleHead(decoders[2], LIMITS, draft_context),
     }
     return ContinuousBatch(decoders[0], None, frozenset(eos), LIMITS, methods)
 
@@ -178,7 +179,7 @@ def test_a_text_ends_where_plain_decoding_ends_it(decoders):
         finish(engine, one)
         assert (one.finish, one.tokens, one.n_generated) == ("eos", text[:where], where + 1)
         cut += 1 + sum(accepted + 1 for _, accepted in one.passes) > one.n_generated
-        assert sum(n for *_, n, _, _ in engine.passes) == one.n_generated - 1
+        assert sum(p.tokens for p in engine.work.passes) == one.n_generated - 1
     assert cut > 0
 
 
@@ -281,7 +282,7 @@ def test_an_aborted_request_leaves_both_models(decoders):
     for _ in range(6):
         engine.advance()
     assert engine.abort(jobs[0].id) is jobs[0]
-    assert engine.n_aborted_tokens == len(jobs[0].tokens)
+    assert engine.work.n_aborted_tokens == len(jobs[0].tokens)
     finish(engine)
     assert [one.tokens for one in jobs[1:]] == expected[1:]
     assert engine._methods["draft", DRAFT.source]._jobs == []
@@ -291,12 +292,12 @@ def test_statistics_tell_rows_tokens_and_drafting(decoders):
     engine = make(decoders)
     jobs = [job(p, 25, speculation=speculation) for p, speculation in zip(prompts(2, 7), (DRAFT, None), strict=True)]
     finish(engine, *jobs, job([5, 6, 7], 5))
-    assert sum(n for _, _, _, n, _, _ in engine.passes) + sum(b for b, _, _ in engine.iterations) == 24 + 24 + 4
-    for batch, context, rows, n, seconds, drafting in engine.passes:
-        assert batch <= rows <= 4 * batch
-        assert batch <= n <= rows
-        assert 0.0 < drafting < seconds
-        assert context >= 2
+    assert sum(p.tokens for p in engine.work.passes) + sum(it.batch for it in engine.work.iterations) == 24 + 24 + 4
+    for p in engine.work.passes:
+        assert p.batch <= p.rows <= 4 * p.batch
+        assert p.batch <= p.tokens <= p.rows
+        assert 0.0 < p.drafting_s < p.seconds
+        assert p.context >= 2
     assert jobs[1].passes == []
     assert jobs[0].n_iterations == len(jobs[0].passes)
     assert {drafted for drafted, _ in jobs[0].passes[:-4]} == {3}
@@ -305,7 +306,7 @@ def test_statistics_tell_rows_tokens_and_drafting(decoders):
 def test_noise_times_every_number_of_rows(decoders):
     engine = make(decoders)
     finish(engine, job([5, 6], 9, speculation=Speculation(method="random", k2=8)))
-    rows = [rows for _, _, rows, _, _, _ in engine.passes]
+    rows = [p.rows for p in engine.work.passes]
     assert rows[0] == 8
     assert rows == sorted(rows, reverse=True)
 
@@ -369,8 +370,8 @@ def pair():
 
     def engine():
         methods = {
-            ("draft", DRAFT.source): DraftModel(decoders[1], limits, 512, SPARE),
-            ("eagle", EAGLE.source): EagleHead(head, limits, 512, SPARE),
+            ("draft", DRAFT.source): DraftModel(decoders[1], limits, 512),
+            ("eagle", EAGLE.source): EagleHead(head, limits, 512),
         }
         return ContinuousBatch(decoders[0], tokenizer, eos, limits, methods)
 
@@ -404,7 +405,7 @@ def exact_triples(decoder, engine, prompt, sampling):
         for text in texts:
             engine.cache.n_active, engine.cache.length[:] = 0, 0
             engine.cache.admit([*prompt, *text])
-            logits.append(decoder.logits(engine._read(0, [*prompt, *text])[-1:]))
+            logits.append(decoder.logits(read_tokens(decoder, engine.cache, 0, [*prompt, *text])[-1:]))
         weights = distribution(torch.cat(logits), [sampling] * len(texts))
         weights = weights / weights.sum(-1, keepdim=True)
         law = {

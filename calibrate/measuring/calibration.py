@@ -1,10 +1,10 @@
 """A calibration from beginning to end: what is measured in which order, and kept as it is finished.
 
-A journal beside the output holds every finished piece (see `calibrate.record.journal`). Timing rounds are spread
+A journal next to the output holds every finished piece (see `calibrate.record.journal`). Timing rounds are spread
 between the answers, and so are sentinels, one small piece of work repeated, which tell how steady the machine was. A
 piece that a server breaks off is made again as a whole, so that nothing is lost and nothing counted twice. With a
 stopping rule (`calibrate.measuring.stopping`) the calibration looks at its precision now and then, and goes on until it
-is good enough.
+is good enough. What is measured at all is said by `calibrate.measuring.plan`.
 """
 
 from __future__ import annotations
@@ -13,37 +13,39 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
+from calibrate.measuring.answers import measure_answer, outside_seconds
 from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams
-from calibrate.measuring.measure import Look, MeasureOptions, Problem, Truth, measure_answer, outside_seconds
-from calibrate.measuring.stopping import Looked, Precision, Stopping
+from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.engine_work import work_done
+from calibrate.measuring.plan import CalibrationPlan
+from calibrate.measuring.stopping import LookOutcome, Precision, Stopping
 from calibrate.measuring.token_methods import TokenSetting, measure_token_answer
-from calibrate.record.journal import Journal, digest
-from calibrate.record.profile import EngineRecord, InUse, ModelRecord, Profile
+from calibrate.record.engine_records import EngineRecord, InUse
+from calibrate.record.journal import Journal
+from calibrate.record.profile import Profile
+from calibrate.record.uses import FIELD_OF_USE, Use
+from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive, lookahead_async
 from sim.operations import DRAFT, JUDGE, TARGET, Algorithm, Step
 from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["Models", "Plan", "Status", "calibrate_models"]
+__all__ = ["Status", "calibrate_models"]
 
 T = TypeVar("T")
 
-_USES: Final[Mapping[str, Sequence[Callable[[Step], Algorithm]]]] = {
-    "plain_in_use": (autoregressive,),
-    "in_use": tuple(partial(lookahead_async, k1=k1) for k1 in (1, 2, 4)),
+_RUNS: Final[Mapping[Use, Sequence[Callable[[Step], Algorithm]]]] = {
+    "plain": (autoregressive,),
+    "steps": tuple(partial(lookahead_async, k1=k1) for k1 in (1, 2, 4)),
 }
-"""Runs that show what engines take in use, by the field of `EngineRecord` for which they stand; in turns."""
-
-_TOKEN_ANSWERS: Final = 40
-_TOKEN_RUNS: Final = 480
+"""Algorithms that show what engines take in a use, from answer to answer in turns; beams are surveyed."""
 
 FIRST_WAIT_S: Final = 0.5
 """Before a part is tried again, s; doubled for each trial after it, up to:"""
@@ -61,127 +63,6 @@ _SENTINEL: Final[dict[str, Any]] = {
 """What a sentinel measures, as `MeasureOptions`."""
 
 
-class Models(Protocol):
-    """A set of models that can be measured: `calibrate.models.local.ModelSet`, `calibrate.models.servers.RemoteModels`.
-
-    Engines are of the set's own kind, handed back to it as it opened them.
-    """
-
-    @property
-    def n_engines(self) -> int:
-        """Engines that `open` opens: roles may share one."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """Of the sampling."""
-        ...
-
-    def settings(self) -> dict[str, str | int | float | bool]:
-        """Return the set as plain settings, for a profile."""
-        ...
-
-    def identity(self) -> dict[str, Any]:
-        """Return the settings on which results depend."""
-        ...
-
-    def look(self) -> Look:
-        """Return how closely drafts are looked at."""
-        ...
-
-    def open(self) -> AbstractAsyncContextManager[tuple[Mapping[str, Any], WallClock]]:
-        """Open the engines; yield them by role, and a wall clock on them."""
-        ...
-
-    async def warm_up(self, engine: Any, seconds: float) -> Any:
-        """Get an engine over its first, slow work; return the record of that, for `time_engine`."""
-        ...
-
-    async def time_engine(
-        self, engine: Any, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
-    ) -> EngineRecord:
-        """Measure an engine; ``progress`` is called ``options.n_parts`` times."""
-        ...
-
-    async def in_use(self, engines: Mapping[str, Any], outside: Mapping[str, Sequence[float]]) -> Mapping[str, InUse]:
-        """Return what each engine did since it was last asked, given its requests' seconds elsewhere, where known."""
-        ...
-
-    def record(self, role: str, engine: Any) -> ModelRecord:
-        """Return what is known about the model of a role."""
-        ...
-
-    async def stamp(self, engines: dict[str, Any]) -> dict[str, Any]:
-        """Return fields of the provenance: engine, engine_version, and device or notes where there are any."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What to measure."""
-
-    models: Models
-    problems: tuple[Problem, ...]
-    """With a stopping rule as many as are answered at most."""
-
-    truth: Truth | None = None
-    engine: MeasureOptions = field(default_factory=MeasureOptions)
-    warm_up_s: float = 1.0
-    token: tuple[TokenSetting, ...] = ()
-    """Token-level methods to run besides, each with its knobs."""
-
-    n_token_answers: int | None = None
-    """How many of the problems are answered with them; None: so many that all methods together make 480 runs, 40 at
-    least. They are spread evenly, since machines have slow phases; with a stopping rule, which may come early, they are
-    the first ones."""
-
-    stopping: Stopping | None = None
-    """When to stop; None: when all problems are answered."""
-
-    patience_s: float = 60.0
-    """How long a piece is tried again that a server breaks off, s. A piece that cannot succeed is not tried again."""
-
-    name: str = "profile"
-    command: str = ""
-
-    def __post_init__(self) -> None:
-        if len(self.problems) < 2:
-            raise ParameterError("problems", len(self.problems), "must be at least 2 questions, for a standard error")
-        if len({problem.name for problem in self.problems}) != len(self.problems):
-            raise ParameterError("problems", len(self.problems), "must have different names")
-        if self.stopping is not None and self.stopping.max_answers != len(self.problems):
-            raise ParameterError(
-                "problems", len(self.problems), f"must be {self.stopping.max_answers}, the most allowed"
-            )
-        if not 0.0 <= self.patience_s < float("inf"):
-            raise ParameterError("patience", self.patience_s, "must be a finite number of seconds >= 0")
-
-    def settings(self) -> dict[str, Any]:
-        """Return everything that the pieces depend on: a journal made with other settings cannot be resumed."""
-        stopping = {} if self.stopping is None else {f"stop_{k}": v for k, v in asdict(self.stopping).items()}
-        return {
-            **self.models.identity(),
-            **{f"measure_{name}": value for name, value in asdict(self.engine).items()},
-            **stopping,
-            **({"token": [setting.key for setting in self.token]} if self.token else {}),
-            "warm_up_s": self.warm_up_s,
-            "problems_sha256": digest(*(problem.prompt for problem in self.problems)),
-        }
-
-    def takes_token_answer(self, index: int) -> bool:
-        """Whether the problem of that index is answered with the token-level methods too."""
-        n, most = len(self.problems), self.n_token_answers
-        if most is None:
-            most = max(_TOKEN_ANSWERS, _TOKEN_RUNS // max(len(self.token), 1))
-        return index < most if self.stopping is not None else (index + 1) * most // n > index * most // n
-
-    @property
-    def n_parts(self) -> int:
-        """Parts of the work, for a progress bar; with a stopping rule the least."""
-        answers = len(self.problems) if self.stopping is None else self.stopping.min_answers
-        return self.models.n_engines * (self.engine.rounds * self.engine.n_parts + 1) + answers
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """How far a calibration is."""
@@ -195,19 +76,19 @@ class Status:
     seconds_left: float | None
     """Estimated time left, s; None before anything was timed."""
 
-    looked: Looked | None
-    """The latest look at the precision."""
+    last_look: LookOutcome | None
+    """What the latest look at the precision said."""
 
 
 async def calibrate_models(
-    plan: Plan,
+    plan: CalibrationPlan,
     journal_path: Path,
     *,
     progress: Callable[[str], None] = lambda part: None,
     precision: Callable[[Profile], Precision] | None = None,
     watch: Callable[[Status], None] = lambda status: None,
 ) -> Profile:
-    """Measure a set of models, resuming from the journal if there is one.
+    """Measure a set of models; what the journal holds already is not measured again.
 
     Parameters
     ----------
@@ -227,19 +108,19 @@ async def calibrate_models(
         raise ParameterError("precision", None, "must be a function of the profile where the plan has a stopping rule")
     with Journal(journal_path, plan.settings()) as journal:
         async with plan.models.open() as (roles, clock):
-            session = _Session(plan, journal, roles, clock, progress, watch)
-            await session.warm_up()
-            notes = await session.measure(precision)
-            stamp = await plan.models.stamp(session.engines)
-            return session.profile({**stamp, "notes": [*stamp.get("notes", ()), *notes, *session.notes()]})
+            sitting = _Sitting(plan, journal, roles, clock, progress, watch)
+            await sitting.warm_up()
+            notes = await sitting.measure(precision)
+            stamp = await plan.models.stamp(sitting.engines)
+            return sitting.profile({**stamp, "notes": [*stamp.get("notes", ()), *notes, *sitting.notes()]})
 
 
-class _Session:
+class _Sitting:
     """One sitting of a calibration: the engines are open, and pieces go to the journal one by one."""
 
     def __init__(
         self,
-        plan: Plan,
+        plan: CalibrationPlan,
         journal: Journal,
         roles: Mapping[str, Any],
         clock: WallClock,
@@ -265,7 +146,7 @@ class _Session:
         self._n_parts = plan.n_parts
         self._seconds: dict[str, list[float]] = {"answer": [], "round": []}
         self._n_repeated = 0
-        self._looked: Looked | None = None
+        self._last_look: LookOutcome | None = None
 
     async def warm_up(self) -> None:
         """Get the engines over their first, slow work."""
@@ -284,27 +165,27 @@ class _Session:
         while True:
             await self._block(n_answers, n_rounds)
             n_looks += 1
-            looked, following = rule.look(
+            outcome, following = rule.decide(
                 self._precision(precision, n_looks),
                 n_answers,
                 n_rounds,
                 n_looks=n_looks,
-                answer_s=self._pace("answer"),
-                round_s=self._pace("round"),
+                answer_s=self._mean_seconds("answer"),
+                round_s=self._mean_seconds("round"),
             )
-            self._looked = looked
-            if looked.reason:
-                return [_stopped(looked, n_looks, rule)]
+            self._last_look = outcome
+            if outcome.reason:
+                return [_stopped(outcome, n_looks, rule)]
             n_answers, n_rounds = self._decided(n_looks, following.n_answers, following.n_rounds)
             per_round = len(self.engines) * self.plan.engine.n_parts
             self._n_parts += n_answers - self.n_answers + (n_rounds - self.n_rounds) * per_round
             self._watch(self._status())
 
-    def _precision(self, found: Callable[[Profile], Precision], n_looks: int) -> Precision:
+    def _precision(self, of_profile: Callable[[Profile], Precision], n_looks: int) -> Precision:
         """The precision at a look; a look that was made before counts as it was seen then."""
         key = f"look:{n_looks}"
         if key not in self._journal:
-            self._journal.add(key, asdict(found(self.profile({}))))
+            self._journal.add(key, asdict(of_profile(self.profile({}))))
         return Precision(**self._journal[key])
 
     def _decided(self, n_looks: int, n_answers: int, n_rounds: int) -> tuple[int, int]:
@@ -376,55 +257,52 @@ class _Session:
         """An answer as it goes to the journal, with a sentinel of every engine before it."""
         models = self.plan.models
         sentinels = {name: await self._sentinel(name, engine, index) for name, engine in self.engines.items()}
-        found = await measure_answer(self._clock, problem, self.plan.truth, models.look())
-        await models.in_use(self.engines, {})  # what they did before is not the survey's
-        surveyed = await measure_beams(self._clock, problem, self.plan.truth, width=models.look().beams)
-        record = found.record.model_copy(update={"beams": surveyed.records})
-        entry = {"record": record.model_dump(mode="json"), "ids": found.ids}
-        surveying = await models.in_use(self.engines, {}) if surveyed.records else {}
-        groups = {name: surveyed.as_groups(name, one) for name, one in surveying.items()}
-        in_use, token = await self._run_as_used(problem, index)
+        answer = await measure_answer(self._clock, problem, self.plan.truth, models.inspection())
+        await work_done(self.engines)  # what they did before is not the survey's
+        surveyed = await measure_beams(self._clock, problem, self.plan.truth, width=models.inspection().beams)
+        surveying = await work_done(self.engines) if surveyed.records else {}
+        groups = {name: surveyed.as_groups(name, work) for name, work in surveying.items()}
+        work_by_use, token_answers = await self._run_as_used(problem, index)
         return {
-            **entry,
-            "role_seconds": found.role_seconds,
-            **in_use,
-            "beam_in_use": _dumped(groups),
+            "record": answer.record.model_copy(update={"beams": surveyed.records}).model_dump(mode="json"),
+            "ids": answer.token_ids,
+            "role_seconds": answer.role_seconds,
+            **{FIELD_OF_USE[use]: _dumped(work) for use, work in {**work_by_use, "beams": groups}.items()},
             "sentinels": sentinels,
-            "token": token,
+            "token": token_answers,
         }
 
-    async def _run_as_used(self, problem: Problem, index: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Answer as the engines will be used, in an order drawn anew; return what they did by use, and token answers.
+    async def _run_as_used(
+        self, problem: Problem, index: int
+    ) -> tuple[dict[Use, Mapping[str, InUse]], dict[str, dict[str, Any]]]:
+        """Answer as the engines will be used, in an order drawn anew; return their work by use, and token answers.
 
         What runs just before a run leaves its traces in caches, so that a fixed order would favour some.
         """
-        settings = {setting.key: setting for setting in self.plan.token}
-        names = [*_USES, *(settings if self.plan.takes_token_answer(index) else ())]
-        random.Random(f"order {self.plan.engine.seed} {index}").shuffle(names)
-        in_use: dict[str, Any] = {}
-        token: dict[str, Any] = {}
-        for name in names:
-            if name in settings:
-                # A plan asks for methods only that its models can run.
-                answer = await measure_token_answer(self.plan.models, self._clock, problem, settings[name])  # type: ignore[arg-type]
-                token[name] = answer.model_dump(mode="json")
+        runs: list[Use | TokenSetting] = [*_RUNS, *(self.plan.token if self.plan.takes_token_answer(index) else ())]
+        random.Random(f"order {self.plan.engine.seed} {index}").shuffle(runs)
+        work: dict[Use, Mapping[str, InUse]] = {}
+        token_answers: dict[str, dict[str, Any]] = {}
+        for run in runs:
+            if isinstance(run, TokenSetting):
+                answer = await measure_token_answer(self.plan.models, self._clock, problem, run)
+                token_answers[run.key] = answer.model_dump(mode="json")
             else:
-                in_use[name] = _dumped(await self._in_use(problem, _USES[name][index % len(_USES[name])]))
-        return in_use, token
+                work[run] = await self._work_of_run(problem, _RUNS[run][index % len(_RUNS[run])])
+        return work, token_answers
 
-    async def _in_use(self, problem: Problem, make: Callable[[Step], Algorithm]) -> Mapping[str, InUse]:
-        """What each engine does while an algorithm runs; nothing where engines do not tell."""
-        models, clock = self.plan.models, self._clock
+    async def _work_of_run(self, problem: Problem, make: Callable[[Step], Algorithm]) -> Mapping[str, InUse]:
+        """What each engine does while an algorithm runs."""
+        clock = self._clock
         await clock.fresh()
         root = await clock.root(problem.prompt)
-        if not await models.in_use(self.engines, {}):
-            return {}
+        await work_done(self.engines)
         session = await clock.run(make(root), stream=problem.name)
         await clock.drain()
         spent, outside = outside_seconds(session, clock), {name: list[float]() for name in self.engines}
         for role, name in self.placement.items():
             outside[name] += spent.get(role, ())
-        return await models.in_use(self.engines, outside)
+        return await work_done(self.engines, outside)
 
     async def _sentinel(self, name: str, engine: Any, index: int) -> tuple[float, float]:
         """Moment and duration of the same work as always, its prompt apart."""
@@ -473,7 +351,7 @@ class _Session:
 
     def _status(self) -> Status:
         n_parts = max(self._n_parts, self._done)
-        return Status(done=self._done, n_parts=n_parts, seconds_left=self._left(), looked=self._looked)
+        return Status(done=self._done, n_parts=n_parts, seconds_left=self._left(), last_look=self._last_look)
 
     def _left(self) -> float | None:
         """Time until the next look, s, and what the latest one expected after it."""
@@ -484,17 +362,19 @@ class _Session:
         per_round = len(self.engines) * self.plan.engine.n_parts
         n_total = self.n_answers + self.n_rounds * per_round
         share = self.n_answers / max(n_total, 1)
-        seconds = parts * (share * self._pace("answer") + (1.0 - share) * self._pace("round") / per_round)
-        return max(seconds, self._looked.seconds_left if self._looked is not None else 0.0)
+        seconds = parts * (
+            share * self._mean_seconds("answer") + (1.0 - share) * self._mean_seconds("round") / per_round
+        )
+        return max(seconds, self._last_look.seconds_left if self._last_look is not None else 0.0)
 
-    def _pace(self, what: str) -> float:
-        """Mean seconds of an answer or a round in this sitting; a second each before there is one."""
+    def _mean_seconds(self, what: str) -> float:
+        """Mean seconds of an answer or a round in this sitting; a second before the first is measured."""
         seconds: Sequence[float] = self._seconds[what]
         return max(sum(seconds) / len(seconds), 1e-6) if seconds else 1.0
 
 
-def _dumped(in_use: Mapping[str, InUse]) -> dict[str, Any]:
-    return {name: one.model_dump(mode="json") for name, one in in_use.items()}
+def _dumped(work: Mapping[str, InUse]) -> dict[str, Any]:
+    return {engine: did.model_dump(mode="json") for engine, did in work.items()}
 
 
 def _may_pass(error: BaseException | None) -> bool:
@@ -506,10 +386,10 @@ def _may_pass(error: BaseException | None) -> bool:
     return False
 
 
-def _stopped(looked: Looked, n_looks: int, rule: Stopping) -> str:
-    found = looked.precision
+def _stopped(outcome: LookOutcome, n_looks: int, rule: Stopping) -> str:
+    known = outcome.precision
     return (
-        f"stopped after {looked.n_answers} answers, {looked.n_rounds} timing rounds and {n_looks} looks: "
-        f"{looked.reason}, for {found.planned} (answers ±{found.answers:.1%}, timings ±{found.timings:.1%}; widened "
-        f"{rule.widening(looked.n_answers):.2f} times, for at most {rule.max_looks} looks)"
+        f"stopped after {outcome.n_answers} answers, {outcome.n_rounds} timing rounds and {n_looks} looks: "
+        f"{outcome.reason}, for {known.planned} (answers ±{known.answers:.1%}, timings ±{known.timings:.1%}; widened "
+        f"{rule.widening(outcome.n_answers):.2f} times, for at most {rule.max_looks} looks)"
     )

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from bundled_pair import BundledPair
 
-from calibrate.measuring.measure import MeasureOptions
-from calibrate.measuring.session import Plan, calibrate_models
+from calibrate.measuring.calibration import calibrate_models
+from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.stopping import Stopping
 from calibrate.measuring.token_methods import TokenSetting
-from calibrate.models.local import ModelSet, bundled_problems, bundled_truth
+from calibrate.models.asking import bundled_problems, bundled_truth
+from calibrate.models.local import TorchModels
 from calibrate.record.profile import Profile
 from calibrate.replay.summary import acceptance, cost_ratio, replay_error, summarise
 from calibrate.replay.system import system_of
@@ -33,8 +35,8 @@ TOKENS = (
 )
 
 
-def plan(n: int = 3) -> Plan:
-    return Plan(
+def plan(n: int = 3) -> CalibrationPlan:
+    return CalibrationPlan(
         models=BundledPair.models,
         problems=tuple(bundled_problems(n, 5, "calibration")),
         truth=bundled_truth(),
@@ -50,7 +52,7 @@ def carry_out(pair: BundledPair, journal: Path) -> tuple[Profile, list[str]]:
     """A whole calibration on engines that run already."""
     parts: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ModelSet, "open", lambda _models: pair.opened())
+        patch.setattr(TorchModels, "open", lambda _models: pair.opened())
         return pair.run(calibrate_models(plan(), journal, progress=parts.append)), parts
 
 
@@ -89,7 +91,7 @@ def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -
         # Decoded as in the recorded baseline, with the same seeds: a prefill a step, and its other tokens one by one.
         assert alone.prefill[0] == len(answer.baseline)
         assert sum(n for _, n, _, _ in alone.decode) == sum(step.tokens - 1 for step in answer.baseline)
-        assert alone.alone.decode == alone.decode
+        assert alone.undisturbed.decode == alone.decode
         assert (idle.decode, idle.prefill) == ([], (0, 0, 0.0))
     tokens = sum(step.tokens for answer in profile.answers for step in answer.baseline)
     # The ids of the answers lack only the end-of-text tokens, one per answer.
@@ -99,7 +101,7 @@ def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -
 def test_answers_with_token_level_methods_are_spread_evenly() -> None:
     """With a stopping rule, which may come early, they are the first ones."""
 
-    def taken(one: Plan) -> list[int]:
+    def taken(one: CalibrationPlan) -> list[int]:
         return [index for index in range(len(one.problems)) if one.takes_token_answer(index)]
 
     assert taken(replace(plan(10), n_token_answers=4)) == [2, 4, 7, 9]
@@ -226,11 +228,11 @@ def test_bad_options(options: dict[str, object], message: str) -> None:
 )
 def test_bad_model_sets(options: dict[str, object], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        ModelSet(**options)  # type: ignore[arg-type]
+        TorchModels(**options)  # type: ignore[arg-type]
 
 
 def test_a_model_set_survives_its_settings() -> None:
-    models = ModelSet(temperature=0.3, seed=4)
-    assert ModelSet.from_settings(dict(models.settings())) == models
+    models = TorchModels(temperature=0.3, seed=4)
+    assert TorchModels.from_settings(dict(models.settings())) == models
     with pytest.raises(SchemaError, match="lack"):
-        ModelSet.from_settings({"target": "bundled"})
+        TorchModels.from_settings({"target": "bundled"})

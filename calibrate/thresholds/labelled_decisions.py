@@ -1,4 +1,4 @@
-"""Scored and labelled step pairs: from a profile or a file of JSON lines, with the grid that a kind of score has."""
+"""Scored and labelled decisions: from a profile or a file of JSON lines, with the grid that a kind of score has."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.record.profile import AnswerRecord, Profile, StepRecord
+from calibrate.record.answer_records import RecordedAnswer, StepRecord
+from calibrate.record.files import read_text
+from calibrate.record.profile import Profile
 from calibrate.thresholds.risk import Decisions
 from theory.errors import ParameterError, SchemaError
 
@@ -21,13 +22,12 @@ __all__ = [
     "LABELS",
     "SCORES",
     "Label",
-    "Pairs",
+    "LabelledDecisions",
     "ScoreKind",
     "check_scores",
+    "decisions_of_profile",
     "default_grid",
-    "gate_pairs",
-    "pairs_of_profile",
-    "read_pairs",
+    "read_decisions",
     "rejudged",
 ]
 
@@ -45,50 +45,46 @@ _RANGES: Final[dict[ScoreKind, tuple[float, float]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pairs:
-    """Scored and labelled pairs, and what was left out on the way."""
+class LabelledDecisions:
+    """Scored and labelled decisions, and what was left out on the way."""
 
     decisions: Decisions
-    """The labelled ones; ``wrong`` means that accepting (for a gate: keeping) is an error."""
+    """``wrong`` means that accepting (for a gate: keeping) is an error."""
     clustered: bool
     """Whether each is known to belong to an answer."""
     n_unscored: int
-    """Pairs without a score, left out."""
+    """Left out for want of a score."""
     n_unlabelled: int
-    """Pairs without a label, left out."""
+    """Left out for want of a label."""
     source: str
     """Where they come from, in words."""
 
 
-def read_pairs(path: str | os.PathLike[str], *, gate: bool = False) -> Pairs:
-    """Read pairs from a file of JSON lines.
+def read_decisions(path: str | os.PathLike[str], *, gate: bool = False) -> LabelledDecisions:
+    """Read decisions from a file of JSON lines.
 
     Each line is an object with ``score`` (higher is safer; negate a distance), ``label`` (true: accepting is right)
     and optionally ``answer`` (which answer it belongs to). For a gate: ``gate``, the probability of "same meaning" in
-    [0, 1], and ``judge``, the judge's decision (true: accept). Score or label may be null: such a pair is counted and
-    left out. Other keys are not read.
+    [0, 1], and ``judge``, the judge's decision (true: accept). Score or label may be null: such a decision is counted
+    and left out. Other keys are not read.
 
     Raises
     ------
-    SchemaError : the file cannot be read, a line is not such an object, or some pairs name an answer and some do not.
+    SchemaError : the file cannot be read, a line is not such an object, or only some decisions name an answer.
     """
     rows = list(_json_lines(path))
     score_key, label_key = ("gate", "judge") if gate else ("score", "label")
-    items = [_pair(f"{path}:{line}", row, score_key, label_key) for line, row in rows]
-    named = [answer is not None for _, _, answer in items]
+    decisions = [_decision(f"{path}:{line}", row, score_key, label_key) for line, row in rows]
+    named = [decision.answer is not None for decision in decisions]
     if any(named) and not all(named):
         line = rows[named.index(False)][0]
         raise SchemaError(f"{path}:{line}: answer: missing, but other lines name one; name it in all lines or in none")
-    maker = _gate if gate else _plain
-    return maker(items, clustered=all(named) and bool(named), source=str(path))
+    collected = _of_gate if gate else _collected
+    return collected(decisions, clustered=all(named) and bool(named), source=str(path))
 
 
 def _json_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise SchemaError(f"{path}: cannot be read as pairs: {reason}") from None
+    text = read_text(path, "decisions")
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -101,10 +97,17 @@ def _json_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, A
         yield number, row
 
 
-_Item = tuple[float | None, bool | None, str | None]
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """A line of a file, or a judged step of a profile; None stands for unknown."""
+
+    score: float | None
+    right: bool | None
+    """Whether accepting is right."""
+    answer: str | None
 
 
-def _pair(where: str, row: dict[str, Any], score_key: str, label_key: str) -> _Item:
+def _decision(where: str, row: dict[str, Any], score_key: str, label_key: str) -> _Decision:
     for key in (score_key, label_key):
         if key not in row:
             raise SchemaError(f"{where}: {key}: missing; null stands for unknown")
@@ -116,43 +119,45 @@ def _pair(where: str, row: dict[str, Any], score_key: str, label_key: str) -> _I
         raise SchemaError(f"{where}: {label_key}: must be true, false or null, got {label!r}")
     if answer is not None and not isinstance(answer, str | int):
         raise SchemaError(f"{where}: answer: must be a name or a number, got {answer!r}")
-    return score, label, None if answer is None else str(answer)
+    return _Decision(score, label, None if answer is None else str(answer))
 
 
-def _plain(items: Sequence[_Item], *, clustered: bool, source: str) -> Pairs:
-    kept = [(s, good, a) for s, good, a in items if s is not None and good is not None]
+def _collected(decisions: Sequence[_Decision], *, clustered: bool, source: str) -> LabelledDecisions:
+    scored = [decision for decision in decisions if decision.score is not None]
+    kept = [decision for decision in scored if decision.right is not None]
     if not kept:
-        raise SchemaError(f"{source}: no pair has both a score and a label; label some of the {len(items)} pairs")
-    scores, good, answers = zip(*kept, strict=True)
-    return Pairs(
-        decisions=Decisions(scores, ~np.array(good), list(answers) if clustered else None),
+        rule = f"label some of the {len(decisions)} decisions"
+        raise SchemaError(f"{source}: no decision has both a score and a label; {rule}")
+    return LabelledDecisions(
+        decisions=Decisions(
+            np.array([decision.score for decision in kept], dtype=np.float64),
+            np.array([not decision.right for decision in kept]),
+            [str(decision.answer) for decision in kept] if clustered else None,
+        ),
         clustered=clustered,
-        n_unscored=sum(s is None for s, _, _ in items),
-        n_unlabelled=sum(s is not None and good is None for s, good, _ in items),
+        n_unscored=len(decisions) - len(scored),
+        n_unlabelled=len(scored) - len(kept),
         source=source,
     )
 
 
-def _gate(items: Sequence[_Item], *, clustered: bool, source: str) -> Pairs:
-    outside = next((s for s, _, _ in items if s is not None and not 0.0 <= s <= 1.0), None)
-    if outside is not None:
-        raise SchemaError(f"{source}: gate: must be a probability in [0, 1], got {outside!r}")
-    found = [
-        (None if p is None else max(p, 1.0 - p), None if p is None or judge is None else (p >= 0.5) is judge, answer)
-        for p, judge, answer in items
-    ]
-    return _plain(found, clustered=clustered, source=source)
+def _of_gate(decisions: Sequence[_Decision], *, clustered: bool, source: str) -> LabelledDecisions:
+    return _collected([_kept_by_gate(source, decision) for decision in decisions], clustered=clustered, source=source)
 
 
-def gate_pairs(probabilities: Sequence[float], judged: Sequence[bool], answers: Sequence[str] | None = None) -> Pairs:
-    """Pairs for `cascade` from the gate's probabilities of "same meaning" and the judge's decisions."""
-    names = [None] * len(probabilities) if answers is None else answers
-    items = list(zip(probabilities, judged, names, strict=True))
-    return _gate(items, clustered=answers is not None, source="gate decisions")
+def _kept_by_gate(source: str, decision: _Decision) -> _Decision:
+    """From the gate's probability and the judge's word to its confidence and whether the judge agrees."""
+    p = decision.score
+    if p is None:
+        return replace(decision, right=None)
+    if not 0.0 <= p <= 1.0:
+        raise SchemaError(f"{source}: gate: must be a probability in [0, 1], got {p!r}")
+    agrees = None if decision.right is None else (p >= 0.5) is decision.right
+    return replace(decision, score=max(p, 1.0 - p), right=agrees)
 
 
-def pairs_of_profile(profile: Profile, label: Label = "same-meaning") -> Pairs:
-    """The judged steps of a measured profile as labelled pairs, clustered by answer.
+def decisions_of_profile(profile: Profile, label: Label = "same-meaning") -> LabelledDecisions:
+    """The judged steps of a measured profile as labelled decisions, clustered by answer.
 
     Parameters
     ----------
@@ -163,12 +168,14 @@ def pairs_of_profile(profile: Profile, label: Label = "same-meaning") -> Pairs:
     ------
     SchemaError : no step has both a score and the label.
     """
-    items: list[_Item] = []
-    for answer in profile.answers:
-        items += [(step.verdict.score, _truth(step, label), answer.problem) for step in answer.steps]
-    if not items:
+    judged = [
+        _Decision(step.verdict.score, _truth(step, label), answer.problem)
+        for answer in profile.answers
+        for step in answer.steps
+    ]
+    if not judged:
         raise SchemaError(f"profile {profile.name!r}: holds no judged steps; calibrate on a pair of models")
-    return _plain(items, clustered=True, source=f"profile {profile.name}")
+    return _collected(judged, clustered=True, source=f"profile {profile.name}")
 
 
 def _truth(step: StepRecord, label: Label) -> bool | None:
@@ -190,7 +197,7 @@ def default_grid(kind: ScoreKind) -> NDArray[np.float64]:
     return np.concatenate([[0.0], grid]) if kind == "probability" else grid[grid >= 0.5]
 
 
-def check_scores(pairs: Pairs, kind: ScoreKind) -> None:
+def check_scores(labelled: LabelledDecisions, kind: ScoreKind) -> None:
     """Refuse scores outside the range of their kind: their grid would be the wrong one.
 
     Raises
@@ -198,14 +205,14 @@ def check_scores(pairs: Pairs, kind: ScoreKind) -> None:
     ParameterError : a score is outside.
     """
     low, high = _RANGES[kind]
-    scores = pairs.decisions.scores
+    scores = labelled.decisions.scores
     outside = scores[(scores < low) | (scores > high)]
     if outside.size:
         rule = f"holds the score {float(outside[0]):g}, outside [{low:g}, {high:g}]: name another kind, or a grid"
         raise ParameterError("score", kind, rule)
 
 
-def rejudged(answers: Sequence[AnswerRecord], threshold: float) -> list[AnswerRecord]:
+def rejudged(answers: Sequence[RecordedAnswer], threshold: float) -> list[RecordedAnswer]:
     """Recorded answers with the verdicts that another threshold would have given on the recorded scores.
 
     An approximation: after a changed verdict a real run continues from the other step, while the replay goes on with
@@ -215,7 +222,7 @@ def rejudged(answers: Sequence[AnswerRecord], threshold: float) -> list[AnswerRe
     return [_rejudged(answer, threshold) for answer in answers]
 
 
-def _rejudged(answer: AnswerRecord, threshold: float) -> AnswerRecord:
+def _rejudged(answer: RecordedAnswer, threshold: float) -> RecordedAnswer:
     steps: list[StepRecord] = []
     for step in answer.steps:
         verdict = step.verdict

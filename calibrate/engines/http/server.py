@@ -1,0 +1,227 @@
+"""A model server as its engine knows it: which model it offers, what it can do, and what was asked of it lately."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import statistics
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from calibrate.engines.http.stream import Streamed
+from calibrate.engines.http.wire import BrokenOffError, EngineTimeoutError, HttpConfig, RefusedError, Wire
+from calibrate.engines.prometheus import Load, Sample, load, parse_metrics
+from theory.errors import CalibrationError, SchemaError
+
+__all__ = ["KEPT_TEXTS", "Server", "raise_transient"]
+
+_EXTRAS: Final[dict[str, Any]] = {
+    "stream_options": {"include_usage": True},
+    "include_stop_str_in_output": True,
+    "return_token_ids": True,
+    "ignore_eos": True,
+    "cache_salt": "specplan",
+}
+"""Parameters that not every server knows; some refuse what they do not know, some ignore it."""
+
+KEPT_TEXTS: Final = 256
+_KEPT_STREAMS: Final = 2048
+_KEPT_TRIPS: Final = 31
+
+
+class Server:
+    """A server with one model; `explore` finds out what it can do.
+
+    Attributes
+    ----------
+    model : the model's name there; before `explore` as it was configured, which may be empty.
+    load_at_start : requests on the server before ours; None where it does not say.
+    card : what the server says of the model.
+    version : of the server; empty where it names none.
+    extras : those of the parameters beyond the common interface that it takes.
+    tells_ids : whether each chunk of a stream comes with the ids of its tokens, so that they can be counted.
+    tokenizes : whether it has ``/tokenize``; None: it was not asked.
+    streams : the latest streams of answers.
+    """
+
+    def __init__(self, config: HttpConfig) -> None:
+        self.config = config
+        self.wire = Wire(config)
+        self.model = config.model
+        self.load_at_start: Load | None = None
+        self.card: dict[str, Any] = {}
+        self.version = ""
+        self.extras: dict[str, Any] = {}
+        self.tells_ids = self._tells_usage = False
+        self.tokenizes: bool | None = None
+        self.streams: deque[Streamed] = deque(maxlen=_KEPT_STREAMS)
+        self._salt = secrets.token_hex(8)
+        self._texts: deque[str] = deque(maxlen=KEPT_TEXTS)
+        self._trips: deque[float] = deque(maxlen=_KEPT_TRIPS)
+
+    async def explore(self) -> None:
+        """Check the model's name, and find out which extra parameters the server takes.
+
+        Raises
+        ------
+        CalibrationError : unreachable, key refused, or the model is not among those that the server offers.
+        """
+        await self._find_model()
+        self.load_at_start = load(await self.metrics() or ())
+        await self.again(self._probe)
+
+    async def again(self, once: Callable[[], Awaitable[Any]]) -> None:
+        """Do something that begins a measurement; a few times where answers break off in the middle."""
+        for attempt in range(self.config.retries + 1):
+            try:
+                await once()
+                return
+            except EngineTimeoutError:
+                raise
+            except BrokenOffError:
+                if attempt == self.config.retries:
+                    raise
+            await asyncio.sleep(self.config.backoff_s)
+
+    async def complete(self, body: dict[str, Any], streamed: Streamed) -> Streamed:
+        """Send a request for a completion, and collect its answer in ``streamed`` as it comes; return it at its end.
+
+        Raises
+        ------
+        CalibrationError : the server refused, failed, or ended the stream without an end.
+        """
+        streamed.read_before = self._share_read(body["prompt"])
+        streamed.sent = time.monotonic()
+        try:
+            streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
+        except RefusedError as error:
+            if error.status == 404:
+                raise self.wire.error(f"no longer offers the model {self.model!r}") from None
+            raise
+        finally:
+            streamed.end = time.monotonic()
+            self.streams.append(streamed)
+            self._texts.append(body["prompt"] + streamed.text)
+        return self._whole(streamed)
+
+    def _share_read(self, prompt: str) -> float:
+        """The share of a prompt that is the beginning of something that was read or written before, in [0, 1]."""
+        low, high = 0, len(prompt)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if any(text.startswith(prompt[:middle]) for text in self._texts):
+                low = middle
+            else:
+                high = middle - 1
+        return low / max(len(prompt), 1)
+
+    def salted(self) -> dict[str, str]:
+        """What a request carries so that its prompt is found in the prefix cache, or not."""
+        return {"cache_salt": self._salt} if "cache_salt" in self.extras else {}
+
+    def _whole(self, streamed: Streamed) -> Streamed:
+        """Refuse an answer that was cut where the connection broke between two events."""
+        n = sum(n for _, n in streamed.arrivals)
+        if not streamed.reason and not streamed.closed:
+            raise self.wire.broken_off(f"ended an answer in the middle, after {n} tokens and without a reason")
+        if self._tells_usage and not streamed.usage and not streamed.closed:
+            raise self.wire.broken_off(f"ended an answer of {n} tokens without its usage, which it gave before")
+        return streamed
+
+    def body(self, prompt: str, max_tokens: int) -> dict[str, Any]:
+        """What every request for a completion says."""
+        return {"model": self.model, "prompt": prompt, "max_tokens": max_tokens}
+
+    async def metrics(self) -> list[Sample] | None:
+        """What the server's ``/metrics`` says; None where it has none or they cannot be read."""
+        try:
+            return parse_metrics(await self.wire.text(f"{self.wire.root}/metrics"))
+        except (RefusedError, SchemaError):
+            return None
+
+    async def round_trip(self) -> float:
+        """Seconds of a request that needs no model."""
+        started = time.monotonic()
+        await self.wire.text(f"{self.wire.api}/models")
+        self._trips.append(time.monotonic() - started)
+        return self._trips[-1]
+
+    @property
+    def trip_s(self) -> float:
+        """Median of the latest round trips of a request that needs no model, s; 0 before there was one."""
+        return statistics.median(self._trips) if self._trips else 0.0
+
+    def change_salt(self) -> None:
+        """See that nothing that the server has read is found again, by a new salt of its prefix cache."""
+        self._salt = secrets.token_hex(8)
+        self._texts.clear()
+
+    async def _find_model(self) -> None:
+        try:
+            answer = await self.wire.get(f"{self.wire.api}/models")
+        except RefusedError as error:
+            if error.status != 404:
+                raise
+            raise self.wire.error("no /models there: not the address of an OpenAI-compatible server") from None
+        cards = answer.get("data") if isinstance(answer, dict) else None
+        offered = {str(card.get("id")): card for card in cards or () if isinstance(card, dict)}
+        shown = ", ".join(offered) or "none"
+        if not self.model and len(offered) != 1:
+            raise self.wire.error(f"offers several models or none ({shown}); name one as URL#model")
+        self.model = self.model or next(iter(offered))
+        if self.model not in offered:
+            raise self.wire.error(f"has no model {self.model!r} (404); it offers: {shown}")
+        self.card = offered[self.model]
+        try:
+            about = await self.wire.get(f"{self.wire.root}/version")  # vLLM; others name no version
+            self.version = str(about.get("version", "")) if isinstance(about, dict) else ""
+        except CalibrationError:
+            pass
+
+    async def _probe(self) -> None:
+        """Find out which extra parameters the server takes: all at once, or one by one if it refuses."""
+        try:
+            streamed = await self._try_extras(_EXTRAS)
+            self.extras = dict(_EXTRAS)
+        except RefusedError as error:
+            if error.status not in (400, 422):
+                raise
+            for name, value in _EXTRAS.items():
+                try:
+                    await self._try_extras({name: value})
+                except RefusedError as refused:
+                    if refused.transient:
+                        raise
+                    continue
+                self.extras[name] = value
+            streamed = await self._try_extras(self.extras)
+        self.tells_ids = bool(streamed.ids)
+        self._tells_usage = bool(streamed.usage)
+
+    async def _try_extras(self, extras: Mapping[str, Any]) -> Streamed:
+        streamed = Streamed()
+        body = {**self.body("1 2 3", 2), "stream": True, "temperature": 0.0, **extras}
+        await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
+        return self._whole(streamed)
+
+    async def tokenize(self, text: str, *, special: bool) -> tuple[int, ...] | None:
+        """Ids by ``/tokenize`` (vLLM); None where there is none."""
+        if self.tokenizes is False:
+            return None
+        body = {"model": self.model, "prompt": text, "add_special_tokens": special}
+        try:
+            ids = tuple(int(token) for token in (await self.wire.post(f"{self.wire.root}/tokenize", body))["tokens"])
+        except (RefusedError, LookupError, TypeError, ValueError) as error:
+            raise_transient(error)
+            self.tokenizes = False
+            return None
+        self.tokenizes = True
+        return ids
+
+
+def raise_transient(error: Exception) -> None:
+    """Do not take a server that is busy or away for one that cannot do what it was asked."""
+    if getattr(error, "transient", False):
+        raise error

@@ -1,0 +1,82 @@
+"""What methods of token-level speculation are called: in the catalogue, in a request, in vLLM; and what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+__all__ = ["OF_CATALOGUE", "OF_REQUEST", "OF_VLLM", "VLLM_KNOBS", "VOCABULARY", "Terms", "TokenMethodName"]
+
+TokenMethodName: TypeAlias = Literal["ngram", "draft", "eagle", "eagle3", "lookahead", "jacobi", "random"]
+
+VLLM_KNOBS: Final[Mapping[str, str]] = {
+    "k2": "num_speculative_tokens",
+    "max_ngram": "prompt_lookup_max",
+    "min_ngram": "prompt_lookup_min",
+}
+"""Knobs of the catalogue, and what vLLM calls them; k2 tokens per target pass are k2 - 1 speculative ones."""
+
+_DRAFTER: Final = frozenset({"model", "max_model_len", "draft_sample_method", "quantization"})
+_HEAD: Final = "the folder of an EAGLE head of the target"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """One method under all its names.
+
+    Attributes
+    ----------
+    requested : its name in a request (`Speculation.method`).
+    catalogue : in the catalogue of methods; empty: it is none, but a means of measuring.
+    vllm : in vLLM's speculative configuration; empty: vLLM has no such method.
+    torch : whether torch engines have it.
+    needs : the weights that it needs besides the target's, in words; empty: none.
+    knobs : of `VLLM_KNOBS` those that it has.
+    drafter_settings : what vLLM can set of those weights.
+    """
+
+    requested: TokenMethodName
+    catalogue: str = ""
+    vllm: str = ""
+    torch: bool = True
+    needs: str = ""
+    knobs: tuple[str, ...] = ("k2",)
+    drafter_settings: frozenset[str] = frozenset()
+
+    @property
+    def vllm_settings(self) -> frozenset[str]:
+        """What vLLM can set for this method and not for every other."""
+        return self.drafter_settings | {VLLM_KNOBS[knob] for knob in self.knobs if knob != "k2"}
+
+    def vllm_configuration(
+        self, k2: int, *, model: str | None = None, max_ngram: int | None = None, min_ngram: int = 1
+    ) -> dict[str, Any]:
+        """Return vLLM's speculative configuration: the weights with methods that need them, else lengths of n-grams."""
+        lengths = {"prompt_lookup_max": max_ngram, "prompt_lookup_min": min_ngram}
+        own: dict[str, Any] = {"model": model} if self.needs else lengths
+        return {"method": self.vllm, "num_speculative_tokens": k2 - 1, **own}
+
+
+VOCABULARY: Final = (
+    Terms(requested="ngram", catalogue="prompt-lookup", vllm="ngram", knobs=("k2", "max_ngram", "min_ngram")),
+    Terms(
+        requested="draft",
+        catalogue="draft-model",
+        vllm="draft_model",
+        needs="a draft with the target's tokenizer",
+        drafter_settings=_DRAFTER | {"parallel_drafting"},
+    ),
+    Terms(requested="eagle", catalogue="eagle", vllm="eagle", needs=_HEAD, drafter_settings=_DRAFTER),
+    Terms(requested="eagle3", catalogue="eagle", vllm="eagle3", torch=False, needs=_HEAD, drafter_settings=_DRAFTER),
+    Terms(requested="lookahead", catalogue="lookahead-decoding"),
+    Terms(requested="jacobi", catalogue="jacobi"),
+    Terms(requested="random"),
+)
+
+OF_REQUEST: Final[Mapping[str, Terms]] = {terms.requested: terms for terms in VOCABULARY}
+OF_VLLM: Final[Mapping[str, Terms]] = {terms.vllm: terms for terms in VOCABULARY if terms.vllm}
+OF_CATALOGUE: Final[Mapping[str, Terms]] = {
+    terms.catalogue: terms for terms in VOCABULARY if terms.catalogue and terms.torch
+}
+"""Of the two kinds of EAGLE heads the first, which all engines have."""

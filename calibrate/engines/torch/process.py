@@ -1,0 +1,226 @@
+"""The process of a torch worker as its engine sees it: launched, sent messages, and never waited for once it is dead.
+
+The worker is a fresh interpreter (`subprocess`, not `multiprocessing`: nothing is pickled, the caller's main module is
+not imported again, and the environment that torch reads at import can be set) connected by a private socket pair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from array import array
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any, Final, TypeAlias
+
+from calibrate.engines.protocol import Progress
+from calibrate.engines.torch.config import TorchConfig
+from calibrate.engines.torch.framing import Frames, encode
+from theory.errors import CalibrationError
+
+__all__ = ["WorkerProcess"]
+
+_Answer: TypeAlias = "tuple[dict[str, Any], array[int]]"
+_ENVIRONMENT: Final = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TQDM_DISABLE": "1",
+}
+
+
+class WorkerProcess(asyncio.Protocol):
+    """A worker, and the parent's end of the socket to it; it belongs to the event loop that it was launched in.
+
+    Raises
+    ------
+    CalibrationError : from every method, as soon as the process has died, failed or been closed.
+    """
+
+    def __init__(self, config: TorchConfig) -> None:
+        self.config = config
+        self.popen: subprocess.Popen[bytes] | None = None
+        self._frames = Frames()
+        self._output: IO[bytes] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._pending: dict[int, asyncio.Future[_Answer]] = {}
+        self._next_id = 1
+        self._error: CalibrationError | None = None
+        self._ready = self._closing = False
+        self._explanation: asyncio.Task[None] | None = None
+
+    async def launch(self) -> dict[str, Any]:
+        """Start the process and have it load its model; return what it says of itself."""
+        ours, theirs = socket.socketpair()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        with theirs:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-P", "-m", "calibrate.engines.torch.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                env=_environment(self.config),
+            )
+        ours.setblocking(False)
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_connection(lambda: self, sock=ours)
+        answer = self._pending[0] = loop.create_future()
+        self._transport.write(encode(_start_message(self.config)))
+        try:
+            async with asyncio.timeout(self.config.start_timeout_s):
+                description = (await answer)[0]
+        except TimeoutError:
+            limit = f"{self.config.start_timeout_s:g} s"
+            raise CalibrationError(f"torch engine {self.config.name!r} was not ready after {limit}") from None
+        finally:
+            del self._pending[0]
+        self._ready = True
+        return {name: value for name, value in description.items() if name != "op"}
+
+    async def close(self) -> None:
+        """End the process; requests in flight fail. Twice does no harm."""
+        self._closing = True
+        self._fail(CalibrationError(f"torch engine {self.config.name!r} is closed"))
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(encode({"op": "close"}))
+            self._transport.close()
+        if self.popen is not None:
+            patience_s = 2.0 if self._ready else 0.0  # while it loads its model it hears nothing
+            await asyncio.shield(asyncio.to_thread(_end, self.popen, patience_s))
+        if self._output is not None:
+            self._output.close()
+
+    async def submit(self, header: dict[str, Any], ids: Iterable[int], progress: Progress | None = None) -> _Answer:
+        """Submit a request and wait for its result; a cancellation is passed on, and its effect awaited."""
+        number = self._next_id
+        answer = self._send({"op": "submit", **header}, ids)
+        try:
+            result = await answer
+        except asyncio.CancelledError:
+            n_generated = await self._abort(number, answer)
+            if progress is not None:
+                progress.n_generated = n_generated
+            raise
+        finally:
+            self._pending.pop(number, None)
+        if progress is not None:
+            progress.n_generated = result[0].get("n_generated", 0)
+        return result
+
+    async def call(self, header: dict[str, Any]) -> dict[str, Any]:
+        """Send a message that is no request, and wait for its answer."""
+        number = self._next_id
+        try:
+            return (await self._send(header, ()))[0]
+        finally:
+            self._pending.pop(number, None)
+
+    def _send(self, header: dict[str, Any], ids: Iterable[int]) -> asyncio.Future[_Answer]:
+        if self._error is not None:
+            raise CalibrationError(str(self._error))
+        assert self._transport is not None
+        number = header["id"] = self._next_id
+        self._next_id += 1
+        answer = self._pending[number] = asyncio.get_running_loop().create_future()
+        self._transport.write(encode(header, ids))
+        return answer
+
+    async def _abort(self, number: int, answer: asyncio.Future[_Answer]) -> int:
+        """Abort a request; return the tokens that it had drawn. If the engine is gone there is nothing to abort."""
+        if answer.done() and not answer.cancelled():  # it finished in the moment of its cancellation
+            return 0 if answer.exception() else int(answer.result()[0].get("n_generated", 0))
+        if self._error is not None or self._transport is None or self._transport.is_closing():
+            return 0
+        end = self._pending[number] = asyncio.get_running_loop().create_future()
+        self._transport.write(encode({"op": "abort", "id": number}))
+        try:
+            return int((await end)[0].get("n_generated", 0))
+        except CalibrationError:
+            return 0
+
+    def data_received(self, data: bytes) -> None:
+        """Take in messages of the worker; called by asyncio."""
+        for header, ids in self._frames.feed(data):
+            self._on_message(header, ids)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Find out why the worker is gone; called by asyncio."""
+        if self._error is None and not self._closing:
+            self._explanation = asyncio.get_running_loop().create_task(self._explain())
+
+    def _on_message(self, header: dict[str, Any], ids: array[int]) -> None:
+        op = header["op"]
+        if op == "fatal":
+            self._fail(CalibrationError(f"torch engine {self.config.name!r} failed: {header['message']}"))
+            return
+        future = self._pending.get(header.get("id", 0))
+        if future is None or future.done():
+            return  # finished in the same moment in which it was aborted
+        if op == "error":
+            future.set_exception(CalibrationError(f"torch engine {self.config.name!r} refused: {header['message']}"))
+        else:
+            future.set_result((header, ids))
+
+    async def _explain(self) -> None:
+        """The socket broke without a word: say what became of the process."""
+        process = self.popen
+        assert process is not None
+        for _ in range(200):
+            if process.poll() is not None:
+                break
+            await asyncio.sleep(0.005)
+        code = process.returncode
+        how = "closed its connection" if code is None else f"exited with code {code}"
+        if code is not None and code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        self._fail(CalibrationError(f"torch engine {self.config.name!r} (pid {process.pid}) {how}{self._last_words()}"))
+
+    def _last_words(self) -> str:
+        if self._output is None or self._output.closed:
+            return ""
+        self._output.seek(0)
+        lines = [line.strip() for line in self._output.read()[-4000:].decode(errors="replace").splitlines()]
+        lines = [line for line in lines if line]
+        return f": {lines[-1][:300]}" if lines else ""
+
+    def _fail(self, error: CalibrationError) -> None:
+        if self._error is None:
+            self._error = error
+        for future in self._pending.values():
+            if not future.done():
+                future.set_exception(CalibrationError(str(self._error)))
+
+
+def _start_message(config: TorchConfig) -> dict[str, Any]:
+    model = str(config.model.resolve()) if config.model is not None else None
+    return {**asdict(config), "model": model, "speculations": [one.to_message() for one in config.speculations]}
+
+
+def _environment(config: TorchConfig) -> dict[str, str]:
+    """The worker's environment: ours, offline and quiet, able to import this package, with one thread per core."""
+    environment = {**os.environ, **_ENVIRONMENT}
+    here = str(Path(__file__).resolve().parents[3])
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+    if config.cores is not None:
+        for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            environment[variable] = str(len(config.cores))
+    return environment
+
+
+def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
+    """Wait for a process that was asked to end; kill it when patience is over."""
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,261 @@
+"""Measuring an answer: both models' steps along one trajectory, and what everybody who judges says about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from calibrate.engines.protocol import Choice, Generation
+from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
+from calibrate.running.problem import Problem, Truth
+from calibrate.running.session import WallSession
+from calibrate.running.wall_clock import WallClock
+from sim.algorithms import autoregressive, draft_trajectory, paired_trajectory
+from sim.operations import (
+    DRAFT,
+    EXACT,
+    GATE,
+    INSTANT,
+    JUDGE,
+    STANDS_IN,
+    TARGET,
+    Choose,
+    Generate,
+    Operation,
+    Score,
+    Step,
+    Verify,
+)
+from theory.errors import ParameterError
+
+__all__ = ["Inspection", "MeasuredAnswer", "measure_answer", "outside_seconds"]
+
+_RECENT: Final = 64
+"""Operations before a request among which its engine may still be busy with some."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What is found out about the drafts of a position, so that the same answers predict other methods too."""
+
+    drafts: int = 1
+    """Drafts per position, >= 1; the first one decides."""
+
+    verifiers: tuple[str, ...] = (GATE, EXACT)
+    """Verifiers that see every draft besides the judge."""
+
+    scorers: tuple[str, ...] = ()
+    """Roles that score every draft."""
+
+    chooser: bool = False
+    """Whether the chooser is asked about the drafts of a position, all at once."""
+
+    beams: int = 0
+    """Candidates per position and model of a further answer, for methods that choose among them; 0: no such answer."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.drafts, bool) or not isinstance(self.drafts, int) or self.drafts < 1:
+            raise ParameterError("drafts", self.drafts, "must be an integer >= 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredAnswer:
+    """The record of an answer, and what was measured with it but belongs elsewhere."""
+
+    record: RecordedAnswer
+
+    token_ids: tuple[tuple[int, ...], tuple[int, ...]] | None
+    """Token ids of prompt and target answer, where the engine tells them (for n-gram statistics)."""
+
+    role_seconds: dict[str, list[float]]
+    """Times of verdicts by roles that run on no engine, s."""
+
+
+def outside_seconds(session: WallSession, clock: WallClock) -> dict[str, list[float]]:
+    """Seconds that requests spent outside their engines, by role: round trip less engine time.
+
+    Requests that began while their engine was busy with another are left out: part of their wait is for that.
+    """
+    seconds: dict[str, list[float]] = {}
+    for i, o in enumerate(session.operations):
+        if isinstance(o.job, Generation | Choice) and not o.cancelled and not _queued(session.operations[:i], o, clock):
+            inside = o.job.times.end - o.job.times.prefill_start
+            seconds.setdefault(o.role, []).append(max(o.finished - o.started - inside, 0.0))
+    return seconds
+
+
+def _queued(earlier: Sequence[Operation], operation: Operation, clock: WallClock) -> bool:
+    engine = clock.engine(operation.role)
+    return any(o.finished > operation.started and clock.engine(o.role) is engine for o in reversed(earlier[-_RECENT:]))
+
+
+async def measure_answer(
+    clock: WallClock,
+    problem: Problem,
+    truth: Truth | None = None,
+    inspection: Inspection | None = None,
+) -> MeasuredAnswer:
+    """Answer one problem twice: by the target's own steps, and by lookahead reasoning, each position by both models.
+
+    Where somebody scores steps, the draft answers it by its own steps, too.
+
+    Parameters
+    ----------
+    clock : real engines.
+    problem : what to answer.
+    truth : ground truth of the task, if it has one.
+    inspection : what to find out about each draft; nothing by default.
+
+    Raises
+    ------
+    CalibrationError : an engine failed.
+    """
+    await clock.fresh()
+    root = await clock.root(problem.prompt)
+    baseline = await clock.run(autoregressive(root), stream=problem.name)
+    asked = inspection if inspection is not None else Inspection(verifiers=())
+    procedure = paired_trajectory(
+        root, drafts=asked.drafts, verifiers=asked.verifiers, scorers=asked.scorers, chooser=asked.chooser
+    )
+    await clock.fresh()
+    paired = await clock.run(procedure, stream=problem.name)
+    draft_answer = await _draft_answer(clock, root, problem, truth, asked.scorers)
+    record = RecordedAnswer(
+        problem=problem.name,
+        prompt_tokens=root.n_tokens,
+        steps=_step_records(paired, problem, truth),
+        baseline=_baseline(baseline, problem, truth),
+        answer_correct=None if truth is None else truth.answer_is_correct(problem.prompt, paired.text),
+        baseline_correct=None if truth is None else truth.answer_is_correct(problem.prompt, baseline.text),
+        alone=draft_answer,
+    )
+    return MeasuredAnswer(
+        record=record,
+        token_ids=_token_ids(clock, problem, baseline),
+        role_seconds=_role_seconds(paired),
+    )
+
+
+async def _draft_answer(
+    clock: WallClock, root: Step, problem: Problem, truth: Truth | None, scorers: Sequence[str]
+) -> list[Generated]:
+    """The draft's own answer with the scores of its steps; nothing where nobody scores."""
+    if not scorers:
+        return []
+    await clock.fresh()
+    session = await clock.run(draft_trajectory(root, scorers=scorers), stream=problem.name)
+    opinions = _opinions(session)
+    steps = [o for o in session.operations if isinstance(o, Generate)]
+    return [
+        _draft_record(step, problem, truth, session.committed[:depth], opinions) for depth, step in enumerate(steps)
+    ]
+
+
+def _baseline(session: WallSession, problem: Problem, truth: Truth | None) -> list[Generated]:
+    return [
+        _generated(operation, problem, truth, session.committed[:depth])
+        for depth, operation in enumerate(session.operations)
+    ]
+
+
+def _step_records(session: WallSession, problem: Problem, truth: Truth | None) -> list[StepRecord]:
+    generated = [o for o in session.operations if isinstance(o, Generate)]
+    first = {role: [o for o in generated if o.role == role and not o.branch] for role in (TARGET, DRAFT)}
+    verifies = [o for o in session.operations if isinstance(o, Verify) and o.role == JUDGE and not o.branch]
+    opinions = _opinions(session)
+    records = []
+    for depth, (target, draft, verify) in enumerate(zip(first[TARGET], first[DRAFT], verifies, strict=True)):
+        before = session.committed[:depth]
+        others = [o for o in generated if o.role == DRAFT and o.branch and o.prefix is draft.prefix]
+        texts = draft.result.payload.text, target.result.payload.text
+        records.append(
+            StepRecord(
+                draft=_draft_record(draft, problem, truth, before, opinions),
+                target=_generated(target, problem, truth, before),
+                verdict=VerdictRecord(
+                    accepted=verify.result.accepted,
+                    score=verify.result.score,
+                    seconds=verify.finished - verify.started,
+                    prompt_tokens=verify.job.n_prompt_tokens if verify.job is not None else 0,
+                    same_meaning=None if truth is None else truth.same_meaning(*texts),
+                ),
+                candidates=[_draft_record(o, problem, truth, before, opinions) for o in others],
+            )
+        )
+    return records
+
+
+@dataclass(frozen=True, slots=True)
+class _Opinion:
+    """What a verifier, scorer or chooser said about a step, besides the judge's verdict on the first draft."""
+
+    role: str
+    score: float
+    """In the role's unit; of a verdict without a score 1 if it accepted, else 0."""
+
+    accepted: bool | None = None
+    """The judge's verdict; None of all others."""
+
+
+def _opinions(session: WallSession) -> dict[int, list[_Opinion]]:
+    """All opinions, by the identity of the step."""
+    opinions: dict[int, list[_Opinion]] = {}
+    for o in session.operations:
+        if isinstance(o, Score):
+            opinions.setdefault(id(o.candidate), []).append(_Opinion(o.role, float(o.result)))
+        elif isinstance(o, Verify) and (o.role != JUDGE or o.branch):
+            opinions.setdefault(id(o.candidate), []).append(_of_verdict(o))
+        elif isinstance(o, Choose) and o.result.scores is not None:
+            for candidate, score in zip(o.candidates, o.result.scores, strict=True):
+                opinions.setdefault(id(candidate), []).append(_Opinion(o.role, score))
+    return opinions
+
+
+def _of_verdict(o: Verify) -> _Opinion:
+    score = o.result.accepted if o.result.score is None else o.result.score
+    return _Opinion(o.role, float(score), o.result.accepted if o.role == JUDGE else None)
+
+
+def _draft_record(
+    draft: Generate, problem: Problem, truth: Truth | None, before: Sequence[Step], opinions: dict[int, list[_Opinion]]
+) -> Generated:
+    """The record of a draft, with what others than the deciding judge said about it."""
+    said = opinions.get(id(draft.result), [])
+    accepted = next((opinion.accepted for opinion in said if opinion.accepted is not None), None)
+    scores = {opinion.role: opinion.score for opinion in said}
+    return _generated(draft, problem, truth, before).model_copy(update={"scores": scores, "accepted": accepted})
+
+
+def _role_seconds(session: WallSession) -> dict[str, list[float]]:
+    seconds: dict[str, list[float]] = {}
+    for o in session.operations:
+        if isinstance(o, Verify) and o.role != JUDGE and o.role not in INSTANT and o.role not in STANDS_IN:
+            seconds.setdefault(o.role, []).append(o.finished - o.started)
+    return seconds
+
+
+def _generated(operation: Operation, problem: Problem, truth: Truth | None, before: Sequence[Step]) -> Generated:
+    step: Step = operation.result
+    correct = None
+    if truth is not None:
+        previous = [earlier.payload.text for earlier in before]
+        correct = truth.step_is_correct(problem.prompt, previous, step.payload.text)
+    return Generated(
+        tokens=step.n_tokens,
+        seconds=operation.finished - operation.started,
+        final=step.final,
+        truncated=step.truncated,
+        correct=correct,
+    )
+
+
+def _token_ids(
+    clock: WallClock, problem: Problem, session: WallSession
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Prompt and answer as the target's token ids; None where the engine does not tell them."""
+    answer = [step.payload.token_ids for step in session.committed]
+    prompt = clock.backend(TARGET).encode(problem.prompt)
+    if prompt is None or any(part is None for part in answer):
+        return None
+    return tuple(prompt), tuple(token for part in answer for token in part)

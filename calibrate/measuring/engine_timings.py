@@ -1,0 +1,178 @@
+"""Timings of an engine that reports its iterations: decoding at several batch sizes, prefills, and requests."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from calibrate.engines.protocol import Backend, Prompt, Request
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.work import EngineStatistics
+from calibrate.measuring.engine_work import Reporting
+from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
+from theory.errors import CalibrationError, ParameterError
+
+__all__ = ["MeasureOptions", "MeasuredEngine", "measure_engine", "request_of_length", "warm_up"]
+
+_PASS_BATCHES: Final = (1, 2, 4)
+
+
+class MeasuredEngine(Backend, Reporting, Protocol):
+    """A backend that reports its iterations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureOptions:
+    """How much to measure of an engine."""
+
+    batches: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
+    """Batch sizes for iteration times; 1 must be among them."""
+
+    contexts: tuple[int, ...] = (32, 256)
+    """Prompt lengths for iteration times, tokens."""
+
+    iterations: int = 16
+    """Iterations per batch size and context, each round."""
+
+    prefills: tuple[int, ...] = (4, 16, 48, 128)
+    """Prompt lengths for prefill times, tokens."""
+
+    repeats: int = 3
+    """Prefills per length, each round."""
+
+    k2: int = 16
+    """Largest number of tokens per sequence for the times of passes that verify a draft; 1 leaves them out."""
+
+    rounds: int = 6
+    """Rounds of timing, spread evenly between the answers: a machine that is slow for some seconds slows all alike."""
+
+    seed: int = 0
+    """Of the random prompts."""
+
+    def __post_init__(self) -> None:
+        for name in ("batches", "contexts", "prefills"):
+            values = getattr(self, name)
+            if not values or any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in values):
+                raise ParameterError(name, values, "must be a non-empty list of integers >= 1")
+        if 1 not in self.batches:
+            raise ParameterError("batches", self.batches, "must contain 1")
+        for name, least in (("iterations", 2), ("repeats", 1), ("k2", 1), ("rounds", 1)):
+            if getattr(self, name) < least:
+                raise ParameterError(name, getattr(self, name), f"must be an integer >= {least}")
+
+    @property
+    def pass_batches(self) -> tuple[int, ...]:
+        """Batch sizes for the times of a token-level method's own passes, which take an engine more time each."""
+        return tuple(sorted(set(self.batches) & set(_PASS_BATCHES)))
+
+    @property
+    def n_parts(self) -> int:
+        """Parts of one round of timing one engine, for progress bars."""
+        return len(self.batches) * len(self.contexts) + len(self.prefills) + 1
+
+
+async def warm_up(engine: MeasuredEngine, *, seconds: float = 1.0) -> EngineStatistics:
+    """Keep an engine busy until its first, slow iterations are over; return them (they are kept apart)."""
+    prompts = _prompts(engine, random.Random("warm-up"))  # other prompts than those to be timed
+    await engine.stats(clear=True)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        await engine.generate(request_of_length(next(prompts)(32), 16))
+    return await engine.stats(clear=True)
+
+
+async def measure_engine(
+    engine: MeasuredEngine,
+    device: str,
+    options: MeasureOptions,
+    *,
+    warmup: EngineStatistics | None = None,
+    progress: Callable[[str], None] = lambda part: None,
+) -> EngineRecord:
+    """Measure iteration, prefill and request times of an engine that has nothing else to do.
+
+    Parameters
+    ----------
+    engine : the engine; warm.
+    device : name of the processor that it runs on; engines of one device share it.
+    options : batch sizes, contexts and repeats.
+    warmup : what `warm_up` returned, to be kept apart in the record.
+    progress : called with a description when a part is done, ``options.n_parts`` times.
+
+    Raises
+    ------
+    CalibrationError : the engine failed, or reported no iterations.
+    """
+    prompts = _prompts(engine, random.Random(options.seed))
+    await engine.stats(clear=True)
+    for context in options.contexts:
+        for batch in options.batches:
+            requests = [request_of_length(next(prompts)(context), options.iterations + 1) for _ in range(batch)]
+            await asyncio.gather(*(engine.generate(request) for request in requests))
+            if options.k2 > 1 and engine.describe().get("speculates_per_request"):
+                drafting = [_drafting(next(prompts)(context), options.k2) for _ in range(batch)]
+                await asyncio.gather(*(engine.generate(request) for request in drafting))
+            progress(f"{engine.name}: batch {batch}, context {context}")
+    for n_tokens in options.prefills:
+        for _ in range(options.repeats):
+            await engine.generate(request_of_length(next(prompts)(n_tokens), 1))
+        progress(f"{engine.name}: prefill {n_tokens}")
+    statistics = await engine.stats(clear=True)
+    request_s = [await _request_latency(engine, next(prompts)(32)) for _ in range(4 * options.repeats)]
+    progress(f"{engine.name}: request latency")
+    await engine.stats(clear=True)
+    if not statistics.iterations or not statistics.prefills:
+        raise CalibrationError(f"engine {engine.name!r} reported no iterations: it cannot be timed")
+    kept = warmup if warmup is not None else EngineStatistics()
+    return EngineRecord(
+        device=device,
+        decode=[*_decode_samples(statistics), *_pass_samples(statistics)],
+        prefill=_prefill_samples(statistics),
+        request_s=request_s,
+        warmup_decode=_decode_samples(kept),
+        warmup_prefill=_prefill_samples(kept),
+    )
+
+
+def _prompts(engine: Backend, rng: random.Random) -> Iterator[Callable[[int], tuple[int, ...]]]:
+    """Endless makers of random prompts: no two share a prefix, so that no cache helps."""
+    vocabulary = int(engine.describe()["vocab_size"])
+    while True:
+        yield lambda n: tuple(rng.randrange(vocabulary) for _ in range(n))
+
+
+def request_of_length(prompt: Prompt, n_tokens: int) -> Request:
+    """Return a request for exactly so many tokens."""
+    return Request(prompt=prompt, max_tokens=n_tokens, stop=(), ignore_eos=True)
+
+
+def _drafting(prompt: tuple[int, ...], k2: int) -> Request:
+    """A request whose passes take k2 tokens, k2 - 1 tokens, ... and 2: a draft never goes beyond the request's end."""
+    return replace(request_of_length(prompt, k2 + 1), speculation=Speculation(method="random", k2=k2))
+
+
+async def _request_latency(engine: Backend, prompt: tuple[int, ...]) -> float:
+    started = time.monotonic()
+    generation = await engine.generate(request_of_length(prompt, 2))
+    return max(time.monotonic() - started - (generation.times.end - generation.times.prefill_start), 0.0)
+
+
+def _decode_samples(statistics: EngineStatistics) -> list[DecodeSample]:
+    return [DecodeSample(batch=it.batch, context=it.context, seconds=it.seconds) for it in statistics.iterations]
+
+
+def _pass_samples(statistics: EngineStatistics) -> list[DecodeSample]:
+    """Passes over drafts, without the drafting; of batches of equal sequences."""
+    return [
+        DecodeSample(batch=p.batch, context=p.context, tokens=p.rows // p.batch, seconds=p.seconds - p.drafting_s)
+        for p in statistics.passes
+        if p.rows > p.batch
+    ]
+
+
+def _prefill_samples(statistics: EngineStatistics) -> list[PrefillSample]:
+    return [PrefillSample(tokens=p.tokens, cached=p.cached, seconds=p.seconds) for p in statistics.prefills]

@@ -1,0 +1,150 @@
+"""What a calibration measures: which models, on which questions, how much of each, and when it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Protocol
+
+from calibrate.measuring.answers import Inspection
+from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.stopping import Stopping
+from calibrate.measuring.token_methods import Speculating, TokenSetting
+from calibrate.record.engine_records import EngineRecord
+from calibrate.record.journal import digest
+from calibrate.record.profile import ModelRecord
+from calibrate.running.problem import Problem, Truth
+from calibrate.running.wall_clock import WallClock
+from theory.errors import ParameterError
+
+__all__ = ["CalibrationPlan", "MeasurableModels"]
+
+_TOKEN_ANSWERS: Final = 40
+_TOKEN_RUNS: Final = 480
+
+
+class MeasurableModels(Speculating, Protocol):
+    """Models in their roles that can be measured: the kinds of `calibrate.models`.
+
+    Engines are of the set's own kind, handed back to it as it opened them; they report what they do.
+    """
+
+    @property
+    def n_engines(self) -> int:
+        """Engines that `open` opens: roles may share one."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Of the sampling."""
+        ...
+
+    @property
+    def is_bundled(self) -> bool:
+        """Whether it is the bundled pair, whose task has ground truth."""
+        ...
+
+    def settings(self) -> dict[str, str | int | float | bool]:
+        """Return everything as plain settings, for a profile."""
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings on which results depend."""
+        ...
+
+    def token_settings(self) -> tuple[TokenSetting, ...]:
+        """Return the token-level methods that a calibration runs."""
+        ...
+
+    def inspection(self) -> Inspection:
+        """Return what these models can be asked about drafts."""
+        ...
+
+    def open(self) -> AbstractAsyncContextManager[tuple[Mapping[str, Any], WallClock]]:
+        """Open the engines; yield them by role, and a wall clock on them."""
+        ...
+
+    async def warm_up(self, engine: Any, seconds: float) -> Any:
+        """Get an engine over its first, slow work; return the record of that, for `time_engine`."""
+        ...
+
+    async def time_engine(
+        self, engine: Any, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
+    ) -> EngineRecord:
+        """Measure an engine; ``progress`` is called ``options.n_parts`` times."""
+        ...
+
+    def record(self, role: str, engine: Any) -> ModelRecord:
+        """Return what is known about the model of a role."""
+        ...
+
+    async def stamp(self, engines: dict[str, Any]) -> dict[str, Any]:
+        """Return fields of the provenance: engine, engine_version, and device or notes where there are any."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationPlan:
+    """What to measure."""
+
+    models: MeasurableModels
+    problems: tuple[Problem, ...]
+    """With a stopping rule as many as are answered at most."""
+
+    truth: Truth | None = None
+    engine: MeasureOptions = field(default_factory=MeasureOptions)
+    warm_up_s: float = 1.0
+    token: tuple[TokenSetting, ...] = ()
+    """Token-level methods to run besides, each with its knobs."""
+
+    n_token_answers: int | None = None
+    """How many of the problems are answered with them; None: so many that all methods together make 480 runs, 40 at
+    least. They are spread evenly, since machines have slow phases; with a stopping rule, which may come early, they are
+    the first ones."""
+
+    stopping: Stopping | None = None
+    """When to stop; None: when all problems are answered."""
+
+    patience_s: float = 60.0
+    """How long a piece is tried again that a server breaks off, s. A piece that cannot succeed is not tried again."""
+
+    name: str = "profile"
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.problems) < 2:
+            raise ParameterError("problems", len(self.problems), "must be at least 2 questions, for a standard error")
+        if len({problem.name for problem in self.problems}) != len(self.problems):
+            raise ParameterError("problems", len(self.problems), "must have different names")
+        if self.stopping is not None and self.stopping.max_answers != len(self.problems):
+            raise ParameterError(
+                "problems", len(self.problems), f"must be {self.stopping.max_answers}, the most allowed"
+            )
+        if not 0.0 <= self.patience_s < float("inf"):
+            raise ParameterError("patience", self.patience_s, "must be a finite number of seconds >= 0")
+
+    def settings(self) -> dict[str, Any]:
+        """Return everything that the pieces depend on: a journal made with other settings cannot be resumed."""
+        stopping = {} if self.stopping is None else {f"stop_{k}": v for k, v in asdict(self.stopping).items()}
+        return {
+            **self.models.identity(),
+            **{f"measure_{name}": value for name, value in asdict(self.engine).items()},
+            **stopping,
+            **({"token": [setting.key for setting in self.token]} if self.token else {}),
+            "warm_up_s": self.warm_up_s,
+            "problems_sha256": digest(*(problem.prompt for problem in self.problems)),
+        }
+
+    def takes_token_answer(self, index: int) -> bool:
+        """Whether the problem of that index is answered with the token-level methods too."""
+        n, most = len(self.problems), self.n_token_answers
+        if most is None:
+            most = max(_TOKEN_ANSWERS, _TOKEN_RUNS // max(len(self.token), 1))
+        return index < most if self.stopping is not None else (index + 1) * most // n > index * most // n
+
+    @property
+    def n_parts(self) -> int:
+        """Parts of the work, for a progress bar; with a stopping rule the least."""
+        answers = len(self.problems) if self.stopping is None else self.stopping.min_answers
+        return self.models.n_engines * (self.engine.rounds * self.engine.n_parts + 1) + answers

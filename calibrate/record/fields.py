@@ -1,0 +1,22 @@
+"""What the records of a profile are made of: frozen, without foreign keys, numbers within their ranges."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["AtLeastOne", "Count", "Finite", "NotNegative", "Record", "Seconds"]
+
+
+NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Seconds = NotNegative
+Count = Annotated[int, Field(ge=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Record(BaseModel):
+    """Part of a profile."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

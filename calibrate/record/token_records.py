@@ -1,0 +1,142 @@
+"""What a profile holds of token-level methods: passes of the target, and how many drafted tokens were right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
+
+from pydantic import model_validator
+
+from calibrate.record.engine_records import PrefillSums, RequestSums
+from calibrate.record.fields import AtLeastOne, Count, Record, Seconds
+
+__all__ = ["NGramRecord", "PassSample", "PassSums", "TokenAnswer", "TokenRecord", "TokenRequest"]
+
+
+class NGramRecord(Record):
+    """Token acceptance of prompt lookup (n-gram) on the target's own answers, counted per position of the draft."""
+
+    max_ngram: AtLeastOne
+    n_speculative: AtLeastOne
+    passes: Count
+    """Target passes in all."""
+    drafts: Count
+    """Passes for which the lookup found a draft."""
+    tokens: Count
+    """Tokens generated in all."""
+    drafted_at: list[Count]
+    accepted_at: list[Count]
+    """Per position: drafts that long, and of these accepted up to and including that position (unconditional)."""
+
+    @model_validator(mode="after")
+    def _lengths(self) -> Self:
+        if len(self.drafted_at) != self.n_speculative or len(self.accepted_at) != self.n_speculative:
+            raise ValueError("drafted_at and accepted_at need one entry per speculative position")
+        return self
+
+
+class PassSample(NamedTuple):
+    """One target pass over a draft. It commits the tokens that were right and one more, cut where the text ends."""
+
+    drafted: Count
+    """Tokens."""
+    right: Count
+    """How many of them, from the first."""
+
+
+class PassSums(NamedTuple):
+    """Target passes of one kind, in sums."""
+
+    batch: AtLeastOne
+    """Sequences in each."""
+    rows: AtLeastOne
+    """Tokens computed of each sequence."""
+    n: Count
+    cached_tokens: Count
+    seconds: Seconds
+    """Drafting included."""
+    drafting_s: Seconds
+
+
+class TokenRequest(Record):
+    """One request decoded with token-level speculation."""
+
+    tokens: AtLeastOne
+    """Tokens that it generated, the first one (of its prefill) included."""
+    passes: list[PassSample] = []
+    """Those after the prefill, in order."""
+
+
+class TokenAnswer(Record):
+    """One problem answered by the target with token-level speculation."""
+
+    problem: str
+    requests: list[TokenRequest]
+    """One per step, in order."""
+    decode: list[PassSums] = []
+    """One per kind of pass."""
+    prefill: PrefillSums = PrefillSums(0, 0, 0.0)
+    """What a draft model reads counts with its first draft, not here."""
+    request: RequestSums = RequestSums(0, 0.0)
+
+
+class TokenRecord(Record):
+    """What a token-level method did on the target, with the settings that it had.
+
+    Counts per position are *unconditional*: ``accepted_at[i]`` passes had their first i + 1 drafted tokens all right.
+    Where ``answers`` are recorded they are what the counts were made of (`counted`).
+    """
+
+    method: str
+    """Name in the catalogue of methods, e.g. ``prompt-lookup``."""
+    settings: dict[str, int | float | str | bool]
+    """Its knobs, ``k2`` among them: tokens that a pass can commit at most."""
+    passes: Count
+    """Target passes in all, prefills not counted."""
+    drafts: Count
+    """Passes with a draft."""
+    tokens: Count
+    """Tokens that the passes committed in all, without those cut at the ends of texts."""
+    drafted_at: list[Count]
+    accepted_at: list[Count]
+    """Per position: drafts that long, and of these right up to and including that position."""
+    answers: list[TokenAnswer] = []
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(self.drafted_at) != self.k2 - 1 or len(self.accepted_at) != self.k2 - 1:
+            raise ValueError("drafted_at and accepted_at need one entry per drafted position, k2 - 1")
+        if any(a > d for a, d in zip(self.accepted_at, self.drafted_at, strict=True)) or self.drafts > self.passes:
+            raise ValueError("no more can be accepted than drafted, and no more drafts than passes be made")
+        return self
+
+    @property
+    def k2(self) -> int:
+        """Tokens that a pass can commit at most."""
+        return int(self.settings.get("k2", 1))
+
+    @classmethod
+    def counted(
+        cls, method: str, settings: Mapping[str, int | float | str | bool], answers: Sequence[TokenAnswer]
+    ) -> Self:
+        """Return the record of some answers, their passes counted.
+
+        Raises
+        ------
+        ValueError : a pass drafted more than ``k2 - 1`` tokens.
+        """
+        requests = [request for answer in answers for request in answer.requests]
+        passes = [sample for request in requests for sample in request.passes]
+        positions = range(int(settings["k2"]) - 1)
+        if any(not sample.right <= sample.drafted <= len(positions) for sample in passes):
+            raise ValueError(f"a pass drafts at most k2 - 1 = {len(positions)} tokens, and no more are right")
+        return cls(
+            method=method,
+            settings=dict(settings),
+            passes=len(passes),
+            drafts=sum(sample.drafted > 0 for sample in passes),
+            tokens=sum(request.tokens - 1 for request in requests if request.passes),
+            drafted_at=[sum(sample.drafted > i for sample in passes) for i in positions],
+            accepted_at=[sum(sample.right > i for sample in passes) for i in positions],
+            answers=list(answers),
+        )

@@ -1,0 +1,111 @@
+"""How long drawn answers take if no iteration is shared: arithmetic on arrays, as a control for the simulator.
+
+The simulator is exact and slow. What it says of a few answers, as a multiple of what is said here of the same ones,
+hardly varies from answer to answer; so few of them extend to many (`specplan.planning.predict`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrate.replay.system import System
+from sim.algorithms.rules import PRESETS, Rules
+from sim.answers.drawn import SyntheticBehaviour
+from sim.configuration import Configuration
+from sim.engines.protocol import Cost
+from sim.operations import DRAFT, JUDGE, TARGET
+from sim.vectorised import async_commit_times, sync_answer_seconds
+
+__all__ = ["unshared_seconds"]
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+_CONTEXT = 1000.0  # tokens at which the growth of an iteration with its context is read off
+
+
+def unshared_seconds(system: System, configuration: Configuration, indices: Sequence[int]) -> Array | None:
+    """Return the seconds of answers on engines that never work on two steps at once; None where it is not known how.
+
+    Known are plain decoding and Lookahead Reasoning with the judge, at width 1, of drawn answers with equally many
+    steps; token-level speculation only as an average.
+
+    Parameters
+    ----------
+    system : the configuration's, token-level speculation included.
+    configuration : what is run.
+    indices : of the answers.
+    """
+    behaviour = system.behaviour
+    if not isinstance(behaviour, SyntheticBehaviour) or system.passes or not indices:
+        return None
+    drawn = _drawn(behaviour, tuple(indices))
+    if drawn is None:
+        return None
+    written, proposed, accepted = drawn
+    limit = np.inf if behaviour.lengths.limit is None else behaviour.lengths.limit
+    target = np.minimum(written, limit)
+    context = behaviour.prompt_tokens + np.cumsum(target, axis=1) - target / 2.0
+    target_s = _step_seconds(system.costs[system.placement[TARGET]], target, context)
+    if not configuration.spec.drafts_steps:
+        return np.asarray(target_s.sum(axis=1))
+    judged = configuration.width == 1 and configuration.decider == (JUDGE, None)
+    if configuration.method not in ("lr-async", "lr-sync") or not judged:
+        return None
+    draft_s = _step_seconds(system.costs[system.placement[DRAFT]], np.minimum(proposed, limit), context)
+    verify_s, rules = _verdict_seconds(system), PRESETS[configuration.rules]
+    if configuration.method == "lr-sync":
+        judged_good = _judged(accepted, written > limit, proposed > limit, rules)
+        return sync_answer_seconds(
+            target_s, draft_s, judged_good, k1=configuration.k1, verify_s=verify_s, barrier=rules.barrier
+        )
+    commits = async_commit_times(
+        target_s,
+        draft_s,
+        accepted,
+        k1=configuration.k1,
+        verify_s=verify_s,
+        rules=rules,
+        target_truncated=written > limit,
+        draft_truncated=proposed > limit,
+    )
+    return np.asarray(commits[:, -1])
+
+
+@lru_cache(maxsize=64)
+def _drawn(behaviour: SyntheticBehaviour, indices: tuple[int, ...]) -> tuple[Array, Array, Flags] | None:
+    """Tokens of target steps and drafts before any limit, and verdicts; None if answers differ in their steps."""
+    answers = [behaviour.answer(index) for index in indices]
+    if len({answer.n_steps for answer in answers}) > 1:
+        return None
+    written = np.array([answer.target_lengths() for answer in answers], dtype=np.float64)
+    proposed = np.array([answer.draft_lengths() for answer in answers], dtype=np.float64)
+    return written, proposed, np.array([answer.accepted() for answer in answers])
+
+
+def _judged(accepted: Flags, target_cut: Flags, draft_cut: Flags, rules: Rules) -> Flags:
+    """Which drafts stand if some are refused unjudged, each position taken to be drafted."""
+    good = accepted.copy()
+    unjudged = np.full(len(good), rules.reject_first)
+    for d in range(good.shape[1]):
+        good[:, d] &= ~unjudged
+        unjudged = rules.reject_after_truncation & np.where(good[:, d], draft_cut[:, d], target_cut[:, d])
+    return good
+
+
+def _step_seconds(cost: Cost, tokens: Array, context: Array) -> Array:
+    """Steps alone on their engine: the request, then one iteration for each token but the first."""
+    empty = cost.iteration(1, 0.0)
+    growth = (cost.iteration(1, _CONTEXT) - empty) / _CONTEXT
+    return cost.request_s + cost.prefill(0) + np.maximum(tokens - 1.0, 0.0) * (empty + growth * context)
+
+
+def _verdict_seconds(system: System) -> float:
+    if JUDGE in system.seconds:
+        return system.seconds[JUDGE]
+    cost = system.costs[system.placement[JUDGE]]
+    return cost.request_s + cost.prefill(1)

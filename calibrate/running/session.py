@@ -1,0 +1,204 @@
+"""One run in real time: what it leaves behind, and how its algorithm is driven while engines work."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from calibrate.engines.protocol import Progress
+from calibrate.engines.speculation import Speculation
+from sim.operations import Algorithm, Cancel, Choose, Commit, Generate, Operation, Score, Step, Verify, Wait
+from theory.errors import CalibrationError
+
+__all__ = ["Drive", "Perform", "Reply", "ReplyTask", "WallSession"]
+
+Result_co = TypeVar("Result_co", covariant=True)
+Record_co = TypeVar("Record_co", covariant=True)
+
+
+class Reply(NamedTuple, Generic[Result_co, Record_co]):
+    """What an operation came to."""
+
+    result: Result_co
+    """The step, verdict, score or selection."""
+
+    record: Record_co
+    """The engine's record of it; None where no model was asked."""
+
+
+class WallSession:
+    """One algorithm's run on one prompt.
+
+    Attributes
+    ----------
+    operations : everything it started, in order, with times and outcomes; ``job`` holds the engine's record of it (a
+        `Generation`, or a `Choice` where a model judged, else None).
+    committed, commit_times : the answer's steps and when they were committed.
+    started, finished : 0.0 and the moment of the last action; all times are seconds since the start.
+    epoch : the start on the machine's monotonic clock, to which engine records refer.
+    speculation : token-level speculation of each role's requests; a role that is not there decodes plainly.
+    """
+
+    __slots__ = ("commit_times", "committed", "epoch", "finished", "operations", "speculation", "started", "stream")
+
+    def __init__(self, stream: str, speculation: Mapping[str, Speculation] | None = None) -> None:
+        self.stream = stream
+        self.speculation = dict(speculation or {})
+        self.operations: list[Operation] = []
+        self.committed: list[Step] = []
+        self.commit_times: list[float] = []
+        self.started = 0.0
+        self.finished: float | None = None
+        self.epoch = time.monotonic()
+
+    @property
+    def text(self) -> str:
+        """The answer."""
+        return "".join(step.payload.text for step in self.committed)
+
+    def now(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.epoch
+
+
+Perform: TypeAlias = Callable[[Operation, WallSession, Progress], Coroutine[Any, Any, Reply[Any, Any]]]
+ReplyTask: TypeAlias = "asyncio.Task[Reply[Any, Any]]"
+
+
+class Drive:
+    """One run in progress: the algorithm on one side, one task for each running operation on the other.
+
+    Parameters
+    ----------
+    perform : has an operation of the session done by its engine; where tokens are generated, it counts them as they
+        come.
+    session : takes down what happens.
+    """
+
+    def __init__(self, perform: Perform, session: WallSession) -> None:
+        self._perform = perform
+        self._session = session
+        self._running: set[ReplyTask] = set()
+        self._aborting: set[ReplyTask] = set()
+        self._ready: list[Operation] = []
+        self._wake: asyncio.Future[None] | None = None
+        self._error: CalibrationError | None = None
+        self._loop = asyncio.get_running_loop()
+
+    async def follow(self, algorithm: Algorithm) -> None:
+        """Give the algorithm what it asks for until it ends."""
+        session = self._session
+        message: Operation | None = None
+        try:
+            while True:
+                action = algorithm.send(message)
+                message = None
+                if isinstance(action, Wait):
+                    message = await self._next()
+                elif isinstance(action, Operation):
+                    self._start(action)
+                elif isinstance(action, Commit):
+                    session.committed.append(action.step)
+                    session.commit_times.append(session.now())
+                elif isinstance(action, Cancel):
+                    self._cancel(action.operation)
+                else:
+                    raise TypeError(f"an algorithm yielded {action!r}, which is no action")
+        except StopIteration:
+            session.finished = session.now()
+
+    async def abort(self) -> None:
+        """Abort everything in flight and wait until the engines have."""
+        for task in self._running:
+            task.cancel()
+        await _over(self._running | self._aborting)
+
+    async def leave(self) -> set[ReplyTask]:
+        """Wait until aborted requests have left their engines; return what runs on."""
+        await _over(self._aborting)
+        return set(self._running)
+
+    def _start(self, operation: Operation) -> None:
+        progress = Progress()
+        work = self._perform(operation, self._session, progress)
+        operation.started = self._session.now()
+        self._session.operations.append(operation)
+        task = operation.job = self._loop.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(partial(self._on_done, operation, progress))
+
+    def _cancel(self, operation: Operation) -> None:
+        if operation.cancelled:
+            return
+        operation.cancelled = True
+        if operation.finished < 0.0:  # else it has ended and waits to be delivered, which will not happen
+            operation.finished = self._session.now()
+            task: ReplyTask = operation.job
+            operation.job = None
+            self._running.discard(task)
+            self._aborting.add(task)
+            task.cancel()
+
+    async def _next(self) -> Operation:
+        """The next operation that ended and was not cancelled meanwhile."""
+        while True:
+            while self._ready:
+                operation = self._ready.pop(0)
+                if not operation.cancelled:
+                    operation.result = operation.pending
+                    return operation
+            if self._error is not None:
+                raise self._error
+            if not self._running:
+                raise CalibrationError("an algorithm waits although nothing that it started is running")
+            self._wake = self._loop.create_future()
+            await self._wake
+            if len(self._ready) > 1:  # several engines answered in one turn of the event loop
+                self._ready.sort(key=self._ended)
+
+    def _on_done(self, operation: Operation, progress: Progress, task: ReplyTask) -> None:
+        self._running.discard(task)
+        self._aborting.discard(task)
+        operation.n_generated = progress.n_generated
+        if task.cancelled():
+            return
+        error = task.exception()
+        if operation.cancelled:
+            return  # whatever it came to, nobody wants it
+        operation.finished = self._session.now()
+        if error is not None:
+            self._error = self._error or _named(operation, error)
+        else:
+            operation.pending, operation.job = task.result()
+            self._ready.append(operation)
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def _ended(self, operation: Operation) -> float:
+        """When it ended: by its engine's clock where there is one, s since the start."""
+        record = operation.job
+        return operation.finished if record is None else record.times.end - self._session.epoch
+
+
+async def _over(tasks: set[ReplyTask]) -> None:
+    if tasks:
+        await asyncio.wait(tasks)
+        await asyncio.sleep(0)  # their callbacks, which note the tokens drawn, run in the next turn
+
+
+def _named(operation: Operation, error: BaseException) -> CalibrationError:
+    if isinstance(operation, Verify | Score):
+        word = "verdict" if isinstance(operation, Verify) else "score"
+        what = f"{word} of {operation.role!r} on step {operation.candidate.depth}"
+    elif isinstance(operation, Choose):
+        what = f"choice of {operation.role!r} for step {operation.candidates[0].depth}"
+    else:
+        assert isinstance(operation, Generate)
+        what = f"step {operation.prefix.depth + 1} of {operation.role!r}"
+    text = str(error) or type(error).__name__
+    named = CalibrationError(f"{what}: {text}")
+    named.__cause__ = error
+    return named
