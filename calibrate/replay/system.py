@@ -104,7 +104,8 @@ HALF_WIDTHS: Final[Mapping[str, float]] = MappingProxyType(
 - the costs of batch and context: half and a third of them, as between 1 and 4 GPUs and kernels;
 - persistence, from 0 up: recorded verdicts are sticky (.85 to .95 after an acceptance, .1 to .45 after a refusal), in
   part because problems differ;
-- mean and spread of step lengths have theirs in the profile (`calibrate.record.profile.Published`).
+- mean and spread of step lengths have theirs in the profile, as have c1 and the time of a verdict;
+- the schedule is chosen, not assumed, and the model's error is measured for each (`specplan.planning.model_error`).
 """
 
 

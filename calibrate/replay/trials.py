@@ -142,10 +142,14 @@ class Trials:
         self._refuse_unknown(configuration)
         return self.token_level.model(configuration, self._suited(configuration, None))
 
+    def missing(self, configuration: Configuration) -> tuple[str, ...]:
+        """Return what a configuration needs and the profile does not know, as `calibrate.replay.missing.missing`."""
+        return self._known.missing(configuration, answers=self._own_answers)
+
     def _refuse_unknown(self, configuration: Configuration) -> None:
         if configuration in self._complete:
             return
-        unknown = self._known.missing(configuration, answers=self._own_answers)
+        unknown = self.missing(configuration)
         if unknown:
             rule = f"needs what profile {self.profile.name!r} does not know: {'; '.join(unknown)}"
             raise ParameterError("configuration", configuration.name, rule)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from calibrate.record.profile import Profile
 from calibrate.replay.accuracy import expected_accuracy
+from calibrate.replay.missing import asked_roles
 from calibrate.replay.system import ASSUMED
 from calibrate.replay.token_level import TokenModel
 from calibrate.replay.trials import PLAIN, Trials
@@ -328,6 +329,8 @@ class Predictor:
             notes.append(f"{n_simulated} answers simulated, extended to {n} by the recursion without shared iterations")
         if model is not None:
             notes.append(model.note)
+        if JUDGE in asked_roles(configuration):
+            notes.append(self._verdict_note())
         lost = self._corruption_note(configuration)
         if lost:
             notes.append(lost)
@@ -343,6 +346,13 @@ class Predictor:
             by = "no rows of its method" if self.profile.published else "'specplan validate' measures it"
             notes.append(f"the model's own error is not measured ({by}), and not in the interval")
         return tuple(notes)
+
+    def _verdict_note(self) -> str:
+        """Whether verdicts of the judge wait for each other."""
+        seconds = self.trials.system.seconds.get(JUDGE)
+        if seconds is None:
+            return "the judge's engine reads one request at a time: verdicts asked for at once wait for each other"
+        return f"verdicts overlap: {1e3 * seconds:.1f} ms each, however many are asked for at once"
 
     def _corruption_note(self, configuration: Configuration) -> str:
         """What a wrong step that stands is taken to do, where the task has ground truth."""
