@@ -114,7 +114,8 @@ class TokenLevel:
             return None
         found = self.find(configuration.token, configuration.token_knobs, system, resample)
         if found is None:
-            raise ParameterError("k2", configuration.k2, self._missing(configuration.token))
+            rule = f"is not measured for {configuration.token} in profile {self.profile.name!r}"
+            raise ParameterError("k2", configuration.k2, rule)
         return found
 
     def find(
@@ -159,12 +160,6 @@ class TokenLevel:
             self._tables[own, resample] = fit_passes(record, rng, method=own), rng
         tables, used = self._tables[own, resample]
         return tables, deepcopy(used)
-
-    def _missing(self, token: str) -> str:
-        known = ", ".join(" ".join(f"{k}={v}" for k, v in one.items()) for one in self.choices(token))
-        if known:
-            return f"is not measured for {token} in profile {self.profile.name!r}; known are: {known}"
-        return f"must be 1: profile {self.profile.name!r} holds no token-level acceptance of {token}"
 
 
 def fitted_alpha2(speedup: float, k2: int) -> float:

@@ -1,8 +1,9 @@
 """Predictions: the time of a configuration by simulation, with an interval that says what it covers.
 
 Three errors are kept apart and added in squares, as shares of the speedup: sampling (few answers), the profile's own
-uncertainty (timings resampled, published figures drawn from their half-widths), and for published profiles the model's
-error, measured on the other rows of the same table (`specplan.planning.model_error`).
+uncertainty (timings resampled, published figures and assumptions drawn from their half-widths), and, of Lookahead
+Reasoning on published profiles, the model's error, measured on the other rows of the same table
+(`specplan.planning.model_error`). Where the model's error was not measured it is left out, and a note says so.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from calibrate.record.profile import Profile
 from calibrate.replay.accuracy import expected_accuracy
+from calibrate.replay.missing import asked_roles
 from calibrate.replay.system import ASSUMED
 from calibrate.replay.token_level import TokenModel
 from calibrate.replay.trials import PLAIN, Trials
@@ -25,6 +27,7 @@ from sim.algorithms.rules import PRESETS, Rules
 from sim.answers.drawn import Behaviour
 from sim.configuration import METHOD_NAMES, Configuration, RuleName
 from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile
+from sim.operations import JUDGE
 from sim.timeline import Counts, Timeline
 from sim.trial import Runs, false_accepts, run_trial, session_of
 from specplan.planning.model_error import ModelError, model_error
@@ -71,7 +74,7 @@ class Prediction:
     tokens_per_pass: float
     """Tokens that a target pass commits per sequence, the last one of a step uncut, >= 1."""
     errors: dict[str, float]
-    """Half-widths as shares of the speedup: sampling, profile, model."""
+    """Half-widths as shares of the speedup: sampling, profile, and model where its error was measured."""
     notes: tuple[str, ...]
     """Assumptions behind it."""
     false_accepts: Estimate | None = None
@@ -254,11 +257,11 @@ class Predictor:
         self, configuration: Configuration, sampling: float, model: TokenModel | None, error: ModelError
     ) -> dict[str, float]:
         if not configuration.speculates:
-            return {"sampling": 0.0, "profile": 0.0, "model": 0.0}
+            return {"sampling": 0.0, "profile": 0.0}
         return {
             "sampling": sampling,
             "profile": math.hypot(self._profile_error(configuration), self._token_error(configuration, model)),
-            "model": error.half_width,
+            **({"model": error.half_width} if error.n else {}),
         }
 
     def _profile_error(self, configuration: Configuration) -> float:
@@ -301,7 +304,9 @@ class Predictor:
         return abs(math.log(ends[0] / ends[1])) / 2.0
 
     def _model_error(self, configuration: Configuration) -> ModelError:
-        if self.profile.published is None or configuration.method not in ("lr-sync", "lr-async"):
+        """As measured on the other rows of the table: of Lookahead Reasoning with its judge; else of nothing."""
+        looks_ahead = configuration.method in ("lr-sync", "lr-async") and configuration.decider == (JUDGE, None)
+        if self.profile.published is None or not looks_ahead:
             return ModelError(gain=1.0, spread=0.0, n=0)
         return model_error(self.profile.name, combined=configuration.k2 > 1, rules=configuration.rules)
 
@@ -314,6 +319,8 @@ class Predictor:
             notes.append(f"{n_simulated} answers simulated, extended to {n} by the recursion without shared iterations")
         if model is not None:
             notes.append(model.note)
+        if JUDGE in asked_roles(configuration):
+            notes.append(self._verdict_note())
         lost = self._corruption_note(configuration)
         if lost:
             notes.append(lost)
@@ -325,11 +332,22 @@ class Predictor:
                 f"{what} scaled to log(published) = {error.gain:.2f} log(simulated), as on the {error.n} other rows of "
                 f"the table; model error ±{100 * error.half_width:.0f} % measured on them"
             )
+        elif configuration.speculates:
+            by = "no rows of its method" if self.profile.published else "'specplan validate' measures it"
+            notes.append(f"the model's own error is not measured ({by}), and not in the interval")
         return tuple(notes)
+
+    def _verdict_note(self) -> str:
+        """Whether verdicts of the judge wait for each other."""
+        seconds = self.trials.system.seconds.get(JUDGE)
+        if seconds is None:
+            return "the judge's engine reads one request at a time: verdicts asked for at once wait for each other"
+        return f"verdicts overlap: {1e3 * seconds:.1f} ms each, however many are asked for at once"
 
     def _corruption_note(self, configuration: Configuration) -> str:
         """What a wrong step that stands is taken to do, where the task has ground truth."""
-        if not configuration.spec.drafts_steps or self.trials.recorded.spoiling is None:
+        nothing_recorded = not self.profile.answers or self.trials.recorded.spoiling is None
+        if not configuration.spec.drafts_steps or nothing_recorded:
             return ""
         what = "once a wrong step stands, the share of acceptance that is lost (corruption) is"
         if self.trials.corruption is not None:

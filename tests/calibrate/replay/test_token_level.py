@@ -141,9 +141,9 @@ def test_resampled_answers_widen_the_interval(profile: Profile) -> None:
 
 def test_what_the_profile_does_not_know_is_said(profile: Profile) -> None:
     predictor = Predictor(profile, uncertainty=False)
-    with pytest.raises(ParameterError, match=r"k2=9 is not measured for draft-model .* known are: k2=2, k2=3"):
+    with pytest.raises(ParameterError, match=r"tokens per pass of draft-model at k2=9 .known are k2=2, k2=3"):
         predictor.predict(Configuration(method="draft-model", k2=9))
-    with pytest.raises(ParameterError, match="holds no token-level acceptance of prompt-lookup"):
+    with pytest.raises(ParameterError, match="does not know: tokens per pass of prompt-lookup"):
         predictor.predict(Configuration(method="lr-async", token="prompt-lookup"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +19,7 @@ from specplan.planning.overshoot import EFFECTS, overshoot
 from theory.errors import ParameterError
 
 PROFILE = "lr-deepseek-gsm8k"
+RECORDED = str(Path(__file__).parents[2] / "data" / "recorded.json")
 
 
 def run(*arguments: str) -> str:
@@ -78,7 +80,7 @@ def test_settings_are_read_as_typed() -> None:
 
 @pytest.mark.parametrize("name", [name for name, one in methods().items() if one.level in ("baseline", "step")])
 def test_simulate_knows_every_method(name: str) -> None:
-    data = json.loads(run("simulate", "-p", PROFILE, "--method", name, "-n", "2", "--json"))
+    data = json.loads(run("simulate", "-p", RECORDED, "--method", name, "-n", "2", "--json"))
     assert data["configuration"]["method"] == name
     assert data["speedup"]["value"] > 0.0
 
