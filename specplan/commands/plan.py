@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,6 +134,7 @@ def plan_as_json(found: Plan, timings: Timed | None = None) -> dict[str, Any]:
         "rules": found.rules,
         "verdict": found.verdict,
         "assumptions": list(found.assumptions),
+        "unknown": {name: list(lacking) for name, lacking in found.unknown.items()},
         "latency": None if timings is None else timings.plain(),
         "rows": [{"label": row.label, "why": row.why, **asdict(row.prediction)} for row in found.rows],
     }
@@ -143,7 +145,7 @@ def plan_as_text(found: Plan, timings: Timed | None = None) -> str:
     headings = ["method", "k1", "k2", "speedup", "95 % interval", "accuracy", "false accepts", "in flight"]
     headings += ["draft waste", "target waste", "why"]
     lines = [
-        f"Plan for {found.profile}, at most {found.max_parallel} target positions in flight",
+        f"Plan for {found.profile}, for one answer at a time, at most {found.max_parallel} target positions in flight",
         "",
         table(headings, [_cells(row) for row in found.rows]),
         "",
@@ -153,10 +155,19 @@ def plan_as_text(found: Plan, timings: Timed | None = None) -> str:
         "sequences x tokens per pass at the peak; accuracy: share of right answers; false accepts: wrong drafts let "
         "stand, per answer; waste: tokens generated in vain per committed token.",
     ]
+    lines += [f"- not evaluated: {', '.join(names)}: needs {what}" for what, names in _by_need(found.unknown).items()]
     about = [] if timings is None else timings.lines()
     notes = dict.fromkeys((*about, *found.assumptions, *(note for row in found.rows for note in row.prediction.notes)))
     lines += [f"- {note}" for note in notes]
     return "\n".join(lines)
+
+
+def _by_need(unknown: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    """Names of methods by what they need."""
+    names: dict[str, list[str]] = {}
+    for name, lacking in unknown.items():
+        names.setdefault("; ".join(lacking), []).append(name)
+    return names
 
 
 def _per_answer(estimate: Estimate | None) -> str:

@@ -315,8 +315,10 @@ class Predictor:
     ) -> tuple[str, ...]:
         notes = []
         if configuration.speculates and len(timed.runs.counts) < timed.seconds.size:
-            n_simulated, n = len(timed.runs.counts), timed.seconds.size
-            notes.append(f"{n_simulated} answers simulated, extended to {n} by the recursion without shared iterations")
+            few = f"{_SIMULATED[0]} to {_SIMULATED[-1]}"
+            notes.append(
+                f"{few} answers simulated, extended to {timed.seconds.size} by recursion without shared iterations"
+            )
         if model is not None:
             notes.append(model.note)
         if JUDGE in asked_roles(configuration):

@@ -30,7 +30,7 @@ from sim.operations import DRAFT, TARGET, Step, prompt
 from specplan.cli import cli
 from specplan.commands.validate import _Below, _configurations, _named
 from specplan.planning.overshoot import EFFECTS, overshoot
-from specplan.planning.planner import Request, candidates, kind, label, plan
+from specplan.planning.planner import Request, kind, label, plan
 from specplan.planning.predict import Predictor
 from specplan.validating import validation
 from theory.errors import ParameterError
@@ -151,7 +151,7 @@ def test_what_the_profile_does_not_know_is_said(profile: Profile) -> None:
 
 
 def test_the_planner_tries_what_is_recorded_alone_and_below_steps(profile: Profile) -> None:
-    found = candidates(Trials(profile), Request(methods=("draft-model", "prompt-lookup", "lr-sync"), k1_max=2))
+    found = Request(methods=("draft-model", "prompt-lookup", "lr-sync"), k1_max=2).candidates(Trials(profile)).known
     names = [one.name for one in found]
     assert names == ["draft-model k2=3", "lr-sync k1=2", "lr-sync k1=2 + draft-model k2=3"]
     assert plan(profile, Request(methods=("draft-model",))).best.label == "draft-model speculation"
