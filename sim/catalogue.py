@@ -44,7 +44,6 @@ every position."""
 _MODULES: Final = (
     "sim.algorithms.autoregressive",
     "sim.algorithms.token",
-    "sim.algorithms.lookahead_decoding",
     "sim.algorithms.lookahead_async",
     "sim.algorithms.lookahead_sync",
     "sim.algorithms.graded",

@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Any, Final, Self, TypeAlias
 
+from sim.algorithms.rules import PRESETS
 from sim.catalogue import KnobValue, Method, method, methods
 from sim.operations import JUDGE, REWARD, SCORER, MakeAlgorithm
 from theory.errors import ParameterError, choice
 
-__all__ = [
-    "DEFAULT_TOKEN_METHOD",
-    "METHOD_NAMES",
-    "RULE_NAMES",
-    "TOKEN_METHOD_NAMES",
-    "Configuration",
-    "RuleName",
-    "parse_knobs",
-]
+__all__ = ["DEFAULT_TOKEN_METHOD", "METHOD_NAMES", "RULE_NAMES", "TOKEN_METHOD_NAMES", "Configuration", "parse_knobs"]
 
-RuleName = Literal["paper", "released-code", "eager"]
-RULE_NAMES: Final = get_args(RuleName)
+RULE_NAMES: Final = tuple(PRESETS)
 METHOD_NAMES: Final = tuple(methods())
 TOKEN_METHOD_NAMES: Final = tuple(methods("token"))
 
@@ -91,10 +83,9 @@ class Configuration:
             if knobs:
                 raise ParameterError("token_knobs", dict(knobs), "need a token-level method")
             return None, {}
-        if level == "baseline" and token is None:
-            raise ParameterError("k2", k2, "must be 1 for plain decoding")
         if level == "baseline":
-            raise ParameterError("token", token, "must not be given for plain decoding")
+            name, value, rule = ("k2", k2, "must be 1") if token is None else ("token", token, "must not be given")
+            raise ParameterError(name, value, f"{rule} for plain decoding")
         name = choice("token", DEFAULT_TOKEN_METHOD if token is None else token, TOKEN_METHOD_NAMES)
         return name, _filled(method(name), knobs, k2=k2)
 
@@ -204,17 +195,13 @@ class Configuration:
 
 def _filled(spec: Method, knobs: Knobs, **shortcuts: KnobValue | None) -> Knobs:
     """All knobs of a method: those given either way, and the defaults of the others."""
-    given = dict(knobs)
-    for name, value in shortcuts.items():
-        if value is None:
-            continue
-        if given.get(name) not in (None, value):
-            raise ParameterError(name, value, f"contradicts the knob {name}={given[name]!r}")
-        if spec.has(name):
-            given[name] = value
-        elif name in ("k1", "width") and value != 1:
+    said = {name: value for name, value in shortcuts.items() if value is not None}
+    for name, value in said.items():
+        if knobs.get(name) not in (None, value):
+            raise ParameterError(name, value, f"contradicts the knob {name}={knobs[name]!r}")
+        if name in ("k1", "width") and value != 1 and not spec.has(name):
             raise ParameterError(name, value, f"must be 1 for the method {spec.name}")
-    return spec.settings(given)
+    return spec.settings({**knobs, **{name: value for name, value in said.items() if spec.has(name)}})
 
 
 def _shown(spec: Method, knobs: Knobs, always: str) -> list[str]:

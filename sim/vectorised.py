@@ -191,21 +191,22 @@ def sync_answer_seconds(
     target, draft, yes = _columns(target_s, draft_s, accepted)
     n, steps = target.shape
     drafted = np.concatenate([np.zeros((n, 1)), np.cumsum(draft, axis=1)], axis=1)
-    run = np.zeros((n, steps + 1), dtype=np.int64)  # accepted drafts in a row from each position on
+    last = np.arange(steps) + np.minimum(k1 - 1, steps - np.arange(steps))  # where a cycle from here would end
+    committed = np.empty_like(target, dtype=np.int64)
+    run = np.zeros(n, dtype=np.int64)  # accepted drafts in a row from a position on
     for d in range(steps - 1, -1, -1):
-        run[:, d] = np.where(yes[:, d], run[:, d + 1] + 1, 0)
+        run = np.where(yes[:, d], run + 1, 0)
+        committed[:, d] = np.minimum(run, last[d] - d)
+    slowest = target.copy()
+    for ahead in range(1, min(k1, steps)):
+        waited = True if barrier else committed[:, :-ahead] >= ahead
+        np.maximum(slowest[:, :-ahead], np.where(waited, target[:, ahead:], 0.0), out=slowest[:, :-ahead])
+    cycle_s = drafted[:, last] - drafted[:, :-1] + slowest + verify_s * (last > np.arange(steps))
     seconds, at, rows = np.zeros(n), np.zeros(n, dtype=np.int64), np.arange(n)
-    ahead = np.arange(k1)
     while rows.size:
         a = at[rows]
-        n_drafts = np.minimum(k1 - 1, steps - a)
-        n_accepted = np.minimum(run[rows, a], n_drafts)
-        window = np.minimum(a[:, None] + ahead, steps - 1)
-        waited = ahead <= (k1 - 1 if barrier else n_accepted[:, None])
-        slowest = np.where(waited, target[rows[:, None], window], 0.0).max(axis=1)
-        judged = n_drafts > 0 if barrier else np.minimum(n_accepted + 1, n_drafts) > 0
-        seconds[rows] += drafted[rows, a + n_drafts] - drafted[rows, a] + slowest + verify_s * judged
-        at[rows] = a + n_accepted + 1
+        seconds[rows] += cycle_s[rows, a]
+        at[rows] = a + committed[rows, a] + 1
         rows = rows[at[rows] < steps]
     return seconds
 

@@ -20,6 +20,9 @@ from theory.errors import ParameterError, SchemaError, SpecplanError, UnstableMe
 
 __all__ = ["cli", "exit_code", "main"]
 
+# Before numpy is imported: on arrays as small as ours the threads of its linear algebra wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 COMMANDS: Final = {
     "plan": ("specplan.commands.plan", "Rank methods and their knobs for a set of models."),
     "methods": ("specplan.commands.methods", "List the methods: papers, knobs, what is exact, what measured."),

@@ -15,10 +15,10 @@ from statistics import fmean
 
 from calibrate.record.files import write_atomically
 from calibrate.record.library import bundled
-from sim.configuration import Configuration
+from sim.configuration import RULE_NAMES, Configuration
 from specplan.output import table
 from specplan.planning.model_error import Row, compared, fit_error
-from specplan.planning.predict import RULES, Predictor
+from specplan.planning.predict import Predictor
 from theory.speedup import f_async
 from tools.make_published import DATASETS, PAIRS
 
@@ -98,7 +98,7 @@ def _summary(found: list[Row]) -> list[str]:
 
 def main() -> None:
     """Print the comparison; ``--write`` also renews table1.json."""
-    by_rules = {rules: simulated_rows(rules) for rules in RULES}
+    by_rules = {rules: simulated_rows(rules) for rules in RULE_NAMES}
     if "--write" in sys.argv[1:]:
         records = [asdict(row) for found in by_rules.values() for row in found]
         text = json.dumps({"schema_version": 1, "rows": records}, indent=1, sort_keys=True) + "\n"

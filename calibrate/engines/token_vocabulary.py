@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-__all__ = ["OF_CATALOGUE", "OF_REQUEST", "OF_VLLM", "VLLM_KNOBS", "VOCABULARY", "Terms", "TokenMethodName"]
+from theory.errors import ParameterError
+
+__all__ = [
+    "OF_CATALOGUE",
+    "OF_REQUEST",
+    "OF_VLLM",
+    "VLLM_KNOBS",
+    "VOCABULARY",
+    "Terms",
+    "TokenMethodName",
+    "parsed_settings",
+]
 
 TokenMethodName: TypeAlias = Literal["ngram", "draft", "eagle", "eagle3", "lookahead", "jacobi", "random"]
 
@@ -80,3 +92,19 @@ OF_CATALOGUE: Final[Mapping[str, Terms]] = {
     terms.catalogue: terms for terms in VOCABULARY if terms.catalogue and terms.torch
 }
 """Of the two kinds of EAGLE heads the first, which all engines have."""
+
+
+def parsed_settings(text: str) -> list[dict[str, Any]]:
+    """Read vLLM's settings of several engines, a JSON list of objects; an empty text is an empty list.
+
+    Raises
+    ------
+    ParameterError : it is something else.
+    """
+    try:
+        found = json.loads(text or "[]")
+    except json.JSONDecodeError as error:
+        raise ParameterError("speculative", text, f"must be JSON: {error.msg}") from None
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ParameterError("speculative", text, "must be a list of objects")
+    return found

@@ -13,13 +13,14 @@ from calibrate.engines.http.stalls import StallWatch
 from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, split_endpoint
 from calibrate.engines.prometheus import SpecDecode
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.token_vocabulary import parsed_settings
 from calibrate.engines.vllm.config import checked_speculative
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_server, timing_notes, warm_up_server
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import BUNDLED, AskedModels
-from calibrate.models.vllm_settings import parsed, setting_of, speculation_of
+from calibrate.models.vllm_settings import setting_of, speculation_of
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.profile import ModelRecord
 from calibrate.running.wall_clock import WallClock
@@ -187,7 +188,7 @@ class RemoteModels(AskedModels):
     def _speculating(self) -> list[tuple[str, dict[str, Any]]]:
         """Servers of the target that speculate, and how: checked, and no two alike."""
         servers = []
-        for given in parsed(self.speculative):
+        for given in parsed_settings(self.speculative):
             if not given.get("server"):
                 raise ParameterError("speculative", self.speculative, "must name the server of each configuration")
             config = {name: value for name, value in given.items() if name != "server"}

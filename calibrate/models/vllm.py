@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM
+from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, parsed_settings
 from calibrate.engines.vllm.config import VllmConfig, checked_speculative
 from calibrate.engines.vllm.group import VllmGroup
 from calibrate.measuring.answers import Inspection
@@ -18,7 +18,7 @@ from calibrate.measuring.engine_timings import MeasuredEngine, MeasureOptions, r
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import BUNDLED
 from calibrate.models.local import LocalModels, model_folder
-from calibrate.models.vllm_settings import parsed, setting_of, speculation_of, without_knobs
+from calibrate.models.vllm_settings import setting_of, speculation_of, without_knobs
 from calibrate.record.engine_records import DecodeSample, EngineRecord
 from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError
@@ -117,7 +117,7 @@ class VllmModels(LocalModels):
 
     def _configurations(self) -> list[dict[str, Any]]:
         """The speculative configurations that were asked for, checked: everything in them reaches an engine."""
-        configurations = [checked_speculative(self._completed(given)) for given in parsed(self.speculative)]
+        configurations = [checked_speculative(self._completed(given)) for given in parsed_settings(self.speculative)]
         _check_passable(configurations)
         heads = {config["model"] for config in configurations if OF_VLLM[config["method"]].catalogue == "eagle"}
         if configurations and self.eagle not in (None, "none") and heads != {self.eagle}:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,25 +9,8 @@ from typing import Any
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import OF_VLLM, VLLM_KNOBS
 from calibrate.measuring.token_methods import TokenSetting
-from theory.errors import ParameterError
 
-__all__ = ["parsed", "setting_of", "speculation_of", "without_knobs"]
-
-
-def parsed(text: str) -> list[dict[str, Any]]:
-    """Read a JSON list of objects; an empty text is an empty list.
-
-    Raises
-    ------
-    ParameterError : it is something else.
-    """
-    try:
-        found = json.loads(text or "[]")
-    except json.JSONDecodeError as error:
-        raise ParameterError("speculative", text, f"must be JSON: {error.msg}") from None
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ParameterError("speculative", text, "must be a list of objects")
-    return found
+__all__ = ["setting_of", "speculation_of", "without_knobs"]
 
 
 def setting_of(config: Mapping[str, Any]) -> TokenSetting:

@@ -19,4 +19,4 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 class Record(BaseModel):
     """Part of a profile."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # of nested records one schema is enough

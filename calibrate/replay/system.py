@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any, Final, get_args
 
 import numpy as np
@@ -34,12 +35,15 @@ from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, REWARD, SCORER, TAR
 from sim.trial import Trial
 from theory.errors import ParameterError
 
-__all__ = ["ASSUMED", "Assumptions", "System", "as_seen_by", "system_of", "use_of"]
+__all__ = ["ASSUMED", "HALF_WIDTHS", "Assumptions", "System", "as_seen_by", "system_of", "use_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """What a published profile does not say; measured elsewhere on comparable models (Qwen3-32B, 2 x H100)."""
+    """What a published profile does not say; measured elsewhere on comparable models (Qwen3-32B, 2 x H100).
+
+    Verdicts are taken to overlap. One at a time they would cost .1 to .2 % of the speedup at k1 = 4 to 8.
+    """
 
     mean_step_tokens: float = 40.0
     """Mean length of a step, tokens."""
@@ -73,8 +77,36 @@ class Assumptions:
     """What one more cached token adds to a target iteration, as a share of it, [-]: with ``sequence_cost`` this gives
     8 sequences 1.06, 1.14 and 1.45 times the cost of one at 1k, 4k and 16k tokens of context each."""
 
+    persistence: float = 0.0
+    """Correlation of the verdicts on consecutive steps, [-]; 0 is the papers' independence."""
+
 
 ASSUMED: Final = Assumptions()
+
+HALF_WIDTHS: Final[Mapping[str, float]] = MappingProxyType(
+    {
+        "draft_correlation": 0.2,
+        "lag1": 0.15,
+        "step_limit": 50,
+        "steps_per_answer": 50,
+        "prompt_tokens": 100,
+        "siblings": 0.1,
+        "sequence_cost": 0.0025,
+        "context_cost": 1.2e-6,
+        "persistence": 0.5,
+    }
+)
+"""How far the truth may be from each of the `Assumptions`, in its own unit; resampled variants draw evenly from there.
+
+- correlations of lengths: one model on one kind of problem was looked at; other tasks split their text elsewhere;
+- the cut: 100 tokens is the default of LR's released code, which its paper does not mention;
+- siblings: LR Table 3 fits .64 and .67 (GSM8K, judge of 7B and 32B), .56 and .67 (AIME24);
+- the costs of batch and context: half and a third of them, as between 1 and 4 GPUs and kernels;
+- persistence, from 0 up: recorded verdicts are sticky (.85 to .95 after an acceptance, .1 to .45 after a refusal), in
+  part because problems differ;
+- mean and spread of step lengths have theirs in the profile, as have c1 and the time of a verdict;
+- the schedule is chosen, not assumed, and the model's error is measured for each (`specplan.planning.model_error`).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +200,8 @@ def system_of(
     ----------
     profile : measured or published.
     resample : seed of a resampled variant, for error bars: a measured profile's timings are bootstrapped (its answers
-        are left alone: their spread is the simulator's to see), a published one's figures are drawn from their
-        half-widths. None for the best estimate.
+        are left alone: their spread is the simulator's to see), a published one's figures and what is assumed beside
+        them are drawn from their half-widths. None for the best estimate.
     assumptions : what to assume where a published profile is silent.
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default what the recorded answers show.
     recorded : the profile's answers, where what they tell is known already.
@@ -184,7 +216,7 @@ def system_of(
         raise ParameterError("profile", profile.name, rule)
     rng = _generator(resample)
     if profile.published is not None and not profile.answers:
-        modelled = _published(profile.published, rng, assumptions)
+        modelled = _published(profile.published, rng, _perhaps(assumptions, rng))
         return replace(modelled, **_timed(profile, rng)) if profile.engines else modelled
     recorded = recorded or Recorded(profile.answers)
     return System(
@@ -299,7 +331,7 @@ def _published(figures: Published, rng: np.random.Generator | None, assumptions:
     alpha = min(max(draw("alpha1", 0.0), 0.0), 1.0)
     c1 = draw("c1", 0.0)
     target_s = draw("target_step_s", 0.0)
-    verify_s = draw("verify_s", 0.0)
+    verify_s = max(draw("verify_s", 0.0), 0.0)
     tokens = draw("mean_step_tokens", assumptions.mean_step_tokens)
     cv = draw("step_length_cv", assumptions.step_length_cv)
     if not (c1 > 0.0 and target_s > 0.0 and tokens > 1.0):
@@ -313,22 +345,34 @@ def _published(figures: Published, rng: np.random.Generator | None, assumptions:
             lag1=assumptions.lag1,
             limit=assumptions.step_limit,
         ),
-        acceptance=Acceptance(alpha=alpha, siblings=assumptions.siblings),
+        acceptance=Acceptance(alpha=alpha, siblings=assumptions.siblings, persistence=assumptions.persistence),
         steps=Fixed(assumptions.steps_per_answer),
         prompt_tokens=assumptions.prompt_tokens,
         seed=0,
     )
-    costs = _published_costs(behaviour, c1, target_s, verify_s, assumptions)
     return System(
         behaviour=behaviour,
-        costs=costs,
-        placement={role: role for role in (TARGET, DRAFT, JUDGE)},
-        devices={role: role for role in (TARGET, DRAFT, JUDGE)},
+        costs=_published_costs(behaviour, c1, target_s, assumptions),
+        placement={role: role for role in (TARGET, DRAFT)},
+        devices={role: role for role in (TARGET, DRAFT)},
+        seconds={JUDGE: verify_s},  # side by side: LR's released code does not wait for one verdict to ask for the next
     )
 
 
+def _perhaps(assumptions: Assumptions, rng: np.random.Generator | None) -> Assumptions:
+    """Assumptions as they may be too: each drawn from its range, those of counts rounded."""
+    if rng is None:
+        return assumptions
+    drawn = {}
+    for name, half_width in HALF_WIDTHS.items():
+        assumed = getattr(assumptions, name)
+        shift = float(rng.uniform(0.0 if name == "persistence" else -1.0, 1.0)) * half_width
+        drawn[name] = type(assumed)(round(assumed + shift) if isinstance(assumed, int) else assumed + shift)
+    return replace(assumptions, **drawn)
+
+
 def _published_costs(
-    behaviour: SyntheticBehaviour, c1: float, target_s: float, verify_s: float, assumptions: Assumptions
+    behaviour: SyntheticBehaviour, c1: float, target_s: float, assumptions: Assumptions
 ) -> dict[str, Cost]:
     """Iteration times for which the mean step takes the published time, cut steps counted as they are cut."""
     lengths = [n for i in range(64) for n in behaviour.answer(i).target_lengths()]
@@ -342,4 +386,4 @@ def _published_costs(
     )
     scaled = ("base_s", "sequence_s", "context_s", "request_s")
     draft = replace(target, **{name: getattr(target, name) * c1 for name in scaled})
-    return {TARGET: target, DRAFT: draft, JUDGE: LinearCost(base_s=0.0, prefill_s=verify_s)}
+    return {TARGET: target, DRAFT: draft}

@@ -8,15 +8,18 @@ and the range between two models that both reproduce the number is given.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from calibrate.record.profile import Profile
+from calibrate.replay.cost_fit import fit_passes
 from calibrate.replay.system import System
 from calibrate.replay.token_passes import TokenDecoding, known_settings, token_decoding
 from sim.catalogue import KnobValue, method
 from sim.configuration import DEFAULT_TOKEN_METHOD, Configuration
+from sim.engines.costs import TableCost
 from sim.engines.protocol import Cost
 from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError
@@ -92,6 +95,7 @@ class TokenLevel:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._known: dict[tuple[object, ...], TokenModel | None] = {}
+        self._tables: dict[tuple[str, int | None], tuple[dict[int, TableCost], np.random.Generator | None]] = {}
 
     def model(self, configuration: Configuration, system: System, resample: int | None = None) -> TokenModel | None:
         """Return the model of a configuration's token level; None if it has none.
@@ -110,7 +114,8 @@ class TokenLevel:
             return None
         found = self.find(configuration.token, configuration.token_knobs, system, resample)
         if found is None:
-            raise ParameterError("k2", configuration.k2, self._missing(configuration.token))
+            rule = f"is not measured for {configuration.token} in profile {self.profile.name!r}"
+            raise ParameterError("k2", configuration.k2, rule)
         return found
 
     def find(
@@ -139,18 +144,22 @@ class TokenLevel:
         if self.profile.published is not None:
             k2 = knobs.get("k2")
             return _published(self.profile, int(k2)) if token == DEFAULT_TOKEN_METHOD and k2 is not None else None
-        rng = None if resample is None else np.random.default_rng([_SEED, resample])
-        found = token_decoding(self.profile, token, knobs, system.fits, rng, use=system.use)
+        tables, rng = self._pass_tables(token, resample)
+        found = token_decoding(self.profile, token, knobs, system.fits, rng, use=system.use, tables=tables)
         if found is None:
             return None
         mean = found.tokens_per_pass
         return TokenModel(k2=found.k2, tokens_per_pass=mean, low=mean, high=mean, note=found.note, decoding=found)
 
-    def _missing(self, token: str) -> str:
-        known = ", ".join(" ".join(f"{k}={v}" for k, v in one.items()) for one in self.choices(token))
-        if known:
-            return f"is not measured for {token} in profile {self.profile.name!r}; known are: {known}"
-        return f"must be 1: profile {self.profile.name!r} holds no token-level acceptance of {token}"
+    def _pass_tables(self, token: str, resample: int | None) -> tuple[dict[int, TableCost], np.random.Generator | None]:
+        """What passes take by their tokens, and the generator as the fit has left it."""
+        record = self.profile.engines[self.profile.placement[TARGET]]
+        own = token if any(sample.by == token for sample in record.decode) else ""
+        if (own, resample) not in self._tables:
+            rng = None if resample is None else np.random.default_rng([_SEED, resample])
+            self._tables[own, resample] = fit_passes(record, rng, method=own), rng
+        tables, used = self._tables[own, resample]
+        return tables, deepcopy(used)
 
 
 def fitted_alpha2(speedup: float, k2: int) -> float:

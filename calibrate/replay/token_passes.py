@@ -69,6 +69,7 @@ def token_decoding(
     rng: np.random.Generator | None = None,
     *,
     use: Use = "plain",
+    tables: Mapping[int, TableCost] | None = None,
 ) -> TokenDecoding | None:
     """Return what a profile knows about a token-level method at some settings; None if nothing.
 
@@ -80,8 +81,11 @@ def token_decoding(
     fits : what plain decoding costs, by use and engine (`calibrate.replay.system.System.fits`).
     rng : if given, of a bootstrap resample (answers, timings), for the error of what is predicted with it.
     use : what the target's engine is used for.
+    tables : `calibrate.replay.cost_fit.fit_passes` of the target's engine, where known; ``rng`` has then been used.
     """
-    timings = _Timings(profile, method, fits, use, rng)
+    if tables is None:
+        tables = fit_passes(profile.engines[profile.placement[TARGET]], rng, method=method)
+    timings = _Timings(profile, method, fits, use, rng, tables)
     record = _record(profile.token, method, settings)
     if record is not None and record.answers:
         return _replayed(timings, record, settings)
@@ -254,6 +258,7 @@ class _Timings:
         fits: Mapping[Use, Mapping[str, CostFit]],
         use: Use,
         rng: np.random.Generator | None,
+        tables: Mapping[int, TableCost],
     ) -> None:
         target, draft = profile.placement[TARGET], profile.placement.get(DRAFT, profile.placement[TARGET])
         self.rng = rng
@@ -261,7 +266,7 @@ class _Timings:
         self._by_model = method in _MODELS
         self._recorded, self._used = fits["plain"][target], fits[use][target]
         self._drafter = fits[use][draft].cost if self._by_model and draft != target else None
-        self._tables = fit_passes(profile.engines[target], rng, method=method)
+        self._tables = tables
         plain = profile.engines[target].plain_in_use
         self._prompt_tokens = {a.problem: a.prompt_tokens for a in profile.answers}
         paired = len(plain) == len(profile.answers)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from calibrate.record.profile import Profile
 from calibrate.replay.idealised import Effect, idealised
+from calibrate.replay.missing import Known
 from calibrate.replay.recorded import Recorded
 from calibrate.replay.recursion import unshared_seconds
 from calibrate.replay.system import System, as_seen_by, system_of
@@ -24,6 +25,7 @@ from sim.answers.drawn import Behaviour
 from sim.configuration import Configuration
 from sim.operations import JUDGE
 from sim.trial import Trial
+from theory.errors import ParameterError
 
 __all__ = ["PLAIN", "Trials"]
 
@@ -63,6 +65,9 @@ class Trials:
         self.profile = profile
         self.corruption = corruption
         self.token_level = TokenLevel(profile)
+        self._known = Known.of(profile)
+        self._own_answers = behaviour is None
+        self._complete: set[Configuration] = set()
         self.recorded = Recorded(profile.answers)
         made = replace(system_of(profile, corruption=corruption, recorded=self.recorded), pace=slower)
         self.system = made if behaviour is None else replace(made, behaviour=behaviour)
@@ -88,7 +93,7 @@ class Trials:
 
         Raises
         ------
-        ParameterError : a token-level method about which the profile says nothing.
+        ParameterError : the profile does not know what the configuration needs (`calibrate.replay.missing`).
         """
         system = self._made(configuration, variant, tokens_per_pass, without)
         return system.trial(configuration.algorithm(), configuration.spec.meets)
@@ -115,6 +120,7 @@ class Trials:
         without: frozenset[Effect] = frozenset(),
     ) -> System:
         """The system as the configuration meets it."""
+        self._refuse_unknown(configuration)
         system = self._decided(self._suited(configuration, variant), configuration, variant)
         model = self.token_level.model(configuration, system, variant)
         if model is not None and tokens_per_pass is not None:
@@ -133,7 +139,21 @@ class Trials:
         ------
         ParameterError : a token-level method about which the profile says nothing.
         """
+        self._refuse_unknown(configuration)
         return self.token_level.model(configuration, self._suited(configuration, None))
+
+    def missing(self, configuration: Configuration) -> tuple[str, ...]:
+        """Return what a configuration needs and the profile does not know, as `calibrate.replay.missing.missing`."""
+        return self._known.missing(configuration, answers=self._own_answers)
+
+    def _refuse_unknown(self, configuration: Configuration) -> None:
+        if configuration in self._complete:
+            return
+        unknown = self.missing(configuration)
+        if unknown:
+            rule = f"needs what profile {self.profile.name!r} does not know: {'; '.join(unknown)}"
+            raise ParameterError("configuration", configuration.name, rule)
+        self._complete.add(configuration)
 
     def _suited(self, configuration: Configuration, variant: int | None) -> System:
         return self._system(variant).suited(configuration.spec, configuration.knobs)

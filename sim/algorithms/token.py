@@ -13,15 +13,26 @@ from sim.algorithms.autoregressive import autoregressive
 from sim.catalogue import Knob, KnobValue, Method
 from sim.operations import Algorithm, Step
 
-__all__ = ["METHODS", "decoded"]
+__all__ = ["METHODS", "decoded", "jacobi_tokens", "lookahead_tokens"]
 
 _K2 = partial(Knob, name="k2", kind="integer", low=2, high=1024, help="tokens that a target pass commits at most")
 _TEXT = "the text's distribution is the target's"
+_SAME_TEXT = "the text is plain decoding's, token for token, with the same seed"
 
 
 def decoded(**knobs: KnobValue | None) -> Callable[[Step], Algorithm]:
     """Return plain decoding; the knobs are the engine's to follow."""
     return autoregressive
+
+
+def lookahead_tokens(*, ngram: int = 3, **knobs: KnobValue | None) -> int:
+    """Tokens that a pass of Lookahead Decoding commits at most: a whole n-gram but its first, and one more."""
+    return ngram
+
+
+def jacobi_tokens(*, window: int = 4, **knobs: KnobValue | None) -> int:
+    """Tokens that a pass of Jacobi decoding commits at most: a whole block, and one more."""
+    return window + 1
 
 
 METHODS = (
@@ -62,6 +73,36 @@ METHODS = (
         measured="tokens of each pass; seconds of a pass by rows and batch, and of drafting",
         knobs=(_K2(default=4),),
         closed_form="theory.token_methods.vector_tokens",
+        drafts_steps=False,
+    ),
+    Method(
+        name="lookahead-decoding",
+        title="Lookahead Decoding",
+        paper="Fu et al. 2024, Algorithms 1, 3 and 4",
+        level="token",
+        algorithm=decoded,
+        exact=f"{_SAME_TEXT}; rows of a pass, (W + G)(N - 1); Equation 5 for independent guesses",
+        measured="tokens of each pass; rows of a pass (not every pass finds G n-grams) and its seconds",
+        knobs=(
+            Knob(name="window", kind="integer", default=5, low=1, high=128, help="W, columns of the lookahead branch"),
+            Knob(name="ngram", kind="integer", default=3, low=2, high=32, help="N, tokens of an n-gram"),
+            Knob(name="guesses", kind="integer", default=5, low=1, high=128, help="G, n-grams verified in a pass"),
+        ),
+        closed_form="theory.lookahead_decoding.speedup.lookahead_compression",
+        most_tokens=lookahead_tokens,
+        drafts_steps=False,
+    ),
+    Method(
+        name="jacobi",
+        title="Jacobi decoding",
+        paper="Fu et al. 2024, Algorithm 2; Santilli et al. 2023",
+        level="token",
+        algorithm=decoded,
+        exact=f"{_SAME_TEXT}, in at most as many passes; Equation 4 where guesses are right independently",
+        measured="tokens of each pass; seconds of a pass by rows and batch",
+        knobs=(Knob(name="window", kind="integer", default=4, low=1, high=128, help="guesses that are iterated on"),),
+        closed_form="theory.lookahead_decoding.speedup.expected_tokens_single",
+        most_tokens=jacobi_tokens,
         drafts_steps=False,
     ),
 )

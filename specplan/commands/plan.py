@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,11 +116,11 @@ def _methods(text: str) -> Any:
     return tuple(choice("methods", name.strip(), METHODS) for name in text.split(","))
 
 
-def _rules(text: str | None) -> Any:
-    from specplan.planning.predict import RULES
+def _rules(text: str | None) -> str | None:
+    from sim.configuration import RULE_NAMES
     from theory.errors import choice
 
-    return None if text is None else choice("rules", text, tuple(RULES))
+    return None if text is None else choice("rules", text, RULE_NAMES)
 
 
 def plan_as_json(found: Plan, timings: Timed | None = None) -> dict[str, Any]:
@@ -132,6 +133,7 @@ def plan_as_json(found: Plan, timings: Timed | None = None) -> dict[str, Any]:
         "rules": found.rules,
         "verdict": found.verdict,
         "assumptions": list(found.assumptions),
+        "unknown": {name: list(lacking) for name, lacking in found.unknown.items()},
         "latency": None if timings is None else timings.plain(),
         "rows": [{"label": row.label, "why": row.why, **row.prediction.plain()} for row in found.rows],
     }
@@ -142,7 +144,7 @@ def plan_as_text(found: Plan, timings: Timed | None = None) -> str:
     headings = ["method", "k1", "k2", "speedup", "95 % interval", "accuracy", "false accepts", "in flight"]
     headings += ["draft waste", "target waste", "why"]
     lines = [
-        f"Plan for {found.profile}, at most {found.max_parallel} target positions in flight",
+        f"Plan for {found.profile}, for one answer at a time, at most {found.max_parallel} target positions in flight",
         "",
         table(headings, [_cells(row) for row in found.rows]),
         "",
@@ -152,10 +154,19 @@ def plan_as_text(found: Plan, timings: Timed | None = None) -> str:
         "sequences x tokens per pass at the peak; accuracy: share of right answers; false accepts: wrong drafts let "
         "stand, per answer; waste: tokens generated in vain per committed token.",
     ]
+    lines += [f"- not evaluated: {', '.join(names)}: needs {what}" for what, names in _by_need(found.unknown).items()]
     about = [] if timings is None else timings.lines()
     notes = dict.fromkeys((*about, *found.assumptions, *(note for row in found.rows for note in row.prediction.notes)))
     lines += [f"- {note}" for note in notes]
     return "\n".join(lines)
+
+
+def _by_need(unknown: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    """Names of methods by what they need."""
+    names: dict[str, list[str]] = {}
+    for name, lacking in unknown.items():
+        names.setdefault("; ".join(lacking), []).append(name)
+    return names
 
 
 def _per_answer(estimate: Estimate | None) -> str:

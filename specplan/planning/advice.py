@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM
-from calibrate.models.vllm_settings import parsed
+from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, parsed_settings
 from calibrate.token_acceptance.measured import best_ngram, dynamic_stats_of
 from sim.operations import DRAFT, JUDGE, TARGET
 from theory.errors import ParameterError
@@ -236,7 +235,7 @@ def _model(profile: Profile, role: str) -> str:
 
 def _head(profile: Profile) -> tuple[str, str]:
     """The EAGLE head that was measured: of which kind, and its folder; the bundled one's in the installation."""
-    for config in parsed(str(profile.settings.get("speculative", ""))):
+    for config in parsed_settings(str(profile.settings.get("speculative", ""))):
         terms = OF_VLLM.get(str(config.get("method")))
         if terms is not None and terms.catalogue == "eagle" and config.get("model"):
             return terms.vllm, str(config["model"])

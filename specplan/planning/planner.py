@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from calibrate.record.profile import Profile
 from calibrate.replay.trials import PLAIN, Trials
-from sim.catalogue import KnobValue, Method, method
-from sim.configuration import TOKEN_METHOD_NAMES
-from sim.operations import DRAFT, JUDGE, TARGET
-from specplan.planning.beams import beam_configurations, knobs_in_words
-from specplan.planning.predict import METHODS, Configuration, Prediction, Predictor, RuleName
+from sim.catalogue import method
+from sim.operations import DRAFT
+from specplan.planning.candidates import Candidates, candidates, knobs_in_words
+from specplan.planning.predict import METHODS, Configuration, Prediction, Predictor
 from specplan.planning.race import fastest
 from theory.errors import ParameterError
 
-__all__ = ["PROPOSED", "Plan", "Request", "Row", "candidates", "plan"]
+__all__ = ["PROPOSED", "Plan", "Request", "Row", "plan"]
 
 PROPOSED = tuple(name for name in METHODS if not method(name).ablation)
 """Methods to consider unless others are named: all but variants that exist for comparison only."""
@@ -38,7 +37,7 @@ class Request:
     """Largest k1 to consider, >= 1."""
     k2_max: int | None = None
     """Largest k2 to consider, >= 1; default what the profile has data for."""
-    rules: RuleName | None = None
+    rules: str | None = None
     """Schedule of Lookahead Reasoning; default ``released-code`` for published profiles (it is what was published),
     ``paper`` for measured ones (it is what `specplan validate` runs)."""
     n_answers: int | None = None
@@ -57,9 +56,20 @@ class Request:
             if name not in METHODS:
                 raise ParameterError("methods", name, f"must be among {', '.join(METHODS)}")
 
-    def rules_for(self, profile: Profile) -> RuleName:
+    def rules_for(self, profile: Profile) -> str:
         """The schedule to simulate."""
         return self.rules or ("released-code" if profile.published is not None else "paper")
+
+    def candidates(self, trials: Trials) -> Candidates:
+        """What to consider for a profile."""
+        return candidates(
+            trials,
+            self.methods,
+            rules=self.rules_for(trials.profile),
+            budget=self.max_parallel,
+            k1_max=self.k1_max,
+            k2_max=self.k2_max,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +93,11 @@ class Plan:
     """Best first; what costs more accuracy than allowed comes last."""
     verdict: str
     """What to do, in a sentence."""
+    unknown: Mapping[str, tuple[str, ...]]
+    """Name of a method that could not be evaluated to what the profile lacks, and how to measure it."""
     assumptions: tuple[str, ...]
     """What all rows rest on."""
-    rules: RuleName
+    rules: str
     """Schedule of Lookahead Reasoning that was simulated."""
     max_parallel: int
     """M."""
@@ -116,20 +128,24 @@ def plan(profile: Profile, request: Request, *, progress: Progress = _silent) ->
     predictor = Predictor(profile, n_answers=request.n_answers, sparing=True)
     rules = request.rules_for(profile)
     by_kind: dict[str, list[Configuration]] = {}
-    for configuration in candidates(predictor.trials, request):
+    considered = request.candidates(predictor.trials)
+    for configuration in considered.known:
         by_kind.setdefault(kind(configuration), []).append(configuration)
     plain = predictor.predict(PLAIN)
     least = None if plain.accuracy is None else plain.accuracy.value - request.max_accuracy_loss
     predictions = [plain]
     with progress(f"planning for {profile.name}", len(by_kind)) as step_done:
         for alike in by_kind.values():
-            predictions.append(predictor.predict(fastest(predictor, _accurate_enough(predictor, alike, least))))
+            predictions.append(
+                predictor.predict(fastest(predictor, _accurate_enough(predictor.accuracy, alike, least)))
+            )
             step_done()
     rows = tuple(_ranked(predictions, plain, request.max_accuracy_loss))
     return Plan(
         profile=profile.name,
         rows=rows,
-        verdict=_verdict(rows, request),
+        verdict=_verdict(rows, considered.unknown),
+        unknown=considered.unknown,
         assumptions=_assumptions(profile, rules),
         rules=rules,
         max_parallel=request.max_parallel,
@@ -166,83 +182,8 @@ def label(configuration: Configuration) -> str:
     return configuration.spec.title + chosen + below
 
 
-def candidates(trials: Trials, request: Request) -> list[Configuration]:
-    """Configurations within the budget; below each k1 the token-level methods, each at its cheapest token.
-
-    The budget holds for the most sequences that the schedule can have in flight, not for the mean: with steps of
-    varying length the window does fill up, however cheap the draft.
-    """
-    profile = trials.profile
-    rules = request.rules_for(profile)
-    below = [_Below(trials, request, name) for name in request.methods if name in TOKEN_METHOD_NAMES]
-    found: list[Configuration] = []
-    for one in below:
-        knobs = one.best(1, request.max_parallel, whatever=True)
-        found += [] if knobs is None else [Configuration(method=one.name, knobs=knobs)]
-    for name in request.methods:
-        if method(name).level == "beam":
-            found += beam_configurations(profile, method(name), request.max_parallel)
-        for step in _step_level(profile, method(name), rules, request.k1_max):
-            if step.most_sequences > request.max_parallel:
-                break
-            found.append(step)
-            for one in below:
-                knobs = one.best(step.most_sequences, request.max_parallel)
-                if knobs is not None:
-                    found.append(step.with_token(one.name, knobs))
-    return found
-
-
-class _Below:
-    """A token-level method with all settings that a profile and a request allow."""
-
-    def __init__(self, trials: Trials, request: Request, name: str) -> None:
-        self.name = name
-        self._level = trials.token_level
-        self._system = trials.system
-        limit = request.k2_max or 4096
-        self._choices = [knobs for knobs in self._level.choices(name) if method(name).most_per_pass(**knobs) <= limit]
-
-    def best(self, batch: int, budget: int, *, whatever: bool = False) -> dict[str, KnobValue | None] | None:
-        """Return the settings with the cheapest token at a batch, within the budget.
-
-        None if none is cheaper than plain decoding's, unless the best is wanted ``whatever`` it costs.
-        """
-        plain = self._system.costs[self._system.placement[TARGET]]
-        best, cheapest = None, math.inf if whatever else plain.iteration(batch, 0.0)
-        for knobs in self._choices:
-            model = self._level.find(self.name, knobs, self._system)
-            if model is None or model.most_rows * batch > budget:
-                continue
-            seconds = model.seconds_per_token(plain, batch)
-            if seconds < cheapest * (1.0 - 1e-9):
-                best, cheapest = knobs, seconds
-        return best
-
-
-def _step_level(profile: Profile, spec: Method, rules: RuleName, k1_max: int) -> Iterator[Configuration]:
-    """A step-level method with every k1, other knobs at their defaults; nothing if the profile lacks what it needs."""
-    if spec.level != "step" or not _is_known(profile, spec):
-        return
-    for k1 in range(2, k1_max + 1) if spec.has("k1") else (None,):
-        yield Configuration(method=spec.name, k1=k1, rules=rules)
-
-
-def _is_known(profile: Profile, spec: Method) -> bool:
-    """Whether the profile knows what the verifiers and scorers of a method say about as many drafts as it makes.
-
-    A published acceptance is that of Lookahead Reasoning's judge, and of nobody else.
-    """
-    others = set(spec.roles) - {DRAFT, JUDGE}
-    if profile.published is not None:
-        return not others
-    width = spec.drafts_seen(**spec.settings({}))
-    steps = [step for answer in profile.answers for step in answer.steps]
-    return all(others <= step.draft.scores.keys() and width <= 1 + len(step.candidates) for step in steps)
-
-
 def _accurate_enough(
-    predictor: Predictor, alike: Sequence[Configuration], least: float | None
+    accuracy: Callable[[Configuration], float | None], alike: Sequence[Configuration], least: float | None
 ) -> Sequence[Configuration]:
     """Of methods that choose among candidates the settings with enough right answers, else the one with most of them.
 
@@ -250,8 +191,8 @@ def _accurate_enough(
     """
     if least is None or alike[0].spec.level != "beam":
         return alike
-    outlines = [predictor.outline(configuration).accuracy for configuration in alike]
-    right = [math.inf if accuracy is None else accuracy for accuracy in outlines]
+    known = [accuracy(configuration) for configuration in alike]
+    right = [math.inf if share is None else share for share in known]
     enough = min(least, max(right))
     return [configuration for configuration, share in zip(alike, right, strict=True) if share >= enough]
 
@@ -281,10 +222,12 @@ def _reasons(p: Prediction) -> Iterator[str]:
         yield "may lose"
 
 
-def _verdict(rows: Sequence[Row], request: Request) -> str:
+def _verdict(rows: Sequence[Row], unknown: Mapping[str, tuple[str, ...]]) -> str:
     best = rows[0].prediction
+    if len(rows) == 1 and unknown:
+        return "Nothing to compare with plain decoding: the profile lacks data on every method asked for."
     if not best.configuration.speculates:
-        return "Plain decoding wins: no method within the budget is expected to be faster."
+        return "Plain decoding wins: no method that could be evaluated within the budget is expected to be faster."
     knobs = ", ".join(
         f"{name} = {value}"
         for name, value in (("k1", best.configuration.k1), ("k2", best.configuration.k2))
@@ -297,7 +240,7 @@ def _verdict(rows: Sequence[Row], request: Request) -> str:
     return text + f" (at least {best.speedup.low:.2f} with 97.5 % confidence)."
 
 
-def _assumptions(profile: Profile, rules: RuleName) -> tuple[str, ...]:
+def _assumptions(profile: Profile, rules: str) -> tuple[str, ...]:
     if profile.published is None:
         return (f"recorded answers replayed on engines fitted to the profile's timings; schedule: {rules}",)
     timed = profile.provenance.notes[-1] if profile.engines else "published figures only"

@@ -1,8 +1,9 @@
 """Predictions: the time of a configuration by simulation, with an interval that says what it covers.
 
 Three errors are kept apart and added in squares, as shares of the speedup: sampling (few answers), the profile's own
-uncertainty (timings resampled, published figures drawn from their half-widths), and for published profiles the model's
-error, measured on the other rows of the same table (`specplan.planning.model_error`).
+uncertainty (timings resampled, published figures and assumptions drawn from their half-widths), and, of Lookahead
+Reasoning on published profiles, the model's error, measured on the other rows of the same table
+(`specplan.planning.model_error`). Where the model's error was not measured it is left out, and a note says so.
 """
 
 from __future__ import annotations
@@ -18,31 +19,32 @@ from numpy.typing import NDArray
 
 from calibrate.record.profile import Profile
 from calibrate.replay.accuracy import expected_accuracy
+from calibrate.replay.missing import asked_roles
 from calibrate.replay.system import ASSUMED
 from calibrate.replay.token_level import TokenModel
 from calibrate.replay.trials import PLAIN, Trials
-from sim.algorithms.rules import PRESETS, Rules
 from sim.answers.drawn import Behaviour
-from sim.configuration import METHOD_NAMES, Configuration, RuleName
+from sim.configuration import METHOD_NAMES, Configuration
 from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile
+from sim.operations import JUDGE
 from sim.timeline import Counts, Timeline
 from sim.trial import Runs, false_accepts, run_trial, session_of
 from specplan.planning.model_error import ModelError, model_error
 from theory.errors import ParameterError
 
-__all__ = ["METHODS", "RULES", "Configuration", "Prediction", "Predictor", "RuleName", "Screened"]
+__all__ = ["METHODS", "Configuration", "Prediction", "Predictor"]
 
 METHODS: Final = METHOD_NAMES
-
-RULES: Final[Mapping[str, Rules]] = PRESETS
 
 _RESAMPLES = 8
 _RESAMPLE_ANSWERS = 8
 _DRAWN_ANSWERS = 40
 _PILOT = 2
 """Answers to simulate at the ends of a range of configurations."""
-_SIMULATED = 4
-"""Answers to simulate where the recursion extends them: the factor between the two varies by 0.1 to 2 %."""
+_SIMULATED = (3, 6, 12)
+"""Answers to simulate where the recursion extends them, until the factor between the two is known well enough."""
+_FACTOR_KNOWN = 0.02
+"""Half-width at which it is, as a share of the factor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,7 @@ class Prediction:
     tokens_per_pass: float
     """Tokens that a target pass commits per sequence, the last one of a step uncut, >= 1."""
     errors: dict[str, float]
-    """Half-widths as shares of the speedup: sampling, profile, model."""
+    """Half-widths as shares of the speedup: sampling, profile, and model where its error was measured."""
     notes: tuple[str, ...]
     """Assumptions behind it."""
     false_accepts: Estimate | None = None
@@ -84,16 +86,6 @@ class Prediction:
     def plain(self) -> dict[str, Any]:
         """As plain data."""
         return {**asdict(self), "configuration": self.configuration.plain()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Screened:
-    """What a configuration is roughly expected to do."""
-
-    speedup: float
-    """Over plain decoding, uncorrected, [-]."""
-    accuracy: float | None
-    """Share of right answers; None where the profile's task has no ground truth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,24 +139,22 @@ class Predictor:
         self.trials = Trials(profile, corruption=corruption, slower=slower, behaviour=behaviour)
         self._recorded = self.trials.system.behaviour.n_answers
         self.n_answers = n_answers or self._recorded or _DRAWN_ANSWERS
-        self.sparing = sparing
+        self._sparing = sparing
+        self._extends = sparing and self._recorded is None
         self._known: dict[Configuration, Runs] = {}
         self._variants = range(_RESAMPLES if uncertainty else 0)
         self._variant_baselines: dict[int, NDArray[np.float64]] = {}
 
     def screen(self, configuration: Configuration, *, n_answers: int = 6) -> float:
         """A rough speedup from few answers; comparable between configurations, because all meet the same answers."""
-        return self.outline(configuration, n_answers=n_answers).speedup
-
-    def outline(self, configuration: Configuration, *, n_answers: int = 6) -> Screened:
-        """As `screen`, with the share of right answers."""
         n = self._few(n_answers)
-        runs = self.simulated(configuration, n)
+        return float(self.simulated(PLAIN, n).seconds.sum() / self.simulated(configuration, n).seconds.sum())
+
+    def accuracy(self, configuration: Configuration) -> float | None:
+        """The share of right answers; None where the profile's task has no ground truth."""
+        runs = self.simulated(configuration, self._few(_RESAMPLE_ANSWERS))
         right = self._accuracy(configuration, runs.counts)
-        return Screened(
-            speedup=float(self.simulated(PLAIN, n).seconds.sum() / runs.seconds.sum()),
-            accuracy=None if right is None else right.value,
-        )
+        return None if right is None else right.value
 
     def predict(self, configuration: Configuration) -> Prediction:
         """Simulate a configuration and say how sure the speedup is.
@@ -228,7 +218,7 @@ class Predictor:
 
         See `calibrate.replay.recursion`.
         """
-        return self.trials.unshared_seconds(configuration, range(self.n_answers)) if self.sparing else None
+        return self.trials.unshared_seconds(configuration, range(self.n_answers)) if self._extends else None
 
     def sharing(self, configuration: Configuration) -> float:
         """Simulated seconds over `unshared_seconds`, on few answers, [-]."""
@@ -242,12 +232,12 @@ class Predictor:
         if alone is None:
             runs = self.simulated(configuration, self.n_answers)
             return _Timed(runs, runs.seconds)
-        runs = self.simulated(configuration, min(_SIMULATED, self.n_answers))
-        few = alone[: runs.seconds.size]
-        scale = float(runs.seconds.sum() / few.sum())
-        left = runs.seconds - scale * few
-        stderr = float(left.std(ddof=1)) / math.sqrt(left.size) / float(runs.seconds.mean())
-        return _Timed(runs, scale * alone, student_quantile(0.95, left.size - 1) * stderr)
+        for n in _SIMULATED:
+            runs = self.simulated(configuration, min(n, self.n_answers))
+            factor = ratio_of_totals(runs.seconds, alone[: runs.seconds.size])
+            if factor.relative_half_width <= _FACTOR_KNOWN:
+                break
+        return _Timed(runs, factor.value * alone, factor.relative_half_width)
 
     def _few(self, n_answers: int) -> int:
         """So many drawn answers, or all recorded ones."""
@@ -268,11 +258,11 @@ class Predictor:
         self, configuration: Configuration, sampling: float, model: TokenModel | None, error: ModelError
     ) -> dict[str, float]:
         if not configuration.speculates:
-            return {"sampling": 0.0, "profile": 0.0, "model": 0.0}
+            return {"sampling": 0.0, "profile": 0.0}
         return {
             "sampling": sampling,
             "profile": math.hypot(self._profile_error(configuration), self._token_error(configuration, model)),
-            "model": error.half_width,
+            **({"model": error.half_width} if error.n else {}),
         }
 
     def _profile_error(self, configuration: Configuration) -> float:
@@ -283,7 +273,7 @@ class Predictor:
 
     def _variant_speedup(self, configuration: Configuration, variant: int) -> float:
         """The speedup by a resampled profile."""
-        n = min(_RESAMPLE_ANSWERS, self.n_answers) if self.sparing else self._few(_RESAMPLE_ANSWERS)
+        n = min(_RESAMPLE_ANSWERS, self.n_answers) if self._sparing else self._few(_RESAMPLE_ANSWERS)
         if variant not in self._variant_baselines:
             self._variant_baselines[variant] = self._resampled(PLAIN, n, variant=variant)
         return float(self._variant_baselines[variant].sum() / self._resampled(configuration, n, variant=variant).sum())
@@ -297,7 +287,7 @@ class Predictor:
         tokens_per_pass: float | None = None,
     ) -> NDArray[np.float64]:
         """Seconds of the first answers under other assumptions: by the recursion, if it knows, or simulated."""
-        if self.sparing:
+        if self._extends:
             alone = self.trials.unshared_seconds(
                 configuration, range(n), variant=variant, tokens_per_pass=tokens_per_pass
             )
@@ -315,7 +305,9 @@ class Predictor:
         return abs(math.log(ends[0] / ends[1])) / 2.0
 
     def _model_error(self, configuration: Configuration) -> ModelError:
-        if self.profile.published is None or configuration.method not in ("lr-sync", "lr-async"):
+        """As measured on the other rows of the table: of Lookahead Reasoning with its judge; else of nothing."""
+        looks_ahead = configuration.method in ("lr-sync", "lr-async") and configuration.decider == (JUDGE, None)
+        if self.profile.published is None or not looks_ahead:
             return ModelError(gain=1.0, spread=0.0, n=0)
         return model_error(self.profile.name, combined=configuration.k2 > 1, rules=configuration.rules)
 
@@ -324,10 +316,14 @@ class Predictor:
     ) -> tuple[str, ...]:
         notes = []
         if configuration.speculates and len(timed.runs.counts) < timed.seconds.size:
-            n_simulated, n = len(timed.runs.counts), timed.seconds.size
-            notes.append(f"{n_simulated} answers simulated, extended to {n} by the recursion without shared iterations")
+            few = f"{_SIMULATED[0]} to {_SIMULATED[-1]}"
+            notes.append(
+                f"{few} answers simulated, extended to {timed.seconds.size} by recursion without shared iterations"
+            )
         if model is not None:
             notes.append(model.note)
+        if JUDGE in asked_roles(configuration):
+            notes.append(self._verdict_note())
         lost = self._corruption_note(configuration)
         if lost:
             notes.append(lost)
@@ -339,11 +335,22 @@ class Predictor:
                 f"{what} scaled to log(published) = {error.gain:.2f} log(simulated), as on the {error.n} other rows of "
                 f"the table; model error ±{100 * error.half_width:.0f} % measured on them"
             )
+        elif configuration.speculates:
+            by = "no rows of its method" if self.profile.published else "'specplan validate' measures it"
+            notes.append(f"the model's own error is not measured ({by}), and not in the interval")
         return tuple(notes)
+
+    def _verdict_note(self) -> str:
+        """Whether verdicts of the judge wait for each other."""
+        seconds = self.trials.system.seconds.get(JUDGE)
+        if seconds is None:
+            return "the judge's engine reads one request at a time: verdicts asked for at once wait for each other"
+        return f"verdicts overlap: {1e3 * seconds:.1f} ms each, however many are asked for at once"
 
     def _corruption_note(self, configuration: Configuration) -> str:
         """What a wrong step that stands is taken to do, where the task has ground truth."""
-        if not configuration.spec.drafts_steps or self.trials.recorded.spoiling is None:
+        nothing_recorded = not self.profile.answers or self.trials.recorded.spoiling is None
+        if not configuration.spec.drafts_steps or nothing_recorded:
             return ""
         what = "once a wrong step stands, the share of acceptance that is lost (corruption) is"
         if self.trials.corruption is not None:

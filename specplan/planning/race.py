@@ -1,8 +1,8 @@
 """Which of several configurations is fastest, at as little simulation as settles it.
 
 Where the recursion without shared iterations knows the configurations, it tells how they compare; what sharing costs
-on top grows evenly with k1 and is simulated at its two ends. Others race on the same answers, a few more in each round,
-and what is slower than the best by more than chance explains is left behind.
+on top grows evenly with k1 and is simulated at its two ends. Others race on the same answers, twice as many in each
+round; the slower half drops out until those that are left are equally fast.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sim.configuration import Configuration
-from sim.estimate import student_quantile
 from specplan.planning.predict import Predictor
 
 __all__ = ["CLOSE", "fastest"]
@@ -22,8 +20,6 @@ CLOSE = 0.01
 """Speedups nearer than this share count as equal, and the configuration that keeps less in flight wins."""
 
 _FIRST_ROUND = 6
-_SURE = 0.998
-"""Confidence with which a configuration must be slower to be left behind."""
 
 
 def fastest(predictor: Predictor, candidates: Sequence[Configuration]) -> Configuration:
@@ -53,19 +49,14 @@ def _by_recursion(predictor: Predictor, candidates: Sequence[Configuration]) -> 
 
 
 def _raced(predictor: Predictor, candidates: Sequence[Configuration]) -> dict[str, float]:
-    """Seconds of the configurations that nothing speaks against, on the answers that it took to tell."""
+    """Seconds of the configurations that are left when the race is decided, on the answers that it took."""
     n, running = min(_FIRST_ROUND, predictor.n_answers), list(candidates)
     while True:
-        seconds = {c.name: predictor.simulated(c, n).seconds for c in running}
-        best = min(seconds.values(), key=lambda took: float(took.sum()))
-        running = [c for c in running if not _slower(seconds[c.name], best)]
-        if len(running) == 1 or n == predictor.n_answers:
-            return {c.name: float(seconds[c.name].sum()) for c in running}
+        seconds = {c.name: float(predictor.simulated(c, n).seconds.sum()) for c in running}
+        running.sort(key=lambda c: seconds[c.name])
+        least = seconds[running[0].name]
+        level = [c for c in running if least >= seconds[c.name] * (1.0 - CLOSE)]
+        if len(level) == len(running) or n == predictor.n_answers:
+            return {c.name: seconds[c.name] for c in running}
+        running = running[: max(len(level), len(running) // 2)]
         n = min(2 * n, predictor.n_answers)
-
-
-def _slower(seconds: NDArray[np.float64], best: NDArray[np.float64]) -> bool:
-    """Whether one is slower than the other by more than chance explains; both of the same answers."""
-    lost = seconds - best
-    margin = student_quantile(_SURE, lost.size - 1) * float(lost.std(ddof=1)) / np.sqrt(lost.size)
-    return bool(lost.mean() > margin)

@@ -19,6 +19,7 @@ from calibrate.engines.speculation import Speculation
 from calibrate.models.local import TorchModels
 from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
+from calibrate.record.token_records import PassSample
 from calibrate.replay.trials import Trials
 from calibrate.running.interleaved import BASELINE, RealConfiguration, run_interleaved
 from calibrate.running.problem import Problem
@@ -29,7 +30,7 @@ from sim.operations import DRAFT, TARGET, Step, prompt
 from specplan.cli import cli
 from specplan.commands.validate import _Below, _configurations, _named
 from specplan.planning.overshoot import EFFECTS, overshoot
-from specplan.planning.planner import Request, candidates, kind, label, plan
+from specplan.planning.planner import Request, kind, label, plan
 from specplan.planning.predict import Predictor
 from specplan.validating import validation
 from theory.errors import ParameterError
@@ -132,7 +133,9 @@ def test_resampled_answers_widen_the_interval(profile: Profile) -> None:
     alike = Predictor(profile).predict(one)
     record = profile.token[0]
     slow = record.answers[0].model_copy(
-        update={"requests": [r.model_copy(update={"passes": [(2, 0)] * 20}) for r in record.answers[0].requests]}
+        update={
+            "requests": [r.model_copy(update={"passes": [PassSample(2, 0)] * 20}) for r in record.answers[0].requests]
+        }
     )
     mixed = type(record).counted("draft-model", record.settings, [slow, *record.answers[1:]])
     unsure = Predictor(profile.model_copy(update={"token": [mixed]})).predict(one)
@@ -142,9 +145,9 @@ def test_resampled_answers_widen_the_interval(profile: Profile) -> None:
 
 def test_what_the_profile_does_not_know_is_said(profile: Profile) -> None:
     predictor = Predictor(profile, uncertainty=False)
-    with pytest.raises(ParameterError, match=r"k2=9 is not measured for draft-model .* known are: k2=2, k2=3"):
+    with pytest.raises(ParameterError, match=r"tokens per pass of draft-model at k2=9 .known are k2=2, k2=3"):
         predictor.predict(Configuration(method="draft-model", k2=9))
-    with pytest.raises(ParameterError, match="holds no token-level acceptance of prompt-lookup"):
+    with pytest.raises(ParameterError, match="does not know: tokens per pass of prompt-lookup"):
         predictor.predict(Configuration(method="lr-async", token="prompt-lookup"))
 
 
@@ -152,7 +155,7 @@ def test_what_the_profile_does_not_know_is_said(profile: Profile) -> None:
 
 
 def test_the_planner_tries_what_is_recorded_alone_and_below_steps(profile: Profile) -> None:
-    found = candidates(Trials(profile), Request(methods=("draft-model", "prompt-lookup", "lr-sync"), k1_max=2))
+    found = Request(methods=("draft-model", "prompt-lookup", "lr-sync"), k1_max=2).candidates(Trials(profile)).known
     names = [one.name for one in found]
     assert names == ["draft-model k2=3", "lr-sync k1=2", "lr-sync k1=2 + draft-model k2=3"]
     assert plan(profile, Request(methods=("draft-model",))).best.label == "draft-model speculation"

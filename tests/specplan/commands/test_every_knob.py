@@ -13,7 +13,8 @@ import pytest
 from calibrate.models.asking import bundled_problems, bundled_truth
 from calibrate.models.recorded import models_of
 from calibrate.record.profile import Profile
-from calibrate.replay.system import use_of
+from calibrate.replay.recorded import Recorded
+from calibrate.replay.system import as_seen_by, system_of, use_of
 from sim.answers.drawn import TraceBehaviour
 from sim.catalogue import Knob, KnobValue, Method, methods
 from sim.configuration import Configuration
@@ -102,15 +103,17 @@ def test_several_drafts_at_once_are_costed_like_beams(predictor: Predictor) -> N
     assert wide == {"spec-cot"}
     assert use_of(methods()["lr-async"], {"width": 2}) == "beams"
     assert use_of(methods()["specs"], {}) == "beams"
-    system = predictor.system
+    system = predictor.trials.system
     assert system.suited(methods()["spec-cot"]).use == system.suited(methods()["lr-async"], {"width": 2}).use == "beams"
     assert system.suited(methods()["lr-async"]).use == "steps"
 
 
 def test_a_given_corruption_lets_a_scorer_end_an_answer_all_the_same() -> None:
-    predictor = Predictor(Profile.read(RECORDED), uncertainty=False, corruption=0.25)
+    profile = Profile.read(RECORDED)
+    recorded = Recorded(profile.answers)
     for method, alone in (("spec-reason", True), ("lr-async", False)):
-        behaviour = predictor._decided(predictor.system, Configuration(method=method), None).behaviour
+        decider = Configuration(method=method).decider
+        behaviour = as_seen_by(system_of(profile, corruption=0.25), recorded, *decider, corruption=0.25).behaviour
         assert isinstance(behaviour, TraceBehaviour)
         assert (behaviour.corruption, behaviour.ends_alone) == (0.25, alone)
 

@@ -13,9 +13,10 @@ from calibrate.record.answer_records import BeamStepRecord, CandidatesRecord
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
 from calibrate.replay.trials import Trials
+from sim.configuration import Configuration
 from sim.estimate import proportion
-from specplan.planning.planner import Request, _accurate_enough, _ranked, candidates, plan
-from specplan.planning.predict import Configuration, Screened
+from specplan.commands.plan import plan_as_text
+from specplan.planning.planner import Request, _accurate_enough, _ranked, plan
 from theory.errors import ParameterError
 
 ALL, NONE = [True] * 24, [False] * 24
@@ -25,7 +26,7 @@ ALL, NONE = [True] * 24, [False] * 24
 @given(budget=st.integers(1, 200), k1_max=st.integers(1, 12))
 def test_candidates_stay_within_the_budget(budget: int, k1_max: int) -> None:
     profile = bundled("lr-deepseek-gsm8k")
-    found = candidates(Trials(profile), Request(max_parallel=budget, k1_max=k1_max))
+    found = Request(max_parallel=budget, k1_max=k1_max).candidates(Trials(profile)).known
     assert all(c.most_sequences * c.k2 <= budget and c.k1 <= k1_max for c in found)
     assert len(set(found)) == len(found)
     if budget == 1:
@@ -45,7 +46,10 @@ def test_plan_says_that_plain_decoding_wins() -> None:
     """No draft is ever right and drafting is as slow as deciding: nothing within the budget is faster."""
     found = plan(measured(NONE, draft_s=0.009), Request(methods=("lr-sync",)))
     assert found.best.label == "plain decoding"
-    assert found.verdict == "Plain decoding wins: no method within the budget is expected to be faster."
+    assert (
+        found.verdict
+        == "Plain decoding wins: no method that could be evaluated within the budget is expected to be faster."
+    )
     assert "loses to plain decoding" in found.rows[-1].why
 
 
@@ -110,10 +114,10 @@ def with_beams(n: int) -> Profile:
 
 def test_beams_are_proposed_as_far_as_candidates_are_recorded() -> None:
     def proposed(n: int, budget: int) -> set[str]:
-        found = candidates(Trials(with_beams(n)), Request(max_parallel=budget))
+        found = Request(max_parallel=budget).candidates(Trials(with_beams(n))).known
         return {c.name for c in found if c.spec.level == "beam"}
 
-    assert not {c for c in candidates(Trials(measured(ALL)), Request()) if c.spec.level == "beam"}
+    assert not {c for c in Request().candidates(Trials(measured(ALL))).known if c.spec.level == "beam"}
     assert {"beam-search width=2", "rsd-beams width=2", "specs width=2", "specs width=2 tau=0.95"} <= proposed(2, 8)
     assert not any("keep=2" in name for name in proposed(2, 8))
     assert "beam-search width=2 keep=2" in proposed(4, 8)
@@ -122,9 +126,19 @@ def test_beams_are_proposed_as_far_as_candidates_are_recorded() -> None:
 
 
 def test_the_fastest_setting_that_is_accurate_enough_is_taken() -> None:
-    fast, slow = (Configuration(method="specs", knobs={"width": n}) for n in (2, 4))
-    found = [(Screened(speedup=2.0, accuracy=0.5), fast), (Screened(speedup=1.0, accuracy=0.9), slow)]
-    assert [c for _, c in _accurate_enough(found, 0.8)] == [slow]
-    assert [c for _, c in _accurate_enough(found, 0.4)] == [fast, slow]
-    assert [c for _, c in _accurate_enough(found, 0.99)] == [slow]
-    assert list(_accurate_enough(found, None)) == found
+    fast, slow = both = [Configuration(method="specs", knobs={"width": n}) for n in (2, 4)]
+    accuracy = {fast.name: 0.5, slow.name: 0.9}.get
+    assert _accurate_enough(lambda c: accuracy(c.name), both, 0.8) == [slow]
+    assert _accurate_enough(lambda c: accuracy(c.name), both, 0.4) == both
+    assert _accurate_enough(lambda c: accuracy(c.name), both, 0.99) == [slow]
+    assert _accurate_enough(lambda c: accuracy(c.name), both, None) == both
+
+
+def test_methods_without_data_are_listed_and_do_not_make_plain_decoding_win() -> None:
+    found = plan(bundled("lr-deepseek-gsm8k"), Request(methods=("draft-model", "specs"), n_answers=2))
+    assert found.verdict.startswith("Nothing to compare")
+    assert found.unknown.keys() == {"draft-model", "specs"}
+    assert "reward" in found.unknown["specs"][0]
+    text = plan_as_text(found)
+    assert "one answer at a time" in text.splitlines()[0]
+    assert "not evaluated: draft-model" in text

@@ -73,6 +73,20 @@ def test_uncertain_timings_widen_the_interval(gsm8k: Predictor) -> None:
     assert unsure.speedup.high > sure.speedup.high
 
 
+def test_a_model_error_that_nobody_measured_is_said_not_to_be_in_the_interval(gsm8k: Predictor) -> None:
+    """Known for Lookahead Reasoning with its judge, from the other rows of its table; of nothing else."""
+    known = gsm8k.predict(Configuration(method="lr-async", k1=3))
+    assert known.errors["model"] > 0.0
+    for text in ("prompt-lookup k2=4", "confspec k1=3 verifier=judge", "lr-async k1=3 verifier=random"):
+        found = gsm8k.predict(Configuration.parse(text))
+        assert "model" not in found.errors
+        assert any("not measured" in note for note in found.notes)
+        assert found.simulated == found.speedup.value
+    own = Predictor(measured(ALL), uncertainty=False).predict(Configuration(method="lr-async", k1=3))
+    assert "model" not in own.errors
+    assert any("validate" in note for note in own.notes)
+
+
 def test_interval_adds_its_parts_in_squares(gsm8k: Predictor) -> None:
     found = gsm8k.predict(Configuration(method="lr-async", k1=3))
     total = math.sqrt(sum(part**2 for part in found.errors.values()))
@@ -153,7 +167,7 @@ def test_counted_tokens_per_pass_are_the_counts() -> None:
 
 
 def test_profile_without_token_counts_says_so() -> None:
-    with pytest.raises(ParameterError, match="k2=2 must be 1: profile 'measured-test' holds no token-level"):
+    with pytest.raises(ParameterError, match="k2=2' needs what profile 'measured-test' does not know: tokens"):
         Predictor(measured(ALL), uncertainty=False).predict(Configuration(method="prompt-lookup", k2=2))
 
 

@@ -1,0 +1,199 @@
+"""What a prediction needs and a profile does not know, in words that say how to come by it.
+
+A measured profile knows the verdicts, scores and candidates that were recorded. A published one knows the acceptance by
+Lookahead Reasoning's judge, and of nobody else: whatever another verifier or a scorer would say would be made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final, Self
+
+from calibrate.record.answer_records import StepRecord
+from calibrate.record.profile import Profile
+from calibrate.replay.token_level import TokenLevel
+from calibrate.replay.traces import candidates_known
+from sim.catalogue import KnobValue
+from sim.configuration import Configuration
+from sim.operations import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, EXACT, GATE, JUDGE, LIKELIHOOD, RANDOM, REWARD
+
+__all__ = ["Known", "asked_roles", "missing"]
+
+_LOCAL: Final = "specplan calibrate torch or vllm"
+_HOW: Final[Mapping[str, str]] = {
+    JUDGE: "specplan calibrate torch, vllm or openai",
+    GATE: "specplan calibrate torch, vllm or openai",
+    EXACT: "specplan calibrate torch, vllm or openai",
+    EMBEDDING: f"{_LOCAL}, with --embedding",
+}
+"""Which calibration asks a role; of the others it is `_LOCAL`."""
+
+_HOW_TOKEN: Final[Mapping[str, str]] = {
+    "prompt-lookup": _HOW[JUDGE],
+    "draft-model": f"{_LOCAL}, or openai with --speculative",
+    "eagle": "specplan calibrate torch, with --eagle",
+}
+"""The same for token-level methods; of the others it is ``specplan calibrate torch``."""
+
+
+def missing(profile: Profile, configuration: Configuration) -> tuple[str, ...]:
+    """Return what a configuration needs and a profile does not know; empty if it can be predicted.
+
+    Parameters
+    ----------
+    profile : measured or published.
+    configuration : what to predict.
+
+    Returns
+    -------
+    One line in plain words for each missing input, e.g. ``"scores of reward (specplan calibrate torch or vllm)"``.
+    """
+    return Known.of(profile).missing(configuration)
+
+
+def asked_roles(configuration: Configuration) -> frozenset[str]:
+    """Return the roles whose verdicts or scores a configuration asks for; those that draw lots know themselves."""
+    knobs = configuration.knobs
+    asked = set(configuration.spec.roles) - {DRAFT}
+    verifier = knobs.get("verifier")
+    if verifier is not None:
+        asked = {GATE, JUDGE} if verifier == "cascade" else {str(verifier)}
+    if knobs.get("select") == "choice":
+        asked = {CHOOSER}
+    if knobs.get("likelihood") is False:
+        asked -= {LIKELIHOOD, DRAFT_LIKELIHOOD}
+    return frozenset(asked - {RANDOM})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What a profile knows of verdicts, scores and candidates; made once for many questions."""
+
+    name: str
+    """The profile's."""
+
+    drawn: bool
+    """Whether its answers are drawn around published figures."""
+
+    scores: tuple[frozenset[str], ...]
+    """For each draft of a position, first the one that decided: the roles whose scores all positions have."""
+
+    judged: int
+    """Drafts per position with a verdict by the judge, whatever its score."""
+
+    beams: int
+    """Candidates per position and model of another answer; 0 where there is none."""
+
+    beam_scores: frozenset[str]
+    """Roles whose scores all candidates of the draft have, and in case of the reward those of the target too."""
+
+    timed: frozenset[str]
+    """Roles with times of their own that no engine stands in for."""
+
+    token_level: TokenLevel
+
+    @classmethod
+    def of(cls, profile: Profile) -> Self:
+        """Return what a profile knows."""
+        steps = [step for answer in profile.answers for step in answer.steps]
+        drafts = min((1 + len(step.candidates) for step in steps), default=0)
+        positions = [position for answer in profile.answers for position in answer.beams]
+        rewarded = all(REWARD in position.targets.scores for position in positions)
+        beam_scores = _in_all(position.drafts.scores for position in positions)
+        return cls(
+            name=profile.name,
+            drawn=profile.published is not None and not profile.answers,
+            scores=tuple(_in_all(_scores(step, draft) for step in steps) for draft in range(drafts)),
+            judged=min((_judged(step) for step in steps), default=0),
+            beams=candidates_known(profile.answers),
+            beam_scores=beam_scores if rewarded else beam_scores - {REWARD},
+            timed=frozenset(role for role, seconds in profile.role_seconds.items() if seconds),
+            token_level=TokenLevel(profile),
+        )
+
+    def missing(self, configuration: Configuration, *, answers: bool = True) -> tuple[str, ...]:
+        """Return what a configuration needs and is not known, as `missing` does.
+
+        Parameters
+        ----------
+        configuration : what to predict.
+        answers : whether it meets the profile's answers, or others.
+        """
+        found = [*self._missing_answers(configuration)] if answers else []
+        if EMBEDDING in asked_roles(configuration) - self.timed:
+            found.append(f"the time of a verdict by embedding ({_HOW[EMBEDDING]})")
+        return (*found, *self._missing_passes(configuration))
+
+    def _missing_answers(self, configuration: Configuration) -> Iterator[str]:
+        """What is not known of the answers that a configuration meets: verdicts, scores, candidates."""
+        spec, asked = configuration.spec, asked_roles(configuration)
+        needed = spec.drafts_seen(**configuration.knobs)
+        if spec.level not in ("step", "beam"):
+            return
+        if self.drawn:
+            own_threshold = configuration.knobs.get("threshold") is None
+            yield from _scores_of(asked - {JUDGE} if own_threshold else asked)
+        elif spec.level == "beam":
+            yield from _scores_of(asked - self.beam_scores)
+            if self.beams < needed:
+                yield f"{needed} candidates per position and model, {self.beams} are recorded ({_LOCAL})"
+        else:
+            yield from self._missing_steps(configuration, asked, needed)
+
+    def _missing_steps(self, configuration: Configuration, asked: frozenset[str], needed: int) -> Iterator[str]:
+        unscored = asked if _compares_scores(configuration) else asked - {JUDGE}
+        drafts = self.judged if unscored != asked else len(self.scores)
+        if drafts < needed:
+            yield f"{needed} drafts per position, {drafts} are recorded ({_LOCAL})"
+        yield from _scores_of(unscored - frozenset.intersection(unscored, *self.scores[:needed]))
+
+    def _missing_passes(self, configuration: Configuration) -> Iterator[str]:
+        """What is not known of the token level."""
+        token, knobs = configuration.token, configuration.token_knobs
+        if token is None:
+            return
+        known = self.token_level.choices(token)
+        if not any(all(one.get(name, value) == value for name, value in _given(knobs)) for one in known):
+            own = "known are " + ", ".join(" ".join(f"{k}={v}" for k, v in one.items()) for one in known)
+            how = _HOW_TOKEN.get(token, "specplan calibrate torch")
+            at = " ".join(f"{name}={value}" for name, value in _given(knobs))
+            yield f"tokens per pass of {token} at {at} ({own if known else how})"
+
+
+def _compares_scores(configuration: Configuration) -> bool:
+    """Whether the judge's scores are compared, with a threshold that is not its own or among accepted drafts."""
+    most_confident = configuration.width > 1 and GATE in configuration.spec.roles
+    return most_confident or configuration.knobs.get("threshold") is not None
+
+
+def _given(knobs: Mapping[str, KnobValue | None]) -> list[tuple[str, KnobValue]]:
+    return [(name, value) for name, value in knobs.items() if value is not None]
+
+
+def _scores(step: StepRecord, draft: int) -> Mapping[str, float]:
+    if draft:
+        return step.candidates[draft - 1].scores
+    judge = {} if step.verdict.score is None else {JUDGE: step.verdict.score}
+    return {**step.draft.scores, **judge}
+
+
+def _judged(step: StepRecord) -> int:
+    """Drafts of a position up to the first that the judge did not see."""
+    unseen = (i for i, draft in enumerate(step.candidates, 1) if draft.accepted is None)
+    return next(unseen, 1 + len(step.candidates))
+
+
+def _in_all(scores: Iterable[Iterable[str]]) -> frozenset[str]:
+    sets = [frozenset(one) for one in scores]
+    return reduce(frozenset.intersection, sets) if sets else frozenset()
+
+
+def _scores_of(roles: Iterable[str]) -> Iterator[str]:
+    """One line for all roles that the same calibration asks."""
+    by_how: dict[str, list[str]] = {}
+    for role in sorted(roles):
+        by_how.setdefault(_HOW.get(role, _LOCAL), []).append(role)
+    for how, names in by_how.items():
+        yield f"scores of {', '.join(names)} ({how})"

@@ -1,0 +1,124 @@
+"""What a profile does not know is named and refused; what it knows is predicted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from measured_profiles import measured
+from simpy import Environment
+
+from calibrate.record.library import bundled
+from calibrate.record.profile import Profile
+from calibrate.replay.missing import missing
+from calibrate.replay.system import ASSUMED, HALF_WIDTHS, system_of
+from calibrate.replay.trials import Trials
+from sim.answers.drawn import SyntheticBehaviour
+from sim.catalogue import methods
+from sim.configuration import Configuration
+from sim.operations import JUDGE, Step, Verify, prompt
+from theory.errors import ParameterError
+
+RECORDED = Profile.read(Path(__file__).parents[2] / "data" / "recorded.json")
+PUBLISHED = bundled("lr-deepseek-aime24")
+MEASURED = measured([True, False] * 4, ngram=True)
+
+
+def lacks(profile: Profile, text: str) -> str:
+    return "; ".join(missing(profile, Configuration.parse(text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("specs", "scores of draft-likelihood, likelihood, reward"),
+        ("specs likelihood=off", "scores of reward ("),
+        ("spec-cot select=choice", "scores of chooser"),
+        ("confspec", "scores of gate"),
+        ("confspec verifier=embedding", "scores of embedding"),
+        ("lr-async threshold=0.7", "scores of judge"),
+        ("lr-async + eagle", "tokens per pass of eagle at k2=4"),
+        ("prompt-lookup k2=10", "known are k2=2, "),
+    ],
+)
+def test_published_acceptance_is_the_judges_and_of_nobody_else(text: str, words: str) -> None:
+    assert words in lacks(PUBLISHED, text)
+    with pytest.raises(ParameterError, match="does not know") as caught:
+        Trials(PUBLISHED).trial(Configuration.parse(text))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lr-async k1=6 rules=released-code + prompt-lookup k2=9",
+        "lr-sync width=3",
+        "lr-async verifier=random threshold=0.3",
+    ],
+)
+def test_what_a_published_profile_knows_is_not_refused(text: str) -> None:
+    assert lacks(PUBLISHED, text) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "lr-async verifier=embedding",
+            "scores of embedding (specplan calibrate torch or vllm, with --embedding); the time",
+        ),
+        ("lr-async width=2", "2 drafts per position, 1 are recorded"),
+        ("lr-async threshold=0.9", "scores of judge"),
+        ("confspec schedule=algorithm-1", "2 drafts per position"),
+        ("beam-search", "4 candidates per position and model, 0 are recorded"),
+        ("eagle", "tokens per pass of eagle"),
+        ("prompt-lookup k2=9", "known are k2=2 max_ngram=2, "),
+    ],
+)
+def test_measured_profiles_name_what_was_not_measured(text: str, words: str) -> None:
+    assert words in lacks(MEASURED, text)
+    with pytest.raises(ParameterError, match="does not know"):
+        Trials(MEASURED).trial(Configuration.parse(text))
+
+
+def test_a_recording_of_everything_lacks_candidates_and_other_token_methods_only() -> None:
+    """Its drafts are scored by all: no step-level method at its defaults is refused, and none fails when it runs."""
+    for name in methods("step"):
+        assert lacks(RECORDED, name) == ""
+    assert lacks(RECORDED, "lr-async k1=2 width=4 verifier=cascade") == ""
+    assert "4 drafts" not in lacks(RECORDED, "lr-async width=4")
+    assert "5 drafts per position, 4 are recorded" in lacks(RECORDED, "lr-async width=5")
+    assert all("candidates" in lacks(RECORDED, name) for name in methods("beam"))
+
+
+def test_assumptions_are_drawn_for_variants_and_only_for_them() -> None:
+    """Best estimates rest on what is assumed; a variant lies within the stated range of each, counts staying counts."""
+    best = system_of(PUBLISHED).behaviour
+    variants = [system_of(PUBLISHED, resample=seed).behaviour for seed in range(30)]
+    assert isinstance(best, SyntheticBehaviour)
+    assert (best.lengths.limit, best.acceptance.persistence) == (ASSUMED.step_limit, 0.0)
+    drawn = [one for one in variants if isinstance(one, SyntheticBehaviour)]
+    for name, found in (
+        ("step_limit", [one.lengths.limit for one in drawn]),
+        ("lag1", [one.lengths.lag1 for one in drawn]),
+        ("persistence", [one.acceptance.persistence for one in drawn]),
+    ):
+        off = [value - getattr(ASSUMED, name) for value in found if value is not None]
+        assert max(map(abs, off)) <= HALF_WIDTHS[name]
+        assert max(off) > HALF_WIDTHS[name] / 2
+    assert all(isinstance(one.lengths.limit, int) for one in drawn)
+    assert min(one.acceptance.persistence for one in drawn) >= 0.0
+
+
+def test_verdicts_of_a_published_judge_overlap() -> None:
+    """Two at once take as long as one."""
+    engine = system_of(PUBLISHED).engines()[JUDGE]
+    env, ended = Environment(), []
+    engine.attach(env)
+    step = Step(prompt(), "draft", 10)
+    for _ in range(2):
+        engine.submit(Verify(step, step), 1, 20, 20, lambda operation: ended.append(env.now))
+    env.run()
+    assert PUBLISHED.published is not None
+    assert PUBLISHED.published.verify_s is not None
+    assert ended == [PUBLISHED.published.verify_s.value] * 2
