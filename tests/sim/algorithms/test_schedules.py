@@ -14,7 +14,7 @@ from released_scheduler import Texts, commit_times
 
 from sim.algorithms import EAGER, RELEASED_CODE, Rules, lookahead_async
 from sim.algorithms.rules import PRESETS
-from sim.engines.batching import FixedEngine
+from sim.engines.fixed import FixedEngine
 from sim.operations import TARGET, Generate, Step, Verdict, Verify, prompt
 from sim.trial import run_answer
 from sim.vectorised import async_commit_times
