@@ -34,7 +34,8 @@ from numpy.typing import NDArray
 
 from calibrate.record.answer_records import RecordedAnswer
 from calibrate.replay.accuracy import accepts
-from calibrate.replay.traces import trace_of
+from calibrate.replay.traces import traces_of
+from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate
 from sim.operations import JUDGE, REWARD, SCORER
 
@@ -50,20 +51,28 @@ _SIGMAS: Final = (0.01, 4.0)
 """Standard deviations of the log odds between answers that are considered."""
 
 
-def corruption(answers: Sequence[RecordedAnswer], role: str = JUDGE, threshold: float | None = None) -> Estimate | None:
+def corruption(
+    answers: Sequence[RecordedAnswer],
+    role: str = JUDGE,
+    threshold: float | None = None,
+    *,
+    traces: Sequence[AnswerTrace] | None = None,
+) -> Estimate | None:
     """Share of a verifier's acceptance that is lost once a wrong step stands.
 
     Parameters
     ----------
     answers : recorded answers.
     role, threshold : who accepts, and from which score on, as in `calibrate.replay.accuracy.rates`; default the judge.
+    traces : of the answers, where they are known already.
 
     Returns
     -------
     Maximum-likelihood estimate with the likelihood-ratio interval, in [0, 1] for the judge and in [-1, 1] for others;
     None unless verdicts were seen both before and after a wrong step, and one of those before was an acceptance.
     """
-    rows = [_row(answer, role, threshold) for answer in answers]
+    traces = traces_of(answers) if traces is None else traces
+    rows = [_row(answer, trace, role, threshold) for answer, trace in zip(answers, traces, strict=True)]
     known = tuple(row for row in rows if row is not None)
     return corruption_of(known, least=least_corruption(role)) if len(known) == len(rows) else None
 
@@ -74,23 +83,27 @@ def least_corruption(role: str) -> float:
 
 
 def known_corruption(
-    answers: Sequence[RecordedAnswer], role: str = JUDGE, threshold: float | None = None
+    answers: Sequence[RecordedAnswer],
+    role: str = JUDGE,
+    threshold: float | None = None,
+    *,
+    traces: Sequence[AnswerTrace] | None = None,
 ) -> tuple[str, Estimate] | None:
     """As `corruption`, and whose verdicts told it: those of the judge where the role's own do not tell."""
     for who, at in ((role, threshold), (JUDGE, None)):
-        found = corruption(answers, who, at)
+        found = corruption(answers, who, at, traces=traces)
         if found is not None:
             return who, found
     return None
 
 
-def _row(answer: RecordedAnswer, role: str, threshold: float | None) -> Row | None:
+def _row(answer: RecordedAnswer, trace: AnswerTrace, role: str, threshold: float | None) -> Row | None:
     """Counts before and after a wrong step; None if the verifier was not asked about every draft."""
     verdicts = [accepts(step, role, threshold) for step in answer.steps]
     known = [verdict for verdict in verdicts if verdict is not None]
     if len(known) < len(verdicts):
         return None
-    corrupted = trace_of(answer).corrupted()
+    corrupted = trace.corrupted()
     if role in (SCORER, REWARD) and threshold is not None and answer.alone:
         own = _own(answer, role, threshold)
         depths = [depth for depth in own if depth < len(known) and not corrupted[depth]]

@@ -37,5 +37,5 @@ class Recorded:
         """Return `calibrate.replay.corruption.known_corruption` of a verifier."""
         key = role, threshold
         if key not in self._corruption:
-            self._corruption[key] = known_corruption(self._answers, role, threshold)
+            self._corruption[key] = known_corruption(self._answers, role, threshold, traces=self.traces)
         return self._corruption[key]

@@ -23,7 +23,8 @@ from calibrate.replay.system import System, as_seen_by, system_of
 from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_speculation
 from sim.answers.drawn import Behaviour
 from sim.configuration import Configuration
-from sim.operations import JUDGE
+from sim.engines.costs import PacedCost
+from sim.operations import JUDGE, TARGET
 from sim.trial import Trial
 from theory.errors import ParameterError
 
@@ -80,6 +81,7 @@ class Trials:
         *,
         variant: int | None = None,
         tokens_per_pass: float | None = None,
+        same_passes: bool = False,
         without: frozenset[Effect] = frozenset(),
     ) -> Trial:
         """Return the trial of a configuration.
@@ -89,6 +91,8 @@ class Trials:
         configuration : what to run.
         variant : seed of a resampled profile (see `calibrate.replay.system.system_of`); None for the best estimates.
         tokens_per_pass : in place of what the token-level method's model says, >= 1.
+        same_passes : whether a variant meets the passes of the best estimates, each as much slower as fewer tokens come
+            of it, so that few answers tell what is uncertain; else it draws passes of its own.
         without : costs to leave out.
 
         Raises
@@ -96,6 +100,8 @@ class Trials:
         ParameterError : the profile does not know what the configuration needs (`calibrate.replay.missing`).
         """
         system = self._made(configuration, variant, tokens_per_pass, without)
+        if same_passes and system.passes:
+            system = self._with_own_passes(system, configuration, variant)
         return system.trial(configuration.algorithm(), configuration.spec.meets)
 
     def unshared_seconds(
@@ -127,6 +133,18 @@ class Trials:
             model = replace(model, tokens_per_pass=tokens_per_pass)
         fast = with_token_speculation(system, model, played="cut" not in without)
         return idealised(fast, system, model, without) if without else fast
+
+    def _with_own_passes(self, system: System, configuration: Configuration, variant: int | None) -> System:
+        """A variant's system with the passes of the best estimates."""
+        own = self.token_model(configuration)
+        other = self.token_level.model(configuration, self._suited(configuration, variant), variant)
+        assert own is not None
+        assert own.decoding is not None
+        assert other is not None
+        target = system.placement[TARGET]
+        slower = PacedCost(system.costs[target], own.tokens_per_pass / other.tokens_per_pass)
+        passes = {**system.passes, TARGET: own.decoding.source}
+        return replace(system, costs={**system.costs, target: slower}, passes=passes)
 
     def plain(self, *, variant: int | None = None, without: frozenset[Effect] = frozenset()) -> Trial:
         """Return the trial of plain decoding."""

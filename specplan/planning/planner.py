@@ -21,6 +21,10 @@ __all__ = ["PROPOSED", "Plan", "Request", "Row", "plan"]
 PROPOSED = tuple(name for name in METHODS if not method(name).ablation)
 """Methods to consider unless others are named: all but variants that exist for comparison only."""
 
+_FINALISTS = 5
+"""Configurations of the best kinds that are simulated on all answers; the others on ``_ROUGH_ANSWERS`` at least."""
+_ROUGH_ANSWERS = 16
+
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 """Takes what is done and in how many steps; what it yields is called after each step."""
 
@@ -133,14 +137,19 @@ def plan(profile: Profile, request: Request, *, progress: Progress = _silent) ->
         by_kind.setdefault(kind(configuration), []).append(configuration)
     plain = predictor.predict(PLAIN)
     least = None if plain.accuracy is None else plain.accuracy.value - request.max_accuracy_loss
-    predictions = [plain]
+    lost: list[str] = []
+    roughly: list[Prediction] = []
     with progress(f"planning for {profile.name}", len(by_kind)) as step_done:
         for alike in by_kind.values():
-            predictions.append(
-                predictor.predict(fastest(predictor, _accurate_enough(predictor.accuracy, alike, least)))
-            )
+            if alike[0].method not in lost:  # else, whatever decodes below it, it loses as many right answers
+                best = fastest(predictor, _accurate_enough(predictor.accuracy, alike, least))
+                roughly.append(predictor.predict(best, n_answers=_ROUGH_ANSWERS))
+                lost += [best.method] if _lost(roughly[-1], plain, request) else []
             step_done()
-    rows = tuple(_ranked(predictions, plain, request.max_accuracy_loss))
+    roughly.sort(key=lambda p: (_lost(p, plain, request), -p.speedup.value))
+    finalists = [predictor.predict(p.configuration) for p in roughly[:_FINALISTS]]
+    predictions = [plain, *finalists, *roughly[_FINALISTS:]]
+    rows = tuple(_ranked(predictions, plain, request))
     return Plan(
         profile=profile.name,
         rows=rows,
@@ -159,15 +168,17 @@ def accuracy_loss(prediction: Prediction, plain: Prediction) -> float:
     return plain.accuracy.value - prediction.accuracy.value
 
 
-def _ranked(predictions: Sequence[Prediction], plain: Prediction, max_loss: float) -> Iterator[Row]:
+def _lost(prediction: Prediction, plain: Prediction, request: Request) -> bool:
+    """Whether it costs more right answers than allowed."""
+    return accuracy_loss(prediction, plain) > request.max_accuracy_loss
+
+
+def _ranked(predictions: Sequence[Prediction], plain: Prediction, request: Request) -> Iterator[Row]:
     """Fastest first; what costs more accuracy than allowed comes last."""
-
-    def too_dear(p: Prediction) -> bool:
-        return accuracy_loss(p, plain) > max_loss
-
-    for p in sorted(predictions, key=lambda p: (too_dear(p), -p.speedup.value)):
-        loss = f"ruled out: loses {accuracy_loss(p, plain):.2f} of the right answers; " if too_dear(p) else ""
-        yield Row(prediction=p, label=label(p.configuration), why=loss + why(p))
+    for p in sorted(predictions, key=lambda p: (_lost(p, plain, request), -p.speedup.value)):
+        loss = accuracy_loss(p, plain)
+        ruled_out = f"ruled out: loses {loss:.2f} of the right answers; " if _lost(p, plain, request) else ""
+        yield Row(prediction=p, label=label(p.configuration), why=ruled_out + why(p))
 
 
 def kind(configuration: Configuration) -> str:

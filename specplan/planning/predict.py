@@ -38,6 +38,8 @@ METHODS: Final = METHOD_NAMES
 
 _RESAMPLES = 8
 _RESAMPLE_ANSWERS = 8
+_SPARING_ANSWERS = 4
+_GRADED_ANSWERS = 16
 _DRAWN_ANSWERS = 40
 _PILOT = 2
 """Answers to simulate at the ends of a range of configurations."""
@@ -143,6 +145,7 @@ class Predictor:
         self._extends = sparing and self._recorded is None
         self._known: dict[Configuration, Runs] = {}
         self._variants = range(_RESAMPLES if uncertainty else 0)
+        self._profile_errors: dict[Configuration, float] = {}
         self._variant_baselines: dict[int, NDArray[np.float64]] = {}
 
     def screen(self, configuration: Configuration, *, n_answers: int = 6) -> float:
@@ -151,21 +154,26 @@ class Predictor:
         return float(self.simulated(PLAIN, n).seconds.sum() / self.simulated(configuration, n).seconds.sum())
 
     def accuracy(self, configuration: Configuration) -> float | None:
-        """The share of right answers; None where the profile's task has no ground truth."""
-        runs = self.simulated(configuration, self._few(_RESAMPLE_ANSWERS))
+        """The share of right answers on some of them; None where the profile's task has no ground truth."""
+        runs = self.simulated(configuration, min(_GRADED_ANSWERS, self.n_answers))
         right = self._accuracy(configuration, runs.counts)
         return None if right is None else right.value
 
-    def predict(self, configuration: Configuration) -> Prediction:
+    def predict(self, configuration: Configuration, *, n_answers: int | None = None) -> Prediction:
         """Simulate a configuration and say how sure the speedup is.
+
+        Parameters
+        ----------
+        configuration : what to predict.
+        n_answers : answers to simulate; default the predictor's, which is also the most.
 
         Raises
         ------
         ParameterError : a token-level method about which the profile says nothing, or width > 1 on replays.
         """
         model = self.trials.token_model(configuration)
-        timed, plain = self._timed(configuration), self._timed(PLAIN)
-        runs, base = timed.runs, plain.seconds
+        timed, plain = self._timed(configuration, n_answers), self._timed(PLAIN)
+        runs, base = timed.runs, plain.seconds[: timed.seconds.size]
         raw = ratio_of_totals(base, timed.seconds, seed=self.trials.system.behaviour.seed)
         error = self._model_error(configuration)
         value = error.corrected(raw.value) if configuration.speculates else raw.value
@@ -226,11 +234,11 @@ class Predictor:
         n = min(_PILOT, self.n_answers)
         return 1.0 if alone is None else float(self.simulated(configuration, n).seconds.sum() / alone[:n].sum())
 
-    def _timed(self, configuration: Configuration) -> _Timed:
+    def _timed(self, configuration: Configuration, n_answers: int | None = None) -> _Timed:
         """Seconds of all answers: simulated, or a few of them, and the recursion scaled to these."""
         alone = self.unshared_seconds(configuration)
         if alone is None:
-            runs = self.simulated(configuration, self.n_answers)
+            runs = self.simulated(configuration, min(n_answers or self.n_answers, self.n_answers))
             return _Timed(runs, runs.seconds)
         for n in _SIMULATED:
             runs = self.simulated(configuration, min(n, self.n_answers))
@@ -268,12 +276,20 @@ class Predictor:
     def _profile_error(self, configuration: Configuration) -> float:
         if not self._variants:
             return 0.0
+        if configuration not in self._profile_errors:
+            self._profile_errors[configuration] = self._spread(configuration)
+        return self._profile_errors[configuration]
+
+    def _spread(self, configuration: Configuration) -> float:
+        """Half-width of the logarithm of the speedup between resampled profiles."""
         speedups = [self._variant_speedup(configuration, variant) for variant in self._variants]
         return student_quantile(0.95, len(speedups) - 1) * float(np.std(np.log(speedups), ddof=1))
 
     def _variant_speedup(self, configuration: Configuration, variant: int) -> float:
         """The speedup by a resampled profile."""
-        n = min(_RESAMPLE_ANSWERS, self.n_answers) if self._sparing else self._few(_RESAMPLE_ANSWERS)
+        n = self._few(_RESAMPLE_ANSWERS)
+        if self._sparing and not self._extends:
+            n = min(_SPARING_ANSWERS, n)
         if variant not in self._variant_baselines:
             self._variant_baselines[variant] = self._resampled(PLAIN, n, variant=variant)
         return float(self._variant_baselines[variant].sum() / self._resampled(configuration, n, variant=variant).sum())
@@ -293,7 +309,9 @@ class Predictor:
             )
             if alone is not None:
                 return alone
-        trial = self.trials.trial(configuration, variant=variant, tokens_per_pass=tokens_per_pass)
+        trial = self.trials.trial(
+            configuration, variant=variant, tokens_per_pass=tokens_per_pass, same_passes=self._sparing
+        )
         return run_trial(trial, range(n)).seconds
 
     def _token_error(self, configuration: Configuration, model: TokenModel | None) -> float:

@@ -19,7 +19,7 @@ __all__ = ["CLOSE", "fastest"]
 CLOSE = 0.01
 """Speedups nearer than this share count as equal, and the configuration that keeps less in flight wins."""
 
-_FIRST_ROUND = 6
+_FIRST_ROUND = 5
 
 
 def fastest(predictor: Predictor, candidates: Sequence[Configuration]) -> Configuration:

@@ -89,10 +89,14 @@ def test_what_costs_more_accuracy_than_allowed_comes_last() -> None:
     fast = replace(rows[0].prediction, accuracy=proportion(84, 100))
     slow = replace(rows[1].prediction, accuracy=proportion(86, 100))
     assert fast.speedup.value > slow.speedup.value
-    ranked = list(_ranked([plain, slow, fast], plain, 0.05))
+    ranked = list(_ranked([plain, slow, fast], plain, Request(max_accuracy_loss=0.05)))
     assert [row.prediction for row in ranked] == [slow, plain, fast]
     assert ranked[-1].why.startswith("ruled out: loses 0.06 of the right answers; ")
-    assert [row.prediction for row in _ranked([plain, slow, fast], plain, 0.07)] == [fast, slow, plain]
+    assert [row.prediction for row in _ranked([plain, slow, fast], plain, Request(max_accuracy_loss=0.07))] == [
+        fast,
+        slow,
+        plain,
+    ]
 
 
 @pytest.mark.parametrize("loss", [-0.1, 1.5, float("nan")])
