@@ -144,8 +144,8 @@ class _Replication:
         self.clock = VirtualClock(trial.engines, record=False)
         self.number = number
         self.wanted = wanted
-        # Answers of a replication are numbered from its own million on, so that no two share a question.
-        self.indices = count(number * 1_000_000)
+        # No two replications share a question; of recorded ones, each goes on where the last has stopped.
+        self.indices = count(number * (1_000_000 if trial.n_answers is None else wanted))
         self.in_flight = 0
         self.done: list[Session] = []
 

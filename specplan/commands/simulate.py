@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from specplan.output import check_output, deliver, json_option, output_options, table, to_json
+from specplan.output import check_output, deliver, json_option, output_options, progress, table, to_json
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
+    from calibrate.replay.trials import Trials
+    from sim.configuration import Configuration
+    from sim.estimate import Estimate
     from sim.timeline import Timeline
     from specplan.planning.overshoot import Overshoot
     from specplan.planning.predict import Prediction
@@ -20,6 +23,24 @@ if TYPE_CHECKING:
 __all__ = ["command", "save_timeline"]
 
 _SHOWN_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowd:
+    """What a configuration does for answers that share its engines."""
+
+    concurrency: int
+    """Answers in flight at any time."""
+    speedup: Estimate
+    """Mean latency of plain decoding at the same concurrency / that of the method, paired replications."""
+    latency_s: Estimate
+    """Seconds from question to last token by the method."""
+    baseline_latency_s: Estimate
+    """The same by plain decoding."""
+    busy: dict[str, float]
+    """Role to the share of the time in which its engine worked, in [0, 1]."""
+
+
 _EXPLAINED = 12
 """Drawn answers of 100 steps simulated to explain why two speedups do not multiply: each is run 32 times."""
 
@@ -36,6 +57,9 @@ _EXPLAINED = 12
 @click.option("--rules", help="Schedule of LR: paper, released-code or eager. Default as for plan.")
 @click.option("--corruption", type=float, help="Acceptance lost after a wrong step, 0 to 1. Default as measured.")
 @click.option("-n", "--answers", type=int, help="Answers to simulate. Default all recorded ones, or 40.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 256), help="Simulate so many answers at once on the same engines as well."
+)
 @click.option(
     "--timeline", type=click.Path(path_type=Path), help="Draw one answer: .png, .svg, .pdf, or .json for Perfetto."
 )
@@ -55,6 +79,7 @@ def command(
     rules: str | None,
     corruption: float | None,
     answers: int | None,
+    concurrency: int | None,
     timeline: Path | None,
     answer: int,
     until: float | None,
@@ -94,14 +119,42 @@ def command(
         _check_kind(timeline, until)
     predictor = Predictor(known, n_answers=answers, corruption=corruption)
     prediction = predictor.predict(configuration)
+    crowd = None if concurrency is None else _at_once(predictor.trials, configuration, concurrency)
     loss = None
     if configuration.is_hybrid:
         n_explained = predictor.n_answers if known.published is None else min(_EXPLAINED, predictor.n_answers)
         loss = overshoot(predictor.trials, configuration, n_answers=predictor.n_answers, n_explained=n_explained)
     if timeline is not None:
         save_timeline(predictor.timeline(configuration, answer), timeline, until=until)
-    shown = to_json(_as_json(known.name, prediction, loss)) if as_json else _as_text(known.name, prediction, loss)
+    shown = (
+        to_json(_as_json(known.name, prediction, loss, crowd))
+        if as_json
+        else _as_text(known.name, prediction, loss, crowd)
+    )
     deliver(shown, output)
+
+
+def _at_once(trials: Trials, configuration: Configuration, concurrency: int) -> Crowd:
+    """Simulate answers that share engines, so many at any time, under the method and under plain decoding."""
+    from sim.load import closed_loop, load_speedup
+
+    with progress(f"simulating {concurrency} answers at once", 2) as step_done:
+        runs = []
+        for trial in (trials.trial(configuration), trials.plain()):
+            runs.append(
+                closed_loop(
+                    trial, concurrency=concurrency, answers=2 * concurrency + 10, warmup=concurrency, replications=5
+                )
+            )
+            step_done()
+    method, plain = runs
+    return Crowd(
+        concurrency=concurrency,
+        speedup=load_speedup(method, plain),
+        latency_s=method.latency_s,
+        baseline_latency_s=plain.latency_s,
+        busy={role: share.value for role, share in method.busy},
+    )
 
 
 def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None) -> None:
@@ -126,12 +179,13 @@ def _check_kind(path: Path, until: float | None) -> None:
         raise ParameterError("until", until, "must be > 0 seconds")
 
 
-def _as_json(profile: str, prediction: Prediction, loss: Overshoot | None) -> dict[str, object]:
+def _as_json(profile: str, prediction: Prediction, loss: Overshoot | None, crowd: Crowd | None) -> dict[str, object]:
     found = {"schema": "specplan.prediction", "schema_version": 1, "profile": profile, **prediction.plain()}
+    found["at_once"] = None if crowd is None else asdict(crowd)
     return {**found, "overshoot": None if loss is None else {**asdict(loss), "total": loss.total}}
 
 
-def _as_text(profile: str, p: Prediction, loss: Overshoot | None) -> str:
+def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: Crowd | None) -> str:
     from specplan.planning.planner import label
 
     c, s = p.configuration, p.speedup
@@ -144,6 +198,7 @@ def _as_text(profile: str, p: Prediction, loss: Overshoot | None) -> str:
         ["draft tokens in vain", f"{p.wasted_draft:.3f}", "per committed token"],
         ["target tokens in vain", f"{p.wasted_target:.3f}", "per committed token"],
     ]
+    rows += [] if crowd is None else _crowd_rows(crowd)
     rows += _accuracy(p)
     parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
     every = {**c.knobs, **c.token_knobs, "k2": c.k2}
@@ -152,6 +207,23 @@ def _as_text(profile: str, p: Prediction, loss: Overshoot | None) -> str:
     lines += ["", f"The interval covers: {parts}.", *(f"- {note}" for note in p.notes)]
     lines += [] if loss is None else [f"- {loss.text}"]
     return "\n".join(lines)
+
+
+def _crowd_rows(crowd: Crowd) -> list[list[str]]:
+    s, n = crowd.speedup, crowd.concurrency
+    busiest = max(crowd.busy, key=crowd.busy.__getitem__)
+    return [
+        [
+            f"speedup with {n} answers at once",
+            f"{s.value:.3f}",
+            f"95 % interval {s.low:.3f} – {s.high:.3f}, sampling only",
+        ],
+        [
+            f"seconds per answer, {n} at once",
+            f"{crowd.latency_s.value:.4g}",
+            f"plain decoding {crowd.baseline_latency_s.value:.4g}; {busiest} busy {100 * crowd.busy[busiest]:.0f} %",
+        ],
+    ]
 
 
 def _accuracy(p: Prediction) -> list[list[str]]:
