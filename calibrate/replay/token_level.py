@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -154,12 +155,17 @@ class TokenLevel:
     def _pass_tables(self, token: str, resample: int | None) -> tuple[dict[int, TableCost], np.random.Generator | None]:
         """What passes take by their tokens, and the generator as the fit has left it."""
         record = self.profile.engines[self.profile.placement[TARGET]]
-        own = token if any(sample.by == token for sample in record.decode) else ""
+        own = token if token in self._timed_methods else ""
         if (own, resample) not in self._tables:
             rng = None if resample is None else np.random.default_rng([_SEED, resample])
             self._tables[own, resample] = fit_passes(record, rng, method=own), rng
         tables, used = self._tables[own, resample]
         return tables, deepcopy(used)
+
+    @cached_property
+    def _timed_methods(self) -> frozenset[str]:
+        """Methods whose own passes were timed."""
+        return frozenset(sample.by for sample in self.profile.engines[self.profile.placement[TARGET]].decode)
 
 
 def fitted_alpha2(speedup: float, k2: int) -> float:
