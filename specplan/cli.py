@@ -117,7 +117,8 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return "interrupted"
     if isinstance(error, click.ClickException):
-        where = getattr(getattr(error, "ctx", None), "command_path", "specplan")
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        where = "specplan" if context is None else context.command_path
         hint = f" (see '{where} --help')" if isinstance(error, click.UsageError) else ""
         text = error.format_message().rstrip(".") + hint
     elif isinstance(error, OSError) and error.strerror:
