@@ -8,9 +8,10 @@ from functools import partial
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.records import mutant, proved, proved_with_fix
 from theory.claims.proving.tools import all_of, prove_identity, refute, with_fix
 from theory.claims.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
@@ -268,110 +269,88 @@ def _fix_defined() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="SPECS-TAU1",
         source="SPECS, Theorem 1 and Algorithm 1",
         statement="The guarantee holds for every switching threshold; the first block never costs coverage, and with a "
         "threshold above all rewards no block does.",
         expression=statement("specs", "kl_bound"),
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.PROVED,
         verify=_verify_thresholds,
-        mutants=(
-            Mutant(name="no-C", what_changed="coverage left out", verify=partial(_verify_thresholds, covered=False)),
-        ),
+        mutants=(mutant("no-C", "coverage left out", _verify_thresholds, covered=False),),
         notes="log(1 + chi2) <= log(1 + ((e^(beta R) - 1)/n)^2) + (H - 1) log(1 + ((C e^(beta R) - 1)/n)^2). The bound "
         "does not depend on tau otherwise: it cannot tell a good threshold from a bad one. Switching is one way.",
     ),
-    Claim(
+    proved(
         id="SPECS-TAU2",
         source="SPECS, Theorem 3 and text after Corollary 1, Appendix B",
         statement="With full responses as blocks SPECS is selection among drafts of the target: tau and the draft "
         "are idle.",
         assumptions="one block",
-        verdict=Verdict.PROVED,
         verify=_verify_one_block,
-        mutants=(
-            Mutant(name="draft", what_changed="the draft generates", verify=partial(_verify_one_block, drafting=True)),
-        ),
+        mutants=(mutant("draft", "the draft generates", _verify_one_block, drafting=True),),
         notes="So Theorem 3 needs no coverage coefficient; the text derives it from Corollary 2 (draft) in one place "
         "and from Corollary 1 (target) in another. It covers both.",
     ),
-    Claim(
+    proved(
         id="SPECS-TAU3",
         source="SPECS, Sections 2.3 and 3.2, what Equation 5 says about tau",
         statement="The guarantee does not rank thresholds: raising tau (more blocks from the target) can raise the "
         "divergence. Each block is bounded through the score ratio of its own generator.",
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.PROVED,
         verify=_verify_unranked,
-        mutants=(
-            Mutant(name="same-model", what_changed="draft = target", verify=partial(_verify_unranked, drafts=(_HALF,))),
-        ),
+        mutants=(mutant("same-model", "draft = target", _verify_unranked, drafts=(_HALF,)),),
         notes="A draft that is closer to the block optimum than the target is the better generator, although the term "
         "of the draft in Equation 5 carries the larger constant.",
     ),
-    Claim(
+    proved(
         id="SPECS-TAU4",
         source="SPECS, Algorithm 2, threshold among its hyperparameters",
         statement="Selection could not use its input tau to drop candidates: the rate of Theorem 4 would be lost.",
         assumptions="two letters, two or more candidates",
-        verdict=Verdict.PROVED,
         verify=_verify_no_filter,
-        mutants=(
-            Mutant(name="ignored", what_changed="tau ignored", verify=partial(_verify_no_filter, filtered=False)),
-        ),
+        mutants=(mutant("ignored", "tau ignored", _verify_no_filter, filtered=False),),
         notes="As printed Algorithm 2 lists tau and ignores it (SPECS-A2), and so has the guarantee.",
     ),
-    Claim(
+    proved(
         id="SPECS-B0",
         source="SPECS, Equations 3 and 5, limit beta -> 0",
         statement="As beta -> 0 the optimum tends to the target and the bound to H log(1 + ((C - 1) / n)^2).",
         expression=statement("specs", "kl_bound"),
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.PROVED,
         verify=_verify_cold,
-        mutants=(Mutant(name="uniform", what_changed="limit uniform", verify=partial(_verify_cold, False)),),
+        mutants=(mutant("uniform", "limit uniform", _verify_cold, False),),
         notes="Selection then corrects the draft towards the target; with draft = target it is exact at every width.",
     ),
-    Claim(
+    proved(
         id="SPECS-B1",
         source="SPECS, Equation 5, limit beta -> infinity",
         statement="At a fixed width the divergence grows without bound as beta -> infinity, but never beyond log "
         "kappa.",
         assumptions="two letters with different rewards",
-        verdict=Verdict.PROVED,
         verify=_verify_hot,
-        mutants=(Mutant(name="g", what_changed="chance g instead of g^n", verify=partial(_verify_hot, False)),),
+        mutants=(mutant("g", "chance g instead of g^n", _verify_hot, False),),
         notes="So the growth with beta in Equation 5 cannot be removed, and n must grow with beta for a guarantee.",
     ),
-    Claim(
+    proved(
         id="SPECS-TAB3",
         source="SPECS, Equation 5 at the settings of Table 3, Appendix D.4",
         statement="At the reported settings (beta >= 8, n <= 16, rewards in [0, 1]) the bound of Equation 5 lies above "
         "the ceiling D <= beta R + log C per block, which holds for every width.",
         assumptions="R = 1, C = 1, hidden constant one: the most favourable case",
-        verdict=Verdict.PROVED,
         verify=_verify_vacuous,
-        mutants=(
-            Mutant(name="beta-1/10", what_changed="beta = 1/10", verify=partial(_verify_vacuous, (("1/10", 16),))),
-        ),
+        mutants=(mutant("beta-1/10", "beta = 1/10", _verify_vacuous, (("1/10", 16),)),),
         notes="The theorem describes the limit of many beams; the paper does not say that the experiments reach it.",
     ),
-    Claim(
+    proved_with_fix(
         id="SPECS-COV",
         source="SPECS, Algorithm 2 and Equation 9",
         statement="Selection is defined for every draw.",
         assumptions="none stated on the draft",
-        verdict=Verdict.PROVED_WITH_FIX,
         verify=_verify_defined_with_fix,
         correction="It is when the target gives positive probability to all that the draft can draw (finite coverage).",
         correction_verify=_fix_defined,
-        mutants=(
-            Mutant(
-                name="positive", what_changed="target positive", verify=partial(_verify_defined_with_fix, positive=True)
-            ),
-        ),
+        mutants=(mutant("positive", "target positive", _verify_defined_with_fix, positive=True),),
         notes="Truncated sampling (top-k, top-p) of either model breaks it: a program must fall back, say to a "
         "target draw.",
     ),

@@ -8,9 +8,10 @@ from fractions import Fraction
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
 from theory.claims.proving.tools import (
     Box,
     all_of,
@@ -221,70 +222,63 @@ def _second_monotone() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-L1a",
         source="Lookahead Reasoning, Lemma 1, first part, Appendix B.1.2",
         statement="With w(gamma) = f(gamma) g(M/gamma), f = S2 without its switch: w(2) > w(1).",
         assumptions=_LEMMA_1,
-        verdict=Verdict.PROVED,
         verify=lambda: _token_only_loses((16, 18, 40), 8),
-        mutants=(
-            Mutant(name="small budget", what_changed="M = 2 allowed", verify=lambda: _token_only_loses((2, 16), 1)),
-        ),
+        mutants=(mutant("small budget", "M = 2 allowed", _token_only_loses, (2, 16), 1),),
         notes="Every budget at once: alpha2**(M/2) is t alpha2**8 with 0 < t <= 1.",
     ),
-    Claim(
+    proved(
         id="LR-L1b",
         source="Lookahead Reasoning, Lemma 1, second part, Appendix B.1.2",
         statement="With the same w, w(M/2) > w(M).",
         assumptions=_LEMMA_1,
-        verdict=Verdict.PROVED,
         verify=lambda: _step_only_loses((16, 18, 40), 8),
-        mutants=(
-            Mutant(name="small budget", what_changed="M = 4 allowed", verify=lambda: _step_only_loses((4, 16), 2)),
-        ),
+        mutants=(mutant("small budget", "M = 4 allowed", _step_only_loses, (4, 16), 2),),
     ),
-    Claim(
+    refuted(
         id="LR-L1c",
         source="Lookahead Reasoning, Lemma 1, proof, monotonicity of the first bound",
         statement="(1+alpha1)/((1+alpha2**(M/2))(1+alpha1 c1 (1-alpha1))) decreases in c1, alpha2 and M and "
         "increases in alpha1.",
         assumptions=_LEMMA_1,
-        verdict=Verdict.FALSE,
         verify=lambda: _monotone(-1),
         correction="It increases in M (alpha2**(M/2) falls); the other three directions are right. The minimum is "
         "therefore at the smallest budget, M = 16, which is the value that the proof inserts.",
         correction_verify=_monotone_proof,
-        mutants=(Mutant(name="corrected", what_changed="increases in M", verify=lambda: _monotone(1)),),
+        mutants=(mutant("corrected", "increases in M", _monotone, 1),),
     ),
-    Claim(
+    proved_with_fix(
         id="LR-L1d",
         source="Lookahead Reasoning, Lemma 1, proof, numerical bounds",
         statement="w(2)/w(1) > 1.52/((1+0.8**8)(1+0.52 * 0.48/3)) > 1 and w(M/2)/w(M) > "
         "(1.52/1.2)(1-0.8**8/(1+0.8**8)) > 1.",
         assumptions=_LEMMA_1,
-        verdict=Verdict.PROVED_WITH_FIX,
         verify=lambda: with_fix(lambda: _bound_below("13/25"), lambda: _bound_below("1/2")),
         correction="The bounds insert alpha = 0.52, while the lemma allows alpha > 0.5. With 0.5 they are "
         "1.5/((1+0.8**8)(1+1/12)) = 1.185... and (1.5/1.2)/(1+0.8**8) = 1.070..., still above 1, so the lemma stands.",
         correction_verify=lambda: _bound_below("1/2"),
         mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="0.5 in place of 0.52, which needs no fix",
-                verify=lambda: with_fix(lambda: _bound_below("1/2"), lambda: _bound_below("1/2")),
+            mutant(
+                "corrected",
+                "0.5 in place of 0.52, which needs no fix",
+                with_fix,
+                lambda: _bound_below("1/2"),
+                lambda: _bound_below("1/2"),
             ),
         ),
     ),
-    Claim(
+    proved(
         id="LR-L1e",
         source="Lookahead Reasoning, Lemma 1, proof, displayed form of w(M/2)/w(M)",
         statement="f(M/2)/f(M) = 1 - (1 - c1 M (1-q)/2) q/(1+q) / (1 + c1(alpha1+...+alpha1**(M/2)) - c1 (M/2) q) with "
         "q = alpha1**(M/2), and the last denominator exceeds 1.",
         assumptions=_LEMMA_1,
-        verdict=Verdict.PROVED,
         verify=lambda: all_of(halving_identity, _partial_sums),
-        mutants=(Mutant(name="sign", what_changed="plus for minus", verify=lambda: halving_identity(-1)),),
+        mutants=(mutant("sign", "plus for minus", halving_identity, -1),),
         notes="The sum exceeds (M/2) alpha1**(M/2) strictly from M/2 = 2 on.",
     ),
 )

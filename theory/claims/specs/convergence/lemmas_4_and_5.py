@@ -9,11 +9,11 @@ of ``exp(-s A)``.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 from math import factorial
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.tools import all_of, prove_identity, refute
 from theory.claims.specs.exact import (
     POISSON_WIDTH,
@@ -187,96 +187,77 @@ def _fix_truncated() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="SPECS-E13",
         source="SPECS, Definition 4 and Equations 13 and 14, Appendices B.2 and C",
         statement="The law of the selected letter is E[N_y phi_y / sum of weights | N], with N_y the count of y.",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.PROVED,
         verify=_verify_counts,
-        mutants=(Mutant(name="width", what_changed="n + 1 draws", verify=partial(_verify_counts, 1)),),
+        mutants=(mutant("width", "n + 1 draws", _verify_counts, 1),),
         notes="Equation 14 mentions N_0 ~ Poisson(n) without using it, and the sum of Definition 4 runs to n, not to "
         "N.",
     ),
-    Claim(
+    proved(
         id="SPECS-E14",
         source="SPECS, display after Equation 14, Appendix C",
         statement="pi*(y) = gen(y) phi(y) / (-Phi'(0)).",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.PROVED,
         verify=_verify_optimum_laplace,
-        mutants=(Mutant(name="squared", what_changed="phi squared", verify=partial(_verify_optimum_laplace, 2)),),
+        mutants=(mutant("squared", "phi squared", _verify_optimum_laplace, 2),),
     ),
-    Claim(
+    proved(
         id="SPECS-L4",
         source="SPECS, Lemma 4 and Equation 15, Appendix C",
         statement="The law at Poisson width is n g_y w_y / (1 - exp(-n)) times the integral of "
         "exp(n (Phi(s) - 1) - s w_y) over s > 0.",
         expression=_lemma4_expression,
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.PROVED,
         verify=_verify_lemma4,
         mutants=(
-            Mutant(name="power", what_changed="coefficient k has Phi^k", verify=partial(_verify_lemma4, 0)),
-            Mutant(name="no-weight", what_changed="factor w_y left out", verify=partial(_verify_lemma4, 1, False)),
+            mutant("power", "coefficient k has Phi^k", _verify_lemma4, 0),
+            mutant("no-weight", "factor w_y left out", _verify_lemma4, 1, False),
         ),
         notes="The same formula at a fixed width: k g w integral of Phi^(k-1) exp(-s w).",
     ),
-    Claim(
+    refuted(
         id="SPECS-L4b",
         source="SPECS, proof of Lemma 4, Appendix C",
         statement="Psi_y(s), defined with the factor phi_y, equals n g_y exp(-s phi_y) exp(n (Phi(s) - 1)).",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.FALSE,
         verify=_verify_psi,
         correction="It equals n g_y phi_y exp(-s phi_y) exp(n (Phi(s) - 1)); the Lemma has the factor again.",
         correction_verify=_verify_lemma4,
-        mutants=(Mutant(name="kept", what_changed="factor phi_y kept", verify=partial(_verify_psi, with_weight=True)),),
+        mutants=(mutant("kept", "factor phi_y kept", _verify_psi, with_weight=True),),
         notes="The proof then inserts into Equation 16; Equation 15 is meant.",
     ),
-    Claim(
+    proved(
         id="SPECS-L4c",
         source="SPECS, check after Lemma 4, Appendix C",
         statement="The law of Lemma 4 sums to one.",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.PROVED,
         verify=_verify_total,
-        mutants=(
-            Mutant(
-                name="zero-weight",
-                what_changed="a letter of weight zero, mass 1/4",
-                verify=partial(_verify_total, _HALF**2),
-            ),
-        ),
+        mutants=(mutant("zero-weight", "a letter of weight zero, mass 1/4", _verify_total, _HALF**2),),
         notes="Needs positive weights: a letter of weight zero and mass g leaves 1 - g^k, and with chance g^k no "
         "candidate can be selected at all.",
     ),
-    Claim(
+    proved(
         id="SPECS-L5",
         source="SPECS, Lemma 5 and Equation 16, Appendix C",
         statement="The mean square of pi_N(y) over Poisson widths is w^2 g^2 / (1 - exp(-n)) times the double integral "
         "of (n + n^2 Phi Phi') exp(-(s1 + s2) w + n (Phi Phi' - 1)).",
         expression=_lemma5_expression,
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.PROVED,
         verify=prove_lemma_5,
-        mutants=(
-            Mutant(name="no-linear", what_changed="term n left out", verify=partial(prove_lemma_5, linear=False)),
-        ),
+        mutants=(mutant("no-linear", "term n left out", prove_lemma_5, linear=False),),
     ),
-    Claim(
+    refuted(
         id="SPECS-L5b",
         source="SPECS, proof of Lemma 5, Appendix C",
         statement="Over N > 0 Poisson draws the counts of different letters are independent.",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.FALSE,
         verify=_verify_truncated,
         correction="They are independent without the condition N > 0; the proof needs only that.",
         correction_verify=_fix_truncated,
-        mutants=(
-            Mutant(
-                name="untruncated", what_changed="N = 0 allowed", verify=partial(_verify_truncated, truncated=False)
-            ),
-        ),
+        mutants=(mutant("untruncated", "N = 0 allowed", _verify_truncated, truncated=False),),
     ),
 )
