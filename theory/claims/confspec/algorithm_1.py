@@ -9,9 +9,9 @@ from typing import Any
 from theory.claims.confspec.exact import Fallback, distance, iteration, models, trace
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
+from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.sequences import Law, Model, target_law
-from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute, with_fix
+from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -204,13 +204,12 @@ def _verify_per_committed(rule: Fallback = "printed") -> Evidence:
         values = {cs.a: str(a), cs.k: int(k)}
         return Fraction(str((cs.verified_steps() / form).subs(values).doit()))
 
-    as_printed = refute(
+    return refute(
         lambda a, k: ratio(a, k) == 1,
         [{"a": "1/2", "k": 1}, {"a": "1/2", "k": 2}],
         what="a committed step needs one verification on average",
         explain=lambda a, k: f"{ratio(a, k)} verifications per committed step",
     )
-    return with_fix(as_printed, _verify_verifications)
 
 
 def _verify_verifications() -> Evidence:
@@ -338,15 +337,15 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         mutants=(mutant("sequence", "steps are appended", _verify_set, as_set=False),),
     ),
-    proved_with_fix(
+    repaired(
         id="CS-V1-committed",
         source="ConfSpec, section 4.4 with Algorithm 1",
         statement="The expected verification cost per step, c_d + e c_t, is per step of the trace.",
         assumptions="drafts accepted with probability a; k steps drafted",
-        verify=_verify_per_committed,
+        printed=_verify_per_committed,
         correction="It is per verified step. As printed an iteration verifies a - a^k more steps than it commits (6/5 "
         "per committed step at a = 1/2, k = 2); with a target step after every rejection the two are equal.",
-        correction_verify=_verify_verifications,
+        repair=_verify_verifications,
         mutants=(mutant("after the text", "a target step after every rejection", _verify_per_committed, "text"),),
     ),
 )

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence
-from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
+from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.rounding import could_round_to, printed, quotient
-from theory.claims.proving.tools import exhaustive, refute, with_fix
+from theory.claims.proving.tools import exhaustive, refute
 
 __all__ = ["CLAIMS"]
 
@@ -37,13 +37,12 @@ def _verify_flops(current: int = 1) -> Evidence:
         return 2 * window * (size - 1) - current
 
     rows = [{"W": w, "N": n, "quoted": x} for w, n, x in _GOOD.values()]
-    as_printed = refute(
+    return refute(
         lambda W, N, quoted: extra(int(W), int(N)) == quoted,  # noqa: N803
         rows,
         what="the quoted multiple is the work beyond that of one token",
         explain=lambda W, N, quoted: f"{extra(int(W), int(N))} tokens beyond the current one, {quoted} quoted",  # noqa: N803
     )
-    return with_fix(as_printed, _verify_total_flops)
 
 
 def _verify_total_flops() -> Evidence:
@@ -76,14 +75,14 @@ def _slower(test: Callable[..., bool], what: str) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved_with_fix(
+    repaired(
         id="LD-N1",
         source="Lookahead Decoding, section 5.5 and Table 4",
         statement="The settings of Table 4 cost 120, 80 and 56 times the work of one token on top of it, per step.",
         assumptions="work proportional to input tokens, attention over the prefix ignored",
-        verify=_verify_flops,
+        printed=_verify_flops,
         correction="120, 80 and 56 are totals that contain the current token; the extra work is 119, 79 and 55 tokens.",
-        correction_verify=_verify_total_flops,
+        repair=_verify_total_flops,
         mutants=(mutant("total", "the current token counted as extra", _verify_flops, current=0),),
     ),
     proved(

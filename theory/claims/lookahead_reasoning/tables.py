@@ -9,8 +9,8 @@ from fractions import Fraction
 from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
-from theory.claims.proving.tools import counterexample, prove_identity, refute, with_fix
+from theory.claims.proving.records import mutant, proved, refuted, repaired
+from theory.claims.proving.tools import counterexample, prove_identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -193,24 +193,16 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(mutant("looser", "at least 0.87 of the product", _multiply, "0.87"),),
         notes="Only Qwen3 on GPQA agrees within rounding. See LR-S10 for when the model itself multiplies.",
     ),
-    proved_with_fix(
+    repaired(
         id="LR-S10",
         source="Lookahead Reasoning, Section 3.3, combined speedup",
         statement="The combined speedup is h(k1, k2) = f(k1) g(k2), with c1 measured without token-level speculation.",
         assumptions="constant step times; token-level speculation may speed up draft and target by different factors",
-        verify=lambda: with_fix(lambda: _combined("2", "1"), _same_factor),
+        printed=lambda: _combined("2", "1"),
         correction="It holds when draft and target steps become faster by the same factor g. Otherwise c1 changes to "
         "c1 g_target / g_draft, and the speedup is g_target f(k1) at the new c1.",
-        correction_verify=_same_factor,
-        mutants=(
-            mutant(
-                "same factor",
-                "both models twice as fast, which needs no fix",
-                with_fix,
-                lambda: _combined("2", "2"),
-                _same_factor,
-            ),
-        ),
+        repair=_same_factor,
+        mutants=(mutant("same factor", "both models twice as fast, which needs no fix", _combined, "2", "2"),),
         notes="Random step lengths break it as well: the longest of several parallel steps counts, not the mean.",
     ),
     proved(

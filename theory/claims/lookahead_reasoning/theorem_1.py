@@ -8,8 +8,8 @@ from fractions import Fraction
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix
-from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
+from theory.claims.proving.records import mutant, proved, repaired
+from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS"]
 
@@ -292,29 +292,19 @@ CLAIMS: tuple[Claim, ...] = (
         notes="At c = 0 there is no optimal length: the gain alpha**(gamma+1) of each further token shrinks but "
         "stays positive.",
     ),
-    proved_with_fix(
+    repaired(
         id="LR-S1",
         source="Lookahead Reasoning, Section 3.2, notation and f_sync",
         statement="With gamma1 draft steps per cycle and k1 = gamma1 target steps in parallel, synchronous Lookahead "
         "Reasoning (Algorithm 1) speeds up by f_sync(k1) = (1 - alpha1**k1) / ((1 - alpha1)(1 - c1 + c1 k1)).",
         expression=statement("lookahead_reasoning", "f_sync"),
         assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer gamma1 >= 1; free verification, constant step times",
-        verify=lambda: with_fix(
-            lambda: _k1_is_gamma1(0), lambda: _cycle_model(_theorem_1, 0, "f_sync with k1 - 1 drafts")
-        ),
+        printed=lambda: _k1_is_gamma1(0),
         correction="k1 = gamma1 + 1: Algorithm 1 drafts gamma1 steps and runs gamma1 + 1 target generations, so its "
         "speedup is f_sync(gamma1 + 1). This is the reading of Theorem 1 (appendix), where gamma counts target "
         "generations.",
-        correction_verify=lambda: _cycle_model(_theorem_1, 0, "f_sync with k1 - 1 drafts"),
-        mutants=(
-            mutant(
-                "corrected",
-                "k1 = gamma1 + 1 is claimed instead, which needs no fix",
-                with_fix,
-                lambda: _k1_is_gamma1(1),
-                lambda: _k1_is_gamma1(1),
-            ),
-        ),
+        repair=lambda: _cycle_model(_theorem_1, 0, "f_sync with k1 - 1 drafts"),
+        mutants=(mutant("corrected", "k1 = gamma1 + 1 is claimed instead, which needs no fix", _k1_is_gamma1, 1),),
         notes="Section 3.1 itself says that the synchronous version generates gamma drafts and gamma + 1 target steps.",
     ),
     proved(
@@ -336,45 +326,29 @@ CLAIMS: tuple[Claim, ...] = (
             ),
         ),
     ),
-    proved_with_fix(
+    repaired(
         id="LR-S2",
         source="Lookahead Reasoning, Section 3.3, meaning of k2",
         statement="With k2 additional tokens speculated in each target pass, token-level speculation speeds up by "
         "g(k2) = (1 - alpha2**k2) / ((1 - alpha2)(1 - c2 + c2 k2)).",
         expression=statement("lookahead_reasoning", "g"),
         assumptions="0 < alpha2 < 1, 0 <= c2 < 1, integer k2 >= 1",
-        verify=lambda: with_fix(lambda: _additional_tokens(0), _additional_tokens_identity),
+        printed=lambda: _additional_tokens(0),
         correction="k2 counts the tokens that one target pass scores, the bonus token included: k2 = gamma + 1 for "
         "gamma drafted tokens (as Appendix B.1.2 and ParallelDim_g = k2 have it). The c in the printed formula is c2.",
-        correction_verify=_additional_tokens_identity,
-        mutants=(
-            mutant(
-                "corrected",
-                "k2 + 1 in place of k2 is claimed, which needs no fix",
-                with_fix,
-                lambda: _additional_tokens(1),
-                _additional_tokens_identity,
-            ),
-        ),
+        repair=_additional_tokens_identity,
+        mutants=(mutant("corrected", "k2 + 1 in place of k2 is claimed, which needs no fix", _additional_tokens, 1),),
     ),
-    proved_with_fix(
+    repaired(
         id="LR-S3",
         source="Lookahead Reasoning, Section 3.3, single methods as corners",
         statement="k1 = 1 is token-level speculation alone (f(1) = 1) and k2 = 1 is step-level speculation alone "
         "(g(1) = 1), with f_async as the main text defines it (switching at floor(1/c1)).",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        verify=lambda: with_fix(lambda: _neutral_at_one("floor"), _neutral_identity),
+        printed=lambda: _neutral_at_one("floor"),
         correction="True with the appendix's switching point ceil(1/c1), which is at least 2; with floor(1/c1) a "
         "draft that costs more than half a target step makes k1 = 1 count as unlimited depth.",
-        correction_verify=_neutral_identity,
-        mutants=(
-            mutant(
-                "corrected",
-                "switching at ceil(1/c1), which needs no fix",
-                with_fix,
-                lambda: _neutral_at_one("ceil"),
-                _neutral_identity,
-            ),
-        ),
+        repair=_neutral_identity,
+        mutants=(mutant("corrected", "switching at ceil(1/c1), which needs no fix", _neutral_at_one, "ceil"),),
     ),
 )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from functools import partial
 
 from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix
-from theory.claims.proving.tools import all_of, prove_identity, refute, with_fix
+from theory.claims.proving.records import mutant, proved, repaired
+from theory.claims.proving.tools import all_of, prove_identity, refute
 from theory.claims.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.exact import (
@@ -256,10 +255,6 @@ def _verify_defined(width: int = 2, positive: bool = False) -> Evidence:
     )
 
 
-def _verify_defined_with_fix(positive: bool = False) -> Evidence:
-    return with_fix(partial(_verify_defined, positive=positive), _fix_defined)
-
-
 def _fix_defined() -> Evidence:
     a, b = sp.symbols("a b", nonnegative=True)
     return all_of(
@@ -342,15 +337,15 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(mutant("beta-1/10", "beta = 1/10", _verify_vacuous, (("1/10", 16),)),),
         notes="The theorem describes the limit of many beams; the paper does not say that the experiments reach it.",
     ),
-    proved_with_fix(
+    repaired(
         id="SPECS-COV",
         source="SPECS, Algorithm 2 and Equation 9",
         statement="Selection is defined for every draw.",
         assumptions="none stated on the draft",
-        verify=_verify_defined_with_fix,
+        printed=_verify_defined,
         correction="It is when the target gives positive probability to all that the draft can draw (finite coverage).",
-        correction_verify=_fix_defined,
-        mutants=(mutant("positive", "target positive", _verify_defined_with_fix, positive=True),),
+        repair=_fix_defined,
+        mutants=(mutant("positive", "target positive", _verify_defined, positive=True),),
         notes="Truncated sampling (top-k, top-p) of either model breaks it: a program must fall back, say to a "
         "target draw.",
     ),

@@ -11,7 +11,7 @@ from flint import arb
 from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
+from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.tools import (
     Box,
     all_of,
@@ -20,7 +20,6 @@ from theory.claims.proving.tools import (
     prove_sign,
     refute,
     screened,
-    with_fix,
 )
 
 __all__ = ["CLAIMS", "halving_identity"]
@@ -251,25 +250,17 @@ CLAIMS: tuple[Claim, ...] = (
         correction_verify=_monotone_proof,
         mutants=(mutant("corrected", "increases in M", _monotone, 1),),
     ),
-    proved_with_fix(
+    repaired(
         id="LR-L1d",
         source="Lookahead Reasoning, Lemma 1, proof, numerical bounds",
         statement="w(2)/w(1) > 1.52/((1+0.8**8)(1+0.52 * 0.48/3)) > 1 and w(M/2)/w(M) > "
         "(1.52/1.2)(1-0.8**8/(1+0.8**8)) > 1.",
         assumptions=_LEMMA_1,
-        verify=lambda: with_fix(lambda: _bound_below("13/25"), lambda: _bound_below("1/2")),
+        printed=lambda: _bound_below("13/25"),
         correction="The bounds insert alpha = 0.52, while the lemma allows alpha > 0.5. With 0.5 they are "
         "1.5/((1+0.8**8)(1+1/12)) = 1.185... and (1.5/1.2)/(1+0.8**8) = 1.070..., still above 1, so the lemma stands.",
-        correction_verify=lambda: _bound_below("1/2"),
-        mutants=(
-            mutant(
-                "corrected",
-                "0.5 in place of 0.52, which needs no fix",
-                with_fix,
-                lambda: _bound_below("1/2"),
-                lambda: _bound_below("1/2"),
-            ),
-        ),
+        repair=lambda: _bound_below("1/2"),
+        mutants=(mutant("corrected", "0.5 in place of 0.52, which needs no fix", _bound_below, "1/2"),),
     ),
     proved(
         id="LR-L1e",

@@ -11,7 +11,7 @@ from theory.claims.ledger import Claim, Evidence
 from theory.claims.lookahead_reasoning.hybrid.lemma_3 import log_above_chord
 from theory.claims.proving.balls import point
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
+from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.tools import (
     all_of,
     prove_descent,
@@ -20,7 +20,6 @@ from theory.claims.proving.tools import (
     refute,
     rounds_to,
     screened,
-    with_fix,
 )
 
 __all__ = ["CLAIMS", "falls_in_x"]
@@ -218,25 +217,17 @@ CLAIMS: tuple[Claim, ...] = (
         correction_verify=lambda: _a_value("0.8", "10", "0.2684"),
         mutants=(mutant("corrected", "0.27", _a_value, "0.8", "10", "0.27"),),
     ),
-    proved_with_fix(
+    repaired(
         id="LR-L4g",
         source="Lookahead Reasoning, Lemma 4 (iii), proof, a(0.8, 6) and a(0.8, 8)",
         statement="a(0.8, 6) = -log(0.8) 10 0.8**6/(1-0.8**6), about 0.48, and a(0.8, 8) = -log(0.8) 10 "
         "0.8**8/(1-0.8**8), about 0.36.",
         assumptions="two printed decimals",
-        verify=lambda: with_fix(lambda: _six_and_eight("10", "10"), lambda: _six_and_eight(None, None)),
+        printed=lambda: _six_and_eight("10", "10"),
         correction="The leading factor 10 is left over from a(0.8, 10): it is 6 and 8. The values 0.48 and 0.36 are "
         "right; with 10 the expressions are 0.793 and 0.450.",
-        correction_verify=lambda: _six_and_eight(None, None),
-        mutants=(
-            mutant(
-                "corrected",
-                "factors 6 and 8, which need no fix",
-                with_fix,
-                lambda: _six_and_eight("6", "8"),
-                lambda: _six_and_eight(None, None),
-            ),
-        ),
+        repair=lambda: _six_and_eight(None, None),
+        mutants=(mutant("corrected", "factors 6 and 8, which need no fix", _six_and_eight, "6", "8"),),
     ),
     proved(
         id="LR-L4h",

@@ -12,8 +12,8 @@ from theory.claims.ledger import Claim, Evidence
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.hybrid.lemma_4 import falls_in_x
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
-from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
+from theory.claims.proving.records import mutant, proved, refuted, repaired
+from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS", "one_peak", "pair_grid", "speedup", "threshold"]
 
@@ -175,20 +175,18 @@ CLAIMS: tuple[Claim, ...] = (
         correction_verify=lambda: screened(_concave(of_log_slope=True), one_peak),
         mutants=(mutant("corrected", "w rises, then falls", _concave, of_log_slope=True),),
     ),
-    proved_with_fix(
+    repaired(
         id="LR-L5c",
         source="Lookahead Reasoning, Lemma 5 (a)",
         statement="If (7) and (8) hold, w has one peak and its maximum over the integers gamma with integer M/gamma "
         "lies in [2, M/2].",
         expression=_symbolic_split,
         assumptions="M >= 4 (no parity stated)",
-        verify=lambda: with_fix(lambda: _interior((4, 5, 6)), lambda: screened(_interior((4, 6, 8, 12)), one_peak)),
+        printed=lambda: _interior((4, 5, 6)),
         correction="M must be even, so that 2 and M/2 are divisors: a prime M has no divisor in [2, M/2]. For even M, "
         "w(2) >= w(1), w(M/2) >= w(M) and the single peak give the claim.",
-        correction_verify=lambda: screened(_interior((4, 6, 8, 12)), one_peak),
-        mutants=(
-            mutant("corrected", "even M only, which needs no fix", with_fix, lambda: _interior((4, 6, 8)), one_peak),
-        ),
+        repair=lambda: screened(_interior((4, 6, 8, 12)), one_peak),
+        mutants=(mutant("corrected", "even M only, which needs no fix", _interior, (4, 6, 8)),),
     ),
     proved(
         id="LR-L5d",

@@ -22,7 +22,7 @@ from theory.claims.lookahead_reasoning.hybrid.theorem_3_steps import (
     threshold_falls,
 )
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
+from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted, repaired
 from theory.claims.proving.tools import all_of, refute, screened, with_fix
 
 __all__ = ["CLAIMS"]
@@ -58,6 +58,14 @@ class _Point:
     def hybrid(self) -> Fraction:
         pairs = ((i, j) for i in range(2, self.budget // 2 + 1) for j in range(2, self.budget // i + 1))
         return max(speedup(*self.first, i) * speedup(*self.second, j) for i, j in pairs)
+
+    def met(self, *, strict: bool) -> bool:
+        """(7) and (8)."""
+        return (self.r1 > self.d2 and self.r2 > self.d1) if strict else (self.r1 >= self.d2 and self.r2 >= self.d1)
+
+    @property
+    def hybrid_wins(self) -> bool:
+        return self.hybrid > max(self.token_only, self.step_only)
 
     def words(self) -> str:
         return (
@@ -102,10 +110,7 @@ def _hybrid_wins(*, strict: bool, six: Fraction | None = _SIX, special: tuple[di
 
     def holds(**values: Fraction) -> bool:
         p = _at(**values)
-        seven, eight = (p.r1 > p.d2, p.r2 > p.d1) if strict else (p.r1 >= p.d2, p.r2 >= p.d1)
-        if not (seven and eight) or (six is not None and not p.six(six)):
-            return True
-        return p.hybrid > max(p.token_only, p.step_only)
+        return not p.met(strict=strict) or (six is not None and not p.six(six)) or p.hybrid_wins
 
     return refute(
         holds, _points(*special), what="with (7) and (8) the best hybrid beats both single methods", explain=_words
@@ -151,8 +156,7 @@ def _equivalence(*, strict: bool) -> Evidence:
 
     def holds(**values: Fraction) -> bool:
         p = _at(**values)
-        both = (p.r1 > p.d2 and p.r2 > p.d1) if strict else (p.r1 >= p.d2 and p.r2 >= p.d1)
-        return not p.six() or (p.hybrid > max(p.token_only, p.step_only)) is both
+        return not p.six() or p.hybrid_wins is p.met(strict=strict)
 
     return refute(holds, _points(_TIE), what="hybrid strictly best iff (7) and (8)", explain=_words)
 
@@ -162,8 +166,7 @@ def _odd_budget(budgets: tuple[int, ...], *special: dict[str, str]) -> Evidence:
 
     def holds(**values: Fraction) -> bool:
         p = _at(**values)
-        met = p.six() and p.r1 > p.d2 and p.r2 > p.d1
-        return not met or p.hybrid > max(p.token_only, p.step_only)
+        return not (p.six() and p.met(strict=True)) or p.hybrid_wins
 
     squares = ("1/4", "16/25", "9/16")
     points = [*special, *pair_grid(budgets, squares, ("1/20", "1/5", "1/3"))]
@@ -335,23 +338,15 @@ CLAIMS: tuple[Claim, ...] = (
         correction_verify=_always_seven_proof,
         mutants=(mutant("corrected", "M >= gamma2* + 1", _always_seven, 1),),
     ),
-    proved_with_fix(
+    repaired(
         id="LR-Z2",
         source="Lookahead Reasoning, Chinese summary, Theorem 3",
         statement="The combination is strictly better than either method alone if and only if (7) and (8) both hold.",
         assumptions=_STATED,
-        verify=lambda: with_fix(lambda: _equivalence(strict=False), _equivalence_proof),
+        printed=lambda: _equivalence(strict=False),
         correction="If and only if both hold strictly.",
-        correction_verify=_equivalence_proof,
-        mutants=(
-            mutant(
-                "corrected",
-                "strict conditions, which need no fix",
-                with_fix,
-                lambda: _equivalence(strict=True),
-                lambda: _hybrid_proof(_TIE),
-            ),
-        ),
+        repair=_equivalence_proof,
+        mutants=(mutant("corrected", "strict conditions, which need no fix", _equivalence, strict=True),),
         notes="The paper states only the 'if'; the converse holds because equality in (7) already makes w fall from "
         "2 on.",
     ),

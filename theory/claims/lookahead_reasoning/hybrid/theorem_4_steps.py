@@ -17,8 +17,8 @@ from theory.claims.lookahead_reasoning.hybrid.theorem_4 import (
     prove_only_hybrids,
     words,
 )
-from theory.claims.proving.records import mutant, proved_with_fix, refuted
-from theory.claims.proving.tools import prove_positive, refute, screened, with_fix
+from theory.claims.proving.records import mutant, refuted, repaired
+from theory.claims.proving.tools import prove_positive, refute, screened
 
 __all__ = ["CLAIMS"]
 
@@ -103,43 +103,27 @@ CLAIMS: tuple[Claim, ...] = (
         correction_verify=_async_ratio_proof,
         mutants=(mutant("corrected", "f_async(2)", _easy_ratio, "async"),),
     ),
-    proved_with_fix(
+    repaired(
         id="LR-T4g",
         source="Lookahead Reasoning, Theorem 4, proof, Step 1, case 3",
         statement="If M < gamma2*, h(1, gamma2) < h(2, gamma2/2) for every gamma2 <= M, by Lemma 1.",
         assumptions=f"{BOX}, even M >= 16",
-        verify=lambda: with_fix(lambda: _halving_from(2), lambda: prove_only_hybrids("0.52", 8, (16, 18))),
+        printed=lambda: _halving_from(2),
         correction="Lemma 1 covers gamma2 = M >= 16 only, which suffices because g rises up to M: h(1, gamma2) <= "
         "h(1, M) < h(2, M/2). For short lengths one more token can be worth more than one more step.",
-        correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(
-            mutant(
-                "corrected",
-                "gamma2 >= 16, which needs no fix",
-                with_fix,
-                lambda: _halving_from(16),
-                lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-            ),
-        ),
+        repair=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
+        mutants=(mutant("corrected", "gamma2 >= 16, which needs no fix", _halving_from, 16),),
     ),
-    proved_with_fix(
+    repaired(
         id="LR-T4h",
         source="Lookahead Reasoning, Theorem 4, proof, Step 2, cases",
         statement="The cases M <= floor(1/c1), ceil(1/c1) < M < 2 ceil(1/c1) and M >= 2 ceil(1/c1) cover every budget.",
         assumptions="0 < c1 < 1/3, even M >= 16",
-        verify=lambda: with_fix(lambda: _case_split("floor"), _case_split_proof),
+        printed=lambda: _case_split("floor"),
         correction="The first case is M <= ceil(1/c1). In the second, f_async(M) is S1 and Lemma 1 speaks of S2(M); "
         "S2(M) > S1 for M > 1/c1 closes the gap.",
-        correction_verify=_case_split_proof,
-        mutants=(
-            mutant(
-                "corrected",
-                "ceil in the first case, which needs no fix",
-                with_fix,
-                lambda: _case_split("ceil"),
-                _case_split_proof,
-            ),
-        ),
+        repair=_case_split_proof,
+        mutants=(mutant("corrected", "ceil in the first case, which needs no fix", _case_split, "ceil"),),
     ),
     refuted(
         id="LR-S9",

@@ -14,7 +14,7 @@ from flint import arb
 from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
+from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted, repaired
 from theory.claims.proving.tools import all_of, prove_identity, prove_positive, refute, with_fix
 from theory.claims.specs.exact import at_least, decided, nonnegative, selection_law, tilted
 
@@ -50,14 +50,11 @@ def _verify_equation23(factor: bool = True) -> Evidence:
         left = ((1 - a) / 2 + (a - b) / 2 * rho) / (1 - b)
         return left == _HALF + (a - b) / 2 * (rho - 1) / ((1 - b) if not factor else 1)
 
-    return with_fix(
-        lambda: refute(
-            holds,
-            [{"a": Fraction(1, 3), "rho": 2}],
-            what="the last line of Equation 23 equals the one before, as rational functions of a = exp(-1), n = 3",
-            explain=lambda a, rho: "exp(-1) is transcendental, so an identity would hold for every a",
-        ),
-        _fix_equation23,
+    return refute(
+        holds,
+        [{"a": Fraction(1, 3), "rho": 2}],
+        what="the last line of Equation 23 equals the one before, as rational functions of a = exp(-1), n = 3",
+        explain=lambda a, rho: "exp(-1) is transcendental, so an identity would hold for every a",
     )
 
 
@@ -214,14 +211,14 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(mutant("swapped", "rewards swapped", _verify_transform, swapped=True),),
         notes="The text then cites Lemma 5 for the law; Lemma 4 is meant.",
     ),
-    proved_with_fix(
+    repaired(
         id="SPECS-E23",
         source="SPECS, Equation 23, Appendix C.3",
         statement="The last line of the lower bound on pi_bar(y0) equals the line before it.",
         assumptions=_PAIR,
-        verify=_verify_equation23,
+        printed=_verify_equation23,
         correction="It is smaller: the factor 1 / (1 - exp(-n)) is dropped. The chain of lower bounds stays valid.",
-        correction_verify=_fix_equation23,
+        repair=_fix_equation23,
         mutants=(mutant("factor", "factor kept", _verify_equation23, factor=False),),
     ),
     refuted(
