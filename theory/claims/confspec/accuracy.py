@@ -10,7 +10,7 @@ from theory.claims.confspec.published import CONFIDENT
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
+from theory.claims.proving.tools import all_of, exhaustive, identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -51,12 +51,8 @@ def _verify_bound(bound: Callable[[Fraction, int], Fraction] | None = None) -> E
         lambda: exhaustive(
             holds, {"decisions": range(1, 6), "code": range(3**5)}, what="worst-case traces within the bound"
         ),
-        lambda: prove_identity(
-            step, what="one more decision adds delta (1 - delta)^n: reached if none differed before"
-        ),
-        lambda: prove_identity(
-            (1 - x) * (1 - n * x) - (1 - (n + 1) * x) - n * x**2, what="(1 - x)^n >= 1 - n x, so <= n delta"
-        ),
+        identity(step, "one more decision adds delta (1 - delta)^n: reached if none differed before"),
+        identity((1 - x) * (1 - n * x) - (1 - (n + 1) * x) - n * x**2, "(1 - x)^n >= 1 - n x, so <= n delta"),
     )
 
 

@@ -11,7 +11,7 @@ from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.sequences import Law, Model, target_law
-from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
+from theory.claims.proving.tools import all_of, exhaustive, identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -77,10 +77,10 @@ def _verify_bias(formula: Callable[[Any, Any, Any], Any] | None = None, largest:
         lambda: exhaustive(
             holds, {"p0": range(9), "q0": range(9)}, what="law of the first step, two meanings, in eighths"
         ),
-        lambda: prove_identity(p * q + (1 - agreement) * p - stated(p, q, agreement), what="accept or regenerate"),
-        lambda: prove_identity(
+        identity(p * q + (1 - agreement) * p - stated(p, q, agreement), "accept or regenerate"),
+        identity(
             mean - mean**2 - (sp.Rational(1, 4) - (mean - sp.Rational(1, 2)) ** 2),
-            what="E (q - m)^2 <= E q - m^2 = 1/4 - (m - 1/2)^2 as q^2 <= q, so the distance E|q - m| / 2 <= 1/4",
+            "E (q - m)^2 <= E q - m^2 = 1/4 - (m - 1/2)^2 as q^2 <= q, so the distance E|q - m| / 2 <= 1/4",
         ),
     )
 
@@ -123,7 +123,7 @@ def _verify_commits(extra: int = 0) -> Evidence:
     growth = (k + 1) * a ** (k + 1) + k * a**k * (1 - a) - k * a**k
     return all_of(
         lambda: exhaustive(agrees, {"depth": range(1, 7)}, what="closed forms = mean over m, symbolic in a"),
-        lambda: prove_identity(growth - a ** (k + 1), what="one more drafted step adds a^(k+1) to the mean of m"),
+        identity(growth - a ** (k + 1), "one more drafted step adds a^(k+1) to the mean of m"),
     )
 
 

@@ -11,7 +11,7 @@ from theory.claims.confspec.published import CONFIDENT, LATENCY_MS
 from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.rounding import printed
-from theory.claims.proving.tools import all_of, counterexample, exhaustive, prove_identity, refute
+from theory.claims.proving.tools import all_of, counterexample, exhaustive, identity, prove_identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -37,9 +37,7 @@ def _verify_break_even(threshold: Callable[[Any, Any], Any] | None = None) -> Ev
 
     limit = 1 - c_d / c_t if threshold is None else threshold(c_d, c_t)
     saving = c_t - expected_verification_cost()
-    return all_of(
-        prove_identity(saving - c_t * (limit - e), what="c_t - (c_d + e c_t) = c_t (threshold - e)"), _published_savings
-    )
+    return all_of(identity(saving - c_t * (limit - e), "c_t - (c_d + e c_t) = c_t (threshold - e)"), _published_savings)
 
 
 def _published_savings() -> Evidence:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from theory.claims.confspec.published import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, accuracies, speedups
 from theory.claims.ledger import Claim, Evidence, Verdict
-from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.records import corrected, mutant, proved, refuted
 from theory.claims.proving.rounding import could_round_to, mean, printed, product, quotient
 from theory.claims.proving.tools import counterexample, numeric
 
@@ -228,7 +228,7 @@ def _matches_target(method: str = "ConfSpec", threshold: float = 2.81) -> Eviden
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted(
+    corrected(
         id="CS-N1",
         source="ConfSpec, Tables 2 to 5 and 7",
         statement="The mean column is the mean of the five benchmarks.",
@@ -236,8 +236,7 @@ CLAIMS: tuple[Claim, ...] = (
         verify=_verify_means,
         correction="The target's mean for DeepSeek is 82.00 (Table 4), not 81.99 (Table 2), and with 68.46 on AIME24 "
         "it would be 81.99, not 82.03 (Table 3). All other rows are right.",
-        correction_verify=lambda: _verify_means(_WRONG_MEANS),
-        mutants=(mutant("two rows excepted", "without the two rows named", _verify_means, _WRONG_MEANS),),
+        holds=mutant("two rows excepted", "without the two rows named", _verify_means, _WRONG_MEANS),
     ),
     refuted(
         id="CS-N2",
@@ -250,7 +249,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction_verify=lambda: _verify_counts(_WRONG_COUNTS),
         mutants=(mutant("68.54", "68.54 everywhere", _verify_one_baseline, "68.54"),),
     ),
-    refuted(
+    corrected(
         id="CS-N3",
         source="ConfSpec, Tables 2 to 5 and 7, section 5.1",
         statement="AIME24 accuracies are means over 16 samples of each of 30 problems.",
@@ -258,8 +257,7 @@ CLAIMS: tuple[Claim, ...] = (
         verify=_verify_counts,
         correction="True of all AIME24 cells but 68.46 (target, and gamma = 0.95) and 35.89 (draft verification), all "
         "in Table 3.",
-        correction_verify=lambda: _verify_counts(_WRONG_COUNTS),
-        mutants=(mutant("cells excepted", "without 68.46 and 35.89", _verify_counts, _WRONG_COUNTS),),
+        holds=mutant("cells excepted", "without 68.46 and 35.89", _verify_counts, _WRONG_COUNTS),
         notes="On HumanEval and GPQA many cells fail the same test, so another number of samples or problems may have "
         "been used there.",
     ),
@@ -287,21 +285,18 @@ CLAIMS: tuple[Claim, ...] = (
         notes="Token-level speculation speeds up the target more than the draft and the checks, so the cost ratio "
         "changes with it.",
     ),
-    refuted(
+    corrected(
         id="CS-N6",
         source="ConfSpec, section 5.2 (generalization)",
         statement="The ranking of the methods is the same in all settings.",
         assumptions="order by speedup over two families and five benchmarks; overlapping cells count as equal",
         verify=_verify_ranking,
         correction="ConfSpec is above LookaheadReasoning in speed in every setting; other pairs change places.",
-        correction_verify=lambda: _verify_ranking(["ConfSpec", "LookaheadReasoning"]),
-        mutants=(
-            mutant(
-                "two methods",
-                "only ConfSpec and LookaheadReasoning",
-                _verify_ranking,
-                ["ConfSpec", "LookaheadReasoning"],
-            ),
+        holds=mutant(
+            "two methods",
+            "only ConfSpec and LookaheadReasoning",
+            _verify_ranking,
+            ["ConfSpec", "LookaheadReasoning"],
         ),
     ),
     proved(
@@ -312,15 +307,14 @@ CLAIMS: tuple[Claim, ...] = (
         verify=_verify_undominated,
         mutants=(mutant("other method", "SpecCoT in place of ConfSpec", _verify_undominated, "SpecCoT"),),
     ),
-    refuted(
+    corrected(
         id="CS-N8",
         source="ConfSpec, captions of Tables 2 and 5",
         statement="The target model is the upper bound for accuracy.",
         assumptions="Table 2, rounding as printed",
         verify=_verify_upper_bound,
         correction="ConfSpec is above the target in three cells of Table 2, by at most 0.68 points.",
-        correction_verify=lambda: _verify_upper_bound(Fraction(68, 100)),
-        mutants=(mutant("0.68 points", "0.68 points of slack", _verify_upper_bound, Fraction(68, 100)),),
+        holds=mutant("0.68 points", "0.68 points of slack", _verify_upper_bound, Fraction(68, 100)),
         notes="A sampling target is a reference, not a bound; differences of this size are within sampling noise "
         "(CS-N10).",
     ),

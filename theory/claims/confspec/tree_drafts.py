@@ -10,7 +10,7 @@ from theory.claims.confspec.published import LATENCY_MS, TABLES, speedups
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.rounding import printed
-from theory.claims.proving.tools import exhaustive, prove_identity, refute
+from theory.claims.proving.tools import exhaustive, identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -53,9 +53,7 @@ def _verify_tree(form: Callable[[int, int], int] | None = None) -> Evidence:
         holds,
         {"w": range(1, 5), "depth": range(1, 6)},
         what="candidates of a tree of width w (W = 4, k = 5: 1364)",
-        tail=lambda: prove_identity(
-            closed.subs(k, k + 1) - closed - width ** (k + 1), what="a deeper level adds W times the level above"
-        ),
+        tail=identity(closed.subs(k, k + 1) - closed - width ** (k + 1), "a deeper level adds W times the level above"),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
+from theory.claims.proving.tools import all_of, exhaustive, identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -76,14 +76,10 @@ def _verify_single(closed: Closed = _single, last_exponent: int = 0) -> Evidence
     growth = (gamma + 1) * (1 - alpha) * alpha**gamma + last(gamma + 1) - last(gamma)
     return all_of(
         _matches_enumeration(lambda x, g, _b: closed(x, g), 6, single=True),
-        lambda: prove_identity(
-            closed(alpha, gamma) - expected_tokens_single(), what="this form is the ledger's statement"
-        ),
-        lambda: prove_identity(closed(alpha, 0) - 1, what="one token at gamma = 0"),
-        lambda: prove_identity(growth - alpha ** (gamma + 1), what="growth of the mean of the printed distribution"),
-        lambda: prove_identity(
-            closed(alpha, gamma + 1) - closed(alpha, gamma) - alpha ** (gamma + 1), what="growth of the closed form"
-        ),
+        identity(closed(alpha, gamma) - expected_tokens_single(), "this form is the ledger's statement"),
+        identity(closed(alpha, 0) - 1, "one token at gamma = 0"),
+        identity(growth - alpha ** (gamma + 1), "growth of the mean of the printed distribution"),
+        identity(closed(alpha, gamma + 1) - closed(alpha, gamma) - alpha ** (gamma + 1), "growth of the closed form"),
     )
 
 
@@ -116,8 +112,8 @@ def _verify_jensen(coefficient: int = 1) -> Evidence:
 
     step = above(i + 1) - x * above(i) - coefficient * i * alpha ** (i - 1) * (x - alpha) ** 2
     return all_of(
-        prove_identity(above(sp.Integer(1)), what="T_1 = 0"),
-        lambda: prove_identity(step, what="T_(i+1) = x T_i + i alpha^(i-1) (x - alpha)^2"),
+        identity(above(sp.Integer(1)), "T_1 = 0"),
+        identity(step, "T_(i+1) = x T_i + i alpha^(i-1) (x - alpha)^2"),
         detail="Taking the mean over beta in E(beta^i) >= alpha^i gives the bound, with equality for gamma <= 1",
     )
 
@@ -143,8 +139,8 @@ def _verify_ceiling(numerator: int = 1) -> Evidence:
     ceiling = numerator / (1 - alpha)
     gap = alpha ** (gamma + 1) / (1 - alpha)
     return all_of(
-        prove_identity(ceiling - _single(alpha, gamma) - gap, what="ceiling - E = alpha^(gamma+1) / (1 - alpha) > 0"),
-        lambda: prove_identity(gap.subs(gamma, gamma + 1) - alpha * gap, what="the gap shrinks by alpha per token"),
+        identity(ceiling - _single(alpha, gamma) - gap, "ceiling - E = alpha^(gamma+1) / (1 - alpha) > 0"),
+        identity(gap.subs(gamma, gamma + 1) - alpha * gap, "the gap shrinks by alpha per token"),
     )
 
 
@@ -164,7 +160,7 @@ def _verify_multi(closed: ClosedMulti = _multi) -> Evidence:
         lambda: exhaustive(
             is_statement, {"gamma": range(5), "b": range(1, 5)}, what="this form is the ledger's statement"
         ),
-        lambda: prove_identity(growth - (1 - q), what="one more token adds 1 - p_(gamma+1) to the mean, as in Eq. 5"),
+        identity(growth - (1 - q), "one more token adds 1 - p_(gamma+1) to the mean, as in Eq. 5"),
     )
 
 
@@ -174,8 +170,8 @@ def _verify_one_sequence(b: int = 1) -> Evidence:
 
     growth = 1 - (1 - alpha ** (gamma + 1)) ** b
     return all_of(
-        prove_identity(growth - alpha ** (gamma + 1), what=f"growth of Eq. 5 at b = {b} against Eq. 4"),
-        lambda: prove_identity(_multi(alpha, 0, b) - _single(alpha, 0), what="both are 1 at gamma = 0"),
+        identity(growth - alpha ** (gamma + 1), f"growth of Eq. 5 at b = {b} against Eq. 4"),
+        identity(_multi(alpha, 0, b) - _single(alpha, 0), "both are 1 at gamma = 0"),
     )
 
 
@@ -216,9 +212,9 @@ def _verify_compression(form: Callable[[Any, Any], Any] | None = None) -> Eviden
     printed = (f - 1 + tokens) / f if form is None else form(f, tokens)
     useful = 1 / f
     return all_of(
-        prove_identity(printed - (useful * tokens + (1 - useful) * 1), what="S = mean tokens per step at rate 1/f"),
-        lambda: prove_identity(printed.subs(tokens, 1) - 1, what="S = 1 when useful steps emit one token"),
-        lambda: prove_identity(printed.subs(f, 1) - tokens, what="S = E when every step is useful"),
+        identity(printed - (useful * tokens + (1 - useful) * 1), "S = mean tokens per step at rate 1/f"),
+        identity(printed.subs(tokens, 1) - 1, "S = 1 when useful steps emit one token"),
+        identity(printed.subs(f, 1) - tokens, "S = E when every step is useful"),
     )
 
 

@@ -17,7 +17,7 @@ from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import Part, all_of, exhaustive, numeric, prove_identity, refute
+from theory.claims.proving.tools import Part, all_of, exhaustive, identity, numeric, prove_identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -66,19 +66,13 @@ def _band_parts() -> tuple[Part, ...]:
         prove_identity(
             sp.diff(1 - (1 - fall) ** b, y) - slope, what="g falls: its derivative is minus a positive product"
         ),
-        lambda: prove_identity(
-            sp.diff(1 - fall, y) - rate * (1 - (1 - fall)), what="with u = 1 - alpha^y, du = x (1 - u) dy"
-        ),
-        lambda: prove_identity(
-            (u**b - u ** (b + 1)) / (1 - u) - u**b, what="(1 - u^b) / (1 - u) gains u^b from b to b + 1"
-        ),
-        lambda: prove_identity(
-            sp.integrate(u**b, (u, 0, 1)) - 1 / (b + 1), what="its integral gains 1 / (b + 1), so it is H_b"
-        ),
-        lambda: prove_identity(sp.diff(x - sp.log(1 + x), x) - x / (1 + x), what="ln(1 + x) <= x"),
-        lambda: prove_identity(
+        identity(sp.diff(1 - fall, y) - rate * (1 - (1 - fall)), "with u = 1 - alpha^y, du = x (1 - u) dy"),
+        identity((u**b - u ** (b + 1)) / (1 - u) - u**b, "(1 - u^b) / (1 - u) gains u^b from b to b + 1"),
+        identity(sp.integrate(u**b, (u, 0, 1)) - 1 / (b + 1), "its integral gains 1 / (b + 1), so it is H_b"),
+        identity(sp.diff(x - sp.log(1 + x), x) - x / (1 + x), "ln(1 + x) <= x"),
+        identity(
             sp.diff(sp.log(1 + x) - x / (1 + x), x) - x / (1 + x) ** 2,
-            what="x / (1 + x) <= ln(1 + x): ln b <= H_b <= 1 + ln b",
+            "x / (1 + x) <= ln(1 + x): ln b <= H_b <= 1 + ln b",
         ),
     )
 
@@ -153,10 +147,8 @@ def _verify_truncation() -> Evidence:
 
     grid = {"tenths": range(1, 10), "gamma": (1, 4, 16), "b": (1, 16, 256)}
     return all_of(
-        prove_identity((1 - x) * (1 - b * x) - (1 - (b + 1) * x) - b * x**2, what="(1 - x)^b >= 1 - b x by induction"),
-        lambda: prove_identity(
-            tail - tail.subs(gamma, gamma + 1) - b * alpha ** (gamma + 1), what="the tail is geometric"
-        ),
+        identity((1 - x) * (1 - b * x) - (1 - (b + 1) * x) - b * x**2, "(1 - x)^b >= 1 - b x by induction"),
+        identity(tail - tail.subs(gamma, gamma + 1) - b * alpha ** (gamma + 1), "the tail is geometric"),
         lambda: exhaustive(holds, grid, what="loss by a finite gamma within the bound (balls)"),
         detail="gamma >= ln(b / (d (1 - alpha))) / ln(1/alpha) keeps the line to within d tokens",
     )
@@ -181,9 +173,7 @@ def _verify_growth(
 
     return all_of(
         lambda: exhaustive(holds, {"tenths": range(1, 10), "k": range(1, 13)}, what="E_K(b) > 1 + 0.63 K (balls)"),
-        lambda: prove_identity(
-            sp.diff(-sp.log(1 - x) - x, x) - x / (1 - x), what="-ln(1 - x) >= x, so (1 - x)^(1/x) <= 1/e"
-        ),
+        identity(sp.diff(-sp.log(1 - x) - x, x) - x / (1 - x), "-ln(1 - x) >= x, so (1 - x)^(1/x) <= 1/e"),
         constant,
         detail="E_gamma(b) grows with gamma and with b, so with both unbounded it passes 1 + 0.63 K for every K",
     )

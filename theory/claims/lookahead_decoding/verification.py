@@ -24,7 +24,7 @@ from theory.claims.lookahead_decoding.exact import (
 )
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
-from theory.claims.proving.tools import all_of, counterexample, exhaustive, prove_identity, refute, with_fix
+from theory.claims.proving.tools import all_of, counterexample, exhaustive, identity, refute, with_fix
 
 __all__ = ["CLAIMS"]
 
@@ -72,12 +72,10 @@ def _one_position() -> Evidence:
     m, q, p = sp.symbols("m q p", positive=True)
     accept = q / (1 - m)
     return all_of(
-        prove_identity((1 - m) * accept - q, what="a guess of mass q is accepted with total probability q"),
-        lambda: prove_identity((1 - m) * (1 - accept) - (1 - m - q), what="the next guess is reached with 1 - m - q"),
-        lambda: prove_identity(p / (1 - m) / (1 - accept) - p / (1 - m - q), what="norm() keeps P_j = p / (1 - m - q)"),
-        lambda: prove_identity(
-            (1 - m) * (p / (1 - m)) - p, what="line 41 emits a remaining token with total probability p"
-        ),
+        identity((1 - m) * accept - q, "a guess of mass q is accepted with total probability q"),
+        identity((1 - m) * (1 - accept) - (1 - m - q), "the next guess is reached with 1 - m - q"),
+        identity(p / (1 - m) / (1 - accept) - p / (1 - m - q), "norm() keeps P_j = p / (1 - m - q)"),
+        identity((1 - m) * (p / (1 - m)) - p, "line 41 emits a remaining token with total probability p"),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_decoding.exact import greedy_models, greedy_run, jacobi_iterations
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
+from theory.claims.proving.tools import all_of, exhaustive, identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -121,8 +121,8 @@ def _verify_tokens(printed: Callable[[Any, Any, Any], Any] | None = None) -> Evi
             {"W": range(1, 9), "N": range(2, 8), "G": range(5)},
             what="distinct input tokens of a step, the current token included",
         ),
-        lambda: prove_identity(difference, what="1 + (W - 1) + W (N - 2) + G (N - 1) tokens"),
-        lambda: prove_identity(form(W, N, G) - step_tokens(), what="this form is the ledger's statement"),
+        identity(difference, "1 + (W - 1) + W (N - 2) + G (N - 1) tokens"),
+        identity(form(W, N, G) - step_tokens(), "this form is the ledger's statement"),
     )
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved
-from theory.claims.proving.tools import all_of, prove_identity
+from theory.claims.proving.tools import all_of, identity, prove_identity
 
 __all__ = ["CLAIMS", "expected_intervals_proof", "expected_remainder_proof"]
 
@@ -23,7 +23,7 @@ def expected_remainder_proof(what: str, *, scale: int = 1) -> Evidence:
 
     step = total(K1 + 1) - total(K1) - K1 * ALPHA1**K1
     return all_of(
-        lambda: prove_identity(total(sp.Integer(1)), what="empty sum at k1 = 1"),
+        identity(total(sp.Integer(1)), "empty sum at k1 = 1"),
         lambda: prove_identity(
             step, what=f"{what}: raising k1 by one adds k1 alpha**k1", samples=[{"alpha1": "1/2", "k1": "2"}]
         ),
@@ -41,7 +41,7 @@ def expected_intervals_proof(power: int) -> Evidence:
 
     term = (m + 1) * q**m * (1 - q)
     return all_of(
-        lambda: prove_identity(partial(sp.Integer(0)), what="empty sum"),
+        identity(partial(sp.Integer(0)), "empty sum"),
         lambda: prove_identity(
             partial(m + 1) - partial(m) - term, what="each interval adds its term", samples=[{"q": "1/2", "m": "1"}]
         ),
@@ -56,7 +56,7 @@ def _interval_probability(exponent_shift: int) -> Evidence:
     tail = a ** (m * k) - a ** ((m + 1) * k + exponent_shift)  # P(X >= n) = alpha**n
     one = a**i - a ** (i + 1) - a**i * (1 - a)
     return all_of(
-        lambda: prove_identity(one, what="P(X >= i) - P(X >= i + 1) = alpha**i (1 - alpha)"),
+        identity(one, "P(X >= i) - P(X >= i + 1) = alpha**i (1 - alpha)"),
         lambda: prove_identity(
             tail - a ** (m * k) * (1 - a**k),
             what="the interval's probability",

@@ -9,7 +9,7 @@ from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, repaired
-from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened
+from theory.claims.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS"]
 
@@ -54,20 +54,10 @@ def _cycle_model(closed: Closed, extra: int, what: str) -> Evidence:
     gain = k * a ** (k - 1) * (1 - a) + (k + 1) * a**k - k * a ** (k - 1)
     return screened(
         refute(holds, grid, what=what),
-        lambda: prove_identity(emitted(k + 1) - emitted(k) - gain, what="one more draft adds alpha**k expected steps"),
-        lambda: prove_identity(emitted(sp.Integer(1)) - 1, what="no draft emits one step"),
+        identity(emitted(k + 1) - emitted(k) - gain, "one more draft adds alpha**k expected steps"),
+        identity(emitted(sp.Integer(1)) - 1, "no draft emits one step"),
         detail="Induction on the number of drafts; a cycle lasts c per draft plus one target step",
     )
-
-
-def _background(alpha: Fraction, c: Fraction, k: int) -> Fraction:
-    value: Fraction = exact.g_background(alpha, c, k)
-    return value
-
-
-def _theorem_1(alpha: Fraction, c: Fraction, k: int) -> Fraction:
-    value: Fraction = exact.f_sync(alpha, c, k)
-    return value
 
 
 def _k1_is_gamma1(offset: int) -> Evidence:
@@ -189,11 +179,9 @@ def _neutral_identity() -> Evidence:
 
     one = sp.Integer(1)
     return all_of(
-        lambda: prove_identity(
-            st.f_async_saturated().subs(st.K1, one) - 1, what="S2(1) = 1 (1 < ceil(1/c1) for c1 < 1)"
-        ),
-        lambda: prove_identity(st.f_sync().subs(st.K1, one) - 1, what="f_sync(1) = 1"),
-        lambda: prove_identity(st.g().subs(st.K2, one) - 1, what="g(1) = 1"),
+        identity(st.f_async_saturated().subs(st.K1, one) - 1, "S2(1) = 1 (1 < ceil(1/c1) for c1 < 1)"),
+        identity(st.f_sync().subs(st.K1, one) - 1, "f_sync(1) = 1"),
+        identity(st.g().subs(st.K2, one) - 1, "g(1) = 1"),
     )
 
 
@@ -208,10 +196,8 @@ def _whole_sequence(ratio_power: int) -> Evidence:
     a, n = sp.symbols("alpha gamma", positive=True)
     return screened(
         refute(holds, _points(alpha=_ALPHAS, gamma=_integers(0, 8)), what="the chance of full acceptance is geometric"),
-        lambda: prove_identity(a ** (n + 1) - a * a**n, what="alpha**(gamma+1) = alpha alpha**gamma"),
-        lambda: prove_identity(
-            (1 - a**n) / (1 - a) * (1 - a) - (1 - a**n), what="P(a rejection among gamma) = 1 - alpha**gamma"
-        ),
+        identity(a ** (n + 1) - a * a**n, "alpha**(gamma+1) = alpha alpha**gamma"),
+        identity((1 - a**n) / (1 - a) * (1 - a) - (1 - a**n), "P(a rejection among gamma) = 1 - alpha**gamma"),
     )
 
 
@@ -236,7 +222,9 @@ CLAIMS: tuple[Claim, ...] = (
         "speeds decoding up by g(gamma) = (1 - alpha**(gamma+1)) / ((1 - alpha)(1 + c gamma)).",
         expression=statement("lookahead_reasoning", "walltime_leviathan_2023"),
         assumptions="0 < alpha < 1, c >= 0, integer gamma >= 0; verification costs one target pass, acceptance i.i.d.",
-        verify=lambda: _cycle_model(lambda a, c, k: _background(a, c, k - 1), 0, "g equals the enumerated cycle"),
+        verify=lambda: _cycle_model(
+            lambda a, c, k: exact.g_background(a, c, k - 1), 0, "g equals the enumerated cycle"
+        ),
         mutants=(
             mutant(
                 "exponent",
@@ -303,7 +291,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction="k1 = gamma1 + 1: Algorithm 1 drafts gamma1 steps and runs gamma1 + 1 target generations, so its "
         "speedup is f_sync(gamma1 + 1). This is the reading of Theorem 1 (appendix), where gamma counts target "
         "generations.",
-        repair=lambda: _cycle_model(_theorem_1, 0, "f_sync with k1 - 1 drafts"),
+        repair=lambda: _cycle_model(exact.f_sync, 0, "f_sync with k1 - 1 drafts"),
         mutants=(mutant("corrected", "k1 = gamma1 + 1 is claimed instead, which needs no fix", _k1_is_gamma1, 1),),
         notes="Section 3.1 itself says that the synchronous version generates gamma drafts and gamma + 1 target steps.",
     ),
@@ -314,13 +302,13 @@ CLAIMS: tuple[Claim, ...] = (
         "f_sync(gamma) = (1 - alpha**gamma) / ((1 - alpha)(1 - c + c gamma)).",
         expression=statement("lookahead_reasoning", "f_sync"),
         assumptions="0 < alpha < 1, 0 < c < 1, integer gamma >= 1 (gamma - 1 drafts)",
-        verify=lambda: _cycle_model(_theorem_1, 0, "f_sync equals the enumerated cycle"),
+        verify=lambda: _cycle_model(exact.f_sync, 0, "f_sync equals the enumerated cycle"),
         mutants=(
             mutant(
                 "one more draft",
                 "the same formula for gamma drafts",
                 _cycle_model,
-                _theorem_1,
+                exact.f_sync,
                 1,
                 "f_sync with k drafts",
             ),

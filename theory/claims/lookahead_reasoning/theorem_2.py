@@ -20,8 +20,8 @@ from theory.claims.lookahead_reasoning.stages import (
     switching_point,
 )
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
-from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
+from theory.claims.proving.records import corrected, mutant, proved, proved_with_fix, refuted
+from theory.claims.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened, with_fix
 
 __all__ = ["CLAIMS"]
 
@@ -121,11 +121,9 @@ def _dimension_proof() -> Evidence:
     c = 1 / (n - s)
     return screened(
         _dimension("ceil"),
-        lambda: prove_identity((1 - (n - 1) * c) * (n - s) - (1 - s), what="1 - (N-1) c has the sign of 1 - s"),
+        identity((1 - (n - 1) * c) * (n - s) - (1 - s), "1 - (N-1) c has the sign of 1 - s"),
         lambda: prove_sign(1 - s, unit=("s",), what="so the target N - 1 drafts back still runs"),
-        lambda: prove_identity(
-            (n * c - 1) * (n - s) - s, what="N c - 1 has the sign of s >= 0, so the one N back has ended"
-        ),
+        identity((n * c - 1) * (n - s) - s, "N c - 1 has the sign of s >= 0, so the one N back has ended"),
         limited_induction,
     )
 
@@ -186,14 +184,12 @@ def _async_beats_sync(margin: str) -> Evidence:
     bridge = (1 + c * (k - 1)) - total(k) * (1 - a + c * a) - (c * free(k) + (1 - c) * a**k)
     return screened(
         refute(holds, points, what="the asynchronous version is faster than the synchronous one at equal depth k >= 2"),
-        lambda: prove_identity(limited(one), what="S2 against sync: the denominators agree at k = 1"),
-        lambda: prove_identity(
-            limited(k + 1) - limited(k) - (1 - k * a**k * (1 - a)), what="and their gap grows by this"
-        ),
+        identity(limited(one), "S2 against sync: the denominators agree at k = 1"),
+        identity(limited(k + 1) - limited(k) - (1 - k * a**k * (1 - a)), "and their gap grows by this"),
         _am_gm,
-        lambda: prove_identity(bridge, what="S1 against sync: the gap is c v(k) + (1-c) alpha**k"),
-        lambda: prove_identity(free(one), what="v(1) = 0"),
-        lambda: prove_identity(free(k + 1) - free(k) - (1 - a**k), what="v grows by 1 - alpha**k > 0"),
+        identity(bridge, "S1 against sync: the gap is c v(k) + (1-c) alpha**k"),
+        identity(free(one), "v(1) = 0"),
+        identity(free(k + 1) - free(k) - (1 - a**k), "v grows by 1 - alpha**k > 0"),
     )
 
 
@@ -207,10 +203,8 @@ def _am_gm() -> Evidence:
 
     q = sp.Symbol("q", positive=True)
     return all_of(
-        lambda: prove_identity(u(sp.Integer(1)), what="equality at k = 1"),
-        lambda: prove_identity(
-            u(k + 1) - u(k) - k * a**k * (1 - a), what="the slack grows by k alpha**k (1 - alpha) >= 0"
-        ),
+        identity(u(sp.Integer(1)), "equality at k = 1"),
+        identity(u(k + 1) - u(k) - k * a**k * (1 - a), "the slack grows by k alpha**k (1 - alpha) >= 0"),
         lambda: prove_sign(1 - a * (1 - q), unit=("alpha", "q"), what="1 - alpha (1 - alpha**k) > 0"),
     )
 
@@ -222,7 +216,7 @@ def _not_refuted(evidence: Evidence) -> Evidence:
     n, s, d = sp.symbols("N s d", positive=True)
     # 1/c1 = N - s with 0 <= s < 1: k1 = N + d gives k1 c1 - 1 of the sign of d + s, k1 = N - 1 of the sign of s - 1
     return all_of(
-        lambda: prove_identity((n + d) - (n - s) - (d + s), what="k1 >= N is enough"),
+        identity((n + d) - (n - s) - (d + s), "k1 >= N is enough"),
         lambda: prove_sign(1 - s, unit=("s",), what="k1 = N - 1 is not"),
     )
 
@@ -241,7 +235,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         notes="The synchronous version needs 3 t + T for the same three steps.",
     ),
-    refuted(
+    corrected(
         id="LR-S4",
         source="Lookahead Reasoning, Section 3.2, asynchronous speedup, case 1",
         statement="If k1 >= floor(1/c1), a draft stage lasts T + c1 T X, so that f_async(k1) = S1 = 1/(c1 + "
@@ -252,8 +246,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction="S1 holds for k1 >= ceil(1/c1), as Lemma 2 and the proof of Theorem 2 have it. At c1 = 2/5, k1 = "
         "2 the third target generation waits for a free slot until T instead of starting at 4/5 T; with alpha1 = "
         "1/2 the speedup is S2 = 15/11, not S1 = 10/7.",
-        correction_verify=lambda: _case_1("ceil"),
-        mutants=(mutant("corrected", "ceil(1/c1)", _case_1, "ceil"),),
+        holds=mutant("corrected", "ceil(1/c1)", _case_1, "ceil"),
         notes="Where 1/c1 is an integer the two rules agree. The Chinese summary prints the ceiling in both places.",
     ),
     refuted(

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.proving.combine import with_fix
 
-__all__ = ["mutant", "proved", "proved_with_fix", "refuted", "repaired"]
+__all__ = ["corrected", "mutant", "proved", "proved_with_fix", "refuted", "repaired"]
 
 P = ParamSpec("P")
 Verifier = Callable[[], Evidence]
@@ -26,6 +26,11 @@ def mutant(
 ) -> Mutant:
     """A mutant that calls a verifier with the changed arguments, when it is asked to."""
     return Mutant(name=name, what_changed=what_changed, verify=partial(verify, *changed, **also_changed))
+
+
+def corrected(*, holds: Mutant, **record: Any) -> Claim:
+    """A refuted claim whose one mutant is its correction: what `holds` is verified instead."""
+    return refuted(correction_verify=holds.verify, mutants=(holds,), **record)
 
 
 def repaired(*, printed: Verifier, repair: Verifier, mutants: tuple[Mutant, ...], **record: Any) -> Claim:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import all_of, prove_identity, refute
+from theory.claims.proving.tools import all_of, identity, prove_identity, refute
 from theory.claims.specs.block_tree import SEVERAL_BLOCKS, TREES, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_gibbs, prove_regret
 from theory.claims.specs.exact import Law, decided, log, nonnegative, selection_law
@@ -35,7 +35,7 @@ def _verify_telescoping(combine: str = "mean") -> Evidence:
 
     return all_of(
         on_trees(holds, what="product of block laws = tilted target", sizes=(1,)),
-        lambda: prove_identity((vt / v0) * (nxt / vt) - nxt / v0, what="one more block multiplies by V_(t+1) / V_t"),
+        identity((vt / v0) * (nxt / vt) - nxt / v0, "one more block multiplies by V_(t+1) / V_t"),
         lambda: decided(
             all(
                 sum(p * e for p, e in zip(tree.target[u], tree.block_tilt(u), strict=True)) == 1
@@ -121,7 +121,7 @@ def _fix_collapse() -> Evidence:
         return selection_law(gen, weights, n) == selection_law(gen, tuple(5 * w for w in weights), n)
 
     return all_of(
-        lambda: prove_identity(shifted, what="a common factor of the weights cancels"),
+        identity(shifted, "a common factor of the weights cancels"),
         on_trees(holds, what="a common factor leaves the selection law alone"),
         detail="r_PRM = r - V(x, empty), a constant per prompt that selection and optimum do not see; a fixed "
         "threshold tau does",
@@ -149,9 +149,7 @@ def _verify_duplicates(by_value: bool = True) -> Evidence:
 def _fix_duplicates() -> Evidence:
     n1, w1, rest = sp.symbols("N_y w rest", positive=True)
     return all_of(
-        lambda: prove_identity(
-            n1 * (w1 / (n1 * w1 + rest)) - n1 * w1 / (n1 * w1 + rest), what="sum over equal candidates"
-        ),
+        identity(n1 * (w1 / (n1 * w1 + rest)) - n1 * w1 / (n1 * w1 + rest), "sum over equal candidates"),
         detail="The index i is drawn with that probability; the response y with N_y times it",
     )
 

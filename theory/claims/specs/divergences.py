@@ -9,7 +9,7 @@ from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, refuted
 from theory.claims.proving.tools import all_of, refute
 from theory.claims.specs.common_proofs import prove_gibbs
-from theory.claims.specs.exact import Instance, Logs, agree, chi_square, decided, kl, log, selection_law, tilted
+from theory.claims.specs.exact import Instance, Logs, agree, chi_square, decided, kl, log, tilted
 
 __all__ = ["CLAIMS"]
 
@@ -64,7 +64,7 @@ def _fix_jensen() -> Evidence:
     """Tangent of the logarithm at the mean: ``log x <= log m + x / m - 1``; average it with m = E[x] = 1 + chi2."""
 
     def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
+        law = instance.selected(n)
         return not (kl(law, instance.optimum) - log(1 + chi_square(law, instance.optimum))).positive()
 
     return all_of(

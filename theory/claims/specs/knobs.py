@@ -11,7 +11,7 @@ from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, repaired
-from theory.claims.proving.tools import all_of, prove_identity, refute
+from theory.claims.proving.tools import all_of, identity, refute
 from theory.claims.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.exact import (
@@ -163,7 +163,7 @@ def _verify_cold(target_limit: bool = True) -> Evidence:
     wanted = gens[0] / sum(gens) if target_limit else sp.Rational(1, 2)
     bound = sp.limit(st.kl_bound(), st.beta, 0)
     return all_of(
-        lambda: prove_identity(limit - wanted, what="the optimum tends to the target"),
+        identity(limit - wanted, "the optimum tends to the target"),
         lambda: decided(
             sp.simplify(bound - st.H * sp.log(1 + ((st.C - 1) / st.n) ** 2)) == 0,
             what="the bound tends to H log(1 + ((C - 1) / n)^2)",
@@ -178,7 +178,7 @@ def _verify_hot(mass_power: bool = True) -> Evidence:
     growth = mass * sp.log(mass / worst)
 
     def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
+        law = instance.selected(n)
         return all(p >= (g**n if mass_power else g) for p, g in zip(law, instance.gen, strict=True))
 
     return all_of(
@@ -195,7 +195,7 @@ def _ceiling() -> Evidence:
     a, b, low = sp.symbols("a b m", nonnegative=True)
 
     def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
+        law = instance.selected(n)
         return max(p / q for p, q in zip(law, instance.optimum, strict=True)) <= ratio(instance.weights)
 
     return all_of(
@@ -230,9 +230,9 @@ def _fix_table() -> Evidence:
         lambda: at_least(
             lambda: arb(16).exp() / 64 - 8, "exp(16) / 16^(3/2) > 8: the smallest beta with the largest width"
         ),
-        lambda: prove_identity(
+        identity(
             sp.diff(sp.exp(2 * u) / u, u) - sp.exp(2 * u) * (2 * u - 1) / u**2,
-            what="exp(2 beta) / beta grows for beta > 1/2",
+            "exp(2 beta) / beta grows for beta > 1/2",
         ),
         _ceiling,
     )

@@ -8,8 +8,14 @@ from functools import partial
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
-from theory.claims.proving.tools import all_of, prove_identity, refute, with_fix
-from theory.claims.specs.common_proofs import prove_density_ratio, prove_gibbs, prove_log_identity, prove_regret
+from theory.claims.proving.tools import all_of, identity, refute, with_fix
+from theory.claims.specs.common_proofs import (
+    first_of_two,
+    prove_density_ratio,
+    prove_gibbs,
+    prove_log_identity,
+    prove_regret,
+)
 from theory.claims.specs.exact import (
     FINITE,
     Instance,
@@ -29,12 +35,6 @@ from theory.claims.specs.exact import (
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
-
-
-def _optimum() -> sp.Basic:
-    from theory.claims.specs import statements as st
-
-    return st.optimum(0, *st.letters(2))
 
 
 def _verify_collapse(factor: bool = False) -> Evidence:
@@ -73,9 +73,7 @@ def _verify_subsample(filtered: bool = False) -> Evidence:
 
     return all_of(
         agree(holds, what="Algorithm 2 samples from N_y phi_y / sum_j phi_j for every threshold"),
-        lambda: prove_identity(
-            sp.simplify(sp.exp(st.score()) / st.exponentiated_score()) - 1, what="exp(score) is phi of Definition 5"
-        ),
+        identity(sp.simplify(sp.exp(st.score()) / st.exponentiated_score()) - 1, "exp(score) is phi of Definition 5"),
     )
 
 
@@ -116,9 +114,7 @@ def _reweighted(inverse: bool = False) -> Evidence:
     phi = st.exponentiated_score()
     product = st.gen / phi if inverse else st.gen * phi
     return all_of(
-        lambda: prove_identity(
-            product / (st.target * st.tilt()) - 1, what="gen exp(S) = target exp(beta r), per letter"
-        ),
+        identity(product / (st.target * st.tilt()) - 1, "gen exp(S) = target exp(beta r), per letter"),
         lambda: agree(
             lambda i, _n: tilted(i.gen, i.weights) == i.optimum,
             what="gen exp(S), normalised, is the optimum",
@@ -212,9 +208,7 @@ def _verify_partition(with_ratio: bool = True) -> Evidence:
 
     return all_of(
         agree(holds, what="E[Z-hat] = Z, by enumerating the draws"),
-        lambda: prove_identity(
-            st.gen * st.exponentiated_score() - st.target * st.tilt(), what="gen phi = target exp(beta r), per letter"
-        ),
+        identity(st.gen * st.exponentiated_score() - st.target * st.tilt(), "gen phi = target exp(beta r), per letter"),
     )
 
 
@@ -289,7 +283,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E3",
         source="SPECS, Equation 3, Section 3.1",
         statement="The policy proportional to target exp(beta r) maximises E[r] - D(pi | target) / beta, and it alone.",
-        expression=_optimum,
+        expression=first_of_two("optimum"),
         assumptions=FINITE,
         verify=_verify_optimum,
         mutants=(mutant("doubled", "exp(2 beta r) in place of exp(beta r)", _verify_optimum, 2),),
@@ -298,7 +292,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E4",
         source="SPECS, Equation 4, Section 3.1",
         statement="For any other generator the optimum is proportional to gen exp(S).",
-        expression=_optimum,
+        expression=first_of_two("optimum"),
         assumptions="none stated on the generator",
         verify=_verify_reweighting,
         correction="It is, for generators that give positive probability to every letter of the target.",

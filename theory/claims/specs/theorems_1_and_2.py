@@ -9,7 +9,7 @@ from functools import partial
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import all_of, prove_descent, prove_identity, refute
+from theory.claims.proving.tools import all_of, identity, prove_descent, refute
 from theory.claims.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.definitions import prove_block_range
@@ -37,7 +37,7 @@ def prove_local_to_global(lost: int = 0) -> Evidence:
 
     return all_of(
         on_trees(holds, what="1 + chi2 of the response <= (1 + largest local chi2)^H"),
-        lambda: prove_identity((p * a) ** 2 / (q * b) - p**2 / q * (a**2 / b), what="the last block factors out"),
+        identity((p * a) ** 2 / (q * b) - p**2 / q * (a**2 / b), "the last block factors out"),
         lambda: nonnegative((1 + a + d) - (1 + a), what="1 + local chi2 <= 1 + eps, then H times"),
     )
 
@@ -59,7 +59,7 @@ def prove_mixture() -> Evidence:
 
     return all_of(
         on_trees(holds, what="every draw of Algorithm 1 = mixture of selection laws given the prefix"),
-        lambda: prove_identity(gap - t / (1 + t) ** 2 * (a - b) ** 2, what="convexity of the square"),
+        identity(gap - t / (1 + t) ** 2 * (a - b) ** 2, "convexity of the square"),
     )
 
 
@@ -129,7 +129,7 @@ def _fix_ratio() -> Evidence:
     p, q, own = sp.symbols("p q w", positive=True)
     gap = sp.expand_log(sp.log(p / q) - sp.log(p / own) - sp.log(own / q), force=True)
     return all_of(
-        lambda: prove_identity(gap, what="log(pi/pi*) = log(pi/pi_own) + log(pi_own/pi*), per letter"),
+        identity(gap, "log(pi/pi*) = log(pi/pi_own) + log(pi_own/pi*), per letter"),
         detail="The mean of the last term is at most its largest value: the ratio is pi_own / pi*, not its inverse",
     )
 

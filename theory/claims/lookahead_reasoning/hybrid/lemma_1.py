@@ -15,6 +15,7 @@ from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.tools import (
     Box,
     all_of,
+    identity,
     prove_identity,
     prove_positive,
     prove_sign,
@@ -122,9 +123,7 @@ def _partial_sums() -> Evidence:
         lambda: prove_sign(
             sp.expand(a + a**2 - 2 * a**2), unit=("alpha1",), what="the sum exceeds n alpha**n at n = 2"
         ),
-        lambda: prove_identity(
-            gap(n + 1) - gap(n) - n * a**n * (1 - a), what="the gap grows by n alpha**n (1 - alpha)"
-        ),
+        identity(gap(n + 1) - gap(n) - n * a**n * (1 - a), "the gap grows by n alpha**n (1 - alpha)"),
         lambda: prove_sign(n * q * (1 - a), unit=("alpha1", "q"), what="which is positive"),
     )
 
@@ -180,17 +179,19 @@ def _bound_below(alpha_low: str) -> Evidence:
     first = (1 + low) / ((1 + top) * (1 + low * Fraction(1, 3) * (1 - low)))
     second = (1 + low) / Fraction(6, 5) * (1 - top / (1 + top))
 
-    def holds(alpha1: Fraction, alpha2: Fraction, c1: Fraction, c2: Fraction) -> bool:
-        two = _w(alpha1, alpha2, c1, c2, 16, 2) / _w(alpha1, alpha2, c1, c2, 16, 1)
-        half = _w(alpha1, alpha2, c1, c2, 16, 8) / _w(alpha1, alpha2, c1, c2, 16, 16)
+    def ratios(**point: Fraction) -> tuple[Fraction, Fraction]:
+        one, two, eight, whole = (_w(**point, budget=16, depth=depth) for depth in (1, 2, 8, 16))
+        return two / one, eight / whole
+
+    def holds(**point: Fraction) -> bool:
+        two, half = ratios(**point)
         return two > first > 1 and half > second > 1
 
     near = {"alpha1": "501/1000", "alpha2": "799/1000", "c1": "33/100", "c2": "1/1000"}
     far = {"alpha1": "799/1000", "alpha2": "501/1000", "c1": "1/1000", "c2": "199/1000"}
 
-    def explain(alpha1: Fraction, alpha2: Fraction, c1: Fraction, c2: Fraction) -> str:
-        two = _w(alpha1, alpha2, c1, c2, 16, 2) / _w(alpha1, alpha2, c1, c2, 16, 1)
-        half = _w(alpha1, alpha2, c1, c2, 16, 8) / _w(alpha1, alpha2, c1, c2, 16, 16)
+    def explain(**point: Fraction) -> str:
+        two, half = ratios(**point)
         return (
             f"the ratios {float(two):.4f}, {float(half):.4f} against the bounds {float(first):.4f}, {float(second):.4f}"
         )

@@ -9,7 +9,7 @@ from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import prove_identity, prove_sign, refute, screened
+from theory.claims.proving.tools import identity, prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS"]
 
@@ -118,7 +118,7 @@ def _gap_to_unsaturated() -> Evidence:
     closed = q * (1 - a) * (1 - c * x) / ((1 - q) * (1 - a + c * a))
     return screened(
         _below_unsaturated("integer"),
-        lambda: prove_identity(ratio - closed, what="S1/S2 - 1 = q (1-alpha)(1-c1 gamma)/((1-q)(1-alpha+c1 alpha))"),
+        identity(ratio - closed, "S1/S2 - 1 = q (1-alpha)(1-c1 gamma)/((1-q)(1-alpha+c1 alpha))"),
         lambda: prove_sign(closed.subs(c, s / x), unit=("alpha1", "q", "s"), what="positive for c1 gamma = s < 1"),
     )
 

@@ -8,7 +8,16 @@ from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, proved_with_fix
-from theory.claims.proving.tools import all_of, prove_descent, prove_identity, prove_sign, refute, screened, with_fix
+from theory.claims.proving.tools import (
+    all_of,
+    identity,
+    prove_descent,
+    prove_identity,
+    prove_sign,
+    refute,
+    screened,
+    with_fix,
+)
 
 __all__ = ["CLAIMS", "log_above_chord", "unimodal_proof"]
 
@@ -32,7 +41,7 @@ def unimodal_proof(sign: int = 1) -> Evidence:
     return all_of(
         lambda: prove_identity(slope - stationarity(a, c, x), what="g' has the sign of F", samples=[sample]),
         lambda: prove_identity(falls, what="F' = -alpha**gamma (log alpha)**2 (1 - c + c gamma) < 0", samples=[sample]),
-        lambda: prove_identity(start, what="F(1) = alpha (-log alpha - (1-alpha)) + (alpha - c)(1 - alpha)"),
+        identity(start, "F(1) = alpha (-log alpha - (1-alpha)) + (alpha - c)(1 - alpha)"),
         log_above_chord,
         lambda: prove_sign(
             (a - s * a) * (1 - a), unit=("alpha", "s"), what="(alpha - c)(1 - alpha) > 0 for c = s alpha"

@@ -14,6 +14,7 @@ from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.tools import (
     all_of,
+    identity,
     prove_descent,
     prove_identity,
     prove_positive,
@@ -50,9 +51,7 @@ def falls_in_x(sign: int = 1) -> Evidence:
     a, x, value = _a_symbolic()
     return screened(
         refute(holds, grid, what="a(alpha, x) is monotone in x"),
-        lambda: prove_identity(
-            value.subs(a, sp.exp(-u / x)) - phi, what="a(alpha, x) = u/(exp(u)-1), u = -x log(alpha)"
-        ),
+        identity(value.subs(a, sp.exp(-u / x)) - phi, "a(alpha, x) = u/(exp(u)-1), u = -x log(alpha)"),
         lambda: prove_descent(top, u, what="-(u/(exp(u)-1))' > 0", order=1),
     )
 

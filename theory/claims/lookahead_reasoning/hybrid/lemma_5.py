@@ -13,7 +13,7 @@ from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.hybrid.lemma_4 import falls_in_x
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted, repaired
-from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened
+from theory.claims.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS", "one_peak", "pair_grid", "speedup", "threshold"]
 
@@ -118,7 +118,7 @@ def _cost_terms() -> Evidence:
     left = c1 * x / (1 - c1 + c1 * x) - c2 * eta / (1 - c2 + c2 * eta)
     shown = 1 - (1 - c1) / (1 - c1 + c1 * x) - c2 * m / ((1 - c2) * x + c2 * m)
     return all_of(
-        lambda: prove_identity(left - shown, what="the cost terms as displayed"),
+        identity(left - shown, "the cost terms as displayed"),
         lambda: prove_sign(sp.diff(shown, x), unit=("c1", "c2"), what="the cost terms rise in gamma"),
     )
 

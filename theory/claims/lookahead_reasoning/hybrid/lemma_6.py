@@ -9,8 +9,17 @@ from flint import arb
 from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.proving.balls import log_ratio, point, precision
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import all_of, prove_identity, prove_positive, prove_sign, refute, rounds_to, screened
+from theory.claims.proving.records import corrected, mutant, proved, refuted
+from theory.claims.proving.tools import (
+    all_of,
+    identity,
+    prove_identity,
+    prove_positive,
+    prove_sign,
+    refute,
+    rounds_to,
+    screened,
+)
 
 __all__ = ["CLAIMS", "below_peak", "peak_function"]
 
@@ -69,7 +78,7 @@ def _concave(inner: int) -> Evidence:
     n = y * (inner + y) + 2 * sp.log(1 - y)
     return all_of(
         lambda: _second_derivative(inner),
-        lambda: prove_identity(n.subs(y, 0), what="N(0) = 0"),
+        identity(n.subs(y, 0), "N(0) = 0"),
         lambda: prove_sign(sp.together(-sp.diff(n, y)), unit=("y",), what="-N' > 0 on (0, 1)"),
     )
 
@@ -166,7 +175,7 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(mutant("printed N", "the printed second derivative", _concave, 1),),
         notes="With the corrected second derivative.",
     ),
-    refuted(
+    corrected(
         id="LR-L6e",
         source="Lookahead Reasoning, Lemma 6, proof, F' near 0",
         statement="As y tends to 0, F'(y) = +O(y), so F'(y) tends to 0 from above.",
@@ -174,18 +183,16 @@ CLAIMS: tuple[Claim, ...] = (
         verify=lambda: _end_value(0, "0"),
         correction="F'(0+) = 1/2: log(1-y) must be expanded to second order (the first-order display gives -y). The "
         "sign used, F' > 0 near 0, is right.",
-        correction_verify=lambda: _end_value(0, "1/2"),
-        mutants=(mutant("corrected", "1/2", _end_value, 0, "1/2"),),
+        holds=mutant("corrected", "1/2", _end_value, 0, "1/2"),
     ),
-    refuted(
+    corrected(
         id="LR-L6f",
         source="Lookahead Reasoning, Lemma 6, proof, F' near 1",
         statement="As y tends to 1, 1 - 1/y**2 tends to 1 and F'(y) to minus infinity.",
         assumptions="y < 1",
         verify=lambda: _end_value(1, "-oo"),
         correction="1 - 1/y**2 tends to 0 and F'(y) to -1. The sign used, F' < 0 near 1, is right, so F' has one zero.",
-        correction_verify=lambda: _end_value(1, "-1"),
-        mutants=(mutant("corrected", "-1", _end_value, 1, "-1"),),
+        holds=mutant("corrected", "-1", _end_value, 1, "-1"),
     ),
     proved(
         id="LR-L6g",

@@ -13,7 +13,7 @@ from theory.claims.lookahead_reasoning.hybrid.lemma_6 import peak_function
 from theory.claims.proving.balls import point
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, proved_with_fix
-from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
+from theory.claims.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened, with_fix
 
 __all__ = ["CLAIMS", "index_argument", "peak_identity", "threshold_at_two", "threshold_falls"]
 
@@ -44,8 +44,8 @@ def threshold_falls(sign: int = 1) -> Evidence:
     return screened(
         refute(holds, grid, what="D falls in M"),
         lambda: prove_sign(-sp.diff(times, m), unit=("c",), what="(1-c+c M/2)/(1-c+c M) falls in M for 0 < c < 1"),
-        lambda: prove_identity(sp.diff(a**n, n) - a**n * sp.log(a), what="alpha**n falls in n, as log alpha < 0"),
-        lambda: prove_identity(ratio, what="D(M) = g(M)/g(M/2)"),
+        identity(sp.diff(a**n, n) - a**n * sp.log(a), "alpha**n falls in n, as log alpha < 0"),
+        identity(ratio, "D(M) = g(M)/g(M/2)"),
     )
 
 

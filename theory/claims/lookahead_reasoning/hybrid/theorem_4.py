@@ -17,7 +17,15 @@ from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.hybrid.lemma_5 import speedup
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import Box, all_of, prove_identity, prove_positive, prove_sign, refute, screened
+from theory.claims.proving.tools import (
+    Box,
+    all_of,
+    identity,
+    prove_positive,
+    prove_sign,
+    refute,
+    screened,
+)
 
 __all__ = ["BOX", "CLAIMS", "box_points", "hybrid_wins", "prove_deeper_wins", "prove_only_hybrids", "words"]
 
@@ -131,7 +139,7 @@ def _distance_to_limit() -> Evidence:
     extra = q * (1 - a) * (1 - c * j) / ((1 - q) * (1 - a + c * a))
     gap = 1 / (1 - q) - (1 + extra)
     return all_of(
-        lambda: prove_identity(below / ((1 - q) * (1 - a + c * a)) - 1 - extra, what="S1/S2(j)"),
+        identity(below / ((1 - q) * (1 - a + c * a)) - 1 - extra, "S1/S2(j)"),
         lambda: prove_sign(gap.subs(c, s / j), unit=("alpha1", "q", "s"), what="1/(1-q) - S1/S2(j) > 0"),
     )
 
@@ -153,9 +161,7 @@ def _even_step_side(low: Fraction, half: int) -> Evidence:
     margin = 1 + bottom - sp.Rational(6, 5) * (1 + top)
     verdict = Verdict.PROVED if margin >= 0 else Verdict.OPEN
     constant = Evidence(verdict=verdict, method="exact", detail=f"the constant {margin} is not negative")
-    return all_of(
-        lambda: prove_identity(gap - shown, what="g(2) against 1 + q in terms that are not negative"), constant
-    )
+    return all_of(identity(gap - shown, "g(2) against 1 + q in terms that are not negative"), constant)
 
 
 def _even_proof(low: Fraction, half: int, budgets: tuple[int, ...]) -> Evidence:

@@ -13,7 +13,7 @@ from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved
-from theory.claims.proving.tools import all_of, exhaustive, numeric, prove_identity
+from theory.claims.proving.tools import all_of, exhaustive, identity, numeric
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.exact import (
     FIXED_WIDTH,
@@ -51,12 +51,7 @@ def _verify_sharp(scale: Fraction = Fraction(1)) -> Evidence:
 
 def bounded(bound: Callable[[Instance, int], Fraction], what: str, sizes: tuple[int, ...] = (1, 2, 3, 4)) -> Evidence:
     """Exact chi-square divergences against a bound."""
-
-    def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
-        return chi_square(law, instance.optimum) <= bound(instance, n)
-
-    return agree(holds, what=what, sizes=sizes)
+    return agree(lambda instance, n: instance.divergence(n) <= bound(instance, n), what=what, sizes=sizes)
 
 
 def prove_poisson_moment(scale: int = 6) -> Evidence:
@@ -65,9 +60,9 @@ def prove_poisson_moment(scale: int = 6) -> Evidence:
     m = sp.Symbol("N", integer=True, positive=True)
     return all_of(
         lambda: nonnegative(scale * (1 + k) ** 2 - (2 + k) * (3 + k), what="1/N^2 <= 6 / ((N + 1)(N + 2)) for N >= 1"),
-        lambda: prove_identity(
+        identity(
             sp.combsimp(sp.factorial(m + 2) / (sp.factorial(m) * (m + 1) * (m + 2))) - 1,
-            what="n^N / (N! (N + 1)(N + 2)) = n^(N + 2) / (N + 2)! / n^2, whose sum over N is at most exp(n) / n^2",
+            "n^N / (N! (N + 1)(N + 2)) = n^(N + 2) / (N + 2)! / n^2, whose sum over N is at most exp(n) / n^2",
         ),
     )
 
@@ -86,12 +81,10 @@ def _verify_mass(constant: int = 1) -> Evidence:
 
     return all_of(
         exhaustive(holds, {"n": range(1, 41)}, what="n^n sqrt(n) / n! >= exp(n - 1)"),
-        lambda: prove_identity(
-            sp.diff(gap, t) - 2 * t**2 / (1 - t**2), what="log((1 + t)/(1 - t)) - 2 t grows from 0 on [0, 1)"
-        ),
-        lambda: prove_identity(
+        identity(sp.diff(gap, t) - 2 * t**2 / (1 - t**2), "log((1 + t)/(1 - t)) - 2 t grows from 0 on [0, 1)"),
+        identity(
             ((1 + t) / (1 - t)).subs(t, 1 / (2 * n + 1)) - 1 - 1 / n,
-            what="with t = 1/(2 n + 1) this says (n + 1/2) log(1 + 1/n) >= 1, so the sequence falls",
+            "with t = 1/(2 n + 1) this says (n + 1/2) log(1 + 1/n) >= 1, so the sequence falls",
         ),
     )
 
@@ -100,10 +93,9 @@ def _verify_equation10(power: Fraction = Fraction(3, 2)) -> Evidence:
     """``chi2 <= ((kappa - 1) / n)**2 <= kappa**2 log(n)**2 / n**(3/2)`` with constant one."""
 
     def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
         with precision(64):
             bound = (point(ratio(instance.weights)) * arb(n).log()) ** 2 / point(Fraction(n)) ** point(power)
-            return not point(chi_square(law, instance.optimum)) > bound
+            return not point(instance.divergence(n)) > bound
 
     return all_of(
         agree(holds, what="chi2 <= kappa^2 log(n)^2 / n^(3/2)", sizes=(3, 4)),
@@ -133,8 +125,7 @@ def _verify_target(shrink: Fraction = Fraction(1)) -> Evidence:
     own = tuple(Instance(gen=i.target, target=i.target, tilt=i.tilt) for i in INSTANCES)
 
     def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
-        return chi_square(law, instance.optimum) <= shrink * ((ratio(instance.tilt) - 1) / n) ** 2
+        return instance.divergence(n) <= shrink * ((ratio(instance.tilt) - 1) / n) ** 2
 
     return all_of(agree(holds, what="chi2 <= ((exp(beta R) - 1) / n)^2", instances=own), prove_density_ratio)
 

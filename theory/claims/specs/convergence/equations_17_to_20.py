@@ -8,7 +8,7 @@ from functools import partial
 from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
-from theory.claims.proving.tools import all_of, prove_identity, refute, with_fix
+from theory.claims.proving.tools import all_of, identity, prove_identity, refute, with_fix
 from theory.claims.specs.convergence.lemmas_4_and_5 import prove_lemma_5
 from theory.claims.specs.exact import (
     POISSON_WIDTH,
@@ -28,11 +28,7 @@ _HALF = Fraction(1, 2)
 def _fix_square(pair: bool = True) -> Evidence:
     yy, x, z = sp.symbols("N_yy N_ya N_ay", nonnegative=True)
     diagonal = yy**2 if pair else yy
-    return all_of(
-        lambda: prove_identity(
-            (yy + x) * (yy + z) - (x * yy + yy * z + x * z) - diagonal, what="the diagonal term is N_yy^2"
-        )
-    )
+    return all_of(identity((yy + x) * (yy + z) - (x * yy + yy * z + x * z) - diagonal, "the diagonal term is N_yy^2"))
 
 
 def _verify_square(pair: bool = True) -> Evidence:
@@ -64,9 +60,7 @@ def _verify_moment(extra: int = 1) -> Evidence:
 
     return all_of(
         *[partial(prove_identity, generated(m), what=f"factorial moment of order {m}, x = exp(-w)") for m in (1, 2, 3)],
-        lambda: prove_identity(
-            sp.combsimp(ratio) - 1, what="(j + k + 1) ... (j + 1) / (j + k + 1)! = 1 / j!, any order"
-        ),
+        identity(sp.combsimp(ratio) - 1, "(j + k + 1) ... (j + 1) / (j + k + 1)! = 1 / j!, any order"),
     )
 
 
@@ -92,7 +86,7 @@ def _fix_sign() -> Evidence:
         for g2, w2 in zip(gens, weights, strict=True)
     )
     product = st.laplace(gens, weights, a) * st.laplace(gens, weights, b)
-    return all_of(lambda: prove_identity(sp.expand(pairs - product), what="with both signs minus it factorises"))
+    return all_of(identity(sp.expand(pairs - product), "with both signs minus it factorises"))
 
 
 def _verify_equation19(square: int = 2) -> Evidence:
@@ -110,9 +104,7 @@ def _verify_equation19(square: int = 2) -> Evidence:
 
     return all_of(
         agree(holds, what="Equation 19, coefficient of exp(-n) n^k / k!"),
-        lambda: prove_identity(
-            (k * g * w * part) ** 2 / (g * w / mu) - k**2 * mu * g * w * part**2, what="pi^2 / pi*, letter by letter"
-        ),
+        identity((k * g * w * part) ** 2 / (g * w / mu) - k**2 * mu * g * w * part**2, "pi^2 / pi*, letter by letter"),
         prove_lemma_5,
     )
 
@@ -143,11 +135,11 @@ def _verify_equation20(linear: int = 1) -> Evidence:
         for sign, a, b in ((1, 1, 1), (-1, 1, 0), (-1, 0, 1), (1, 0, 0))
     )
     return all_of(
-        lambda: prove_identity(
+        identity(
             sp.simplify((sp.diff(primitive, u, v) - (n**2 * u * v + linear * n) * primitive) / primitive),
-            what="mixed derivative",
+            "mixed derivative",
         ),
-        lambda: prove_identity(corners - (1 - sp.exp(-n)), what="corners"),
+        identity(corners - (1 - sp.exp(-n)), "corners"),
         detail="u = Phi(s) maps [0, infinity) onto (0, 1] when all weights are positive",
     )
 

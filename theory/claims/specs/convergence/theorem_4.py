@@ -11,7 +11,7 @@ from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import all_of, prove_descent, prove_identity, refute
+from theory.claims.proving.tools import all_of, identity, prove_descent, refute
 from theory.claims.specs.common_proofs import prove_density_ratio, prove_gibbs
 from theory.claims.specs.convergence.corollaries import bounded, prove_poisson_moment
 from theory.claims.specs.exact import (
@@ -47,7 +47,7 @@ def _poisson_mean(instance: Instance, n: int, terms: int = 5) -> arb:
     total, mass = arb(0), (-arb(n)).exp()
     for size in range(1, terms + 1):
         mass = mass * n / size
-        total += mass * kl(selection_law(instance.gen, instance.weights, size), instance.optimum).ball()
+        total += mass * kl(instance.selected(size), instance.optimum).ball()
     return total / (1 - (-arb(n)).exp())
 
 
@@ -77,9 +77,7 @@ def _verify_chain(final: int = 8) -> Evidence:
         lambda: at_least(
             lambda: 4 * 16 * arb(3).log() ** 2 - 4, "4 kappa / n^2 <= 4 p^2 kappa^2, as log n >= 1, kappa >= 1"
         ),
-        lambda: prove_identity(
-            sp.exp(2 * x) - (1 + 2 * (sp.exp(x) - 1)) - (sp.exp(x) - 1) ** 2, what="1 + 2 (exp(x) - 1) <= exp(2 x)"
-        ),
+        identity(sp.exp(2 * x) - (1 + 2 * (sp.exp(x) - 1)) - (sp.exp(x) - 1) ** 2, "1 + 2 (exp(x) - 1) <= exp(2 x)"),
         decided(final * 16 == 128, what="2 * 4 p^2 kappa^2 = 128 (kappa log n / n)^2 with p = 4 log(n) / n"),
     )
 
@@ -108,16 +106,14 @@ def _fix_display() -> Evidence:
     u = 1 / (1 + t)
     gap = u * a**2 + (1 - u) * b**2 - (u * a + (1 - u) * b) ** 2
     return all_of(
-        lambda: prove_identity(
-            gap - u * (1 - u) * (a - b) ** 2, what="mean of squares - square of mean = u (1 - u)(a - b)^2"
-        ),
+        identity(gap - u * (1 - u) * (a - b) ** 2, "mean of squares - square of mean = u (1 - u)(a - b)^2"),
         partial(agree, _convex_holds, what="chi2 of a mixture of widths <= mixture of chi2", sizes=(1, 2, 3)),
         detail="The sum of the two integrals is 1 + E[chi2(pi_N | pi*)], at least 1 + chi2 of the averaged law",
     )
 
 
 def _convex_holds(instance: Instance, n: int) -> bool:
-    laws = [selection_law(instance.gen, instance.weights, k) for k in (n, n + 1)]
+    laws = [instance.selected(k) for k in (n, n + 1)]
     mixed = tuple((a + b) / 2 for a, b in zip(*laws, strict=True))
     return chi_square(mixed, instance.optimum) * 2 <= sum((chi_square(x, instance.optimum) for x in laws), Fraction(0))
 
@@ -168,9 +164,9 @@ def _fix_lemma6_step() -> Evidence:
     low, high, mu = sp.symbols("m M mu", positive=True)
     p = sp.Rational(1, 2) / (1 + a)
     return all_of(
-        lambda: prove_identity(
+        identity(
             (high - low) ** 2 / 4 - (high - mu) * (mu - low) - ((high + low) / 2 - mu) ** 2,
-            what="var <= (M - mu)(mu - m) <= (M - m)^2 / 4",
+            "var <= (M - mu)(mu - m) <= (M - m)^2 / 4",
         ),
         lambda: nonnegative(1 - 1 / (4 * (1 - p) ** 2), what="1 / (4 (1 - p)^2) <= 1 for 0 <= p <= 1/2"),
         lambda: at_least(lambda: 1 - 1 / (2 * (1 - _p(55)) ** 2), "the printed factor is at most 1 from n = 55 on"),
@@ -201,9 +197,7 @@ def _pair_identity(half: int = 2) -> Evidence:
     """``Phi''' Phi' - Phi''**2 = E[w w' (w - w')**2 exp(-u (w + w'))] / 2``, pair by pair."""
     a, b = sp.symbols("w v", positive=True)
     pair = (a**3 * b + a * b**3) / 2 - a**2 * b**2
-    return all_of(
-        lambda: prove_identity(pair - a * b * (a - b) ** 2 / half, what="symmetrised pair of Phi''' Phi' - Phi''^2")
-    )
+    return all_of(identity(pair - a * b * (a - b) ** 2 / half, "symmetrised pair of Phi''' Phi' - Phi''^2"))
 
 
 def _verify_equation21(half: int = 2) -> Evidence:
@@ -251,9 +245,9 @@ def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
             lambda: point(constant) - 2 / (1 - (-arb(1)).exp()),
             f"(1 + 1/n) / (1 - exp(-n)) < {constant} at n = 1, and beyond it as both factors fall",
         ),
-        lambda: prove_identity(
+        identity(
             sp.integrate(sp.integrate(w * sp.exp(-(s1 + s2) * w), (s1, 0, sp.oo)), (s2, 0, sp.oo)) - 1 / w,
-            what="double integral of w exp(-(s1 + s2) w) is 1/w",
+            "double integral of w exp(-(s1 + s2) w) is 1/w",
         ),
         lambda: nonnegative((low + a) - (low + a) / (1 + b), what="w / w' <= M / m"),
         agree(holds, what="E[w] E[1/w] <= kappa", sizes=(1,)),

@@ -15,7 +15,7 @@ from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted, repaired
-from theory.claims.proving.tools import all_of, prove_identity, prove_positive, refute, with_fix
+from theory.claims.proving.tools import all_of, identity, prove_positive, refute, with_fix
 from theory.claims.specs.exact import at_least, decided, nonnegative, selection_law, tilted
 
 __all__ = ["CLAIMS"]
@@ -37,8 +37,8 @@ def _verify_transform(swapped: bool = False) -> Evidence:
     weights = (th, sp.Integer(1)) if swapped else (sp.Integer(1), th)
     printed = (th * sp.exp(-s) + sp.exp(-s * th)) / (1 + th)
     return all_of(
-        lambda: prove_identity(st.optimum(0, gens, weights) - sp.Rational(1, 2), what="the optimum is (1/2, 1/2)"),
-        lambda: prove_identity(st.laplace(gens, weights) - printed, what="Equation 22"),
+        identity(st.optimum(0, gens, weights) - sp.Rational(1, 2), "the optimum is (1/2, 1/2)"),
+        identity(st.laplace(gens, weights) - printed, "Equation 22"),
     )
 
 
@@ -106,13 +106,11 @@ def _fix_power() -> Evidence:
     theta, n = sp.symbols("theta n", positive=True)
     x = (1 + theta) / (2 * theta * n)
     return all_of(
-        lambda: prove_identity(theta * x / 2 - (1 + theta) / (4 * n), what="the right side is 1 - theta x / 2"),
-        lambda: prove_identity(sp.simplify(sp.diff(excess, u) - slope), what="F'"),
+        identity(theta * x / 2 - (1 + theta) / (4 * n), "the right side is 1 - theta x / 2"),
+        identity(sp.simplify(sp.diff(excess, u) - slope), "F'"),
         lambda: decided(excess.subs(u, sp.Rational(1, 2)) == 0, what="F(1/2) = 0 (theta = 2, equality)"),
         lambda: prove_positive(_slope, {"u": ("3/10", "1/2")}, what="F' > 0, so F < 0 for 2 < theta <= 10/3"),
-        lambda: prove_identity(
-            (1 / u - 1) * z_of_u - (1 - u**2) / 2, what="F <= -(1 - u^2)/2 - log((3 - u)/4) on (0, 1)"
-        ),
+        identity((1 / u - 1) * z_of_u - (1 - u**2) / 2, "F <= -(1 - u^2)/2 - log((3 - u)/4) on (0, 1)"),
         lambda: nonnegative(below + 1 / (3 - below), what="that bound grows with u on (0, 1)"),
         lambda: at_least(
             lambda: point(Fraction(91, 200)) + point(Fraction(27, 40)).log(),
@@ -149,10 +147,10 @@ def _verify_distance(constant: int = 50) -> Evidence:
     if screen.verdict is Verdict.FALSE:
         return screen
     return all_of(
-        lambda: prove_identity(
-            sp.simplify(sp.diff(g, t) - (theta + theta * t ** (theta - 1)) / (1 + theta)), what="g', which grows with t"
+        identity(
+            sp.simplify(sp.diff(g, t) - (theta + theta * t ** (theta - 1)) / (1 + theta)), "g', which grows with t"
         ),
-        lambda: prove_identity(bernoulli - (1 - 1 / n), what="g(1 - x) >= 1 - 1/n by Bernoulli's inequality"),
+        identity(bernoulli - (1 - 1 / n), "g(1 - x) >= 1 - 1/n by Bernoulli's inequality"),
         _fix_power,
         _fix_equation23,
         lambda: nonnegative(
