@@ -7,10 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 from theory.claims.confspec.exact import Fallback, distance, iteration, models, trace
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.sequences import Law, Model, target_law
-from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute, with_fix
+from theory.claims.proving.tools import all_of, exhaustive, identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -76,10 +77,10 @@ def _verify_bias(formula: Callable[[Any, Any, Any], Any] | None = None, largest:
         lambda: exhaustive(
             holds, {"p0": range(9), "q0": range(9)}, what="law of the first step, two meanings, in eighths"
         ),
-        lambda: prove_identity(p * q + (1 - agreement) * p - stated(p, q, agreement), what="accept or regenerate"),
-        lambda: prove_identity(
+        identity(p * q + (1 - agreement) * p - stated(p, q, agreement), "accept or regenerate"),
+        identity(
             mean - mean**2 - (sp.Rational(1, 4) - (mean - sp.Rational(1, 2)) ** 2),
-            what="E (q - m)^2 <= E q - m^2 = 1/4 - (m - 1/2)^2 as q^2 <= q, so the distance E|q - m| / 2 <= 1/4",
+            "E (q - m)^2 <= E q - m^2 = 1/4 - (m - 1/2)^2 as q^2 <= q, so the distance E|q - m| / 2 <= 1/4",
         ),
     )
 
@@ -122,7 +123,7 @@ def _verify_commits(extra: int = 0) -> Evidence:
     growth = (k + 1) * a ** (k + 1) + k * a**k * (1 - a) - k * a**k
     return all_of(
         lambda: exhaustive(agrees, {"depth": range(1, 7)}, what="closed forms = mean over m, symbolic in a"),
-        lambda: prove_identity(growth - a ** (k + 1), what="one more drafted step adds a^(k+1) to the mean of m"),
+        identity(growth - a ** (k + 1), "one more drafted step adds a^(k+1) to the mean of m"),
     )
 
 
@@ -203,13 +204,12 @@ def _verify_per_committed(rule: Fallback = "printed") -> Evidence:
         values = {cs.a: str(a), cs.k: int(k)}
         return Fraction(str((cs.verified_steps() / form).subs(values).doit()))
 
-    as_printed = refute(
+    return refute(
         lambda a, k: ratio(a, k) == 1,
         [{"a": "1/2", "k": 1}, {"a": "1/2", "k": 2}],
         what="a committed step needs one verification on average",
         explain=lambda a, k: f"{ratio(a, k)} verifications per committed step",
     )
-    return with_fix(as_printed, _verify_verifications)
 
 
 def _verify_verifications() -> Evidence:
@@ -237,106 +237,83 @@ def _law_statement() -> sp.Basic:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    refuted(
         id="CS-A1-law",
         source="ConfSpec, section 4.2 (Stage 3) and Algorithm 1, lines 16 to 22",
         statement="Up to verification errors the trace has the law of the target, thanks to the fallback.",
         assumptions=_EXACT,
-        verdict=Verdict.FALSE,
         verify=_verify_law,
         correction="Commit the target step that the draft was compared with: the committed meaning is then always that "
         "of the target's own sample. A fresh sample after a rejection favours what the draft favours (see CS-A1-bias).",
         correction_verify=_verify_reuse,
         mutants=(
-            Mutant(
-                name="reuse", what_changed="the compared target step is committed", verify=lambda: _verify_law("reuse")
-            ),
-            Mutant(
-                name="uniform draft",
-                what_changed="a draft without preference",
-                verify=lambda: _verify_law(draft=("1/2", "1/2")),
-            ),
+            mutant("reuse", "the compared target step is committed", _verify_law, "reuse"),
+            mutant("uniform draft", "a draft without preference", _verify_law, draft=("1/2", "1/2")),
         ),
         notes="A rejection is evidence that the target's sample is unlike the draft; a fresh sample forgets it. A "
         "greedy target is unharmed.",
     ),
-    Claim(
+    proved(
         id="CS-A1-bias",
         source="ConfSpec, Algorithm 1, lines 16 to 22, law derived here",
         statement="A first step of meaning c is committed with probability p (1 + q - A), A = sum p q; the distance "
         "from the target is at most 1/4.",
         expression=_law_statement,
         assumptions=_EXACT + "; one step, p and q the probabilities of c",
-        verdict=Verdict.PROVED,
         verify=_verify_bias,
         mutants=(
-            Mutant(
-                name="sign",
-                what_changed="p (1 - q + A)",
-                verify=lambda: _verify_bias(lambda p, q, same: p * (1 - q + same)),
-            ),
-            Mutant(
-                name="1/5", what_changed="distance at most 1/5", verify=lambda: _verify_bias(largest=Fraction(1, 5))
-            ),
+            mutant("sign", "p (1 - q + A)", _verify_bias, lambda p, q, same: p * (1 - q + same)),
+            mutant("1/5", "distance at most 1/5", _verify_bias, largest=Fraction(1, 5)),
         ),
         notes="1/4 is reached at p = (1/2, 1/2), q = (1, 0). Later steps of an iteration are biased more, as they are "
         "drafted again.",
     ),
-    Claim(
+    refuted(
         id="CS-A1-text",
         source="ConfSpec, section 4.2 (Stage 3) against Algorithm 1, lines 16 to 22",
         statement="After the first rejection the target writes the next step (as the text says of lines 19 to 21).",
         assumptions="k >= 2",
-        verdict=Verdict.FALSE,
         verify=_verify_text,
         correction="The lines do so only when no draft was accepted; with 0 < m < k accepted they commit m steps where "
         "the text commits m + 1. On average they commit sum_{j=1}^{k} a^j + 1 - a, the text sum_{j<k} a^j.",
         correction_verify=_verify_commits,
-        mutants=(Mutant(name="k = 1", what_changed="one drafted step", verify=lambda: _verify_text(depths=(1,))),),
+        mutants=(mutant("k = 1", "one drafted step", _verify_text, depths=(1,)),),
     ),
-    Claim(
+    proved(
         id="CS-A1-commits",
         source="ConfSpec, Algorithm 1, lines 9 to 22, means derived here",
         statement="An iteration commits sum_{j=1}^{k} a^j + 1 - a steps on average as printed, sum_{j<k} a^j with a "
         "target step after every rejection.",
         expression=statement("confspec", "committed_as_printed"),
         assumptions="each draft is accepted with probability a given that its predecessors were",
-        verdict=Verdict.PROVED,
         verify=_verify_commits,
-        mutants=(Mutant(name="one more", what_changed="one step more", verify=lambda: _verify_commits(extra=1)),),
+        mutants=(mutant("one more", "one step more", _verify_commits, extra=1),),
     ),
-    Claim(
+    proved(
         id="CS-A1-reuse",
         source="ConfSpec, Algorithm 1, lines 16 to 22, comparison derived here",
         statement="Committing the compared target step is never slower than the printed fallback: no fewer steps and "
         "no second generation.",
         assumptions="any acceptance pattern; target generation is the only cost of the fallback",
-        verdict=Verdict.PROVED,
         verify=_verify_dominance,
-        mutants=(
-            Mutant(name="strictly", what_changed="always more steps", verify=lambda: _verify_dominance(strict=True)),
-        ),
+        mutants=(mutant("strictly", "always more steps", _verify_dominance, strict=True),),
         notes="Equal for m = 0 and m = k in steps; for m = 0 one target generation is saved, for 0 < m < k one step is "
         "gained.",
     ),
-    Claim(
+    proved(
         id="CS-A1-progress",
         source="ConfSpec, Algorithm 1, lines 2 to 23",
         statement="Every iteration adds between 1 and k steps, so a trace of n steps takes at most n iterations.",
         assumptions="k >= 1",
-        verdict=Verdict.PROVED,
         verify=_verify_progress,
-        mutants=(
-            Mutant(name="no fallback", what_changed="lines 19 to 22 left out", verify=lambda: _verify_progress(False)),
-        ),
+        mutants=(mutant("no fallback", "lines 19 to 22 left out", _verify_progress, False),),
     ),
-    Claim(
+    refuted(
         id="CS-A1-context",
         source="ConfSpec, Algorithm 1, lines 6 to 8",
         statement="The target step s_j is generated from the context followed by the draft step of the same index, and "
         "compared with it.",
         assumptions="as printed",
-        verdict=Verdict.FALSE,
         verify=_verify_context,
         correction="Generate s_j from the context followed by the first j - 1 drafts (Appendix B.1 speaks of "
         "cumulative contexts): as printed a perfect draft is always rejected.",
@@ -345,42 +322,30 @@ CLAIMS: tuple[Claim, ...] = (
             {"k": range(1, 9)},
             what="with cumulative contexts a perfect draft is accepted",
         ),
-        mutants=(
-            Mutant(
-                name="cumulative", what_changed="drafts 1 to j - 1 as context", verify=lambda: _verify_context(True)
-            ),
-        ),
+        mutants=(mutant("cumulative", "drafts 1 to j - 1 as context", _verify_context, True),),
     ),
-    Claim(
+    refuted(
         id="CS-A1-set",
         source="ConfSpec, Algorithm 1, lines 1, 17 and 21",
         statement="The reasoning trace S is the union of the committed steps.",
         assumptions="steps may repeat",
-        verdict=Verdict.FALSE,
         verify=_verify_set,
         correction="S is a sequence and steps are appended, as to the context: a union loses repeated steps and their "
         "order.",
         correction_verify=lambda: exhaustive(
             lambda repeats: len(["s"] * repeats) == repeats, {"repeats": range(1, 9)}, what="appending keeps every step"
         ),
-        mutants=(Mutant(name="sequence", what_changed="steps are appended", verify=lambda: _verify_set(as_set=False)),),
+        mutants=(mutant("sequence", "steps are appended", _verify_set, as_set=False),),
     ),
-    Claim(
+    repaired(
         id="CS-V1-committed",
         source="ConfSpec, section 4.4 with Algorithm 1",
         statement="The expected verification cost per step, c_d + e c_t, is per step of the trace.",
         assumptions="drafts accepted with probability a; k steps drafted",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=_verify_per_committed,
+        printed=_verify_per_committed,
         correction="It is per verified step. As printed an iteration verifies a - a^k more steps than it commits (6/5 "
         "per committed step at a = 1/2, k = 2); with a target step after every rejection the two are equal.",
-        correction_verify=_verify_verifications,
-        mutants=(
-            Mutant(
-                name="after the text",
-                what_changed="a target step after every rejection",
-                verify=lambda: _verify_per_committed("text"),
-            ),
-        ),
+        repair=_verify_verifications,
+        mutants=(mutant("after the text", "a target step after every rejection", _verify_per_committed, "text"),),
     ),
 )

@@ -8,9 +8,10 @@ from fractions import Fraction
 from typing import Any
 
 from theory.claims.confspec.published import CONFIDENT, LATENCY_MS
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, Verdict, statement
+from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.rounding import printed
-from theory.claims.proving.tools import all_of, counterexample, exhaustive, prove_identity, refute
+from theory.claims.proving.tools import all_of, counterexample, exhaustive, identity, prove_identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -36,9 +37,7 @@ def _verify_break_even(threshold: Callable[[Any, Any], Any] | None = None) -> Ev
 
     limit = 1 - c_d / c_t if threshold is None else threshold(c_d, c_t)
     saving = c_t - expected_verification_cost()
-    return all_of(
-        prove_identity(saving - c_t * (limit - e), what="c_t - (c_d + e c_t) = c_t (threshold - e)"), _published_savings
-    )
+    return all_of(identity(saving - c_t * (limit - e), "c_t - (c_d + e c_t) = c_t (threshold - e)"), _published_savings)
 
 
 def _published_savings() -> Evidence:
@@ -194,137 +193,105 @@ def _verify_inverted() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="CS-V1",
         source="ConfSpec, section 4.4",
         statement="A verified step costs c_d + e c_t on average, e the share of decisions passed to the target.",
         expression=statement("confspec", "expected_verification_cost"),
         assumptions="0 <= e <= 1, c_d, c_t > 0; costs do not depend on the outcome of the gate",
-        verdict=Verdict.PROVED,
         verify=_verify_cost,
-        mutants=(
-            Mutant(
-                name="either or",
-                what_changed="no draft verification on escalation",
-                verify=lambda: _verify_cost("confident"),
-            ),
-        ),
+        mutants=(mutant("either or", "no draft verification on escalation", _verify_cost, "confident"),),
         notes="The printed O() hides nothing but the units; per verified step, see CS-V1-committed for committed ones.",
     ),
-    Claim(
+    proved(
         id="CS-V2",
         source="ConfSpec, section 4.4 and Appendix B.1",
         statement="The cascade is cheaper than the target verifier alone exactly when e < 1 - c_d / c_t; it is, at the "
         "published numbers.",
         expression=statement("confspec", "break_even_escalation"),
         assumptions="c_d, c_t > 0; Table 6 and Figure 1 with rounding",
-        verdict=Verdict.PROVED,
         verify=_verify_break_even,
-        mutants=(
-            Mutant(
-                name="ratio",
-                what_changed="threshold c_d / c_t",
-                verify=lambda: _verify_break_even(lambda draft, target: draft / target),
-            ),
-        ),
+        mutants=(mutant("ratio", "threshold c_d / c_t", _verify_break_even, lambda draft, target: draft / target),),
         notes="Threshold 0.81 from Table 6. Against 45.9 ms the cascade costs 26.6 ms (DeepSeek, e = 0.39) and 15.6 ms "
         "(Qwen3, e = 0.15).",
     ),
-    Claim(
+    proved(
         id="CS-G1",
         source="ConfSpec, section 4.4",
         statement="A higher threshold escalates no less and agrees with the target verifier no less.",
         assumptions="a fixed set of instances; agreement counted after the cascade",
-        verdict=Verdict.PROVED,
         verify=lambda: _verify_gate("escalation", "agreement"),
         mutants=(
-            Mutant(
-                name="among the confident",
-                what_changed="agreement among the decisions that the draft keeps",
-                verify=lambda: _verify_gate("confident agreement"),
+            mutant(
+                "among the confident",
+                "agreement among the decisions that the draft keeps",
+                _verify_gate,
+                "confident agreement",
             ),
         ),
         notes="At equal confidence levels only: a trace with another threshold meets other instances.",
     ),
-    Claim(
+    refuted(
         id="CS-G2",
         source="ConfSpec, sections 3.3, 4.1 and 4.4",
         statement="Decisions that pass a higher threshold are right at least as often.",
         assumptions="any verifier; calibration is not assumed",
-        verdict=Verdict.FALSE,
         verify=_verify_reliability,
         correction="True for agreement after the cascade (CS-G1); among the confident it needs agreement to rise with "
         "confidence.",
         correction_verify=lambda: _verify_gate("escalation", "agreement"),
-        mutants=(
-            Mutant(
-                name="after the cascade",
-                what_changed="agreement after escalation",
-                verify=lambda: _verify_reliability("agreement"),
-            ),
-        ),
+        mutants=(mutant("after the cascade", "agreement after escalation", _verify_reliability, "agreement"),),
     ),
-    Claim(
+    refuted(
         id="CS-G3",
         source="ConfSpec, sections 1 and 4.1, Figure 1",
         statement="The draft models are well calibrated as verifiers.",
         assumptions=_FIGURE,
-        verdict=Verdict.FALSE,
         verify=_verify_calibrated,
         correction="Confidence separates better from worse decisions, but both drafts are overconfident: above 0.9 "
         "they agree 81 and 87 %.",
         correction_verify=_verify_overconfident,
-        mutants=(
-            Mutant(name="0.8", what_changed="bin p_D >= 0.8", verify=lambda: _verify_calibrated(Fraction(8, 10))),
-        ),
+        mutants=(mutant("0.8", "bin p_D >= 0.8", _verify_calibrated, Fraction(8, 10)),),
         notes="A calibrated verifier is right with probability E(p_D | p_D >= 0.9) >= 0.9. The gate needs a fitted "
         "threshold.",
     ),
-    Claim(
+    refuted(
         id="CS-G4",
         source="ConfSpec, section 4.1 and Figure 1",
         statement="The three percentages given for each draft model describe one set of decisions.",
         assumptions=_FIGURE,
-        verdict=Verdict.FALSE,
         verify=_verify_total,
         correction="For Qwen3-1.7B the confident share is at most 82.7 % if both accuracies are right; DeepSeek's "
         "numbers are consistent.",
         correction_verify=_verify_largest_share,
         mutants=(
-            Mutant(
-                name="82 %",
-                what_changed="82 % of the instances of Qwen3-1.7B are confident",
-                verify=lambda: _verify_total({**CONFIDENT, "Qwen3-1.7B": ("0.71", "0.87", "0.82")}),
+            mutant(
+                "82 %",
+                "82 % of the instances of Qwen3-1.7B are confident",
+                _verify_total,
+                {**CONFIDENT, "Qwen3-1.7B": ("0.71", "0.87", "0.82")},
             ),
         ),
         notes="0.87 x 0.85 = 0.74 > 0.71: the confident instances alone would be more often right than all instances.",
     ),
-    Claim(
+    refuted(
         id="CS-G5",
         source="ConfSpec, sections 1 and 4.1",
         statement="Low confidence marks ambiguous instances, where the draft does about as well as a coin.",
         assumptions=_FIGURE + "; read for DeepSeek-1.5B, whose numbers are consistent",
-        verdict=Verdict.FALSE,
         verify=_verify_ambiguous,
         correction="Its low-confidence decisions agree with the target at most 19.8 % of the time: reversed they would "
         "be right at least 80 %.",
         correction_verify=_verify_inverted,
-        mutants=(
-            Mutant(
-                name="one tenth",
-                what_changed="at least 1/10 of the time",
-                verify=lambda: _verify_ambiguous(Fraction(1, 10)),
-            ),
-        ),
+        mutants=(mutant("one tenth", "at least 1/10 of the time", _verify_ambiguous, Fraction(1, 10)),),
         notes="Such a bias (for instance towards 'Yes') can be measured and corrected before any decision is "
         "escalated.",
     ),
-    Claim(
+    refuted(
         id="CS-G6",
         source="ConfSpec, Equation 3 and section 4.2",
         statement="The threshold works over all of [0, 1].",
         assumptions="the decision is the likelier of Yes and No, probabilities normalised over these two",
-        verdict=Verdict.FALSE,
         verify=_verify_every_level,
         correction="Only thresholds above 1/2 can escalate anything; at 1/2 and below the draft decides alone.",
         correction_verify=lambda: exhaustive(
@@ -332,13 +299,7 @@ CLAIMS: tuple[Claim, ...] = (
             {"percent": range(101)},
             what="some verdict (an even one, p_D = 1/2) is escalated exactly at thresholds above 1/2",
         ),
-        mutants=(
-            Mutant(
-                name="above 1/2",
-                what_changed="thresholds of at least 51/100",
-                verify=lambda: _verify_every_level(Fraction(51, 100)),
-            ),
-        ),
+        mutants=(mutant("above 1/2", "thresholds of at least 51/100", _verify_every_level, Fraction(51, 100)),),
         notes="With the softmax over the whole vocabulary p_D can be smaller, by the mass of all other tokens.",
     ),
 )

@@ -12,7 +12,8 @@ from fractions import Fraction
 from typing import TypeVar
 
 from theory.claims.confspec.published import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, accuracies, speedups
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence, Verdict
+from theory.claims.proving.records import corrected, mutant, proved, refuted
 from theory.claims.proving.rounding import could_round_to, mean, printed, product, quotient
 from theory.claims.proving.tools import counterexample, numeric
 
@@ -227,154 +228,104 @@ def _matches_target(method: str = "ConfSpec", threshold: float = 2.81) -> Eviden
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    corrected(
         id="CS-N1",
         source="ConfSpec, Tables 2 to 5 and 7",
         statement="The mean column is the mean of the five benchmarks.",
         assumptions="cells rounded as printed",
-        verdict=Verdict.FALSE,
         verify=_verify_means,
         correction="The target's mean for DeepSeek is 82.00 (Table 4), not 81.99 (Table 2), and with 68.46 on AIME24 "
         "it would be 81.99, not 82.03 (Table 3). All other rows are right.",
-        correction_verify=lambda: _verify_means(_WRONG_MEANS),
-        mutants=(
-            Mutant(
-                name="two rows excepted",
-                what_changed="without the two rows named",
-                verify=lambda: _verify_means(_WRONG_MEANS),
-            ),
-        ),
+        holds=mutant("two rows excepted", "without the two rows named", _verify_means, _WRONG_MEANS),
     ),
-    Claim(
+    refuted(
         id="CS-N2",
         source="ConfSpec, Tables 2, 3 and 4, section 5.2",
         statement="The DeepSeek target has one AIME24 accuracy throughout.",
         assumptions="same model, same runs",
-        verdict=Verdict.FALSE,
         verify=_verify_one_baseline,
         correction="68.54 (Tables 2 and 4) is possible with 16 samples of 30 problems; 68.46 (Table 3, section 5.2) is "
         "not, see CS-N3.",
         correction_verify=lambda: _verify_counts(_WRONG_COUNTS),
-        mutants=(Mutant(name="68.54", what_changed="68.54 everywhere", verify=lambda: _verify_one_baseline("68.54")),),
+        mutants=(mutant("68.54", "68.54 everywhere", _verify_one_baseline, "68.54"),),
     ),
-    Claim(
+    corrected(
         id="CS-N3",
         source="ConfSpec, Tables 2 to 5 and 7, section 5.1",
         statement="AIME24 accuracies are means over 16 samples of each of 30 problems.",
         assumptions="each sample is right or wrong; rounding as printed",
-        verdict=Verdict.FALSE,
         verify=_verify_counts,
         correction="True of all AIME24 cells but 68.46 (target, and gamma = 0.95) and 35.89 (draft verification), all "
         "in Table 3.",
-        correction_verify=lambda: _verify_counts(_WRONG_COUNTS),
-        mutants=(
-            Mutant(
-                name="cells excepted",
-                what_changed="without 68.46 and 35.89",
-                verify=lambda: _verify_counts(_WRONG_COUNTS),
-            ),
-        ),
+        holds=mutant("cells excepted", "without 68.46 and 35.89", _verify_counts, _WRONG_COUNTS),
         notes="On HumanEval and GPQA many cells fail the same test, so another number of samples or problems may have "
         "been used there.",
     ),
-    Claim(
+    refuted(
         id="CS-N4",
         source="ConfSpec, section 5.3 (threshold)",
         statement="At gamma = 0.9 ConfSpec keeps 99.7 % of the target model's accuracy.",
         assumptions="mean accuracies of Tables 2, 3 and 4",
-        verdict=Verdict.FALSE,
         verify=lambda: _retained("99.7", "Target Model"),
         correction="99.4 % of the target model's (for each of its three printed means); 99.7 % is the ratio to the row "
         "'Target Verification'.",
         correction_verify=lambda: _retained("99.4", "Target Model"),
-        mutants=(
-            Mutant(
-                name="other row",
-                what_changed="against 'Target Verification'",
-                verify=lambda: _retained("99.7", "Target Verification"),
-            ),
-        ),
+        mutants=(mutant("other row", "against 'Target Verification'", _retained, "99.7", "Target Verification"),),
     ),
-    Claim(
+    refuted(
         id="CS-N5",
         source="ConfSpec, sections 1, 4.4, 5.2 and Appendix A",
         statement="Speedups of ConfSpec and of token-level speculation multiply.",
         assumptions="Tables 2 and 5, rounding as printed",
-        verdict=Verdict.FALSE,
         verify=_verify_product,
         correction="Every combined speedup is below the product, the mean by 16 % (DeepSeek + SD), 7 % (Qwen3 + SD) "
         "and 13 % (Qwen3 + EAGLE-3); with SD it is above either factor in every cell.",
         correction_verify=_verify_combination_gains,
-        mutants=(
-            Mutant(
-                name="three quarters",
-                what_changed="at least 3/4 of the product",
-                verify=lambda: _verify_product(Fraction(3, 4)),
-            ),
-        ),
+        mutants=(mutant("three quarters", "at least 3/4 of the product", _verify_product, Fraction(3, 4)),),
         notes="Token-level speculation speeds up the target more than the draft and the checks, so the cost ratio "
         "changes with it.",
     ),
-    Claim(
+    corrected(
         id="CS-N6",
         source="ConfSpec, section 5.2 (generalization)",
         statement="The ranking of the methods is the same in all settings.",
         assumptions="order by speedup over two families and five benchmarks; overlapping cells count as equal",
-        verdict=Verdict.FALSE,
         verify=_verify_ranking,
         correction="ConfSpec is above LookaheadReasoning in speed in every setting; other pairs change places.",
-        correction_verify=lambda: _verify_ranking(["ConfSpec", "LookaheadReasoning"]),
-        mutants=(
-            Mutant(
-                name="two methods",
-                what_changed="only ConfSpec and LookaheadReasoning",
-                verify=lambda: _verify_ranking(["ConfSpec", "LookaheadReasoning"]),
-            ),
+        holds=mutant(
+            "two methods",
+            "only ConfSpec and LookaheadReasoning",
+            _verify_ranking,
+            ["ConfSpec", "LookaheadReasoning"],
         ),
     ),
-    Claim(
+    proved(
         id="CS-N7",
         source="ConfSpec, section 5.2 (Pareto frontier)",
         statement="No other step-level method is as accurate and as fast as ConfSpec in any of the ten settings.",
         assumptions="Table 2 as printed",
-        verdict=Verdict.PROVED,
         verify=_verify_undominated,
-        mutants=(
-            Mutant(
-                name="other method",
-                what_changed="SpecCoT in place of ConfSpec",
-                verify=lambda: _verify_undominated("SpecCoT"),
-            ),
-        ),
+        mutants=(mutant("other method", "SpecCoT in place of ConfSpec", _verify_undominated, "SpecCoT"),),
     ),
-    Claim(
+    corrected(
         id="CS-N8",
         source="ConfSpec, captions of Tables 2 and 5",
         statement="The target model is the upper bound for accuracy.",
         assumptions="Table 2, rounding as printed",
-        verdict=Verdict.FALSE,
         verify=_verify_upper_bound,
         correction="ConfSpec is above the target in three cells of Table 2, by at most 0.68 points.",
-        correction_verify=lambda: _verify_upper_bound(Fraction(68, 100)),
-        mutants=(
-            Mutant(
-                name="0.68 points",
-                what_changed="0.68 points of slack",
-                verify=lambda: _verify_upper_bound(Fraction(68, 100)),
-            ),
-        ),
+        holds=mutant("0.68 points", "0.68 points of slack", _verify_upper_bound, Fraction(68, 100)),
         notes="A sampling target is a reference, not a bound; differences of this size are within sampling noise "
         "(CS-N10).",
     ),
-    Claim(
+    proved(
         id="CS-N9",
         source="ConfSpec, abstract and section 5.2",
         statement="Speedups run from 1.53 to 1.83 (DeepSeek) and 1.18 to 1.42 (Qwen3), 2.24 at most with token-level "
         "speculation.",
         assumptions="Table 2 as printed",
-        verdict=Verdict.PROVED,
         verify=_verify_ranges,
-        mutants=(Mutant(name="2.12", what_changed="2.12 at most", verify=lambda: _verify_ranges(best="2.12")),),
+        mutants=(mutant("2.12", "2.12 at most", _verify_ranges, best="2.12"),),
     ),
     Claim(
         id="CS-N10",
@@ -384,12 +335,8 @@ CLAIMS: tuple[Claim, ...] = (
         verdict=Verdict.NUMERIC,
         verify=_matches_target,
         mutants=(
-            Mutant(name="SpecCoT", what_changed="another method", verify=lambda: _matches_target("SpecCoT")),
-            Mutant(
-                name="one comparison",
-                what_changed="5 % level of a single test",
-                verify=lambda: _matches_target(threshold=1.96),
-            ),
+            mutant("SpecCoT", "another method", _matches_target, "SpecCoT"),
+            mutant("one comparison", "5 % level of a single test", _matches_target, threshold=1.96),
         ),
         notes="Not refuted, which is weak: on HumanEval (DeepSeek) accuracy falls by 1.8 points, 2.4 standard errors "
         "or more. The errors used are upper bounds, so a paired test on the raw samples could still find a difference.",

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from theory.claims.confspec.published import LATENCY_MS, TABLES, speedups
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
+from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.rounding import printed
-from theory.claims.proving.tools import exhaustive, prove_identity, refute
+from theory.claims.proving.tools import exhaustive, identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -52,9 +53,7 @@ def _verify_tree(form: Callable[[int, int], int] | None = None) -> Evidence:
         holds,
         {"w": range(1, 5), "depth": range(1, 6)},
         what="candidates of a tree of width w (W = 4, k = 5: 1364)",
-        tail=lambda: prove_identity(
-            closed.subs(k, k + 1) - closed - width ** (k + 1), what="a deeper level adds W times the level above"
-        ),
+        tail=identity(closed.subs(k, k + 1) - closed - width ** (k + 1), "a deeper level adds W times the level above"),
     )
 
 
@@ -100,77 +99,51 @@ def _verify_equivalent(error: bool = False) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    refuted(
         id="CS-B1",
         source="ConfSpec, Algorithm 1 (order of stages) with Tables 3 and 6",
         statement="Drafting k = 5 steps, then generating and verifying, allows the reported speedups at the reported "
         "latencies.",
         assumptions="mean latencies of Table 6; traces of the same number and length of steps as the target's",
-        verdict=Verdict.FALSE,
         verify=_verify_schedule,
         correction="The serial order is limited to 5 t / (5 d + t + c_d) = 2.1; the asynchronous pipeline of Appendix "
         "B.1 is limited by t / d = 3.6, which all entries obey.",
         correction_verify=_verify_pipeline,
-        mutants=(
-            Mutant(
-                name="pipeline",
-                what_changed="drafting while the target generates",
-                verify=lambda: _verify_schedule(False),
-            ),
-        ),
+        mutants=(mutant("pipeline", "drafting while the target generates", _verify_schedule, False),),
         notes="Draft-only verification reports 2.34 on AIME24; wrong accepts may also shorten its traces, which Table "
         "3 does not show.",
     ),
-    Claim(
+    proved(
         id="CS-T1",
         source="ConfSpec, section 5.3 (tree width)",
         statement="The number of candidates of a draft tree grows exponentially with depth: sum_{j=1}^{k} W^j.",
         expression=statement("confspec", "tree_candidates"),
         assumptions="every node has W children, W >= 1",
-        verdict=Verdict.PROVED,
         verify=_verify_tree,
-        mutants=(
-            Mutant(
-                name="beams", what_changed="W k candidates", verify=lambda: _verify_tree(lambda w, depth: w * depth)
-            ),
-        ),
+        mutants=(mutant("beams", "W k candidates", _verify_tree, lambda w, depth: w * depth),),
         notes="Exponential for W >= 2 only; k for W = 1.",
     ),
-    Claim(
+    refuted(
         id="CS-T2",
         source="ConfSpec, Equation 5, section 4.3",
         statement="Among accepted candidates the one with the highest confidence is most likely right, whichever model "
         "gave the confidence.",
         assumptions="confidence of the draft above 0.9 is right 81 % of the time (Figure 1); that of the target is "
         "calibrated",
-        verdict=Verdict.FALSE,
         verify=_verify_selection,
         correction="True when both models' confidences are calibrated; otherwise map each to its measured accuracy "
         "first.",
         correction_verify=_verify_calibrated_selection,
-        mutants=(
-            Mutant(
-                name="calibrated draft",
-                what_changed="draft right 95 % of the time at 0.95",
-                verify=lambda: _verify_selection("0.95"),
-            ),
-        ),
+        mutants=(mutant("calibrated draft", "draft right 95 % of the time at 0.95", _verify_selection, "0.95"),),
     ),
-    Claim(
+    proved(
         id="CS-T3",
         source="ConfSpec, section 4.3, consequence derived here",
         statement="When verification makes no error, all accepted candidates of a node mean the same, and selection "
         "cannot change the trace.",
         assumptions="meaning is an equivalence; all candidates are compared with one target step",
-        verdict=Verdict.PROVED,
         verify=_verify_equivalent,
-        mutants=(
-            Mutant(
-                name="errors",
-                what_changed="one wrong meaning passes too",
-                verify=lambda: _verify_equivalent(error=True),
-            ),
-        ),
+        mutants=(mutant("errors", "one wrong meaning passes too", _verify_equivalent, error=True),),
         notes="So gains of wider trees come from verification errors or from more accepted steps, not from better "
         "paths among equals.",
     ),

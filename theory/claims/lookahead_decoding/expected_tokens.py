@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
+from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.tools import all_of, exhaustive, identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -75,14 +76,10 @@ def _verify_single(closed: Closed = _single, last_exponent: int = 0) -> Evidence
     growth = (gamma + 1) * (1 - alpha) * alpha**gamma + last(gamma + 1) - last(gamma)
     return all_of(
         _matches_enumeration(lambda x, g, _b: closed(x, g), 6, single=True),
-        lambda: prove_identity(
-            closed(alpha, gamma) - expected_tokens_single(), what="this form is the ledger's statement"
-        ),
-        lambda: prove_identity(closed(alpha, 0) - 1, what="one token at gamma = 0"),
-        lambda: prove_identity(growth - alpha ** (gamma + 1), what="growth of the mean of the printed distribution"),
-        lambda: prove_identity(
-            closed(alpha, gamma + 1) - closed(alpha, gamma) - alpha ** (gamma + 1), what="growth of the closed form"
-        ),
+        identity(closed(alpha, gamma) - expected_tokens_single(), "this form is the ledger's statement"),
+        identity(closed(alpha, 0) - 1, "one token at gamma = 0"),
+        identity(growth - alpha ** (gamma + 1), "growth of the mean of the printed distribution"),
+        identity(closed(alpha, gamma + 1) - closed(alpha, gamma) - alpha ** (gamma + 1), "growth of the closed form"),
     )
 
 
@@ -115,8 +112,8 @@ def _verify_jensen(coefficient: int = 1) -> Evidence:
 
     step = above(i + 1) - x * above(i) - coefficient * i * alpha ** (i - 1) * (x - alpha) ** 2
     return all_of(
-        prove_identity(above(sp.Integer(1)), what="T_1 = 0"),
-        lambda: prove_identity(step, what="T_(i+1) = x T_i + i alpha^(i-1) (x - alpha)^2"),
+        identity(above(sp.Integer(1)), "T_1 = 0"),
+        identity(step, "T_(i+1) = x T_i + i alpha^(i-1) (x - alpha)^2"),
         detail="Taking the mean over beta in E(beta^i) >= alpha^i gives the bound, with equality for gamma <= 1",
     )
 
@@ -142,8 +139,8 @@ def _verify_ceiling(numerator: int = 1) -> Evidence:
     ceiling = numerator / (1 - alpha)
     gap = alpha ** (gamma + 1) / (1 - alpha)
     return all_of(
-        prove_identity(ceiling - _single(alpha, gamma) - gap, what="ceiling - E = alpha^(gamma+1) / (1 - alpha) > 0"),
-        lambda: prove_identity(gap.subs(gamma, gamma + 1) - alpha * gap, what="the gap shrinks by alpha per token"),
+        identity(ceiling - _single(alpha, gamma) - gap, "ceiling - E = alpha^(gamma+1) / (1 - alpha) > 0"),
+        identity(gap.subs(gamma, gamma + 1) - alpha * gap, "the gap shrinks by alpha per token"),
     )
 
 
@@ -163,7 +160,7 @@ def _verify_multi(closed: ClosedMulti = _multi) -> Evidence:
         lambda: exhaustive(
             is_statement, {"gamma": range(5), "b": range(1, 5)}, what="this form is the ledger's statement"
         ),
-        lambda: prove_identity(growth - (1 - q), what="one more token adds 1 - p_(gamma+1) to the mean, as in Eq. 5"),
+        identity(growth - (1 - q), "one more token adds 1 - p_(gamma+1) to the mean, as in Eq. 5"),
     )
 
 
@@ -173,8 +170,8 @@ def _verify_one_sequence(b: int = 1) -> Evidence:
 
     growth = 1 - (1 - alpha ** (gamma + 1)) ** b
     return all_of(
-        prove_identity(growth - alpha ** (gamma + 1), what=f"growth of Eq. 5 at b = {b} against Eq. 4"),
-        lambda: prove_identity(_multi(alpha, 0, b) - _single(alpha, 0), what="both are 1 at gamma = 0"),
+        identity(growth - alpha ** (gamma + 1), f"growth of Eq. 5 at b = {b} against Eq. 4"),
+        identity(_multi(alpha, 0, b) - _single(alpha, 0), "both are 1 at gamma = 0"),
     )
 
 
@@ -215,9 +212,9 @@ def _verify_compression(form: Callable[[Any, Any], Any] | None = None) -> Eviden
     printed = (f - 1 + tokens) / f if form is None else form(f, tokens)
     useful = 1 / f
     return all_of(
-        prove_identity(printed - (useful * tokens + (1 - useful) * 1), what="S = mean tokens per step at rate 1/f"),
-        lambda: prove_identity(printed.subs(tokens, 1) - 1, what="S = 1 when useful steps emit one token"),
-        lambda: prove_identity(printed.subs(f, 1) - tokens, what="S = E when every step is useful"),
+        identity(printed - (useful * tokens + (1 - useful) * 1), "S = mean tokens per step at rate 1/f"),
+        identity(printed.subs(tokens, 1) - 1, "S = 1 when useful steps emit one token"),
+        identity(printed.subs(f, 1) - tokens, "S = E when every step is useful"),
     )
 
 
@@ -229,146 +226,123 @@ def _e7() -> sp.Basic:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LD-E4",
         source="Lookahead Decoding, Equation 4 and Equation 8, section 4.1 and Appendix C",
         statement="One drafted sequence of gamma tokens yields (1 - alpha^(gamma+1)) / (1 - alpha) tokens per step on "
         "average.",
         expression=statement("lookahead_decoding", "expected_tokens_single"),
         assumptions=_INDEPENDENT,
-        verdict=Verdict.PROVED,
         verify=_verify_single,
         mutants=(
-            Mutant(
-                name="exponent gamma",
-                what_changed="alpha^gamma in the numerator",
-                verify=lambda: _verify_single(lambda x, g: (1 - x**g) / (1 - x)),
-            ),
-            Mutant(
-                name="last probability",
-                what_changed="probability alpha^(gamma+1) instead of alpha^gamma that all tokens pass",
-                verify=lambda: _verify_single(last_exponent=1),
+            mutant("exponent gamma", "alpha^gamma in the numerator", _verify_single, lambda x, g: (1 - x**g) / (1 - x)),
+            mutant(
+                "last probability",
+                "probability alpha^(gamma+1) instead of alpha^gamma that all tokens pass",
+                _verify_single,
+                last_exponent=1,
             ),
         ),
         notes="At alpha = 1 the quotient is 0/0; the sum 1 + alpha + ... + alpha^gamma gives the limit gamma + 1.",
     ),
-    Claim(
+    refuted(
         id="LD-E4-mean",
         source="Lookahead Decoding, Equation 4, section 4.1",
         statement="For an acceptance rate beta that varies, Equation 4 holds with alpha = E(beta).",
         assumptions="beta is random with mean alpha and shared by the tokens of one sequence; no independence is "
         "stated",
-        verdict=Verdict.FALSE,
         verify=lambda: _mixture(_multi, gamma=2, b=1),
         correction="Equation 4 at alpha = E(beta) is a lower bound of the mean; it is exact for gamma <= 1, or when "
         "the rates of different positions are independent.",
         correction_verify=_verify_jensen,
-        mutants=(
-            Mutant(name="gamma = 1", what_changed="one drafted token", verify=lambda: _mixture(_multi, gamma=1, b=1)),
-        ),
+        mutants=(mutant("gamma = 1", "one drafted token", _mixture, _multi, gamma=1, b=1),),
         notes="E(beta^i) >= alpha^i by Jensen: the planner must not pool easy and hard prompts into one alpha.",
     ),
-    Claim(
+    refuted(
         id="LD-E5-mean",
         source="Lookahead Decoding, Equation 5, section 4.1",
         statement="For an acceptance rate beta that varies, Equation 5 holds with alpha = E(beta).",
         assumptions="beta is random with mean alpha and shared by the tokens of one step, b >= 2",
-        verdict=Verdict.FALSE,
         verify=lambda: _mixture(_multi, gamma=1, b=2),
         correction="The error has no fixed sign: at b = 2 with beta in {0, 1} Equation 5 is too high at gamma = 1 and "
         "too low at gamma = 8.",
         correction_verify=_verify_no_direction,
-        mutants=(
-            Mutant(
-                name="b = 1, gamma = 1",
-                what_changed="one sequence of one token",
-                verify=lambda: _mixture(_multi, gamma=1, b=1),
-            ),
-        ),
+        mutants=(mutant("b = 1, gamma = 1", "one sequence of one token", _mixture, _multi, gamma=1, b=1),),
     ),
-    Claim(
+    proved(
         id="LD-E4-ceiling",
         source="Lookahead Decoding, section 4.1 and section 4.2",
         statement="However long the draft, one sequence yields fewer than 1 / (1 - alpha) tokens per step, and comes "
         "arbitrarily close.",
         assumptions=_INDEPENDENT,
-        verdict=Verdict.PROVED,
         verify=_verify_ceiling,
-        mutants=(Mutant(name="doubled", what_changed="2 / (1 - alpha)", verify=lambda: _verify_ceiling(numerator=2)),),
+        mutants=(mutant("doubled", "2 / (1 - alpha)", _verify_ceiling, numerator=2),),
         notes="The gap is alpha^(gamma+1) / (1 - alpha), so gamma tokens suffice for any tolerance. At alpha = 1 there "
         "is no ceiling.",
     ),
-    Claim(
+    proved(
         id="LD-E5",
         source="Lookahead Decoding, Equation 5 and Equation 9, section 4.1 and Appendix C",
         statement="b sequences of gamma tokens yield (gamma + 1) - sum_{i=1}^{gamma} (1 - alpha^i)^b tokens per step "
         "on average, where the longest accepted prefix counts.",
         expression=statement("lookahead_decoding", "expected_tokens_multi"),
         assumptions=_INDEPENDENT + "; the b sequences are independent of each other too",
-        verdict=Verdict.PROVED,
         verify=_verify_multi,
         mutants=(
-            Mutant(
-                name="first term",
-                what_changed="the sum starts at i = 0",
-                verify=lambda: _verify_multi(lambda x, g, b: g + 1 - sum((1 - x**i) ** b for i in range(g))),
+            mutant(
+                "first term",
+                "the sum starts at i = 0",
+                _verify_multi,
+                lambda x, g, b: g + 1 - sum((1 - x**i) ** b for i in range(g)),
             ),
-            Mutant(
-                name="exponents swapped",
-                what_changed="(1 - alpha^b)^i",
-                verify=lambda: _verify_multi(lambda x, g, b: g + 1 - sum((1 - x**b) ** i for i in range(1, g + 1))),
+            mutant(
+                "exponents swapped",
+                "(1 - alpha^b)^i",
+                _verify_multi,
+                lambda x, g, b: g + 1 - sum((1 - x**b) ** i for i in range(1, g + 1)),
             ),
         ),
         notes="Equation 9 drops p_0 = (1 - 1)^b, which is 0 for b >= 1 only; the stated range of p_i is i <= gamma.",
     ),
-    Claim(
+    proved(
         id="LD-E5-one",
         source="Lookahead Decoding, section 4.1, sentence after Equation 5",
         statement="Equation 5 at b = 1 is Equation 4.",
         assumptions="0 <= alpha < 1, gamma >= 0",
-        verdict=Verdict.PROVED,
         verify=_verify_one_sequence,
-        mutants=(Mutant(name="b = 2", what_changed="two sequences", verify=lambda: _verify_one_sequence(b=2)),),
+        mutants=(mutant("b = 2", "two sequences", _verify_one_sequence, b=2),),
     ),
-    Claim(
+    refuted(
         id="LD-E5-dependence",
         source="Lookahead Decoding, Equation 5, section 4.1",
         statement="Equation 5 needs only that the tokens of all b sequences have the same acceptance rate.",
         assumptions="each sequence alone obeys Equation 4; nothing is said about their joint law",
-        verdict=Verdict.FALSE,
         verify=lambda: _copies(_multi),
         correction="Under any joint law the mean lies between 1 + sum alpha^i (equal sequences) and 1 + sum min(1, b "
         "alpha^i).",
         correction_verify=_verify_any_dependence,
         mutants=(
-            Mutant(
-                name="independent sequences",
-                what_changed="the sequences are independent, as Equation 5 needs",
-                verify=lambda: _copies(_multi, copies=False),
+            mutant(
+                "independent sequences",
+                "the sequences are independent, as Equation 5 needs",
+                _copies,
+                _multi,
+                copies=False,
             ),
         ),
         notes="The n-gram pool holds near copies (lower end) and, being a set, distinct n-grams (upper end): see "
         "LD-A4-mean.",
     ),
-    Claim(
+    proved(
         id="LD-E7",
         source="Lookahead Decoding, Equation 6 and Equation 7, section 4.2",
         statement="If one step in f is useful and emits E tokens while the others emit one, then S = (f - 1 + E) / f.",
         expression=_e7,
         assumptions="f >= 1 real; S is total tokens over total steps; E is the mean over useful steps",
-        verdict=Verdict.PROVED,
         verify=_verify_compression,
         mutants=(
-            Mutant(
-                name="lost steps",
-                what_changed="S = E / f: the other steps emit nothing",
-                verify=lambda: _verify_compression(lambda f, e: e / f),
-            ),
-            Mutant(
-                name="one step too many",
-                what_changed="S = (f + E) / f",
-                verify=lambda: _verify_compression(lambda f, e: (f + e) / f),
-            ),
+            mutant("lost steps", "S = E / f: the other steps emit nothing", _verify_compression, lambda f, e: e / f),
+            mutant("one step too many", "S = (f + E) / f", _verify_compression, lambda f, e: (f + e) / f),
         ),
         notes="f is a ratio of totals: with prompts of different f, f = steps / useful steps over all of them, not the "
         "mean f.",

@@ -13,10 +13,11 @@ from fractions import Fraction
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import Part, all_of, exhaustive, numeric, prove_identity, refute
+from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.tools import Part, all_of, exhaustive, identity, numeric, prove_identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -65,19 +66,13 @@ def _band_parts() -> tuple[Part, ...]:
         prove_identity(
             sp.diff(1 - (1 - fall) ** b, y) - slope, what="g falls: its derivative is minus a positive product"
         ),
-        lambda: prove_identity(
-            sp.diff(1 - fall, y) - rate * (1 - (1 - fall)), what="with u = 1 - alpha^y, du = x (1 - u) dy"
-        ),
-        lambda: prove_identity(
-            (u**b - u ** (b + 1)) / (1 - u) - u**b, what="(1 - u^b) / (1 - u) gains u^b from b to b + 1"
-        ),
-        lambda: prove_identity(
-            sp.integrate(u**b, (u, 0, 1)) - 1 / (b + 1), what="its integral gains 1 / (b + 1), so it is H_b"
-        ),
-        lambda: prove_identity(sp.diff(x - sp.log(1 + x), x) - x / (1 + x), what="ln(1 + x) <= x"),
-        lambda: prove_identity(
+        identity(sp.diff(1 - fall, y) - rate * (1 - (1 - fall)), "with u = 1 - alpha^y, du = x (1 - u) dy"),
+        identity((u**b - u ** (b + 1)) / (1 - u) - u**b, "(1 - u^b) / (1 - u) gains u^b from b to b + 1"),
+        identity(sp.integrate(u**b, (u, 0, 1)) - 1 / (b + 1), "its integral gains 1 / (b + 1), so it is H_b"),
+        identity(sp.diff(x - sp.log(1 + x), x) - x / (1 + x), "ln(1 + x) <= x"),
+        identity(
             sp.diff(sp.log(1 + x) - x / (1 + x), x) - x / (1 + x) ** 2,
-            what="x / (1 + x) <= ln(1 + x): ln b <= H_b <= 1 + ln b",
+            "x / (1 + x) <= ln(1 + x): ln b <= H_b <= 1 + ln b",
         ),
     )
 
@@ -152,10 +147,8 @@ def _verify_truncation() -> Evidence:
 
     grid = {"tenths": range(1, 10), "gamma": (1, 4, 16), "b": (1, 16, 256)}
     return all_of(
-        prove_identity((1 - x) * (1 - b * x) - (1 - (b + 1) * x) - b * x**2, what="(1 - x)^b >= 1 - b x by induction"),
-        lambda: prove_identity(
-            tail - tail.subs(gamma, gamma + 1) - b * alpha ** (gamma + 1), what="the tail is geometric"
-        ),
+        identity((1 - x) * (1 - b * x) - (1 - (b + 1) * x) - b * x**2, "(1 - x)^b >= 1 - b x by induction"),
+        identity(tail - tail.subs(gamma, gamma + 1) - b * alpha ** (gamma + 1), "the tail is geometric"),
         lambda: exhaustive(holds, grid, what="loss by a finite gamma within the bound (balls)"),
         detail="gamma >= ln(b / (d (1 - alpha))) / ln(1/alpha) keeps the line to within d tokens",
     )
@@ -180,9 +173,7 @@ def _verify_growth(
 
     return all_of(
         lambda: exhaustive(holds, {"tenths": range(1, 10), "k": range(1, 13)}, what="E_K(b) > 1 + 0.63 K (balls)"),
-        lambda: prove_identity(
-            sp.diff(-sp.log(1 - x) - x, x) - x / (1 - x), what="-ln(1 - x) >= x, so (1 - x)^(1/x) <= 1/e"
-        ),
+        identity(sp.diff(-sp.log(1 - x) - x, x) - x / (1 - x), "-ln(1 - x) >= x, so (1 - x)^(1/x) <= 1/e"),
         constant,
         detail="E_gamma(b) grows with gamma and with b, so with both unbounded it passes 1 + 0.63 K for every K",
     )
@@ -225,116 +216,80 @@ def _fit(alpha: Fraction, f: Fraction) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    refuted(
         id="LD-S1",
         source="Lookahead Decoding, section 4.2 (also abstract, sections 1, 5.5 and 7)",
         statement="With gamma large enough, the number of decoding steps falls linearly in log(b).",
         expression=statement("lookahead_decoding", "tokens_per_log_guess"),
         assumptions=_RANGE + "; gamma unbounded",
-        verdict=Verdict.FALSE,
         verify=lambda: _octaves(of_steps=True),
         correction="Compression, not the number of steps, is linear: E lies between H_b / ln(1/alpha) and that plus 1, "
         "so S rises by 1 / (f ln(1/alpha)) per unit of ln(b), and the number of steps falls like its reciprocal.",
         correction_verify=_verify_band,
-        mutants=(
-            Mutant(
-                name="compression",
-                what_changed="tokens per step instead of steps per token",
-                verify=lambda: _octaves(False),
-            ),
-        ),
+        mutants=(mutant("compression", "tokens per step instead of steps per token", _octaves, False),),
         notes="Steps per token are positive, so no falling line can hold for all b. At the paper's alpha = 0.425, f = "
         "3.106 a doubling of b adds 0.26 to S. The offset of E from H_b / ln(1/alpha) does not converge: it oscillates "
         "within the band.",
     ),
-    Claim(
+    proved(
         id="LD-S1-band",
         source="Lookahead Decoding, section 4.2, reading of 'linear' as compression",
         statement="For unbounded gamma, H_b / ln(1/alpha) < E(b) < 1 + H_b / ln(1/alpha).",
         expression=statement("lookahead_decoding", "expected_tokens_unbounded"),
         assumptions=_RANGE + "; gamma unbounded; b >= 1",
-        verdict=Verdict.PROVED,
         verify=_verify_band,
         mutants=(
-            Mutant(
-                name="half a token", what_changed="upper edge 1/2", verify=lambda: _verify_band(upper=Fraction(1, 2))
-            ),
-            Mutant(
-                name="binary logarithm",
-                what_changed="log2(1/alpha) for ln(1/alpha)",
-                verify=lambda: _verify_band(base=2),
-            ),
+            mutant("half a token", "upper edge 1/2", _verify_band, upper=Fraction(1, 2)),
+            mutant("binary logarithm", "log2(1/alpha) for ln(1/alpha)", _verify_band, base=2),
         ),
         notes="Sum against integral of a decreasing function, whose first term is 1; ln b <= H_b <= 1 + ln b.",
     ),
-    Claim(
+    refuted(
         id="LD-S2",
         source="Lookahead Decoding, section 4.2 (scaling law)",
         statement="With a fixed N that is large enough, compression rises linearly in the logarithm of the work per "
         "step, which is proportional to (W + G)(N - 1).",
         assumptions=_RANGE + "; N fixed while W = G grows",
-        verdict=Verdict.FALSE,
         verify=lambda: _saturation(gamma=4),
         correction="The line holds while b alpha^(gamma+1) / (1 - alpha) is small, that is b well below "
         "alpha^(-gamma); then S saturates at (f + gamma) / f. N must grow like log(b), and the slope in log(work) then "
         "tends to 1 / (f ln(1/alpha)).",
         correction_verify=_verify_truncation,
-        mutants=(
-            Mutant(name="long n-grams", what_changed="gamma = 64 >> log2(b)", verify=lambda: _saturation(gamma=64)),
-        ),
+        mutants=(mutant("long n-grams", "gamma = 64 >> log2(b)", _saturation, gamma=64),),
         notes="At N = 5 and the paper's f = 3.106, S cannot pass 2.29. With gamma of order ln(b) the work is 2 b "
         "gamma, so its logarithm is ln(b) + ln ln(b) + constant: linear to first order only.",
     ),
-    Claim(
+    proved(
         id="LD-S3",
         source="Lookahead Decoding, section 4.2",
         statement="When gamma and b both grow, compression passes every bound, unlike one sequence with its ceiling 1 "
         "/ (1 - alpha).",
         assumptions=_RANGE,
-        verdict=Verdict.PROVED,
         verify=_verify_growth,
         mutants=(
-            Mutant(
-                name="b fixed",
-                what_changed="one sequence while gamma grows",
-                verify=lambda: _verify_growth(lambda _a, _k: 1),
-            ),
-            Mutant(
-                name="gamma fixed",
-                what_changed="gamma = 2 while b grows",
-                verify=lambda: _verify_growth(depth=lambda _k: 2),
-            ),
+            mutant("b fixed", "one sequence while gamma grows", _verify_growth, lambda _a, _k: 1),
+            mutant("gamma fixed", "gamma = 2 while b grows", _verify_growth, depth=lambda _k: 2),
         ),
         notes="Any joint growth diverges, but the growth is linear in gamma only if b >= alpha^(-gamma) or so (see "
         "LD-S5).",
     ),
-    Claim(
+    proved(
         id="LD-S4",
         source="Lookahead Decoding, section 4.2, the word 'simultaneously'",
         statement="One of them alone is not enough: for fixed gamma E tends to gamma + 1 from below as b grows, and "
         "for fixed b it stays below 1 + H_b / ln(1/alpha) as gamma grows.",
         assumptions=_RANGE,
-        verdict=Verdict.PROVED,
         verify=_verify_alone,
-        mutants=(
-            Mutant(
-                name="faster limit",
-                what_changed="a quarter of the bound on the gap",
-                verify=lambda: _verify_alone(gap_factor=4),
-            ),
-        ),
+        mutants=(mutant("faster limit", "a quarter of the bound on the gap", _verify_alone, gap_factor=4),),
     ),
-    Claim(
+    proved(
         id="LD-S5",
         source="Lookahead Decoding, section 4.2, rate left open by the paper",
         statement="To emit E tokens per step, b must be exponential in E: H_b > ln(1/alpha) (E - 1), whatever gamma "
         "is.",
         assumptions=_RANGE,
-        verdict=Verdict.PROVED,
         verify=_verify_rate,
-        mutants=(
-            Mutant(name="one token more", what_changed="E - 1 replaced by E", verify=lambda: _verify_rate(Fraction(1))),
-        ),
+        mutants=(mutant("one token more", "E - 1 replaced by E", _verify_rate, Fraction(1)),),
         notes="A number of guesses that is polynomial in gamma gives only O(log gamma) tokens per step.",
     ),
     Claim(
@@ -345,8 +300,8 @@ CLAIMS: tuple[Claim, ...] = (
         verdict=Verdict.NUMERIC,
         verify=lambda: _fit(**_SETTING),
         mutants=(
-            Mutant(name="other alpha", what_changed="alpha = 1/2", verify=lambda: _fit(Fraction(1, 2), _SETTING["f"])),
-            Mutant(name="other f", what_changed="f = 2", verify=lambda: _fit(_SETTING["alpha"], Fraction(2))),
+            mutant("other alpha", "alpha = 1/2", _fit, Fraction(1, 2), _SETTING["f"]),
+            mutant("other f", "f = 2", _fit, _SETTING["alpha"], Fraction(2)),
         ),
         notes="Both parameters were fitted to the same kind of run, so one agreeing point is weak evidence.",
     ),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence
+from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.rounding import could_round_to, printed, quotient
-from theory.claims.proving.tools import exhaustive, refute, with_fix
+from theory.claims.proving.tools import exhaustive, refute
 
 __all__ = ["CLAIMS"]
 
@@ -36,13 +37,12 @@ def _verify_flops(current: int = 1) -> Evidence:
         return 2 * window * (size - 1) - current
 
     rows = [{"W": w, "N": n, "quoted": x} for w, n, x in _GOOD.values()]
-    as_printed = refute(
+    return refute(
         lambda W, N, quoted: extra(int(W), int(N)) == quoted,  # noqa: N803
         rows,
         what="the quoted multiple is the work beyond that of one token",
         explain=lambda W, N, quoted: f"{extra(int(W), int(N))} tokens beyond the current one, {quoted} quoted",  # noqa: N803
     )
-    return with_fix(as_printed, _verify_total_flops)
 
 
 def _verify_total_flops() -> Evidence:
@@ -75,81 +75,56 @@ def _slower(test: Callable[..., bool], what: str) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    repaired(
         id="LD-N1",
         source="Lookahead Decoding, section 5.5 and Table 4",
         statement="The settings of Table 4 cost 120, 80 and 56 times the work of one token on top of it, per step.",
         assumptions="work proportional to input tokens, attention over the prefix ignored",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=_verify_flops,
+        printed=_verify_flops,
         correction="120, 80 and 56 are totals that contain the current token; the extra work is 119, 79 and 55 tokens.",
-        correction_verify=_verify_total_flops,
-        mutants=(
-            Mutant(
-                name="total", what_changed="the current token counted as extra", verify=lambda: _verify_flops(current=0)
-            ),
-        ),
+        repair=_verify_total_flops,
+        mutants=(mutant("total", "the current token counted as extra", _verify_flops, current=0),),
     ),
-    Claim(
+    proved(
         id="LD-N2",
         source="Lookahead Decoding, section 5.2",
         statement="1.9 times against 1.07 times is a gain of 1.8 times.",
         assumptions="numbers rounded as printed",
-        verdict=Verdict.PROVED,
         verify=_verify_flash,
-        mutants=(Mutant(name="1.9", what_changed="a gain of 1.9 times", verify=lambda: _verify_flash("1.9")),),
+        mutants=(mutant("1.9", "a gain of 1.9 times", _verify_flash, "1.9"),),
         notes="The ratio can be anything from 1.72 to 1.83, so 1.7 would be as good.",
     ),
-    Claim(
+    proved(
         id="LD-N3",
         source="Lookahead Decoding, Appendix E",
         statement="Mean S with and without FlashAttention differ by less than 0.3 %, on one and several devices by "
         "less than 0.1 %.",
         assumptions="means 3.267 and 3.259, 2.558 and 2.557, rounded as printed",
-        verdict=Verdict.PROVED,
         verify=_verify_equal_compression,
         mutants=(
-            Mutant(
-                name="0.2 %",
-                what_changed="0.2 % with FlashAttention",
-                verify=lambda: _verify_equal_compression(("0.2", "0.1")),
-            ),
-            Mutant(
-                name="0.05 %",
-                what_changed="0.05 % over devices",
-                verify=lambda: _verify_equal_compression(("0.3", "0.05")),
-            ),
+            mutant("0.2 %", "0.2 % with FlashAttention", _verify_equal_compression, ("0.2", "0.1")),
+            mutant("0.05 %", "0.05 % over devices", _verify_equal_compression, ("0.3", "0.05")),
         ),
     ),
-    Claim(
+    proved(
         id="LD-N4",
         source="Lookahead Decoding, section 5.3 and Table 2",
         statement="Summarisation gains 1.46 to 1.60 times.",
         assumptions="values as printed",
-        verdict=Verdict.PROVED,
         verify=_verify_sampling_range,
-        mutants=(
-            Mutant(name="1.50", what_changed="from 1.50 times", verify=lambda: _verify_sampling_range(low="1.50")),
-        ),
+        mutants=(mutant("1.50", "from 1.50 times", _verify_sampling_range, low="1.50"),),
     ),
-    Claim(
+    refuted(
         id="LD-N5",
         source="Lookahead Decoding, Appendix F and Table 6",
         statement="Speculative decoding with the two draft models is always slower than plain decoding.",
         assumptions="values as printed, to one decimal",
-        verdict=Verdict.FALSE,
         verify=lambda: _slower(lambda speedup: speedup < 1, "every entry is below 1.0"),
         correction="No entry is above 1.0; one (Vicuna-13B with the 1B draft on HumanEval) is 1.0, which the rounding "
         "leaves open.",
         correction_verify=lambda: _table_check(
             all(Fraction(x) <= 1 for row in _DRAFT_MODEL_SPEEDUPS.values() for x in row), "no entry is above 1.0"
         ),
-        mutants=(
-            Mutant(
-                name="not faster",
-                what_changed="at most 1.0",
-                verify=lambda: _slower(lambda speedup: speedup <= 1, "no entry is above 1.0"),
-            ),
-        ),
+        mutants=(mutant("not faster", "at most 1.0", _slower, lambda speedup: speedup <= 1, "no entry is above 1.0"),),
     ),
 )

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_decoding.exact import (
     AS_PRINTED,
     Gram,
@@ -23,7 +23,8 @@ from theory.claims.lookahead_decoding.exact import (
     target_law,
 )
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, counterexample, exhaustive, prove_identity, refute, with_fix
+from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
+from theory.claims.proving.tools import all_of, counterexample, exhaustive, identity, refute, with_fix
 
 __all__ = ["CLAIMS"]
 
@@ -71,12 +72,10 @@ def _one_position() -> Evidence:
     m, q, p = sp.symbols("m q p", positive=True)
     accept = q / (1 - m)
     return all_of(
-        prove_identity((1 - m) * accept - q, what="a guess of mass q is accepted with total probability q"),
-        lambda: prove_identity((1 - m) * (1 - accept) - (1 - m - q), what="the next guess is reached with 1 - m - q"),
-        lambda: prove_identity(p / (1 - m) / (1 - accept) - p / (1 - m - q), what="norm() keeps P_j = p / (1 - m - q)"),
-        lambda: prove_identity(
-            (1 - m) * (p / (1 - m)) - p, what="line 41 emits a remaining token with total probability p"
-        ),
+        identity((1 - m) * accept - q, "a guess of mass q is accepted with total probability q"),
+        identity((1 - m) * (1 - accept) - (1 - m - q), "the next guess is reached with 1 - m - q"),
+        identity(p / (1 - m) / (1 - accept) - p / (1 - m - q), "norm() keeps P_j = p / (1 - m - q)"),
+        identity((1 - m) * (p / (1 - m)) - p, "line 41 emits a remaining token with total probability p"),
     )
 
 
@@ -222,77 +221,56 @@ def _verify_nonempty(rules: Rules = AS_PRINTED) -> Evidence:
 _FINITE = "finite vocabulary, exact arithmetic, n-grams fixed before the acceptance draws"
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LD-TA",
         source="Lookahead Decoding, Theorem A, Algorithm 4 and Appendix B",
         statement="Algorithm 4 emits tokens with the law of the target, for any n-grams in any order, duplicates "
         "included.",
         assumptions=_FINITE,
-        verdict=Verdict.PROVED,
         verify=_verify_theorem_a,
         mutants=(
-            Mutant(
-                name="no zero", what_changed="line 32 left out", verify=lambda: _verify_theorem_a(Rules(zero=False))
-            ),
-            Mutant(
-                name="no norm",
-                what_changed="line 33 left out",
-                verify=lambda: _verify_theorem_a(Rules(renormalise=False)),
-            ),
-            Mutant(
-                name="no filter",
-                what_changed="n-grams with another prefix stay after an acceptance",
-                verify=lambda: _verify_theorem_a(Rules(filter_prefix=False)),
+            mutant("no zero", "line 32 left out", _verify_theorem_a, Rules(zero=False)),
+            mutant("no norm", "line 33 left out", _verify_theorem_a, Rules(renormalise=False)),
+            mutant(
+                "no filter",
+                "n-grams with another prefix stay after an acceptance",
+                _verify_theorem_a,
+                Rules(filter_prefix=False),
             ),
         ),
         notes="Starting the filter at k = j is right: an earlier n-gram with the accepted token would have been "
         "rejected with it.",
     ),
-    Claim(
+    proved_with_fix(
         id="LD-TA-proof",
         source="Lookahead Decoding, Theorem A, Appendix B, cases 1 (2) and 2 (1)",
         statement="The mass of a token after rejections is P(v) divided by the product of the rejection probabilities "
         "r_k.",
         assumptions="any P, any guesses; no r_k is excluded from being 0",
-        verdict=Verdict.PROVED_WITH_FIX,
         verify=_verify_proof_step,
         correction="Valid where all r_k > 0. If P_k(s_k) = 1 the guess is always accepted, the later branches have "
         "probability 0 and contribute nothing, so the theorem stands (greedy targets are this case).",
         correction_verify=_one_position,
-        mutants=(
-            Mutant(
-                name="P(s) < 1",
-                what_changed="the case P(s) = 1 excluded by assumption",
-                verify=lambda: _verify_proof_step(Fraction(2, 3)),
-            ),
-        ),
+        mutants=(mutant("P(s) < 1", "the case P(s) = 1 excluded by assumption", _verify_proof_step, Fraction(2, 3)),),
     ),
-    Claim(
+    proved_with_fix(
         id="LD-A4-indifferent",
         source="Lookahead Decoding, section 3.2",
         statement="How the guesses were made never matters for the output law.",
         assumptions="none stated",
-        verdict=Verdict.PROVED_WITH_FIX,
         verify=_verify_indifference,
         correction="The guesses must be independent of the acceptance draws given the prefix; then the output law is a "
         "mixture of target laws. A guess that sees r turns P = (1/2, 1/2) into a constant.",
         correction_verify=_verify_theorem_a,
-        mutants=(
-            Mutant(
-                name="independent guess",
-                what_changed="the adversary does not see r",
-                verify=lambda: _verify_indifference(independent=True),
-            ),
-        ),
+        mutants=(mutant("independent guess", "the adversary does not see r", _verify_indifference, independent=True),),
         notes="Relevant for implementations that share one random stream between drafting and verification.",
     ),
-    Claim(
+    proved_with_fix(
         id="LD-A4-uniform",
         source="Lookahead Decoding, Algorithm 4, line 17",
         statement="The test r <= P(s) accepts s with probability P(s).",
         assumptions="r from a machine generator with the values k/n, 0 <= k < n; on the real U(0, 1) of the paper it "
         "is exact",
-        verdict=Verdict.PROVED_WITH_FIX,
         verify=_verify_uniform,
         correction="Use r < P(s): the chance is then within 1/n of P(s) and 0 at P(s) = 0. With <= an excluded token "
         "(top-k, or already rejected) passes with probability 1/n.",
@@ -301,61 +279,49 @@ CLAIMS: tuple[Claim, ...] = (
             {"n": range(1, 257)},
             what="r < 0 never happens on k/n",
         ),
-        mutants=(Mutant(name="strict", what_changed="r < P(s)", verify=lambda: _verify_uniform(strict=True)),),
+        mutants=(mutant("strict", "r < P(s)", _verify_uniform, strict=True),),
     ),
-    Claim(
+    refuted(
         id="LD-A4-mean",
         source="Lookahead Decoding, Equation 5 applied to Algorithm 4, section 4.2",
         statement="Equation 5 gives the mean number of tokens that Algorithm 4 emits for b guesses of equal acceptance "
         "rate.",
         assumptions="sampling; the guesses differ, as entries of a pool do",
-        verdict=Verdict.FALSE,
         verify=_verify_mean,
         correction="The mean is exactly 1 + sum of P(u) over the distinct non-empty prefixes u of the n-grams: what "
         "one gets by sampling from the target and following the n-grams as a tree.",
         correction_verify=_verify_prefix_mean,
-        mutants=(Mutant(name="one guess", what_changed="b = 1", verify=lambda: _verify_mean(guesses=1)),),
+        mutants=(mutant("one guess", "b = 1", _verify_mean, guesses=1),),
     ),
-    Claim(
+    proved(
         id="LD-A3",
         source="Lookahead Decoding, Algorithm 3 and section 3.2",
         statement="Greedy verification emits the tokens of greedy decoding, as many as the best n-gram has right plus "
         "one.",
         assumptions="ties of the argmax broken in one fixed way; at least one n-gram",
-        verdict=Verdict.PROVED,
         verify=_verify_greedy,
         mutants=(
-            Mutant(
-                name="no filter",
-                what_changed="n-grams with another prefix stay",
-                verify=lambda: _verify_greedy(Rules(filter_prefix=False)),
-            ),
-            Mutant(
-                name="no extra token",
-                what_changed="lines 42 to 44 left out",
-                verify=lambda: _verify_greedy(Rules(extra=False)),
-            ),
+            mutant("no filter", "n-grams with another prefix stay", _verify_greedy, Rules(filter_prefix=False)),
+            mutant("no extra token", "lines 42 to 44 left out", _verify_greedy, Rules(extra=False)),
         ),
         notes="Exhaustive for N = 3 and two tokens; for any N each position repeats the same argument on the n-grams "
         "that are left.",
     ),
-    Claim(
+    proved(
         id="LD-A34-length",
         source="Lookahead Decoding, Algorithms 3 and 4, line 2",
         statement="A step emits between 1 and N tokens, hence 1 <= S <= N.",
         assumptions="at least one n-gram of size N >= 2",
-        verdict=Verdict.PROVED,
         verify=_verify_lengths,
-        mutants=(Mutant(name="N - 1", what_changed="at most N - 1 tokens", verify=lambda: _verify_lengths(_SIZE - 1)),),
+        mutants=(mutant("N - 1", "at most N - 1 tokens", _verify_lengths, _SIZE - 1),),
         notes="Each of the N - 1 rounds appends one token and ends the step on a rejection; a full pass appends one "
         "more.",
     ),
-    Claim(
+    refuted(
         id="LD-A34-nonempty",
         source="Lookahead Decoding, Algorithms 3 and 4, line 13 (comment)",
         statement="The list D of distributions is never empty.",
         assumptions="called from Algorithm 1",
-        verdict=Verdict.FALSE,
         verify=_verify_nonempty,
         correction="D must hold the distribution after the current token even when no n-gram matches; then such a step "
         "is one plain decoding step.",
@@ -365,10 +331,11 @@ CLAIMS: tuple[Claim, ...] = (
             what="with the current distribution in D every number of n-grams works",
         ),
         mutants=(
-            Mutant(
-                name="current distribution",
-                what_changed="D starts with the distribution after the current token",
-                verify=lambda: _verify_nonempty(Rules(current=True)),
+            mutant(
+                "current distribution",
+                "D starts with the distribution after the current token",
+                _verify_nonempty,
+                Rules(current=True),
             ),
         ),
     ),

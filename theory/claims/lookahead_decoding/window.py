@@ -7,9 +7,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_decoding.exact import greedy_models, greedy_run, jacobi_iterations
-from theory.claims.proving.tools import all_of, exhaustive, prove_identity, refute
+from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.tools import all_of, exhaustive, identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -120,8 +121,8 @@ def _verify_tokens(printed: Callable[[Any, Any, Any], Any] | None = None) -> Evi
             {"W": range(1, 9), "N": range(2, 8), "G": range(5)},
             what="distinct input tokens of a step, the current token included",
         ),
-        lambda: prove_identity(difference, what="1 + (W - 1) + W (N - 2) + G (N - 1) tokens"),
-        lambda: prove_identity(form(W, N, G) - step_tokens(), what="this form is the ledger's statement"),
+        identity(difference, "1 + (W - 1) + W (N - 2) + G (N - 1) tokens"),
+        identity(form(W, N, G) - step_tokens(), "this form is the ledger's statement"),
     )
 
 
@@ -139,34 +140,31 @@ def _verify_parallel(shared_rows: int = 1) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LD-A2",
         source="Lookahead Decoding, section 2 and Algorithm 2",
         statement="Jacobi decoding reaches the greedy output of m tokens in at most m updates from any first guess.",
         assumptions="greedy target, exact arithmetic",
-        verdict=Verdict.PROVED,
         verify=_verify_jacobi,
-        mutants=(Mutant(name="m - 1", what_changed="at most m - 1 updates", verify=lambda: _verify_jacobi(spare=1)),),
+        mutants=(mutant("m - 1", "at most m - 1 updates", _verify_jacobi, spare=1),),
         notes="Exhaustive for m = 3 on two tokens; in general the first t tokens are right after t updates, since "
         "token t + 1 depends on the first t only.",
     ),
-    Claim(
+    proved(
         id="LD-A1-progress",
         source="Lookahead Decoding, Algorithm 1, lines 5 to 10 and 20",
         statement="An iteration i that is not skipped starts with exactly i entries of o, so o_(i-1) is the current "
         "token.",
         assumptions="each verification emits at least one token",
-        verdict=Verdict.PROVED,
         verify=_verify_progress,
-        mutants=(Mutant(name="one behind", what_changed="i - 1 entries", verify=lambda: _verify_progress(lag=1)),),
+        mutants=(mutant("one behind", "i - 1 entries", _verify_progress, lag=1),),
         notes="size(o) >= i + 1 after iteration i, by induction; so o_1 to o_m exist at the end.",
     ),
-    Claim(
+    refuted(
         id="LD-A1-index",
         source="Lookahead Decoding, Algorithm 1, lines 14 and 22",
         statement="The context of iteration i is o_1 to o_i.",
         assumptions="o_0 is the last prompt token, as in line 5",
-        verdict=Verdict.FALSE,
         verify=_verify_index,
         correction="The context is o_1 to o_(i-1) after the prompt (which already contains o_0): o_i is what the "
         "iteration is to find.",
@@ -175,61 +173,44 @@ CLAIMS: tuple[Claim, ...] = (
             {"i": range(1, 20)},
             what="o_1 to o_(i-1) exist",
         ),
-        mutants=(Mutant(name="shorter", what_changed="o_1 to o_(i-1)", verify=lambda: _verify_index(last=-1)),),
+        mutants=(mutant("shorter", "o_1 to o_(i-1)", _verify_index, last=-1),),
         notes="Line 20 has a second slip of the same kind: it assigns g^i where the loop variable is j.",
     ),
-    Claim(
+    refuted(
         id="LD-A1-ngram",
         source="Lookahead Decoding, Algorithm 1, lines 13 and 26",
         statement="Each n-gram put into the pool is a piece of one trajectory: its last token was generated after its "
         "first N - 1.",
         assumptions="N >= 2, every column j of the window",
-        verdict=Verdict.FALSE,
         verify=_verify_trajectory,
         correction="True for j >= 2. Column 1 was generated after the current token, so its n-gram must start with "
         "o_(i-1), not with the old guess w_1^(i+1-N).",
         correction_verify=_verify_trajectory_fixed,
-        mutants=(
-            Mutant(
-                name="current token first",
-                what_changed="column 1 starts with o_(i-1)",
-                verify=lambda: _verify_trajectory(True),
-            ),
-        ),
+        mutants=(mutant("current token first", "column 1 starts with o_(i-1)", _verify_trajectory, True),),
         notes="Costs acceptance, not correctness: Theorem A holds for any n-grams.",
     ),
-    Claim(
+    proved(
         id="LD-TOKENS",
         source="Lookahead Decoding, section 4.2 and section 5.5",
         statement="A decoding step feeds (W + G) (N - 1) tokens to the model.",
         expression=statement("lookahead_decoding", "step_tokens"),
         assumptions="N >= 2, W >= 1, all G guesses found; tokens as in line 13 of Algorithm 1",
-        verdict=Verdict.PROVED,
         verify=_verify_tokens,
         mutants=(
-            Mutant(name="N", what_changed="(W + G) N", verify=lambda: _verify_tokens(lambda w, n, g: (w + g) * n)),
-            Mutant(
-                name="current token apart",
-                what_changed="one token more",
-                verify=lambda: _verify_tokens(lambda w, n, g: (w + g) * (n - 1) + 1),
-            ),
+            mutant("N", "(W + G) N", _verify_tokens, lambda w, n, g: (w + g) * n),
+            mutant("current token apart", "one token more", _verify_tokens, lambda w, n, g: (w + g) * (n - 1) + 1),
         ),
         notes="Exact, not only roughly: the current token takes the place of the first window token. Fig. 2 (W = 5, N "
         "= 4, G = 2): 21.",
     ),
-    Claim(
+    proved(
         id="LD-LP",
         source="Lookahead Decoding, section 3.4",
         statement="Columns of the window can run on different devices without communication if the current token and "
         "the oldest row are computed on each.",
         assumptions="contexts as in line 13 of Algorithm 1",
-        verdict=Verdict.PROVED,
         verify=_verify_parallel,
-        mutants=(
-            Mutant(
-                name="nothing shared", what_changed="columns share no window token", verify=lambda: _verify_parallel(0)
-            ),
-        ),
+        mutants=(mutant("nothing shared", "columns share no window token", _verify_parallel, 0),),
         notes="The device of column W holds all W tokens of that row, so work per device never falls below W: with G = "
         "W at most a factor 2 (N - 1) is gained, however many devices there are.",
     ),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity
+from theory.claims.proving.records import mutant, proved
+from theory.claims.proving.tools import all_of, identity, prove_identity
 
 __all__ = ["CLAIMS", "expected_intervals_proof", "expected_remainder_proof"]
 
@@ -22,7 +23,7 @@ def expected_remainder_proof(what: str, *, scale: int = 1) -> Evidence:
 
     step = total(K1 + 1) - total(K1) - K1 * ALPHA1**K1
     return all_of(
-        lambda: prove_identity(total(sp.Integer(1)), what="empty sum at k1 = 1"),
+        identity(total(sp.Integer(1)), "empty sum at k1 = 1"),
         lambda: prove_identity(
             step, what=f"{what}: raising k1 by one adds k1 alpha**k1", samples=[{"alpha1": "1/2", "k1": "2"}]
         ),
@@ -40,7 +41,7 @@ def expected_intervals_proof(power: int) -> Evidence:
 
     term = (m + 1) * q**m * (1 - q)
     return all_of(
-        lambda: prove_identity(partial(sp.Integer(0)), what="empty sum"),
+        identity(partial(sp.Integer(0)), "empty sum"),
         lambda: prove_identity(
             partial(m + 1) - partial(m) - term, what="each interval adds its term", samples=[{"q": "1/2", "m": "1"}]
         ),
@@ -55,7 +56,7 @@ def _interval_probability(exponent_shift: int) -> Evidence:
     tail = a ** (m * k) - a ** ((m + 1) * k + exponent_shift)  # P(X >= n) = alpha**n
     one = a**i - a ** (i + 1) - a**i * (1 - a)
     return all_of(
-        lambda: prove_identity(one, what="P(X >= i) - P(X >= i + 1) = alpha**i (1 - alpha)"),
+        identity(one, "P(X >= i) - P(X >= i + 1) = alpha**i (1 - alpha)"),
         lambda: prove_identity(
             tail - a ** (m * k) * (1 - a**k),
             what="the interval's probability",
@@ -85,66 +86,49 @@ def _geometric_mean(scale: str) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-C1",
         source="Lookahead Reasoning, Section 3.2 and Appendix B.1.1, accepted steps",
         statement="The number of accepted drafts of a stage has mean E[X] = alpha1/(1 - alpha1).",
         expression=statement("lookahead_reasoning", "expected_accepted_steps"),
         assumptions="0 < alpha1 < 1, each draft accepted independently",
-        verdict=Verdict.PROVED,
         verify=lambda: _geometric_mean("1"),
-        mutants=(Mutant(name="doubled", what_changed="2 alpha1/(1 - alpha1)", verify=lambda: _geometric_mean("2")),),
+        mutants=(mutant("doubled", "2 alpha1/(1 - alpha1)", _geometric_mean, "2"),),
     ),
-    Claim(
+    proved(
         id="LR-C2",
         source="Lookahead Reasoning, Appendix C, Step 2",
         statement="P(m gamma <= X < (m+1) gamma) = alpha1**(m gamma) (1 - alpha1**gamma).",
         assumptions="0 < alpha1 < 1, integers m >= 0, gamma >= 1",
-        verdict=Verdict.PROVED,
         verify=lambda: _interval_probability(0),
-        mutants=(
-            Mutant(name="longer", what_changed="one more X per interval", verify=lambda: _interval_probability(1)),
-        ),
+        mutants=(mutant("longer", "one more X per interval", _interval_probability, 1),),
     ),
-    Claim(
+    proved(
         id="LR-C3",
         source="Lookahead Reasoning, Appendix C, Step 2",
         statement="E[ceil((X+1)/gamma)] = 1/(1 - alpha1**gamma).",
         expression=statement("lookahead_reasoning", "expected_intervals"),
         assumptions="0 < alpha1 < 1, integer gamma >= 1",
-        verdict=Verdict.PROVED,
         verify=lambda: expected_intervals_proof(1),
-        mutants=(
-            Mutant(
-                name="squared", what_changed="1/(1 - alpha1**(2 gamma))", verify=lambda: expected_intervals_proof(2)
-            ),
-        ),
+        mutants=(mutant("squared", "1/(1 - alpha1**(2 gamma))", expected_intervals_proof, 2),),
     ),
-    Claim(
+    proved(
         id="LR-C4",
         source="Lookahead Reasoning, Appendix C, Step 3",
         statement="P(X mod gamma = r) = (1 - alpha1) alpha1**r / (1 - alpha1**gamma).",
         assumptions="0 < alpha1 < 1, integers 0 <= r < gamma",
-        verdict=Verdict.PROVED,
         verify=lambda: _remainder_pmf(0),
-        mutants=(Mutant(name="period", what_changed="a period of gamma + 1", verify=lambda: _remainder_pmf(1)),),
+        mutants=(mutant("period", "a period of gamma + 1", _remainder_pmf, 1),),
     ),
-    Claim(
+    proved(
         id="LR-C5",
         source="Lookahead Reasoning, Appendix C, Step 3",
         statement="For gamma greater than 4, E[X mod gamma] = (alpha1 - alpha1**(gamma+1) - gamma (1-alpha1) "
         "alpha1**gamma) / ((1 - alpha1)(1 - alpha1**gamma)).",
         expression=statement("lookahead_reasoning", "expected_partial_batch"),
         assumptions="0 < alpha1 < 1, integer gamma > 4",
-        verdict=Verdict.PROVED,
         verify=lambda: expected_remainder_proof("E[X mod gamma]"),
-        mutants=(
-            Mutant(
-                name="doubled",
-                what_changed="twice the value",
-                verify=lambda: expected_remainder_proof("twice", scale=2),
-            ),
-        ),
+        mutants=(mutant("doubled", "twice the value", expected_remainder_proof, "twice", scale=2),),
         notes="The condition gamma > 4 is not used: the induction starts at gamma = 1, and the paper's own default "
         "depth of 2 in Table 3 needs the small cases.",
     ),

@@ -8,7 +8,7 @@ from fractions import Fraction
 from theory.claims.ledger import Evidence
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute
+from theory.claims.proving.tools import all_of, identity, prove_sign, refute
 
 __all__ = [
     "COSTS",
@@ -71,9 +71,9 @@ def free_induction() -> Evidence:
     # gamma >= 1/c, written as gamma = 1/c + slack; at slack = 0 the two candidates are equal
     wait = (j * c) - ((j - g) * c + 1)
     return all_of(
-        lambda: prove_identity((j - 1) * c + c - j * c, what="the draft of step j ends at j c"),
+        identity((j - 1) * c + c - j * c, "the draft of step j ends at j c"),
         lambda: prove_sign(sp.expand(wait.subs(g, 1 / c + slack)), what="the slot frees before j c when gamma > 1/c"),
-        lambda: prove_identity(wait.subs(g, 1 / c), what="and exactly at j c when gamma = 1/c"),
+        identity(wait.subs(g, 1 / c), "and exactly at j c when gamma = 1/c"),
         detail="Induction on j; the first rejection X ends at s_X + 1",
     )
 
@@ -84,8 +84,8 @@ def limited_induction() -> Evidence:
     # gamma < ceil(1/c) means gamma c < 1 for an integer gamma; write c = s / gamma with 0 < s < 1
     ready = (m - 1) + (g - 1) * c + c
     return all_of(
-        lambda: prove_identity(m + (r - 1) * c + c - (m + r * c), what="r >= 1: the draft of step j ends at m + r c"),
-        lambda: prove_identity((m - 1) + r * c + 1 - (m + r * c), what="r >= 1: the slot frees at m + r c"),
+        identity(m + (r - 1) * c + c - (m + r * c), "r >= 1: the draft of step j ends at m + r c"),
+        identity((m - 1) + r * c + 1 - (m + r * c), "r >= 1: the slot frees at m + r c"),
         lambda: prove_sign(
             (m - ready).subs(c, s / g), unit=("s",), what="r = 0: the draft has ended before the slot frees"
         ),

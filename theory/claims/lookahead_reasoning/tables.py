@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import counterexample, prove_identity, refute, with_fix
+from theory.claims.proving.records import corrected, mutant, proved, refuted, repaired
+from theory.claims.proving.tools import counterexample, prove_identity, refute
 
 __all__ = ["CLAIMS"]
 
@@ -167,132 +168,106 @@ def _tree_proof() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    refuted(
         id="LR-P1",
         source="Lookahead Reasoning, Section 3.3, conditions of the theorem",
         statement="Acceptance rates between 0.52 and 0.8 are common in the paper's experiments.",
         assumptions="step-level acceptance of Table 1; common: in at least half of its 14 cells",
-        verdict=Verdict.FALSE,
         verify=lambda: _share("0.52", "0.8", 7),
         correction="3 of the 14 step acceptance rates of Table 1 lie in (0.52, 0.8); they run from 0.30 to 0.63. "
         "With the sharp limit of LR-T4d, 0.4014, the theorem covers 9 of the 14.",
         correction_verify=lambda: _share("0.401326592", "0.8", 9),
-        mutants=(Mutant(name="three", what_changed="at least 3 cells", verify=lambda: _share("0.52", "0.8", 3)),),
+        mutants=(mutant("three", "at least 3 cells", _share, "0.52", "0.8", 3),),
         notes="The token-level rate alpha2 of the n-gram drafts is not reported.",
     ),
-    Claim(
+    corrected(
         id="LR-P2",
         source="Lookahead Reasoning, Section 3.3, combined speedup, against Table 1",
         statement="The speedups of step-level and token-level speculation multiply: the measured combined speedup "
         "is the product of the two measured alone, up to rounding.",
         assumptions="Table 1: rows LR, SD, SD+LR; each entry exact to half a unit of its last digit",
-        verdict=Verdict.FALSE,
         verify=lambda: _multiply("1"),
         correction="In all 14 cells the product is an upper estimate; measured values are 0.87 to 0.99 of it (1.36 "
         "x 1.53 = 2.08 against 1.82 on AIME24).",
-        correction_verify=lambda: _multiply("0.87"),
-        mutants=(Mutant(name="looser", what_changed="at least 0.87 of the product", verify=lambda: _multiply("0.87")),),
+        holds=mutant("looser", "at least 0.87 of the product", _multiply, "0.87"),
         notes="Only Qwen3 on GPQA agrees within rounding. See LR-S10 for when the model itself multiplies.",
     ),
-    Claim(
+    repaired(
         id="LR-S10",
         source="Lookahead Reasoning, Section 3.3, combined speedup",
         statement="The combined speedup is h(k1, k2) = f(k1) g(k2), with c1 measured without token-level speculation.",
         assumptions="constant step times; token-level speculation may speed up draft and target by different factors",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=lambda: with_fix(lambda: _combined("2", "1"), _same_factor),
+        printed=lambda: _combined("2", "1"),
         correction="It holds when draft and target steps become faster by the same factor g. Otherwise c1 changes to "
         "c1 g_target / g_draft, and the speedup is g_target f(k1) at the new c1.",
-        correction_verify=_same_factor,
-        mutants=(
-            Mutant(
-                name="same factor",
-                what_changed="both models twice as fast, which needs no fix",
-                verify=lambda: with_fix(lambda: _combined("2", "2"), _same_factor),
-            ),
-        ),
+        repair=_same_factor,
+        mutants=(mutant("same factor", "both models twice as fast, which needs no fix", _combined, "2", "2"),),
         notes="Random step lengths break it as well: the longest of several parallel steps counts, not the mean.",
     ),
-    Claim(
+    proved(
         id="LR-P3",
         source="Lookahead Reasoning, Section 4.1, combination against single methods",
         statement="The combination is faster than token-level speculation alone (and than step-level alone) "
         "everywhere.",
         assumptions="Table 1, both model pairs",
-        verdict=Verdict.PROVED,
         verify=lambda: _each_cell(lambda cell: cell["both"] > max(cell["step"], cell["token"]), "faster than both"),
         mutants=(
-            Mutant(
-                name="a tenth",
-                what_changed="faster by at least a tenth",
-                verify=lambda: _each_cell(
-                    lambda cell: cell["both"] >= Fraction(11, 10) * max(cell["step"], cell["token"]), "a tenth faster"
-                ),
+            mutant(
+                "a tenth",
+                "faster by at least a tenth",
+                _each_cell,
+                lambda cell: cell["both"] >= Fraction(11, 10) * max(cell["step"], cell["token"]),
+                "a tenth faster",
             ),
         ),
         notes="A statement about the printed means; their standard errors are not reported.",
     ),
-    Claim(
+    refuted(
         id="LR-P4",
         source="Lookahead Reasoning, Section 4.1, acceptance rates",
         statement="Step acceptance rates are often above 50 % and reach 63 %.",
         assumptions="Table 1; often: in at least half of its 14 cells",
-        verdict=Verdict.FALSE,
         verify=lambda: _share("0.50", "0.64", 7),
         correction="Above 50 % in 3 of the 14 cells; the maximum, 63 %, is right.",
         correction_verify=lambda: _range(_ACCEPTANCE, "0.30", "0.63", "acceptance rates"),
-        mutants=(Mutant(name="three", what_changed="in at least 3 cells", verify=lambda: _share("0.50", "0.64", 3)),),
+        mutants=(mutant("three", "in at least 3 cells", _share, "0.50", "0.64", 3),),
     ),
-    Claim(
+    proved(
         id="LR-P5",
         source="Lookahead Reasoning, Section 4.1, speedups",
         statement="Step-level speculation alone speeds up by 1.04 to 1.71.",
         assumptions="Table 1",
-        verdict=Verdict.PROVED,
         verify=lambda: _range(_STEP, "1.04", "1.71", "speedup of LR alone"),
-        mutants=(
-            Mutant(
-                name="low",
-                what_changed="from 1.05",
-                verify=lambda: _range(_STEP, "1.05", "1.71", "speedup of LR alone"),
-            ),
-        ),
+        mutants=(mutant("low", "from 1.05", _range, _STEP, "1.05", "1.71", "speedup of LR alone"),),
     ),
-    Claim(
+    proved(
         id="LR-P6",
         source="Lookahead Reasoning, Section 4.1, accuracy",
         statement="Accuracy stays between 1.0 points above and 2.1 points below the target's.",
         assumptions="Table 1 without MT-Bench, which has another scale",
-        verdict=Verdict.PROVED,
         verify=lambda: _accuracy("-2.1", "1.0"),
-        mutants=(Mutant(name="two", what_changed="at most 2.0 points below", verify=lambda: _accuracy("-2.0", "1.0")),),
+        mutants=(mutant("two", "at most 2.0 points below", _accuracy, "-2.0", "1.0"),),
         notes="Differences of means; most are smaller than the printed standard deviations.",
     ),
-    Claim(
+    proved(
         id="LR-P7",
         source="Lookahead Reasoning, Section 4.3, tree width",
         statement="A wider tree always raises acceptance, but speedup does not improve beyond W = 2.",
         assumptions="Table 3",
-        verdict=Verdict.PROVED,
         verify=lambda: _tree("1"),
-        mutants=(Mutant(name="a tenth", what_changed="by a tenth per doubling", verify=lambda: _tree("11/10")),),
+        mutants=(mutant("a tenth", "by a tenth per doubling", _tree, "11/10"),),
     ),
-    Claim(
+    refuted(
         id="LR-Z1",
         source="Lookahead Reasoning, Chinese summary, multi-branch drafting",
         statement="In a draft tree of width W the target generates a single continuation per position.",
         assumptions="continuations run in parallel, before it is known which branch will be accepted; W >= 2, depth "
         ">= 2",
-        verdict=Verdict.FALSE,
         verify=lambda: _tree_targets(one_per_depth=True),
         correction="Position j has W**j different draft prefixes, so a parallel target needs W**j continuations there, "
         "1 + W + ... + W**(gamma-1) in all; the paper's text says that they grow exponentially.",
         correction_verify=_tree_proof,
-        mutants=(
-            Mutant(
-                name="corrected", what_changed="W**j per position", verify=lambda: _tree_targets(one_per_depth=False)
-            ),
-        ),
+        mutants=(mutant("corrected", "W**j per position", _tree_targets, one_per_depth=False),),
         notes="One continuation per position suffices only when each position waits for the verdict on the one before.",
     ),
 )

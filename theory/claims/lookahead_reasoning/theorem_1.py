@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
+from theory.claims.proving.records import mutant, proved, repaired
+from theory.claims.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS"]
 
@@ -53,20 +54,10 @@ def _cycle_model(closed: Closed, extra: int, what: str) -> Evidence:
     gain = k * a ** (k - 1) * (1 - a) + (k + 1) * a**k - k * a ** (k - 1)
     return screened(
         refute(holds, grid, what=what),
-        lambda: prove_identity(emitted(k + 1) - emitted(k) - gain, what="one more draft adds alpha**k expected steps"),
-        lambda: prove_identity(emitted(sp.Integer(1)) - 1, what="no draft emits one step"),
+        identity(emitted(k + 1) - emitted(k) - gain, "one more draft adds alpha**k expected steps"),
+        identity(emitted(sp.Integer(1)) - 1, "no draft emits one step"),
         detail="Induction on the number of drafts; a cycle lasts c per draft plus one target step",
     )
-
-
-def _background(alpha: Fraction, c: Fraction, k: int) -> Fraction:
-    value: Fraction = exact.g_background(alpha, c, k)
-    return value
-
-
-def _theorem_1(alpha: Fraction, c: Fraction, k: int) -> Fraction:
-    value: Fraction = exact.f_sync(alpha, c, k)
-    return value
 
 
 def _k1_is_gamma1(offset: int) -> Evidence:
@@ -188,11 +179,9 @@ def _neutral_identity() -> Evidence:
 
     one = sp.Integer(1)
     return all_of(
-        lambda: prove_identity(
-            st.f_async_saturated().subs(st.K1, one) - 1, what="S2(1) = 1 (1 < ceil(1/c1) for c1 < 1)"
-        ),
-        lambda: prove_identity(st.f_sync().subs(st.K1, one) - 1, what="f_sync(1) = 1"),
-        lambda: prove_identity(st.g().subs(st.K2, one) - 1, what="g(1) = 1"),
+        identity(st.f_async_saturated().subs(st.K1, one) - 1, "S2(1) = 1 (1 < ceil(1/c1) for c1 < 1)"),
+        identity(st.f_sync().subs(st.K1, one) - 1, "f_sync(1) = 1"),
+        identity(st.g().subs(st.K2, one) - 1, "g(1) = 1"),
     )
 
 
@@ -207,10 +196,8 @@ def _whole_sequence(ratio_power: int) -> Evidence:
     a, n = sp.symbols("alpha gamma", positive=True)
     return screened(
         refute(holds, _points(alpha=_ALPHAS, gamma=_integers(0, 8)), what="the chance of full acceptance is geometric"),
-        lambda: prove_identity(a ** (n + 1) - a * a**n, what="alpha**(gamma+1) = alpha alpha**gamma"),
-        lambda: prove_identity(
-            (1 - a**n) / (1 - a) * (1 - a) - (1 - a**n), what="P(a rejection among gamma) = 1 - alpha**gamma"
-        ),
+        identity(a ** (n + 1) - a * a**n, "alpha**(gamma+1) = alpha alpha**gamma"),
+        identity((1 - a**n) / (1 - a) * (1 - a) - (1 - a**n), "P(a rejection among gamma) = 1 - alpha**gamma"),
     )
 
 
@@ -228,156 +215,128 @@ def _returns(sign: int) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-B1",
         source="Lookahead Reasoning, Section 2, speedup of speculative decoding",
         statement="Drafting gamma tokens at relative cost c each, accepted independently with probability alpha, "
         "speeds decoding up by g(gamma) = (1 - alpha**(gamma+1)) / ((1 - alpha)(1 + c gamma)).",
         expression=statement("lookahead_reasoning", "walltime_leviathan_2023"),
         assumptions="0 < alpha < 1, c >= 0, integer gamma >= 0; verification costs one target pass, acceptance i.i.d.",
-        verdict=Verdict.PROVED,
-        verify=lambda: _cycle_model(lambda a, c, k: _background(a, c, k - 1), 0, "g equals the enumerated cycle"),
+        verify=lambda: _cycle_model(
+            lambda a, c, k: exact.g_background(a, c, k - 1), 0, "g equals the enumerated cycle"
+        ),
         mutants=(
-            Mutant(
-                name="exponent",
-                what_changed="alpha**gamma in place of alpha**(gamma+1), the bonus token forgotten",
-                verify=lambda: _cycle_model(
-                    lambda a, c, k: exact.geometric_sum(a, k - 1) / (1 + c * (k - 1)), 0, "g without the bonus token"
-                ),
+            mutant(
+                "exponent",
+                "alpha**gamma in place of alpha**(gamma+1), the bonus token forgotten",
+                _cycle_model,
+                lambda a, c, k: exact.geometric_sum(a, k - 1) / (1 + c * (k - 1)),
+                0,
+                "g without the bonus token",
             ),
         ),
     ),
-    Claim(
+    proved(
         id="LR-B2",
         source="Lookahead Reasoning, Section 2, ceiling of speculative decoding",
         statement="For every c >= 0 and gamma >= 0 the speedup g(gamma) is at most 1/(1 - alpha); the bound is strict.",
         assumptions="0 < alpha < 1, c >= 0, real gamma >= 0",
-        verdict=Verdict.PROVED,
         verify=lambda: _bound(lambda alpha: 1 / (1 - alpha)),
         mutants=(
-            Mutant(
-                name="smaller",
-                what_changed="1/(1 - alpha) - 1, the expected accepted drafts alone",
-                verify=lambda: _bound(lambda alpha: alpha / (1 - alpha)),
+            mutant(
+                "smaller",
+                "1/(1 - alpha) - 1, the expected accepted drafts alone",
+                _bound,
+                lambda alpha: alpha / (1 - alpha),
             ),
         ),
         notes="Never attained: at c = 0 the distance is alpha**(gamma+1)/(1-alpha) > 0.",
     ),
-    Claim(
+    proved(
         id="LR-B3",
         source="Lookahead Reasoning, Section 2, ceiling of speculative decoding",
         statement="As gamma varies, g(gamma) comes arbitrarily close to 1/(1 - alpha) only when c = 0.",
         assumptions="0 < alpha < 1; c > 0 fixed against c = 0; real gamma >= 0",
-        verdict=Verdict.PROVED,
         verify=lambda: _only_without_draft_cost("1/10"),
-        mutants=(
-            Mutant(
-                name="free drafts",
-                what_changed="the gap is claimed at c = 0 as well",
-                verify=lambda: _only_without_draft_cost("0"),
-            ),
-        ),
+        mutants=(mutant("free drafts", "the gap is claimed at c = 0 as well", _only_without_draft_cost, "0"),),
         notes="For c > 0, g <= max(1 - alpha**2, 1/(1+c)) / (1 - alpha) for all gamma >= 0, a fixed distance below.",
     ),
-    Claim(
+    proved(
         id="LR-B4",
         source="Lookahead Reasoning, Section 2, acceptance of a whole sequence",
         statement="The probability that all gamma drafted tokens are accepted decreases exponentially with gamma.",
         assumptions="0 < alpha < 1, tokens accepted independently",
-        verdict=Verdict.PROVED,
         verify=lambda: _whole_sequence(1),
-        mutants=(Mutant(name="faster", what_changed="by alpha**2 per token", verify=lambda: _whole_sequence(2)),),
+        mutants=(mutant("faster", "by alpha**2 per token", _whole_sequence, 2),),
         notes="With acceptance that depends on the previous outcome, as measured drafts show, the rate differs.",
     ),
-    Claim(
+    proved(
         id="LR-B5",
         source="Lookahead Reasoning, Section 2, diminishing returns",
         statement="Beyond an optimal length, speculating further yields diminishing or negative returns: g falls.",
         assumptions="0 < c < alpha < 1",
-        verdict=Verdict.PROVED,
         verify=lambda: _returns(1),
-        mutants=(Mutant(name="rises", what_changed="g rises past its peak", verify=lambda: _returns(-1)),),
+        mutants=(mutant("rises", "g rises past its peak", _returns, -1),),
         notes="At c = 0 there is no optimal length: the gain alpha**(gamma+1) of each further token shrinks but "
         "stays positive.",
     ),
-    Claim(
+    repaired(
         id="LR-S1",
         source="Lookahead Reasoning, Section 3.2, notation and f_sync",
         statement="With gamma1 draft steps per cycle and k1 = gamma1 target steps in parallel, synchronous Lookahead "
         "Reasoning (Algorithm 1) speeds up by f_sync(k1) = (1 - alpha1**k1) / ((1 - alpha1)(1 - c1 + c1 k1)).",
         expression=statement("lookahead_reasoning", "f_sync"),
         assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer gamma1 >= 1; free verification, constant step times",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=lambda: with_fix(
-            lambda: _k1_is_gamma1(0), lambda: _cycle_model(_theorem_1, 0, "f_sync with k1 - 1 drafts")
-        ),
+        printed=lambda: _k1_is_gamma1(0),
         correction="k1 = gamma1 + 1: Algorithm 1 drafts gamma1 steps and runs gamma1 + 1 target generations, so its "
         "speedup is f_sync(gamma1 + 1). This is the reading of Theorem 1 (appendix), where gamma counts target "
         "generations.",
-        correction_verify=lambda: _cycle_model(_theorem_1, 0, "f_sync with k1 - 1 drafts"),
-        mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="k1 = gamma1 + 1 is claimed instead, which needs no fix",
-                verify=lambda: with_fix(lambda: _k1_is_gamma1(1), lambda: _k1_is_gamma1(1)),
-            ),
-        ),
+        repair=lambda: _cycle_model(exact.f_sync, 0, "f_sync with k1 - 1 drafts"),
+        mutants=(mutant("corrected", "k1 = gamma1 + 1 is claimed instead, which needs no fix", _k1_is_gamma1, 1),),
         notes="Section 3.1 itself says that the synchronous version generates gamma drafts and gamma + 1 target steps.",
     ),
-    Claim(
+    proved(
         id="LR-T1",
         source="Lookahead Reasoning, Theorem 1, Appendix B.1.1",
         statement="With gamma target generations in parallel the synchronous version speeds up by "
         "f_sync(gamma) = (1 - alpha**gamma) / ((1 - alpha)(1 - c + c gamma)).",
         expression=statement("lookahead_reasoning", "f_sync"),
         assumptions="0 < alpha < 1, 0 < c < 1, integer gamma >= 1 (gamma - 1 drafts)",
-        verdict=Verdict.PROVED,
-        verify=lambda: _cycle_model(_theorem_1, 0, "f_sync equals the enumerated cycle"),
+        verify=lambda: _cycle_model(exact.f_sync, 0, "f_sync equals the enumerated cycle"),
         mutants=(
-            Mutant(
-                name="one more draft",
-                what_changed="the same formula for gamma drafts",
-                verify=lambda: _cycle_model(_theorem_1, 1, "f_sync with k drafts"),
+            mutant(
+                "one more draft",
+                "the same formula for gamma drafts",
+                _cycle_model,
+                exact.f_sync,
+                1,
+                "f_sync with k drafts",
             ),
         ),
     ),
-    Claim(
+    repaired(
         id="LR-S2",
         source="Lookahead Reasoning, Section 3.3, meaning of k2",
         statement="With k2 additional tokens speculated in each target pass, token-level speculation speeds up by "
         "g(k2) = (1 - alpha2**k2) / ((1 - alpha2)(1 - c2 + c2 k2)).",
         expression=statement("lookahead_reasoning", "g"),
         assumptions="0 < alpha2 < 1, 0 <= c2 < 1, integer k2 >= 1",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=lambda: with_fix(lambda: _additional_tokens(0), _additional_tokens_identity),
+        printed=lambda: _additional_tokens(0),
         correction="k2 counts the tokens that one target pass scores, the bonus token included: k2 = gamma + 1 for "
         "gamma drafted tokens (as Appendix B.1.2 and ParallelDim_g = k2 have it). The c in the printed formula is c2.",
-        correction_verify=_additional_tokens_identity,
-        mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="k2 + 1 in place of k2 is claimed, which needs no fix",
-                verify=lambda: with_fix(lambda: _additional_tokens(1), _additional_tokens_identity),
-            ),
-        ),
+        repair=_additional_tokens_identity,
+        mutants=(mutant("corrected", "k2 + 1 in place of k2 is claimed, which needs no fix", _additional_tokens, 1),),
     ),
-    Claim(
+    repaired(
         id="LR-S3",
         source="Lookahead Reasoning, Section 3.3, single methods as corners",
         statement="k1 = 1 is token-level speculation alone (f(1) = 1) and k2 = 1 is step-level speculation alone "
         "(g(1) = 1), with f_async as the main text defines it (switching at floor(1/c1)).",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=lambda: with_fix(lambda: _neutral_at_one("floor"), _neutral_identity),
+        printed=lambda: _neutral_at_one("floor"),
         correction="True with the appendix's switching point ceil(1/c1), which is at least 2; with floor(1/c1) a "
         "draft that costs more than half a target step makes k1 = 1 count as unlimited depth.",
-        correction_verify=_neutral_identity,
-        mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="switching at ceil(1/c1), which needs no fix",
-                verify=lambda: with_fix(lambda: _neutral_at_one("ceil"), _neutral_identity),
-            ),
-        ),
+        repair=_neutral_identity,
+        mutants=(mutant("corrected", "switching at ceil(1/c1), which needs no fix", _neutral_at_one, "ceil"),),
     ),
 )

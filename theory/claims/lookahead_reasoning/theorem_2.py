@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from fractions import Fraction
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.expectations import expected_intervals_proof, expected_remainder_proof
 from theory.claims.lookahead_reasoning.stages import (
@@ -20,7 +20,8 @@ from theory.claims.lookahead_reasoning.stages import (
     switching_point,
 )
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
+from theory.claims.proving.records import corrected, mutant, proved, proved_with_fix, refuted
+from theory.claims.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened, with_fix
 
 __all__ = ["CLAIMS"]
 
@@ -120,11 +121,9 @@ def _dimension_proof() -> Evidence:
     c = 1 / (n - s)
     return screened(
         _dimension("ceil"),
-        lambda: prove_identity((1 - (n - 1) * c) * (n - s) - (1 - s), what="1 - (N-1) c has the sign of 1 - s"),
+        identity((1 - (n - 1) * c) * (n - s) - (1 - s), "1 - (N-1) c has the sign of 1 - s"),
         lambda: prove_sign(1 - s, unit=("s",), what="so the target N - 1 drafts back still runs"),
-        lambda: prove_identity(
-            (n * c - 1) * (n - s) - s, what="N c - 1 has the sign of s >= 0, so the one N back has ended"
-        ),
+        identity((n * c - 1) * (n - s) - s, "N c - 1 has the sign of s >= 0, so the one N back has ended"),
         limited_induction,
     )
 
@@ -185,14 +184,12 @@ def _async_beats_sync(margin: str) -> Evidence:
     bridge = (1 + c * (k - 1)) - total(k) * (1 - a + c * a) - (c * free(k) + (1 - c) * a**k)
     return screened(
         refute(holds, points, what="the asynchronous version is faster than the synchronous one at equal depth k >= 2"),
-        lambda: prove_identity(limited(one), what="S2 against sync: the denominators agree at k = 1"),
-        lambda: prove_identity(
-            limited(k + 1) - limited(k) - (1 - k * a**k * (1 - a)), what="and their gap grows by this"
-        ),
+        identity(limited(one), "S2 against sync: the denominators agree at k = 1"),
+        identity(limited(k + 1) - limited(k) - (1 - k * a**k * (1 - a)), "and their gap grows by this"),
         _am_gm,
-        lambda: prove_identity(bridge, what="S1 against sync: the gap is c v(k) + (1-c) alpha**k"),
-        lambda: prove_identity(free(one), what="v(1) = 0"),
-        lambda: prove_identity(free(k + 1) - free(k) - (1 - a**k), what="v grows by 1 - alpha**k > 0"),
+        identity(bridge, "S1 against sync: the gap is c v(k) + (1-c) alpha**k"),
+        identity(free(one), "v(1) = 0"),
+        identity(free(k + 1) - free(k) - (1 - a**k), "v grows by 1 - alpha**k > 0"),
     )
 
 
@@ -206,10 +203,8 @@ def _am_gm() -> Evidence:
 
     q = sp.Symbol("q", positive=True)
     return all_of(
-        lambda: prove_identity(u(sp.Integer(1)), what="equality at k = 1"),
-        lambda: prove_identity(
-            u(k + 1) - u(k) - k * a**k * (1 - a), what="the slack grows by k alpha**k (1 - alpha) >= 0"
-        ),
+        identity(u(sp.Integer(1)), "equality at k = 1"),
+        identity(u(k + 1) - u(k) - k * a**k * (1 - a), "the slack grows by k alpha**k (1 - alpha) >= 0"),
         lambda: prove_sign(1 - a * (1 - q), unit=("alpha", "q"), what="1 - alpha (1 - alpha**k) > 0"),
     )
 
@@ -221,158 +216,141 @@ def _not_refuted(evidence: Evidence) -> Evidence:
     n, s, d = sp.symbols("N s d", positive=True)
     # 1/c1 = N - s with 0 <= s < 1: k1 = N + d gives k1 c1 - 1 of the sign of d + s, k1 = N - 1 of the sign of s - 1
     return all_of(
-        lambda: prove_identity((n + d) - (n - s) - (d + s), what="k1 >= N is enough"),
+        identity((n + d) - (n - s) - (d + s), "k1 >= N is enough"),
         lambda: prove_sign(1 - s, unit=("s",), what="k1 = N - 1 is not"),
     )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-F1",
         source="Lookahead Reasoning, Figure 1",
         statement="A cycle with three drafts of which the third is rejected yields three steps after 2 t + T (t "
         "draft step, T target step), against 3 T without speculation.",
         assumptions="asynchronous rules, constant step times, c1 = t/T <= 1/3, free verification",
-        verdict=Verdict.PROVED,
         verify=lambda: _figure_1(3, 2),
         mutants=(
-            Mutant(
-                name="third accepted",
-                what_changed="the third draft is accepted as well",
-                verify=lambda: _figure_1(3, 3),
-            ),
-            Mutant(name="two slots", what_changed="two target generations in flight", verify=lambda: _figure_1(2, 2)),
+            mutant("third accepted", "the third draft is accepted as well", _figure_1, 3, 3),
+            mutant("two slots", "two target generations in flight", _figure_1, 2, 2),
         ),
         notes="The synchronous version needs 3 t + T for the same three steps.",
     ),
-    Claim(
+    corrected(
         id="LR-S4",
         source="Lookahead Reasoning, Section 3.2, asynchronous speedup, case 1",
         statement="If k1 >= floor(1/c1), a draft stage lasts T + c1 T X, so that f_async(k1) = S1 = 1/(c1 + "
         "(1-c1)(1-alpha1)).",
         expression=statement("lookahead_reasoning", "f_async_unsaturated"),
         assumptions="0 < c1 < 1, integer k1 >= 1, stage model of Appendix B.1.1",
-        verdict=Verdict.FALSE,
         verify=lambda: _case_1("floor"),
         correction="S1 holds for k1 >= ceil(1/c1), as Lemma 2 and the proof of Theorem 2 have it. At c1 = 2/5, k1 = "
         "2 the third target generation waits for a free slot until T instead of starting at 4/5 T; with alpha1 = "
         "1/2 the speedup is S2 = 15/11, not S1 = 10/7.",
-        correction_verify=lambda: _case_1("ceil"),
-        mutants=(Mutant(name="corrected", what_changed="ceil(1/c1)", verify=lambda: _case_1("ceil")),),
+        holds=mutant("corrected", "ceil(1/c1)", _case_1, "ceil"),
         notes="Where 1/c1 is an integer the two rules agree. The Chinese summary prints the ceiling in both places.",
     ),
-    Claim(
+    refuted(
         id="LR-S5",
         source="Lookahead Reasoning, Section 3.2, asynchronous speedup, reason of case 1",
         statement="If k1 >= floor(1/c1), generating k1 drafts takes at least as long as one target step.",
         assumptions="0 < c1 < 1, integer k1 >= 1",
-        verdict=Verdict.FALSE,
         verify=lambda: _longer_than_target("floor"),
         correction="k1 c1 >= 1 exactly when k1 >= ceil(1/c1).",
         correction_verify=lambda: all_of(lambda: _not_refuted(_longer_than_target("ceil")), free_induction),
-        mutants=(Mutant(name="corrected", what_changed="ceil(1/c1)", verify=lambda: _longer_than_target("ceil")),),
+        mutants=(mutant("corrected", "ceil(1/c1)", _longer_than_target, "ceil"),),
     ),
-    Claim(
+    proved_with_fix(
         id="LR-S6",
         source="Lookahead Reasoning, Section 3.2, asynchronous speedup, case 2",
         statement="S2 = (1 - alpha1**k1) / ((1 - alpha1) + c1 [alpha1 - alpha1**(k+1) - k1 (1 - alpha1) alpha1**k1]).",
         expression=statement("lookahead_reasoning", "f_async_saturated"),
         assumptions="k is not defined in the section; k1 < 1/c1",
-        verdict=Verdict.PROVED_WITH_FIX,
         verify=lambda: with_fix(lambda: _typo("k"), lambda: _typo("k1")),
         correction="The exponent k + 1 is k1 + 1, as in Theorem 2.",
         correction_verify=lambda: all_of(lambda: _typo("k1"), lambda: _case_2("ceil")),
         mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="k1 + 1, which needs no fix",
-                verify=lambda: with_fix(lambda: _typo("k1"), lambda: _typo("k1")),
-            ),
+            mutant("corrected", "k1 + 1, which needs no fix", with_fix, lambda: _typo("k1"), lambda: _typo("k1")),
         ),
         notes="In Appendix C the same denominator carries a misplaced index, (1 - alpha)_1 for 1 - alpha_1.",
     ),
-    Claim(
+    proved(
         id="LR-S7",
         source="Lookahead Reasoning, Section 3.1, asynchronous generation",
         statement="At equal depth k >= 2 the asynchronous version is faster than the synchronous one.",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer k >= 2",
-        verdict=Verdict.PROVED,
         verify=lambda: _async_beats_sync("0"),
-        mutants=(Mutant(name="margin", what_changed="with twice the gain", verify=lambda: _async_beats_sync("1")),),
+        mutants=(mutant("margin", "with twice the gain", _async_beats_sync, "1"),),
         notes="Depth is the number of target generations in flight in both. At k = 1 both speedups are 1.",
     ),
-    Claim(
+    proved(
         id="LR-T2a",
         source="Lookahead Reasoning, Theorem 2, case 1, Appendix B.1.1",
         statement="When the draft tree never saturates (the proof: gamma >= ceil(1/c1)), a stage lasts T + c1 T X "
         "and the speedup tends to S1 = 1/(c1 + (1 - c1)(1 - alpha1)).",
         expression=statement("lookahead_reasoning", "f_async_unsaturated"),
         assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer gamma >= ceil(1/c1), X geometric",
-        verdict=Verdict.PROVED,
         verify=lambda: _case_1("ceil"),
-        mutants=(Mutant(name="floor", what_changed="gamma >= floor(1/c1)", verify=lambda: _case_1("floor")),),
+        mutants=(mutant("floor", "gamma >= floor(1/c1)", _case_1, "floor"),),
         notes="Proof repaired in one point: the timeline is solved by induction, s_j = j c1, since the slot of step "
         "j - gamma frees at (j - gamma) c1 + 1 <= j c1.",
     ),
-    Claim(
+    proved(
         id="LR-T2b",
         source="Lookahead Reasoning, Theorem 2, case 2, Appendix B.1.1",
         statement="For gamma < ceil(1/c1) a stage lasts ceil((X+1)/gamma) T + c1 T (X mod gamma) and the speedup "
         "tends to S2.",
         expression=statement("lookahead_reasoning", "f_async_saturated"),
         assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer 1 <= gamma < ceil(1/c1), X geometric",
-        verdict=Verdict.PROVED,
         verify=lambda: _case_2("ceil"),
         mutants=(
-            Mutant(
-                name="no partial batch",
-                what_changed="the draft time of the last batch is dropped",
-                verify=lambda: _case_2("ceil", lambda c, gamma, accepted: Fraction(-(-(accepted + 1) // gamma))),
+            mutant(
+                "no partial batch",
+                "the draft time of the last batch is dropped",
+                _case_2,
+                "ceil",
+                lambda c, gamma, accepted: Fraction(-(-(accepted + 1) // gamma)),
             ),
-            Mutant(
-                name="shifted",
-                what_changed="ceil(X/gamma) for ceil((X+1)/gamma)",
-                verify=lambda: _case_2("ceil", lambda c, gamma, x: -(-x // gamma) + c * (x % gamma)),
+            mutant(
+                "shifted",
+                "ceil(X/gamma) for ceil((X+1)/gamma)",
+                _case_2,
+                "ceil",
+                lambda c, gamma, x: -(-x // gamma) + c * (x % gamma),
             ),
         ),
     ),
-    Claim(
+    refuted(
         id="LR-T2c",
         source="Lookahead Reasoning, Theorem 2, statement, Appendix B.1.1",
         statement="Case 1 (gamma >= floor(1/c1), speedup S1) and case 2 (gamma < ceil(1/c1), speedup S2) fit together.",
         assumptions="0 < c1 < 1",
-        verdict=Verdict.FALSE,
         verify=lambda: _exclusive("floor", "ceil"),
         correction="Both cases switch at ceil(1/c1). For gamma = floor(1/c1) < 1/c1 the statement claims S1 and S2 "
         "at once.",
         correction_verify=lambda: all_of(lambda: _case_1("ceil"), lambda: _case_2("ceil")),
-        mutants=(
-            Mutant(name="corrected", what_changed="ceil in both cases", verify=lambda: _exclusive("ceil", "ceil")),
-        ),
+        mutants=(mutant("corrected", "ceil in both cases", _exclusive, "ceil", "ceil"),),
     ),
-    Claim(
+    refuted(
         id="LR-T2d",
         source="Lookahead Reasoning, Theorem 2, parallel dimension, Appendix B.1.1",
         statement="When the draft tree never saturates, the parallel dimension of the target is floor(1/c1).",
         assumptions="0 < c1 < 1, gamma >= 1/c1",
-        verdict=Verdict.FALSE,
         verify=lambda: _dimension("floor"),
         correction="It is ceil(1/c1), as the proof and Section 3.3 say: targets start every c1 T and run for T. "
         "With a depth limit gamma it is min(ceil(1/c1), gamma).",
         correction_verify=_dimension_proof,
-        mutants=(Mutant(name="corrected", what_changed="ceil(1/c1)", verify=lambda: _dimension("ceil")),),
+        mutants=(mutant("corrected", "ceil(1/c1)", _dimension, "ceil"),),
         notes="The draft finishes floor(1/c1) steps within T but has started ceil(1/c1) of them, and a target "
         "starts with each.",
     ),
-    Claim(
+    proved(
         id="LR-S8",
         source="Lookahead Reasoning, Section 3.3 and Equation (5), parallel dimension",
         statement="The asynchronous version occupies min(ceil(1/c1), k1) target generations at once.",
         expression=statement("lookahead_reasoning", "parallel_dim_f"),
         assumptions="0 < c1 < 1, integer k1 >= 1",
-        verdict=Verdict.PROVED,
         verify=_dimension_proof,
-        mutants=(Mutant(name="floor", what_changed="floor(1/c1)", verify=lambda: _dimension("floor")),),
+        mutants=(mutant("floor", "floor(1/c1)", _dimension, "floor"),),
         notes="The printed c is c1.",
     ),
 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from functools import partial
 
 from theory.claims.ledger import Evidence, Verdict
 from theory.claims.proving.balls import Rational
 from theory.claims.proving.combine import refutation
 from theory.claims.proving.deferred import sp
 
-__all__ = ["prove_descent", "prove_identity", "prove_sign"]
+__all__ = ["identity", "prove_descent", "prove_identity", "prove_sign"]
 
 
 def prove_identity(difference: sp.Expr, *, what: str, samples: Iterable[Mapping[str, Rational | str]] = ()) -> Evidence:
@@ -39,6 +40,11 @@ def prove_identity(difference: sp.Expr, *, what: str, samples: Iterable[Mapping[
     return Evidence(
         verdict=Verdict.OPEN, method="symbolic", detail=f"{what}: sympy does not reduce the difference to 0"
     )
+
+
+def identity(difference: sp.Expr, what: str) -> Callable[[], Evidence]:
+    """A part of a proof: `prove_identity`, called when the parts before it are proved."""
+    return partial(prove_identity, difference, what=what)
 
 
 def _default_sample(expression: sp.Expr) -> dict[str, str]:

@@ -1,9 +1,10 @@
 """The proving tools that all claims share; each returns `Evidence` whose verdict it derived itself.
 
 ``prove_positive`` covers a whole box by balls, ``refute`` looks for an exact counterexample among candidates,
-``exhaustive`` walks integers and closes them with a tail argument. The symbolic tools (``prove_identity``,
-``prove_sign``, ``prove_descent``) live in ``symbolic``, the ways to combine evidence (``all_of``, ``screened``,
-``with_fix``) in ``combine``; both are offered here too. No float comparison ever leads to ``proved``.
+``exhaustive`` walks integers and closes them with a tail argument. The symbolic tools (``prove_identity``, ``identity``
+for a part of a proof, ``prove_sign``, ``prove_descent``) live in ``symbolic``, the ways to combine evidence
+(``all_of``, ``screened``, ``with_fix``) in ``combine``; both are offered here too. No float comparison ever leads to
+``proved``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from flint import arb
 from theory.claims.ledger import Evidence, Verdict
 from theory.claims.proving.balls import Rational, ball, point, precision, simplest_between
 from theory.claims.proving.combine import Part, all_of, counterexample, made, numeric, refutation, screened, with_fix
-from theory.claims.proving.symbolic import prove_descent, prove_identity, prove_sign
+from theory.claims.proving.symbolic import identity, prove_descent, prove_identity, prove_sign
 
 __all__ = [
     "Box",
@@ -26,6 +27,7 @@ __all__ = [
     "all_of",
     "counterexample",
     "exhaustive",
+    "identity",
     "numeric",
     "prove_descent",
     "prove_identity",

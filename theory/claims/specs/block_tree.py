@@ -7,18 +7,21 @@ target, and the exponentiated process reward of a block is the ratio of two of t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from math import prod
 
 from theory.claims.ledger import Evidence, Verdict
 from theory.claims.proving.combine import counterexample
-from theory.claims.specs.exact import Law, chi_square, coverage, ratio, selection_law
+from theory.claims.specs.exact import Law, chi_square, coverage, ratio, selection_law, tilted
 
 __all__ = ["SEVERAL_BLOCKS", "TREES", "Prefix", "Tree", "on_trees"]
 
 Prefix = tuple[int, ...]
+States = Mapping[tuple[Prefix, bool], Fraction]
+"""Chance of each (prefix, whether the draft generates the next block)."""
 
 SEVERAL_BLOCKS = "H blocks over a finite alphabet; target and draft positive; beta > 0; n >= 1 an integer"
 """Assumptions of claims about trees."""
@@ -64,22 +67,16 @@ class Tree:
 
     def block_optimum(self, prefix: Prefix) -> Law:
         """The optimal next-block law of Lemma 2."""
-        mass = tuple(p * e for p, e in zip(self.target[prefix], self.block_tilt(prefix), strict=True))
-        total = sum(mass, Fraction(0))
-        return tuple(m / total for m in mass)
+        return tilted(self.target[prefix], self.block_tilt(prefix))
 
     def optimum(self) -> Law:
         """The tilted target over full responses (Equation 3)."""
-        mass = [self.chance(self.target, y) * self.tilt[y] for y in self.responses()]
-        total = sum(mass, Fraction(0))
-        return tuple(m / total for m in mass)
+        responses = list(self.responses())
+        return tilted([self.chance(self.target, y) for y in responses], [self.tilt[y] for y in responses])
 
     def chance(self, model: Mapping[Prefix, Law], y: Prefix) -> Fraction:
         """Probability of a response or prefix under a block-wise model."""
-        result = Fraction(1)
-        for t, letter in enumerate(y):
-            result *= model[y[:t]][letter]
-        return result
+        return prod((model[y[:t]][letter] for t, letter in enumerate(y)), start=Fraction(1))
 
     def block_coverage(self) -> Fraction:
         """Theorem 1's coefficient: the largest product of the two density ratios over prefixes."""
@@ -100,20 +97,30 @@ class Tree:
         return tuple(t / g * e for t, g, e in zip(self.target[prefix], gen, self.block_tilt(prefix), strict=True))
 
     @cache  # noqa: B019 - a handful of module-level trees
-    def states(self, n: int, threshold: Fraction, *, drafting: bool = False) -> Mapping[tuple[Prefix, bool], Fraction]:
+    def states(self, n: int, threshold: Fraction, *, drafting: bool = False) -> States:
         """Joint law of the response and of the last generator, by walking every draw of Algorithm 1.
 
         The generator of the next block is the draft once some candidate's exponentiated reward exceeds the threshold.
         """
-        now: dict[tuple[Prefix, bool], Fraction] = {((), drafting): Fraction(1)}
+        return self._walk(lambda prefix, flag: self._step(prefix, flag, n, threshold), drafting)
+
+    def _walk(self, step: Callable[[Prefix, bool], Iterable[tuple[int, bool, Fraction]]], drafting: bool) -> States:
+        """Joint law of the response and of the last generator, from (letter, next generator, chance) of each block."""
+        now: States = {((), drafting): Fraction(1)}
         for _ in range(self.horizon):
             after: dict[tuple[Prefix, bool], Fraction] = {}
             for (prefix, flag), mass in now.items():
-                for letter, switched, chance in self._step(prefix, flag, n, threshold):
+                for letter, switched, chance in step(prefix, flag):
                     key = ((*prefix, letter), switched)
                     after[key] = after.get(key, Fraction(0)) + mass * chance
             now = after
         return now
+
+    def _responses_of(self, states: States) -> Law:
+        """The law of the response alone."""
+        return tuple(
+            sum((states.get((y, f), Fraction(0)) for f in (False, True)), Fraction(0)) for y in self.responses()
+        )
 
     def _step(self, prefix: Prefix, flag: bool, n: int, threshold: Fraction) -> Iterator[tuple[int, bool, Fraction]]:
         gen, weights, tilt = (
@@ -122,9 +129,7 @@ class Tree:
             self.block_tilt(prefix),
         )
         for draw in itertools.product(range(self.letters), repeat=n):
-            chance = Fraction(1)
-            for y in draw:
-                chance *= gen[y]
+            chance = prod((gen[y] for y in draw), start=Fraction(1))
             total = sum((weights[y] for y in draw), Fraction(0))
             switched = flag or max(tilt[y] for y in draw) > threshold
             for y in draw:
@@ -132,24 +137,11 @@ class Tree:
 
     def output(self, n: int, threshold: Fraction, *, drafting: bool = False) -> Law:
         """Law of the full response."""
-        states = self.states(n, threshold, drafting=drafting)
-        return tuple(
-            sum((states.get((y, f), Fraction(0)) for f in (False, True)), Fraction(0)) for y in self.responses()
-        )
+        return self._responses_of(self.states(n, threshold, drafting=drafting))
 
     def output_by_mixture(self, n: int, threshold: Fraction) -> Law:
         """The same law, next block by next block, as a mixture of the two selection laws given the prefix."""
-        reached: dict[tuple[Prefix, bool], Fraction] = {((), False): Fraction(1)}
-        for _ in range(self.horizon):
-            after: dict[tuple[Prefix, bool], Fraction] = {}
-            for (prefix, flag), mass in reached.items():
-                for letter, switched, chance in self._split(prefix, flag, n, threshold):
-                    key = ((*prefix, letter), switched)
-                    after[key] = after.get(key, Fraction(0)) + mass * chance
-            reached = after
-        return tuple(
-            sum((reached.get((y, f), Fraction(0)) for f in (False, True)), Fraction(0)) for y in self.responses()
-        )
+        return self._responses_of(self._walk(lambda prefix, flag: self._split(prefix, flag, n, threshold), False))
 
     def _split(self, prefix: Prefix, flag: bool, n: int, threshold: Fraction) -> Iterator[tuple[int, bool, Fraction]]:
         """Selection law split by switching: no switch means that all candidates are letters up to the threshold."""

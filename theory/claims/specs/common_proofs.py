@@ -8,14 +8,26 @@ lowered.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 from theory.claims.ledger import Evidence
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_descent, prove_identity
-from theory.claims.specs.exact import Instance, agree, coverage, nonnegative, ratio, selection_law
+from theory.claims.proving.tools import all_of, identity, prove_descent, prove_identity
+from theory.claims.specs.exact import Instance, agree, coverage, nonnegative, ratio
 
-__all__ = ["prove_coverage", "prove_density_ratio", "prove_gibbs", "prove_log_identity", "prove_regret"]
+__all__ = ["first_of_two", "prove_coverage", "prove_density_ratio", "prove_gibbs", "prove_log_identity", "prove_regret"]
+
+
+def first_of_two(name: str) -> Callable[[], sp.Basic]:
+    """Builder of a closed form of the `statements` for the first of two letters, as `ledger.statement`."""
+
+    def build() -> sp.Basic:
+        from theory.claims.specs import statements
+
+        return getattr(statements, name)(0, *statements.letters(2))
+
+    return build
 
 
 def prove_log_identity(expression: sp.Expr, what: str) -> Evidence:
@@ -55,10 +67,10 @@ def _ratio_algebra() -> Evidence:
         return top / m - 1 - ((1 - v) + spread / (v + (n - 1) * m))
 
     return all_of(
-        lambda: prove_identity(1 / x - (1 - (x - 1) + (x - 1) ** 2 / x), what="1/X = 1 - (X - 1) + (X - 1)^2 / X"),
-        lambda: prove_identity(
+        identity(1 / x - (1 - (x - 1) + (x - 1) ** 2 / x), "1/X = 1 - (X - 1) + (X - 1)^2 / X"),
+        identity(
             (high + low - high * low - 1) - (high - 1) * (1 - low),
-            what="(M - W)(W - m) >= 0 and E W = 1 give var W <= (M - 1)(1 - m)",
+            "(M - W)(W - m) >= 0 and E W = 1 give var W <= (M - 1)(1 - m)",
         ),
         lambda: nonnegative(excess(1 + c, 1 / (1 + b), 1 + c + a), what="n (ratio - 1) <= kappa - 1 for 1 <= v <= M"),
         lambda: nonnegative(
@@ -72,7 +84,7 @@ def prove_density_ratio(power: int = 1, scale: Fraction = Fraction(1)) -> Eviden
     """``abs(pi_n(y) / pi*(y) - 1) <= (kappa - 1) / n`` for all letters, alphabets, weights and widths n >= 1."""
 
     def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
+        law = instance.selected(n)
         worst = max(abs(p / q - 1) for p, q in zip(law, instance.optimum, strict=True))
         return bool(worst * n**power <= scale * (ratio(instance.weights) - 1))
 
@@ -98,8 +110,8 @@ def prove_coverage(both: bool = True) -> Evidence:
     return all_of(
         agree(holds, what="kappa <= C exp(beta R) and C >= 1", sizes=(1,)),
         lambda: nonnegative(up * down * theta - largest / smallest, what="any score ratio <= A B theta"),
-        lambda: prove_identity(
+        identity(
             sp.Symbol("g") * (1 - sp.Symbol("t") / sp.Symbol("g")) - (sp.Symbol("g") - sp.Symbol("t")),
-            what="the mean of 1 - t/g under g is 0, so t/g reaches one somewhere, and g/t likewise",
+            "the mean of 1 - t/g under g is 0, so t/g reaches one somewhere, and g/t likewise",
         ),
     )

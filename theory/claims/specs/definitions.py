@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity, refute
+from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.tools import all_of, identity, prove_identity, refute
 from theory.claims.specs.block_tree import SEVERAL_BLOCKS, TREES, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_gibbs, prove_regret
 from theory.claims.specs.exact import Law, decided, log, nonnegative, selection_law
@@ -35,7 +35,7 @@ def _verify_telescoping(combine: str = "mean") -> Evidence:
 
     return all_of(
         on_trees(holds, what="product of block laws = tilted target", sizes=(1,)),
-        lambda: prove_identity((vt / v0) * (nxt / vt) - nxt / v0, what="one more block multiplies by V_(t+1) / V_t"),
+        identity((vt / v0) * (nxt / vt) - nxt / v0, "one more block multiplies by V_(t+1) / V_t"),
         lambda: decided(
             all(
                 sum(p * e for p, e in zip(tree.target[u], tree.block_tilt(u), strict=True)) == 1
@@ -121,7 +121,7 @@ def _fix_collapse() -> Evidence:
         return selection_law(gen, weights, n) == selection_law(gen, tuple(5 * w for w in weights), n)
 
     return all_of(
-        lambda: prove_identity(shifted, what="a common factor of the weights cancels"),
+        identity(shifted, "a common factor of the weights cancels"),
         on_trees(holds, what="a common factor leaves the selection law alone"),
         detail="r_PRM = r - V(x, empty), a constant per prompt that selection and optimum do not see; a fixed "
         "threshold tau does",
@@ -149,9 +149,7 @@ def _verify_duplicates(by_value: bool = True) -> Evidence:
 def _fix_duplicates() -> Evidence:
     n1, w1, rest = sp.symbols("N_y w rest", positive=True)
     return all_of(
-        lambda: prove_identity(
-            n1 * (w1 / (n1 * w1 + rest)) - n1 * w1 / (n1 * w1 + rest), what="sum over equal candidates"
-        ),
+        identity(n1 * (w1 / (n1 * w1 + rest)) - n1 * w1 / (n1 * w1 + rest), "sum over equal candidates"),
         detail="The index i is drawn with that probability; the response y with N_y times it",
     )
 
@@ -207,100 +205,84 @@ def _verify_coverages(reverse: bool = False) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="SPECS-D1",
         source="SPECS, Definitions 1 and 6",
         statement="V of a full response is its reward r(x, y).",
         assumptions="beta > 0",
-        verdict=Verdict.PROVED,
         verify=_verify_terminal,
-        mutants=(Mutant(name="beta^2", what_changed="1 / beta^2", verify=partial(_verify_terminal, 2)),),
+        mutants=(mutant("beta^2", "1 / beta^2", _verify_terminal, 2),),
     ),
-    Claim(
+    refuted(
         id="SPECS-D2",
         source="SPECS, Definition 2, Theorems 1 and 2",
         statement="The idealized process reward V(y_<=t) - V(y_<=t-1) can be taken to lie in [0, R].",
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.FALSE,
         verify=_verify_range,
         correction="exp(beta r_PRM) has mean one under the target after every prefix, so a range [0, R] forces r_PRM "
         "= 0. "
         "What holds, and suffices: outcome rewards in a range of width R give process rewards of width R per prefix.",
         correction_verify=prove_block_range,
-        mutants=(Mutant(name="width", what_changed="width, not range", verify=partial(_verify_range, width=True)),),
+        mutants=(mutant("width", "width, not range", _verify_range, width=True),),
         notes="Taken literally, Theorem 1 only speaks of problems with pi* = target. Read R as the width.",
     ),
-    Claim(
+    refuted(
         id="SPECS-D3",
         source="SPECS, Definition 3, Appendix B.1",
         statement="With full responses as blocks the process reward collapses to the outcome reward.",
         assumptions="one block",
-        verdict=Verdict.FALSE,
         verify=_verify_collapse,
         correction="It collapses to r - V(x, empty), which differs by a constant per prompt and gives the same laws.",
         correction_verify=_fix_collapse,
-        mutants=(
-            Mutant(name="shifted", what_changed="up to a constant", verify=partial(_verify_collapse, shifted=True)),
-        ),
+        mutants=(mutant("shifted", "up to a constant", _verify_collapse, shifted=True),),
         notes="The switching rule does see the constant: a fixed tau means different things for r and for r_PRM.",
     ),
-    Claim(
+    refuted(
         id="SPECS-D4",
         source="SPECS, Definition 4, Appendix B.2",
         statement="P(Y* = Y_i) = exp(S(Y_i)) / sum_j exp(S(Y_j)).",
         assumptions="n i.i.d. candidates",
-        verdict=Verdict.FALSE,
         verify=_verify_duplicates,
         correction="That is the chance of the index i; a response that occurs N_y times has N_y times the chance.",
         correction_verify=_fix_duplicates,
-        mutants=(Mutant(name="index", what_changed="chance of the index", verify=partial(_verify_duplicates, False)),),
+        mutants=(mutant("index", "chance of the index", _verify_duplicates, False),),
         notes="Equation 13 has the count.",
     ),
-    Claim(
+    proved(
         id="SPECS-L2",
         source="SPECS, Lemma 2 and Equation 11, Appendix B.3",
         statement="The optimum is the product over blocks of target(y_t | ..) exp(beta r_PRM(y_t | ..)), normalised.",
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.PROVED,
         verify=_verify_telescoping,
-        mutants=(
-            Mutant(name="largest", what_changed="V by the best completion", verify=partial(_verify_telescoping, "max")),
-        ),
+        mutants=(mutant("largest", "V by the best completion", _verify_telescoping, "max"),),
         notes="The left side of Equation 11 ends at y_t; y_H is meant.",
     ),
-    Claim(
+    refuted(
         id="SPECS-L2b",
         source="SPECS, Lemma 2 (second part), Appendix B.3",
         statement="The block optimum solves the minimisation of E[r_PRM] - D(. | target) / beta.",
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.FALSE,
         verify=_verify_minimum,
         correction="It solves the maximisation.",
         correction_verify=_fix_minimum,
-        mutants=(Mutant(name="max", what_changed="maximisation", verify=partial(_verify_minimum, maximum=True)),),
+        mutants=(mutant("max", "maximisation", _verify_minimum, maximum=True),),
     ),
-    Claim(
+    proved(
         id="SPECS-L2c",
         source="SPECS, proof of Lemma 2 (last line), Appendix B.3",
         statement="The block factors may carry exp(beta (r_PRM - V(y_<=t-1))) although r_PRM has V subtracted already.",
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.PROVED,
         verify=_verify_last_line,
-        mutants=(
-            Mutant(name="one-side", what_changed="only in the numerator", verify=partial(_verify_last_line, False)),
-        ),
+        mutants=(mutant("one-side", "only in the numerator", _verify_last_line, False),),
         notes="A slip without effect: numerator and denominator carry it.",
     ),
-    Claim(
+    proved(
         id="SPECS-C",
         source="SPECS, Section 3.2 and Appendix B.3",
         statement="The block coefficient relaxes the sequence coefficient (C_block <= C_seq), which can grow like "
         "C_block^H.",
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.PROVED,
         verify=_verify_coverages,
-        mutants=(
-            Mutant(name="reverse", what_changed="C_seq <= C_block", verify=partial(_verify_coverages, reverse=True)),
-        ),
+        mutants=(mutant("reverse", "C_seq <= C_block", _verify_coverages, reverse=True),),
     ),
 )

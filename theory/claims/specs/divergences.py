@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.records import mutant, refuted
 from theory.claims.proving.tools import all_of, refute
 from theory.claims.specs.common_proofs import prove_gibbs
-from theory.claims.specs.exact import Instance, Logs, agree, chi_square, decided, kl, log, selection_law, tilted
+from theory.claims.specs.exact import Instance, Logs, agree, chi_square, decided, kl, log, tilted
 
 __all__ = ["CLAIMS"]
 
@@ -64,7 +64,7 @@ def _fix_jensen() -> Evidence:
     """Tangent of the logarithm at the mean: ``log x <= log m + x / m - 1``; average it with m = E[x] = 1 + chi2."""
 
     def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
+        law = instance.selected(n)
         return not (kl(law, instance.optimum) - log(1 + chi_square(law, instance.optimum))).positive()
 
     return all_of(
@@ -75,32 +75,26 @@ def _fix_jensen() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    refuted(
         id="SPECS-L1b",
         source="SPECS, remark after Lemma 1, Appendix B",
         statement="Forward divergence punishes too much mass more strongly, reverse divergence too little mass.",
         assumptions="two laws on a finite alphabet",
-        verdict=Verdict.FALSE,
         verify=_verify_direction,
         correction="The other way round: D(pi | pi*) stays bounded when a letter gets no mass, D(pi* | pi) does not.",
         correction_verify=_fix_direction,
-        mutants=(
-            Mutant(
-                name="swapped", what_changed="the two divergences trade places", verify=partial(_verify_direction, True)
-            ),
-        ),
+        mutants=(mutant("swapped", "the two divergences trade places", _verify_direction, True),),
         notes="The guarantees bound the reverse divergence, so they say little about letters that SPECS misses.",
     ),
-    Claim(
+    refuted(
         id="SPECS-R2",
         source="SPECS, Remarks 1 and 2, Appendix B",
         statement="log(1 + chi2(pi | pi*)) is strictly larger than D(pi | pi*).",
         assumptions="pi absolutely continuous with respect to pi*",
-        verdict=Verdict.FALSE,
         verify=_verify_jensen,
         correction="It is at least as large, with equality when pi / pi* is constant where pi is positive.",
         correction_verify=_fix_jensen,
-        mutants=(Mutant(name="weak", what_changed="at least as large", verify=partial(_verify_jensen, strict=False)),),
+        mutants=(mutant("weak", "at least as large", _verify_jensen, strict=False),),
         notes="The guarantees only use the weak inequality.",
     ),
 )

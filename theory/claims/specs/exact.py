@@ -75,6 +75,14 @@ class Instance:
         """The tilted target, Equation 3."""
         return tilted(self.target, self.tilt)
 
+    def selected(self, n: int) -> Law:
+        """The law of the letter that is selected at width n."""
+        return selection_law(self.gen, self.weights, n)
+
+    def divergence(self, n: int) -> Fraction:
+        """Chi-square divergence of that law from the optimum."""
+        return chi_square(self.selected(n), self.optimum)
+
     def named(self, **more: object) -> dict[str, str]:
         """The instance as a printable counterexample."""
         shown = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from functools import partial
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity, refute, with_fix
+from theory.claims.proving.records import mutant, proved, repaired
+from theory.claims.proving.tools import all_of, identity, refute
 from theory.claims.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.exact import (
@@ -163,7 +163,7 @@ def _verify_cold(target_limit: bool = True) -> Evidence:
     wanted = gens[0] / sum(gens) if target_limit else sp.Rational(1, 2)
     bound = sp.limit(st.kl_bound(), st.beta, 0)
     return all_of(
-        lambda: prove_identity(limit - wanted, what="the optimum tends to the target"),
+        identity(limit - wanted, "the optimum tends to the target"),
         lambda: decided(
             sp.simplify(bound - st.H * sp.log(1 + ((st.C - 1) / st.n) ** 2)) == 0,
             what="the bound tends to H log(1 + ((C - 1) / n)^2)",
@@ -178,7 +178,7 @@ def _verify_hot(mass_power: bool = True) -> Evidence:
     growth = mass * sp.log(mass / worst)
 
     def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
+        law = instance.selected(n)
         return all(p >= (g**n if mass_power else g) for p, g in zip(law, instance.gen, strict=True))
 
     return all_of(
@@ -195,7 +195,7 @@ def _ceiling() -> Evidence:
     a, b, low = sp.symbols("a b m", nonnegative=True)
 
     def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
+        law = instance.selected(n)
         return max(p / q for p, q in zip(law, instance.optimum, strict=True)) <= ratio(instance.weights)
 
     return all_of(
@@ -230,9 +230,9 @@ def _fix_table() -> Evidence:
         lambda: at_least(
             lambda: arb(16).exp() / 64 - 8, "exp(16) / 16^(3/2) > 8: the smallest beta with the largest width"
         ),
-        lambda: prove_identity(
+        identity(
             sp.diff(sp.exp(2 * u) / u, u) - sp.exp(2 * u) * (2 * u - 1) / u**2,
-            what="exp(2 beta) / beta grows for beta > 1/2",
+            "exp(2 beta) / beta grows for beta > 1/2",
         ),
         _ceiling,
     )
@@ -255,10 +255,6 @@ def _verify_defined(width: int = 2, positive: bool = False) -> Evidence:
     )
 
 
-def _verify_defined_with_fix(positive: bool = False) -> Evidence:
-    return with_fix(partial(_verify_defined, positive=positive), _fix_defined)
-
-
 def _fix_defined() -> Evidence:
     a, b = sp.symbols("a b", nonnegative=True)
     return all_of(
@@ -268,110 +264,88 @@ def _fix_defined() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="SPECS-TAU1",
         source="SPECS, Theorem 1 and Algorithm 1",
         statement="The guarantee holds for every switching threshold; the first block never costs coverage, and with a "
         "threshold above all rewards no block does.",
         expression=statement("specs", "kl_bound"),
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.PROVED,
         verify=_verify_thresholds,
-        mutants=(
-            Mutant(name="no-C", what_changed="coverage left out", verify=partial(_verify_thresholds, covered=False)),
-        ),
+        mutants=(mutant("no-C", "coverage left out", _verify_thresholds, covered=False),),
         notes="log(1 + chi2) <= log(1 + ((e^(beta R) - 1)/n)^2) + (H - 1) log(1 + ((C e^(beta R) - 1)/n)^2). The bound "
         "does not depend on tau otherwise: it cannot tell a good threshold from a bad one. Switching is one way.",
     ),
-    Claim(
+    proved(
         id="SPECS-TAU2",
         source="SPECS, Theorem 3 and text after Corollary 1, Appendix B",
         statement="With full responses as blocks SPECS is selection among drafts of the target: tau and the draft "
         "are idle.",
         assumptions="one block",
-        verdict=Verdict.PROVED,
         verify=_verify_one_block,
-        mutants=(
-            Mutant(name="draft", what_changed="the draft generates", verify=partial(_verify_one_block, drafting=True)),
-        ),
+        mutants=(mutant("draft", "the draft generates", _verify_one_block, drafting=True),),
         notes="So Theorem 3 needs no coverage coefficient; the text derives it from Corollary 2 (draft) in one place "
         "and from Corollary 1 (target) in another. It covers both.",
     ),
-    Claim(
+    proved(
         id="SPECS-TAU3",
         source="SPECS, Sections 2.3 and 3.2, what Equation 5 says about tau",
         statement="The guarantee does not rank thresholds: raising tau (more blocks from the target) can raise the "
         "divergence. Each block is bounded through the score ratio of its own generator.",
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.PROVED,
         verify=_verify_unranked,
-        mutants=(
-            Mutant(name="same-model", what_changed="draft = target", verify=partial(_verify_unranked, drafts=(_HALF,))),
-        ),
+        mutants=(mutant("same-model", "draft = target", _verify_unranked, drafts=(_HALF,)),),
         notes="A draft that is closer to the block optimum than the target is the better generator, although the term "
         "of the draft in Equation 5 carries the larger constant.",
     ),
-    Claim(
+    proved(
         id="SPECS-TAU4",
         source="SPECS, Algorithm 2, threshold among its hyperparameters",
         statement="Selection could not use its input tau to drop candidates: the rate of Theorem 4 would be lost.",
         assumptions="two letters, two or more candidates",
-        verdict=Verdict.PROVED,
         verify=_verify_no_filter,
-        mutants=(
-            Mutant(name="ignored", what_changed="tau ignored", verify=partial(_verify_no_filter, filtered=False)),
-        ),
+        mutants=(mutant("ignored", "tau ignored", _verify_no_filter, filtered=False),),
         notes="As printed Algorithm 2 lists tau and ignores it (SPECS-A2), and so has the guarantee.",
     ),
-    Claim(
+    proved(
         id="SPECS-B0",
         source="SPECS, Equations 3 and 5, limit beta -> 0",
         statement="As beta -> 0 the optimum tends to the target and the bound to H log(1 + ((C - 1) / n)^2).",
         expression=statement("specs", "kl_bound"),
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.PROVED,
         verify=_verify_cold,
-        mutants=(Mutant(name="uniform", what_changed="limit uniform", verify=partial(_verify_cold, False)),),
+        mutants=(mutant("uniform", "limit uniform", _verify_cold, False),),
         notes="Selection then corrects the draft towards the target; with draft = target it is exact at every width.",
     ),
-    Claim(
+    proved(
         id="SPECS-B1",
         source="SPECS, Equation 5, limit beta -> infinity",
         statement="At a fixed width the divergence grows without bound as beta -> infinity, but never beyond log "
         "kappa.",
         assumptions="two letters with different rewards",
-        verdict=Verdict.PROVED,
         verify=_verify_hot,
-        mutants=(Mutant(name="g", what_changed="chance g instead of g^n", verify=partial(_verify_hot, False)),),
+        mutants=(mutant("g", "chance g instead of g^n", _verify_hot, False),),
         notes="So the growth with beta in Equation 5 cannot be removed, and n must grow with beta for a guarantee.",
     ),
-    Claim(
+    proved(
         id="SPECS-TAB3",
         source="SPECS, Equation 5 at the settings of Table 3, Appendix D.4",
         statement="At the reported settings (beta >= 8, n <= 16, rewards in [0, 1]) the bound of Equation 5 lies above "
         "the ceiling D <= beta R + log C per block, which holds for every width.",
         assumptions="R = 1, C = 1, hidden constant one: the most favourable case",
-        verdict=Verdict.PROVED,
         verify=_verify_vacuous,
-        mutants=(
-            Mutant(name="beta-1/10", what_changed="beta = 1/10", verify=partial(_verify_vacuous, (("1/10", 16),))),
-        ),
+        mutants=(mutant("beta-1/10", "beta = 1/10", _verify_vacuous, (("1/10", 16),)),),
         notes="The theorem describes the limit of many beams; the paper does not say that the experiments reach it.",
     ),
-    Claim(
+    repaired(
         id="SPECS-COV",
         source="SPECS, Algorithm 2 and Equation 9",
         statement="Selection is defined for every draw.",
         assumptions="none stated on the draft",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=_verify_defined_with_fix,
+        printed=_verify_defined,
         correction="It is when the target gives positive probability to all that the draft can draw (finite coverage).",
-        correction_verify=_fix_defined,
-        mutants=(
-            Mutant(
-                name="positive", what_changed="target positive", verify=partial(_verify_defined_with_fix, positive=True)
-            ),
-        ),
+        repair=_fix_defined,
+        mutants=(mutant("positive", "target positive", _verify_defined, positive=True),),
         notes="Truncated sampling (top-k, top-p) of either model breaks it: a program must fall back, say to a "
         "target draw.",
     ),

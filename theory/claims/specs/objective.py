@@ -5,10 +5,17 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import partial
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity, refute, with_fix
-from theory.claims.specs.common_proofs import prove_density_ratio, prove_gibbs, prove_log_identity, prove_regret
+from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
+from theory.claims.proving.tools import all_of, identity, refute, with_fix
+from theory.claims.specs.common_proofs import (
+    first_of_two,
+    prove_density_ratio,
+    prove_gibbs,
+    prove_log_identity,
+    prove_regret,
+)
 from theory.claims.specs.exact import (
     FINITE,
     Instance,
@@ -28,12 +35,6 @@ from theory.claims.specs.exact import (
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
-
-
-def _optimum() -> sp.Basic:
-    from theory.claims.specs import statements as st
-
-    return st.optimum(0, *st.letters(2))
 
 
 def _verify_collapse(factor: bool = False) -> Evidence:
@@ -72,9 +73,7 @@ def _verify_subsample(filtered: bool = False) -> Evidence:
 
     return all_of(
         agree(holds, what="Algorithm 2 samples from N_y phi_y / sum_j phi_j for every threshold"),
-        lambda: prove_identity(
-            sp.simplify(sp.exp(st.score()) / st.exponentiated_score()) - 1, what="exp(score) is phi of Definition 5"
-        ),
+        identity(sp.simplify(sp.exp(st.score()) / st.exponentiated_score()) - 1, "exp(score) is phi of Definition 5"),
     )
 
 
@@ -115,9 +114,7 @@ def _reweighted(inverse: bool = False) -> Evidence:
     phi = st.exponentiated_score()
     product = st.gen / phi if inverse else st.gen * phi
     return all_of(
-        lambda: prove_identity(
-            product / (st.target * st.tilt()) - 1, what="gen exp(S) = target exp(beta r), per letter"
-        ),
+        identity(product / (st.target * st.tilt()) - 1, "gen exp(S) = target exp(beta r), per letter"),
         lambda: agree(
             lambda i, _n: tilted(i.gen, i.weights) == i.optimum,
             what="gen exp(S), normalised, is the optimum",
@@ -211,9 +208,7 @@ def _verify_partition(with_ratio: bool = True) -> Evidence:
 
     return all_of(
         agree(holds, what="E[Z-hat] = Z, by enumerating the draws"),
-        lambda: prove_identity(
-            st.gen * st.exponentiated_score() - st.target * st.tilt(), what="gen phi = target exp(beta r), per letter"
-        ),
+        identity(st.gen * st.exponentiated_score() - st.target * st.tilt(), "gen phi = target exp(beta r), per letter"),
     )
 
 
@@ -250,131 +245,102 @@ def _verify_lemma1_everywhere() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    refuted(
         id="SPECS-E1",
         source="SPECS, Equation 1, Section 2.2",
         statement="The score log(t/g) + beta r reduces to the reward r when the target itself generates.",
         expression=statement("specs", "score"),
         assumptions="generator = target",
-        verdict=Verdict.FALSE,
         verify=_verify_collapse,
         correction="It reduces to beta r; selection then draws in proportion to exp(beta r).",
         correction_verify=_fix_collapse,
-        mutants=(Mutant(name="beta-kept", what_changed="beta r instead of r", verify=partial(_verify_collapse, True)),),
+        mutants=(mutant("beta-kept", "beta r instead of r", _verify_collapse, True),),
         notes="Harmless for ranking, not for sampling: exp(r) and exp(beta r) are different laws.",
     ),
-    Claim(
+    proved(
         id="SPECS-A2",
         source="SPECS, Algorithm 2, Section 2.2",
         statement="Selection draws index i with probability exp(S_i) / sum_j exp(S_j) among the members of L.",
         assumptions=FINITE,
-        verdict=Verdict.PROVED,
         verify=_verify_subsample,
         mutants=(
-            Mutant(
-                name="threshold-used",
-                what_changed="candidates with a reward up to the threshold leave L",
-                verify=partial(_verify_subsample, True),
-            ),
+            mutant("threshold-used", "candidates with a reward up to the threshold leave L", _verify_subsample, True),
         ),
         notes="L is all of [n] and never changes, and the threshold tau that Algorithm 2 lists is not used in it. A "
         "filter by tau would change the limit: the output would tend to the tilted target given the passing letters.",
     ),
-    Claim(
+    proved(
         id="SPECS-E2",
         source="SPECS, Equations 2 and 6, Section 3.1 and Appendix B",
         statement="The two displays of the objective E[r] - D(pi | target) / beta agree; its maximum is log Z / beta.",
         assumptions=FINITE,
-        verdict=Verdict.PROVED,
         verify=_verify_objective,
-        mutants=(Mutant(name="sign", what_changed="maximum -log Z / beta", verify=partial(_verify_objective, -1)),),
+        mutants=(mutant("sign", "maximum -log Z / beta", _verify_objective, -1),),
         notes="Equation 2 leaves out the mean over prompts of the divergence; the convention after Equation 6 "
         "restores it.",
     ),
-    Claim(
+    proved(
         id="SPECS-E3",
         source="SPECS, Equation 3, Section 3.1",
         statement="The policy proportional to target exp(beta r) maximises E[r] - D(pi | target) / beta, and it alone.",
-        expression=_optimum,
+        expression=first_of_two("optimum"),
         assumptions=FINITE,
-        verdict=Verdict.PROVED,
         verify=_verify_optimum,
-        mutants=(
-            Mutant(
-                name="doubled", what_changed="exp(2 beta r) in place of exp(beta r)", verify=partial(_verify_optimum, 2)
-            ),
-        ),
+        mutants=(mutant("doubled", "exp(2 beta r) in place of exp(beta r)", _verify_optimum, 2),),
     ),
-    Claim(
+    proved_with_fix(
         id="SPECS-E4",
         source="SPECS, Equation 4, Section 3.1",
         statement="For any other generator the optimum is proportional to gen exp(S).",
-        expression=_optimum,
+        expression=first_of_two("optimum"),
         assumptions="none stated on the generator",
-        verdict=Verdict.PROVED_WITH_FIX,
         verify=_verify_reweighting,
         correction="It is, for generators that give positive probability to every letter of the target.",
         correction_verify=_reweighted,
-        mutants=(
-            Mutant(name="inverse", what_changed="gen exp(-S)", verify=partial(_verify_reweighting, inverse=True)),
-        ),
+        mutants=(mutant("inverse", "gen exp(-S)", _verify_reweighting, inverse=True),),
         notes="Theorems 1 to 5 are safe: their coverage coefficient is infinite when the support is missing.",
     ),
-    Claim(
+    refuted(
         id="SPECS-S31a",
         source="SPECS, Section 3.1 after Equation 4",
         statement="Equation 2 is equivalent to maximising E[S] - D(pi | gen) / beta.",
         assumptions=FINITE,
-        verdict=Verdict.FALSE,
         verify=_verify_score_objective,
         correction="It is equivalent to maximising E[S] - D(pi | gen): S carries beta already, so the coefficient is "
         "one.",
         correction_verify=_fix_score_objective,
-        mutants=(
-            Mutant(name="unit", what_changed="coefficient one", verify=partial(_verify_score_objective, unit=True)),
-        ),
+        mutants=(mutant("unit", "coefficient one", _verify_score_objective, unit=True),),
     ),
-    Claim(
+    proved(
         id="SPECS-S31b",
         source="SPECS, Section 3.1 after Equation 4",
         statement="Generating from the target and choosing by r corresponds to generating from the draft and choosing "
         "by S: both approach one law as n grows (each density ratio within (kappa - 1) / n of one), but at a fixed "
         "width the outputs differ.",
         assumptions=FINITE,
-        verdict=Verdict.PROVED,
         verify=_verify_correspondence,
-        mutants=(
-            Mutant(name="one-model", what_changed="draft = target", verify=partial(_verify_correspondence, same=True)),
-        ),
+        mutants=(mutant("one-model", "draft = target", _verify_correspondence, same=True),),
         notes="The paper calls the mapping one to one at a high level; it is one of limits, not of algorithms.",
     ),
-    Claim(
+    proved(
         id="SPECS-S31c",
         source="SPECS, Sections 3.1 and B.2",
         statement="Z = E_gen[exp S] is the partition function of the optimum, and the mean over the drafts estimates "
         "it.",
         assumptions=FINITE,
-        verdict=Verdict.PROVED,
         verify=_verify_partition,
-        mutants=(
-            Mutant(
-                name="no-ratio", what_changed="exp(beta r) in place of exp(S)", verify=partial(_verify_partition, False)
-            ),
-        ),
+        mutants=(mutant("no-ratio", "exp(beta r) in place of exp(S)", _verify_partition, False),),
         notes="Unbiased for every width; the selection law is biased all the same, since it divides by the estimate.",
     ),
-    Claim(
+    refuted(
         id="SPECS-L1",
         source="SPECS, Lemma 1 and Equation 7, Appendix B",
         statement="L(pi*) - L(pi) = D(pi | pi*).",
         assumptions=FINITE,
-        verdict=Verdict.FALSE,
         verify=_verify_lemma1,
         correction="L(pi*) - L(pi) = D(pi | pi*) / beta.",
         correction_verify=_fix_lemma1,
-        mutants=(
-            Mutant(name="divided", what_changed="divergence over beta", verify=partial(_verify_lemma1, divided=True)),
-        ),
+        mutants=(mutant("divided", "divergence over beta", _verify_lemma1, divided=True),),
         notes="The last line of the printed proof has the factor 1/beta; it is lost in the statement.",
     ),
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence
+from theory.claims.proving.records import mutant, refuted
 from theory.claims.proving.tools import refute
 from theory.claims.specs.exact import decided
 
@@ -86,29 +86,27 @@ def _fix_tables() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    refuted(
         id="SPECS-TAB1",
         source="SPECS, Abstract and Section 4.2 against Table 1",
         statement="The latency falls by up to about 18 % against beam search with the large model at equal accuracy.",
         assumptions="Qwen pair, equal width",
-        verdict=Verdict.FALSE,
         verify=_verify_saving,
         correction="Qwen pair: by up to 25.8 % (MATH500, width 16, where SPECS is also more accurate), 0 to 19.1 % in "
         "the other rows. Llama pair: SPECS is slower than that beam search in all nine rows, by 4 to 47 %.",
         correction_verify=_fix_saving,
-        mutants=(Mutant(name="26%", what_changed="limit 26 %", verify=partial(_verify_saving, Fraction(26, 100))),),
+        mutants=(mutant("26%", "limit 26 %", _verify_saving, Fraction(26, 100)),),
         notes="The text understates its table for one pair and does not mention the other (AMC23, width 8: 28.0 s "
         "against 19.1 s).",
     ),
-    Claim(
+    refuted(
         id="SPECS-TAB2",
         source="SPECS, Tables 1 and 2",
         statement="The ablation repeats the latency of SPECS from the main table (MATH500, width 16).",
         assumptions="same method, data set and width",
-        verdict=Verdict.FALSE,
         verify=_verify_tables,
         correction="Table 2 has 11.748 s, Tables 1, 5 and 6 have 15.8 s; a reproduction should take the latter.",
         correction_verify=_fix_tables,
-        mutants=(Mutant(name="same", what_changed="15.8 in both", verify=partial(_verify_tables, ("15.8", "15.8"))),),
+        mutants=(mutant("same", "15.8 in both", _verify_tables, ("15.8", "15.8")),),
     ),
 )

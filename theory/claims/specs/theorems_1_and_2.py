@@ -6,9 +6,10 @@ import itertools
 from fractions import Fraction
 from functools import partial
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_descent, prove_identity, refute
+from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.tools import all_of, identity, prove_descent, refute
 from theory.claims.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.definitions import prove_block_range
@@ -36,7 +37,7 @@ def prove_local_to_global(lost: int = 0) -> Evidence:
 
     return all_of(
         on_trees(holds, what="1 + chi2 of the response <= (1 + largest local chi2)^H"),
-        lambda: prove_identity((p * a) ** 2 / (q * b) - p**2 / q * (a**2 / b), what="the last block factors out"),
+        identity((p * a) ** 2 / (q * b) - p**2 / q * (a**2 / b), "the last block factors out"),
         lambda: nonnegative((1 + a + d) - (1 + a), what="1 + local chi2 <= 1 + eps, then H times"),
     )
 
@@ -58,7 +59,7 @@ def prove_mixture() -> Evidence:
 
     return all_of(
         on_trees(holds, what="every draw of Algorithm 1 = mixture of selection laws given the prefix"),
-        lambda: prove_identity(gap - t / (1 + t) ** 2 * (a - b) ** 2, what="convexity of the square"),
+        identity(gap - t / (1 + t) ** 2 * (a - b) ** 2, "convexity of the square"),
     )
 
 
@@ -128,7 +129,7 @@ def _fix_ratio() -> Evidence:
     p, q, own = sp.symbols("p q w", positive=True)
     gap = sp.expand_log(sp.log(p / q) - sp.log(p / own) - sp.log(own / q), force=True)
     return all_of(
-        lambda: prove_identity(gap, what="log(pi/pi*) = log(pi/pi_own) + log(pi_own/pi*), per letter"),
+        identity(gap, "log(pi/pi*) = log(pi/pi_own) + log(pi_own/pi*), per letter"),
         detail="The mean of the last term is at most its largest value: the ratio is pi_own / pi*, not its inverse",
     )
 
@@ -170,76 +171,70 @@ def _verify_theorem2(factor: int = 2) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="SPECS-L3",
         source="SPECS, Lemma 3, Appendix B.3",
         statement="Local chi-square divergence at most eps at every prefix gives 1 + chi2 <= (1 + eps)^H.",
         assumptions="H blocks; next-block laws that depend on the prefix only",
-        verdict=Verdict.PROVED,
         verify=prove_local_to_global,
-        mutants=(Mutant(name="H-1", what_changed="exponent H - 1", verify=partial(prove_local_to_global, 1)),),
+        mutants=(mutant("H-1", "exponent H - 1", prove_local_to_global, 1),),
         notes="Tight for independent blocks.",
     ),
-    Claim(
+    proved(
         id="SPECS-T1",
         source="SPECS, Theorem 1 and Equation 5, Section 3.2",
         statement="With the idealized process reward, D(pi_SPECS | pi*) = O(H C_block^2 exp(2 beta R) / n^(3/2)) up to "
         "logarithms, n >= 3, for every threshold tau.",
         expression=statement("specs", "kl_bound"),
         assumptions=f"{SEVERAL_BLOCKS}; outcome rewards in a range of width R",
-        verdict=Verdict.PROVED,
         verify=_verify_theorem1,
-        mutants=(Mutant(name="no-C", what_changed="C_block left out", verify=partial(_verify_theorem1, False)),),
+        mutants=(mutant("no-C", "C_block left out", _verify_theorem1, False),),
         notes="Explicit: log(1 + chi2) <= H log(1 + ((C_block exp(beta R) - 1) / n)^2), so constant one, rate 1/n^2, "
         "every n >= 1 and a fixed width; the Poisson width (cited as Assumption 1, which is the reward error) is not "
         "needed. R is the width of the outcome rewards (SPECS-D2). Algorithm 1 never switches back to the target.",
     ),
-    Claim(
+    refuted(
         id="SPECS-T1b",
         source="SPECS, proof of Theorem 1, Appendix B.3",
         statement="Which model generates block t is a function of the blocks chosen before.",
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.FALSE,
         verify=_verify_measurable,
         correction="It depends on all candidates of earlier blocks, the unchosen ones too. Given the prefix the next "
         "block is still a mixture of the two selection laws, which is all that the proof needs.",
         correction_verify=prove_mixture,
-        mutants=(Mutant(name="one", what_changed="one candidate", verify=partial(_verify_measurable, 1)),),
+        mutants=(mutant("one", "one candidate", _verify_measurable, 1),),
         notes="Z_t = 0 means target in the two local bounds and draft in the sentence about the mixture. Line 9 of "
         "Algorithm 1 scores the candidates after line 8 has extended the trace; the trace before it is meant.",
     ),
-    Claim(
+    refuted(
         id="SPECS-E12",
         source="SPECS, Equation 12, Appendix B.3",
         statement="D(pi | pi*) <= D(pi | pi_own) + log of the largest pi* / pi_own.",
         assumptions="pi_own is the optimum for the process reward in use",
-        verdict=Verdict.FALSE,
         verify=_verify_ratio,
         correction="The ratio is pi_own / pi*.",
         correction_verify=_fix_ratio,
-        mutants=(Mutant(name="inverse", what_changed="pi_own / pi*", verify=partial(_verify_ratio, inverse=True)),),
+        mutants=(mutant("inverse", "pi_own / pi*", _verify_ratio, inverse=True),),
         notes="Theorem 2 survives: exp(2 beta eps) bounds both ratios.",
     ),
-    Claim(
+    proved(
         id="SPECS-T2a",
         source="SPECS, proof of Theorem 2, Appendix B.3",
         statement="A process reward within eps of the ideal one changes each block optimum by a factor of at most "
         "exp(2 beta eps).",
         assumptions=SEVERAL_BLOCKS,
-        verdict=Verdict.PROVED,
         verify=prove_misspecified,
-        mutants=(Mutant(name="one", what_changed="exp(beta eps)", verify=partial(prove_misspecified, 1)),),
+        mutants=(mutant("one", "exp(beta eps)", prove_misspecified, 1),),
         notes="Two sums in the display have y_t where the summation variable y' is meant.",
     ),
-    Claim(
+    proved(
         id="SPECS-T2",
         source="SPECS, Theorem 2, Section 3.3",
         statement="With a process reward within eps of the ideal one the bound of Theorem 1 grows by O(beta H eps).",
         expression=statement("specs", "kl_bound_misspecified"),
         assumptions=f"{SEVERAL_BLOCKS}; range [0, R] of the process reward in use",
-        verdict=Verdict.PROVED,
         verify=_verify_theorem2,
-        mutants=(Mutant(name="one", what_changed="beta H eps for 2 beta H eps", verify=partial(_verify_theorem2, 1)),),
+        mutants=(mutant("one", "beta H eps for 2 beta H eps", _verify_theorem2, 1),),
         notes="Constant two. The range [0, R] is harmless here: a process reward in use need not be normalised.",
     ),
 )

@@ -8,18 +8,19 @@ from fractions import Fraction
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.tools import (
     Box,
     all_of,
+    identity,
     prove_identity,
     prove_positive,
     prove_sign,
     refute,
     screened,
-    with_fix,
 )
 
 __all__ = ["CLAIMS", "halving_identity"]
@@ -122,9 +123,7 @@ def _partial_sums() -> Evidence:
         lambda: prove_sign(
             sp.expand(a + a**2 - 2 * a**2), unit=("alpha1",), what="the sum exceeds n alpha**n at n = 2"
         ),
-        lambda: prove_identity(
-            gap(n + 1) - gap(n) - n * a**n * (1 - a), what="the gap grows by n alpha**n (1 - alpha)"
-        ),
+        identity(gap(n + 1) - gap(n) - n * a**n * (1 - a), "the gap grows by n alpha**n (1 - alpha)"),
         lambda: prove_sign(n * q * (1 - a), unit=("alpha1", "q"), what="which is positive"),
     )
 
@@ -180,17 +179,19 @@ def _bound_below(alpha_low: str) -> Evidence:
     first = (1 + low) / ((1 + top) * (1 + low * Fraction(1, 3) * (1 - low)))
     second = (1 + low) / Fraction(6, 5) * (1 - top / (1 + top))
 
-    def holds(alpha1: Fraction, alpha2: Fraction, c1: Fraction, c2: Fraction) -> bool:
-        two = _w(alpha1, alpha2, c1, c2, 16, 2) / _w(alpha1, alpha2, c1, c2, 16, 1)
-        half = _w(alpha1, alpha2, c1, c2, 16, 8) / _w(alpha1, alpha2, c1, c2, 16, 16)
+    def ratios(**point: Fraction) -> tuple[Fraction, Fraction]:
+        one, two, eight, whole = (_w(**point, budget=16, depth=depth) for depth in (1, 2, 8, 16))
+        return two / one, eight / whole
+
+    def holds(**point: Fraction) -> bool:
+        two, half = ratios(**point)
         return two > first > 1 and half > second > 1
 
     near = {"alpha1": "501/1000", "alpha2": "799/1000", "c1": "33/100", "c2": "1/1000"}
     far = {"alpha1": "799/1000", "alpha2": "501/1000", "c1": "1/1000", "c2": "199/1000"}
 
-    def explain(alpha1: Fraction, alpha2: Fraction, c1: Fraction, c2: Fraction) -> str:
-        two = _w(alpha1, alpha2, c1, c2, 16, 2) / _w(alpha1, alpha2, c1, c2, 16, 1)
-        half = _w(alpha1, alpha2, c1, c2, 16, 8) / _w(alpha1, alpha2, c1, c2, 16, 16)
+    def explain(**point: Fraction) -> str:
+        two, half = ratios(**point)
         return (
             f"the ratios {float(two):.4f}, {float(half):.4f} against the bounds {float(first):.4f}, {float(second):.4f}"
         )
@@ -221,70 +222,55 @@ def _second_monotone() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-L1a",
         source="Lookahead Reasoning, Lemma 1, first part, Appendix B.1.2",
         statement="With w(gamma) = f(gamma) g(M/gamma), f = S2 without its switch: w(2) > w(1).",
         assumptions=_LEMMA_1,
-        verdict=Verdict.PROVED,
         verify=lambda: _token_only_loses((16, 18, 40), 8),
-        mutants=(
-            Mutant(name="small budget", what_changed="M = 2 allowed", verify=lambda: _token_only_loses((2, 16), 1)),
-        ),
+        mutants=(mutant("small budget", "M = 2 allowed", _token_only_loses, (2, 16), 1),),
         notes="Every budget at once: alpha2**(M/2) is t alpha2**8 with 0 < t <= 1.",
     ),
-    Claim(
+    proved(
         id="LR-L1b",
         source="Lookahead Reasoning, Lemma 1, second part, Appendix B.1.2",
         statement="With the same w, w(M/2) > w(M).",
         assumptions=_LEMMA_1,
-        verdict=Verdict.PROVED,
         verify=lambda: _step_only_loses((16, 18, 40), 8),
-        mutants=(
-            Mutant(name="small budget", what_changed="M = 4 allowed", verify=lambda: _step_only_loses((4, 16), 2)),
-        ),
+        mutants=(mutant("small budget", "M = 4 allowed", _step_only_loses, (4, 16), 2),),
     ),
-    Claim(
+    refuted(
         id="LR-L1c",
         source="Lookahead Reasoning, Lemma 1, proof, monotonicity of the first bound",
         statement="(1+alpha1)/((1+alpha2**(M/2))(1+alpha1 c1 (1-alpha1))) decreases in c1, alpha2 and M and "
         "increases in alpha1.",
         assumptions=_LEMMA_1,
-        verdict=Verdict.FALSE,
         verify=lambda: _monotone(-1),
         correction="It increases in M (alpha2**(M/2) falls); the other three directions are right. The minimum is "
         "therefore at the smallest budget, M = 16, which is the value that the proof inserts.",
         correction_verify=_monotone_proof,
-        mutants=(Mutant(name="corrected", what_changed="increases in M", verify=lambda: _monotone(1)),),
+        mutants=(mutant("corrected", "increases in M", _monotone, 1),),
     ),
-    Claim(
+    repaired(
         id="LR-L1d",
         source="Lookahead Reasoning, Lemma 1, proof, numerical bounds",
         statement="w(2)/w(1) > 1.52/((1+0.8**8)(1+0.52 * 0.48/3)) > 1 and w(M/2)/w(M) > "
         "(1.52/1.2)(1-0.8**8/(1+0.8**8)) > 1.",
         assumptions=_LEMMA_1,
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=lambda: with_fix(lambda: _bound_below("13/25"), lambda: _bound_below("1/2")),
+        printed=lambda: _bound_below("13/25"),
         correction="The bounds insert alpha = 0.52, while the lemma allows alpha > 0.5. With 0.5 they are "
         "1.5/((1+0.8**8)(1+1/12)) = 1.185... and (1.5/1.2)/(1+0.8**8) = 1.070..., still above 1, so the lemma stands.",
-        correction_verify=lambda: _bound_below("1/2"),
-        mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="0.5 in place of 0.52, which needs no fix",
-                verify=lambda: with_fix(lambda: _bound_below("1/2"), lambda: _bound_below("1/2")),
-            ),
-        ),
+        repair=lambda: _bound_below("1/2"),
+        mutants=(mutant("corrected", "0.5 in place of 0.52, which needs no fix", _bound_below, "1/2"),),
     ),
-    Claim(
+    proved(
         id="LR-L1e",
         source="Lookahead Reasoning, Lemma 1, proof, displayed form of w(M/2)/w(M)",
         statement="f(M/2)/f(M) = 1 - (1 - c1 M (1-q)/2) q/(1+q) / (1 + c1(alpha1+...+alpha1**(M/2)) - c1 (M/2) q) with "
         "q = alpha1**(M/2), and the last denominator exceeds 1.",
         assumptions=_LEMMA_1,
-        verdict=Verdict.PROVED,
         verify=lambda: all_of(halving_identity, _partial_sums),
-        mutants=(Mutant(name="sign", what_changed="plus for minus", verify=lambda: halving_identity(-1)),),
+        mutants=(mutant("sign", "plus for minus", halving_identity, -1),),
         notes="The sum exceeds (M/2) alpha1**(M/2) strictly from M/2 = 2 on.",
     ),
 )

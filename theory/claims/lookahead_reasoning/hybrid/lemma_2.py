@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from fractions import Fraction
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import prove_identity, prove_sign, refute, screened
+from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.tools import identity, prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS"]
 
@@ -117,70 +118,63 @@ def _gap_to_unsaturated() -> Evidence:
     closed = q * (1 - a) * (1 - c * x) / ((1 - q) * (1 - a + c * a))
     return screened(
         _below_unsaturated("integer"),
-        lambda: prove_identity(ratio - closed, what="S1/S2 - 1 = q (1-alpha)(1-c1 gamma)/((1-q)(1-alpha+c1 alpha))"),
+        identity(ratio - closed, "S1/S2 - 1 = q (1-alpha)(1-c1 gamma)/((1-q)(1-alpha+c1 alpha))"),
         lambda: prove_sign(closed.subs(c, s / x), unit=("alpha1", "q", "s"), what="positive for c1 gamma = s < 1"),
     )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-L2a",
         source="Lookahead Reasoning, Lemma 2, Appendix B.1.2",
         statement="f_async increases strictly over the integers 1 <= gamma <= ceil(1/c1) and is constant from there "
         "on.",
         expression=statement("lookahead_reasoning", "f_async"),
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        verdict=Verdict.PROVED,
         verify=lambda: _async_monotone(0),
         mutants=(
-            Mutant(
-                name="one further", what_changed="increases up to ceil(1/c1) + 1", verify=lambda: _async_monotone(1)
-            ),
-            Mutant(name="one earlier", what_changed="constant from ceil(1/c1) - 1", verify=lambda: _async_monotone(-1)),
+            mutant("one further", "increases up to ceil(1/c1) + 1", _async_monotone, 1),
+            mutant("one earlier", "constant from ceil(1/c1) - 1", _async_monotone, -1),
         ),
         notes="Repaired argument: the derivative is positive for real gamma <= 1/c1, which covers the integers below "
         "ceil(1/c1); the last step goes to S1 = S2(1/c1).",
     ),
-    Claim(
+    proved(
         id="LR-L2b",
         source="Lookahead Reasoning, Lemma 2, proof, derivative",
         statement="The numerator of f' is alpha1**gamma (1-alpha1) [(-log alpha1)(1 - c1 gamma) + c1 (1 - "
         "alpha1**gamma)].",
         assumptions="0 < alpha1 < 1, real gamma >= 1",
-        verdict=Verdict.PROVED,
         verify=_derivative_numerator,
-        mutants=(Mutant(name="sign", what_changed="minus the second term", verify=lambda: _derivative_numerator(-1)),),
+        mutants=(mutant("sign", "minus the second term", _derivative_numerator, -1),),
     ),
-    Claim(
+    refuted(
         id="LR-L2c",
         source="Lookahead Reasoning, Lemma 2, proof, continuous function",
         statement="On the reals 1 <= gamma < ceil(1/c1), 1 - c1 gamma > 0 and S2 increases strictly.",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        verdict=Verdict.FALSE,
         verify=lambda: _real_monotone("ceil(1/c1)"),
         correction="Both hold for real gamma up to 1/c1. Between 1/c1 and ceil(1/c1), 1 - c1 gamma < 0 and S2 may "
         "fall; no integer lies there, so Lemma 2 is not touched.",
         correction_verify=lambda: _async_monotone(0),
-        mutants=(Mutant(name="corrected", what_changed="gamma <= 1/c1", verify=lambda: _real_monotone("1/c1")),),
+        mutants=(mutant("corrected", "gamma <= 1/c1", _real_monotone, "1/c1"),),
     ),
-    Claim(
+    refuted(
         id="LR-L2d",
         source="Lookahead Reasoning, Lemma 2, proof, comparison of the cases",
         statement="S1 >= S2(gamma) for real gamma < ceil(1/c1).",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        verdict=Verdict.FALSE,
         verify=lambda: _below_unsaturated("real"),
         correction="S1 > S2(gamma) exactly for gamma < 1/c1, hence at all integers below ceil(1/c1).",
         correction_verify=_gap_to_unsaturated,
-        mutants=(Mutant(name="corrected", what_changed="integers", verify=lambda: _below_unsaturated("integer")),),
+        mutants=(mutant("corrected", "integers", _below_unsaturated, "integer"),),
     ),
-    Claim(
+    proved(
         id="LR-L2e",
         source="Lookahead Reasoning, Lemma 2, proof, meeting point",
         statement="S2(1/c1) = S1.",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        verdict=Verdict.PROVED,
         verify=_meets_unsaturated,
-        mutants=(Mutant(name="2/c1", what_changed="at gamma = 2/c1", verify=lambda: _meets_unsaturated(2)),),
+        mutants=(mutant("2/c1", "at gamma = 2/c1", _meets_unsaturated, 2),),
     ),
 )

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_descent, prove_identity, prove_sign, refute, screened, with_fix
+from theory.claims.proving.records import mutant, proved, proved_with_fix
+from theory.claims.proving.tools import (
+    all_of,
+    identity,
+    prove_descent,
+    prove_identity,
+    prove_sign,
+    refute,
+    screened,
+    with_fix,
+)
 
 __all__ = ["CLAIMS", "log_above_chord", "unimodal_proof"]
 
@@ -31,7 +41,7 @@ def unimodal_proof(sign: int = 1) -> Evidence:
     return all_of(
         lambda: prove_identity(slope - stationarity(a, c, x), what="g' has the sign of F", samples=[sample]),
         lambda: prove_identity(falls, what="F' = -alpha**gamma (log alpha)**2 (1 - c + c gamma) < 0", samples=[sample]),
-        lambda: prove_identity(start, what="F(1) = alpha (-log alpha - (1-alpha)) + (alpha - c)(1 - alpha)"),
+        identity(start, "F(1) = alpha (-log alpha - (1-alpha)) + (alpha - c)(1 - alpha)"),
         log_above_chord,
         lambda: prove_sign(
             (a - s * a) * (1 - a), unit=("alpha", "s"), what="(alpha - c)(1 - alpha) > 0 for c = s alpha"
@@ -83,46 +93,45 @@ def _limit_display(extra: int) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-L3a",
         source="Lookahead Reasoning, Lemma 3, Appendix B.1.2",
         statement="As a function of real gamma, g increases up to a unique point and decreases after it; so does "
         "f_sync.",
         expression=statement("lookahead_reasoning", "g"),
         assumptions="0 < c2 < alpha2 < 1, real gamma >= 1",
-        verdict=Verdict.PROVED,
         verify=unimodal_proof,
-        mutants=(Mutant(name="sign", what_changed="F is claimed to increase", verify=lambda: unimodal_proof(-1)),),
+        mutants=(mutant("sign", "F is claimed to increase", unimodal_proof, -1),),
         notes="The lemma prints alpha2 > c2 only; its proof uses c2 > 0 as well. At c2 = 0 g increases for ever. "
         "f_sync is the same function of (alpha1, c1). The maximiser in closed form is the statement lambert_optimum.",
     ),
-    Claim(
+    proved(
         id="LR-L3b",
         source="Lookahead Reasoning, Lemma 3, integer maximum",
         statement="Over the integers the maximum of g lies at some gamma* >= 2, since g(2)/g(1) = (1+alpha2)/(1+c2).",
         assumptions="0 < c2 < alpha2 < 1",
-        verdict=Verdict.PROVED,
         verify=lambda: _integer_maximum("1"),
-        mutants=(Mutant(name="weaker", what_changed="alpha2 > c2/2", verify=lambda: _integer_maximum("1/2")),),
+        mutants=(mutant("weaker", "alpha2 > c2/2", _integer_maximum, "1/2"),),
         notes="The condition is sharp: for alpha2 <= c2 the maximum is at gamma = 1. It may be shared by two "
         "neighbours (alpha2 = 1/2, c2 = 1/27: g(4) = g(5)).",
     ),
-    Claim(
+    proved_with_fix(
         id="LR-L3c",
         source="Lookahead Reasoning, Lemma 3, proof, Step 3",
         statement="F(gamma) = alpha2**gamma [(-log alpha2)(1 - c2 + c2 gamma) + c2] - c2 (1 - alpha2**gamma), which "
         "tends to -c2.",
         assumptions="0 < c2 < alpha2 < 1",
-        verdict=Verdict.PROVED_WITH_FIX,
         verify=lambda: with_fix(lambda: _limit_display(1), lambda: _limit_display(0)),
         correction="The + c2 inside the bracket counts c2 alpha2**gamma twice; without it the display equals F. The "
         "limit, -c2, is right either way.",
         correction_verify=lambda: all_of(lambda: _limit_display(0), unimodal_proof),
         mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="without the extra term, which needs no fix",
-                verify=lambda: with_fix(lambda: _limit_display(0), lambda: _limit_display(0)),
+            mutant(
+                "corrected",
+                "without the extra term, which needs no fix",
+                with_fix,
+                lambda: _limit_display(0),
+                lambda: _limit_display(0),
             ),
         ),
     ),

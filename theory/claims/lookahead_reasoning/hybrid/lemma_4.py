@@ -7,19 +7,20 @@ from fractions import Fraction
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence
 from theory.claims.lookahead_reasoning.hybrid.lemma_3 import log_above_chord
 from theory.claims.proving.balls import point
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.tools import (
     all_of,
+    identity,
     prove_descent,
     prove_identity,
     prove_positive,
     refute,
     rounds_to,
     screened,
-    with_fix,
 )
 
 __all__ = ["CLAIMS", "falls_in_x"]
@@ -50,9 +51,7 @@ def falls_in_x(sign: int = 1) -> Evidence:
     a, x, value = _a_symbolic()
     return screened(
         refute(holds, grid, what="a(alpha, x) is monotone in x"),
-        lambda: prove_identity(
-            value.subs(a, sp.exp(-u / x)) - phi, what="a(alpha, x) = u/(exp(u)-1), u = -x log(alpha)"
-        ),
+        identity(value.subs(a, sp.exp(-u / x)) - phi, "a(alpha, x) = u/(exp(u)-1), u = -x log(alpha)"),
         lambda: prove_descent(top, u, what="-(u/(exp(u)-1))' > 0", order=1),
     )
 
@@ -159,106 +158,86 @@ def _at_two(low: str, high: str, enclosing: str) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-L4a",
         source="Lookahead Reasoning, Lemma 4 (i), Appendix B.1.2",
         statement="a(alpha, x) = -log(alpha) x alpha**x / (1 - alpha**x) decreases strictly in x >= 1.",
         expression=lambda: _a_symbolic()[2],
         assumptions="0.5 < alpha < 0.8",
-        verdict=Verdict.PROVED,
         verify=falls_in_x,
-        mutants=(Mutant(name="sign", what_changed="increases", verify=lambda: falls_in_x(-1)),),
+        mutants=(mutant("sign", "increases", falls_in_x, -1),),
         notes="Holds for every alpha in (0, 1) and x > 0, which Lemma 5 needs: it is u/(exp(u)-1) at u = -x "
         "log(alpha).",
     ),
-    Claim(
+    proved(
         id="LR-L4b",
         source="Lookahead Reasoning, Lemma 4 (i), proof, derivative",
         statement="(x alpha**x/(1-alpha**x))' has the numerator alpha**x [(1 + x log alpha)(1-alpha**x) - x(-log alpha)"
         "alpha**x], which equals alpha**x (1 + x log alpha - alpha**x) < 0 by convexity.",
         assumptions="0 < alpha < 1, x > 0",
-        verdict=Verdict.PROVED,
         verify=lambda: _x_derivative(1),
-        mutants=(Mutant(name="sign", what_changed="plus in the bracket", verify=lambda: _x_derivative(-1)),),
+        mutants=(mutant("sign", "plus in the bracket", _x_derivative, -1),),
     ),
-    Claim(
+    proved(
         id="LR-L4c",
         source="Lookahead Reasoning, Lemma 4 (ii), Appendix B.1.2",
         statement="a(alpha, x) increases strictly in alpha for each x >= 1.",
         assumptions="0.5 < alpha < 0.8, x >= 1",
-        verdict=Verdict.PROVED,
         verify=lambda: _rises_in_alpha(1),
-        mutants=(Mutant(name="sign", what_changed="decreases", verify=lambda: _rises_in_alpha(-1)),),
+        mutants=(mutant("sign", "decreases", _rises_in_alpha, -1),),
         notes="Repaired argument: apply -log(t) > 1 - t at t = alpha**x. It holds for every alpha in (0, 1) and x > 0.",
     ),
-    Claim(
+    refuted(
         id="LR-L4d",
         source="Lookahead Reasoning, Lemma 4 (ii), proof, chain of inequalities",
         statement="x(-log alpha) >= -log alpha > 1 - alpha >= 1 - alpha**x, since alpha**x <= alpha.",
         assumptions="0.5 < alpha < 0.8, x >= 1",
-        verdict=Verdict.FALSE,
         verify=lambda: _chain(reverse=False),
         correction="alpha**x <= alpha gives 1 - alpha <= 1 - alpha**x, the other way round. What is needed, x(-log "
         "alpha) > 1 - alpha**x, follows from -log(t) > 1 - t at t = alpha**x.",
         correction_verify=lambda: _rises_in_alpha(1),
-        mutants=(Mutant(name="reversed", what_changed="<= in the last link", verify=lambda: _chain(reverse=True)),),
+        mutants=(mutant("reversed", "<= in the last link", _chain, reverse=True),),
     ),
-    Claim(
+    proved(
         id="LR-L4e",
         source="Lookahead Reasoning, Lemma 4, part 3, bound for x >= 10",
         statement="a(alpha, x) < a(0.8, 10) for every x >= 10 and alpha in (0.5, 0.8).",
         assumptions="0.5 < alpha < 0.8, x >= 10",
-        verdict=Verdict.PROVED,
         verify=lambda: _bound_from_ten("10"),
-        mutants=(Mutant(name="nine", what_changed="x >= 9", verify=lambda: _bound_from_ten("9")),),
+        mutants=(mutant("nine", "x >= 9", _bound_from_ten, "9"),),
     ),
-    Claim(
+    refuted(
         id="LR-L4f",
         source="Lookahead Reasoning, Lemma 4, part 3, first constant",
         statement="a(0.8, 10) is about 0.26.",
         assumptions="two printed decimals",
-        verdict=Verdict.FALSE,
         verify=lambda: _a_value("0.8", "10", "0.26"),
         correction="a(0.8, 10) = 0.2684..., 0.27 to two decimals (0.26 is its truncation, and no upper bound).",
         correction_verify=lambda: _a_value("0.8", "10", "0.2684"),
-        mutants=(Mutant(name="corrected", what_changed="0.27", verify=lambda: _a_value("0.8", "10", "0.27")),),
+        mutants=(mutant("corrected", "0.27", _a_value, "0.8", "10", "0.27"),),
     ),
-    Claim(
+    repaired(
         id="LR-L4g",
         source="Lookahead Reasoning, Lemma 4 (iii), proof, a(0.8, 6) and a(0.8, 8)",
         statement="a(0.8, 6) = -log(0.8) 10 0.8**6/(1-0.8**6), about 0.48, and a(0.8, 8) = -log(0.8) 10 "
         "0.8**8/(1-0.8**8), about 0.36.",
         assumptions="two printed decimals",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=lambda: with_fix(lambda: _six_and_eight("10", "10"), lambda: _six_and_eight(None, None)),
+        printed=lambda: _six_and_eight("10", "10"),
         correction="The leading factor 10 is left over from a(0.8, 10): it is 6 and 8. The values 0.48 and 0.36 are "
         "right; with 10 the expressions are 0.793 and 0.450.",
-        correction_verify=lambda: _six_and_eight(None, None),
-        mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="factors 6 and 8, which need no fix",
-                verify=lambda: with_fix(lambda: _six_and_eight("6", "8"), lambda: _six_and_eight(None, None)),
-            ),
-        ),
+        repair=lambda: _six_and_eight(None, None),
+        mutants=(mutant("corrected", "factors 6 and 8, which need no fix", _six_and_eight, "6", "8"),),
     ),
-    Claim(
+    proved(
         id="LR-L4h",
         source="Lookahead Reasoning, Lemma 4, part 3, interval at x = 2",
         statement="For alpha in (0.52, 0.8), a(alpha, 2) lies between a(0.52, 2), about 0.48, and a(0.8, 2), about "
         "0.79; in the proof, in (0.48, 0.8).",
         assumptions="0.52 < alpha < 0.8; two printed decimals",
-        verdict=Verdict.PROVED,
         verify=lambda: _at_two("0.48", "0.79", "0.8"),
         mutants=(
-            Mutant(
-                name="interval",
-                what_changed="(0.48, 0.79) as an enclosure",
-                verify=lambda: _at_two("0.48", "0.79", "0.79"),
-            ),
-            Mutant(
-                name="third digit", what_changed="0.80 for a(0.8, 2)", verify=lambda: _at_two("0.48", "0.80", "0.8")
-            ),
+            mutant("interval", "(0.48, 0.79) as an enclosure", _at_two, "0.48", "0.79", "0.79"),
+            mutant("third digit", "0.80 for a(0.8, 2)", _at_two, "0.48", "0.80", "0.8"),
         ),
         notes="0.79 is a rounded value of 0.7934, not an upper bound; 0.8 is one.",
     ),

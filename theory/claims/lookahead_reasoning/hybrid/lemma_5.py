@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import isqrt
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.hybrid.lemma_4 import falls_in_x
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
+from theory.claims.proving.records import mutant, proved, refuted, repaired
+from theory.claims.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened
 
 __all__ = ["CLAIMS", "one_peak", "pair_grid", "speedup", "threshold"]
 
@@ -117,7 +118,7 @@ def _cost_terms() -> Evidence:
     left = c1 * x / (1 - c1 + c1 * x) - c2 * eta / (1 - c2 + c2 * eta)
     shown = 1 - (1 - c1) / (1 - c1 + c1 * x) - c2 * m / ((1 - c2) * x + c2 * m)
     return all_of(
-        lambda: prove_identity(left - shown, what="the cost terms as displayed"),
+        identity(left - shown, "the cost terms as displayed"),
         lambda: prove_sign(sp.diff(shown, x), unit=("c1", "c2"), what="the cost terms rise in gamma"),
     )
 
@@ -152,69 +153,56 @@ def _symbolic_split() -> sp.Expr:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-L5a",
         source="Lookahead Reasoning, Lemma 5, proof, Steps 1 and 2, Appendix B.1.2",
         statement="gamma f'/f = a1(gamma) - c1 gamma/(1-c1+c1 gamma), likewise for g, and the difference of the "
         "cost terms equals 1 - (1-c1)/(1-c1+c1 gamma) - c2 M/((1-c2) gamma + c2 M), which rises in gamma.",
         assumptions="0 < alpha < 1, 0 < c < 1",
-        verdict=Verdict.PROVED,
         verify=lambda: all_of(_log_derivative, _cost_terms),
-        mutants=(Mutant(name="sign", what_changed="plus the cost term", verify=lambda: _log_derivative(-1)),),
+        mutants=(mutant("sign", "plus the cost term", _log_derivative, -1),),
         notes="The lemma calls its function v and w in turn; they are the same.",
     ),
-    Claim(
+    refuted(
         id="LR-L5b",
         source="Lookahead Reasoning, Lemma 5, proof, Step 3",
         statement="w'(gamma) falls strictly on [1, M].",
         expression=_symbolic_split,
         assumptions="0 < alpha_i < 1, 0 < c_i < 1, M >= 4",
-        verdict=Verdict.FALSE,
         verify=lambda: _concave(of_log_slope=False),
         correction="The bracket gamma w'(gamma)/w(gamma) falls strictly, so w' changes sign at most once, from plus "
         "to minus; that is all that the lemma uses. w itself is not concave.",
         correction_verify=lambda: screened(_concave(of_log_slope=True), one_peak),
-        mutants=(
-            Mutant(name="corrected", what_changed="w rises, then falls", verify=lambda: _concave(of_log_slope=True)),
-        ),
+        mutants=(mutant("corrected", "w rises, then falls", _concave, of_log_slope=True),),
     ),
-    Claim(
+    repaired(
         id="LR-L5c",
         source="Lookahead Reasoning, Lemma 5 (a)",
         statement="If (7) and (8) hold, w has one peak and its maximum over the integers gamma with integer M/gamma "
         "lies in [2, M/2].",
         expression=_symbolic_split,
         assumptions="M >= 4 (no parity stated)",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=lambda: with_fix(lambda: _interior((4, 5, 6)), lambda: screened(_interior((4, 6, 8, 12)), one_peak)),
+        printed=lambda: _interior((4, 5, 6)),
         correction="M must be even, so that 2 and M/2 are divisors: a prime M has no divisor in [2, M/2]. For even M, "
         "w(2) >= w(1), w(M/2) >= w(M) and the single peak give the claim.",
-        correction_verify=lambda: screened(_interior((4, 6, 8, 12)), one_peak),
-        mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="even M only, which needs no fix",
-                verify=lambda: with_fix(lambda: _interior((4, 6, 8)), one_peak),
-            ),
-        ),
+        repair=lambda: screened(_interior((4, 6, 8, 12)), one_peak),
+        mutants=(mutant("corrected", "even M only, which needs no fix", _interior, (4, 6, 8)),),
     ),
-    Claim(
+    proved(
         id="LR-L5d",
         source="Lookahead Reasoning, Lemma 5 (b)",
         statement="If (7) fails, gamma = 1 (token-level only) is the unique maximiser over gamma1 gamma2 = M.",
         assumptions="0 < alpha_i < 1, 0 < c_i < 1, integer M >= 4",
-        verdict=Verdict.PROVED,
         verify=lambda: screened(_corner(swap=False), one_peak),
-        mutants=(Mutant(name="holds", what_changed="if (7) holds", verify=lambda: _corner(swap=False, claim="holds")),),
+        mutants=(mutant("holds", "if (7) holds", _corner, swap=False, claim="holds"),),
         notes="(7) failing says w(2) < w(1) for real w; with one peak w falls from 2 on. No parity is needed.",
     ),
-    Claim(
+    proved(
         id="LR-L5e",
         source="Lookahead Reasoning, Lemma 5 (c)",
         statement="If (8) fails, gamma = M (step-level only) is the unique maximiser over gamma1 gamma2 = M.",
         assumptions="0 < alpha_i < 1, 0 < c_i < 1, integer M >= 4",
-        verdict=Verdict.PROVED,
         verify=lambda: screened(_corner(swap=True), one_peak),
-        mutants=(Mutant(name="holds", what_changed="if (8) holds", verify=lambda: _corner(swap=True, claim="holds")),),
+        mutants=(mutant("holds", "if (8) holds", _corner, swap=True, claim="holds"),),
     ),
 )

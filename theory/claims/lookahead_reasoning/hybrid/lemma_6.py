@@ -6,10 +6,20 @@ from fractions import Fraction
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.proving.balls import log_ratio, point, precision
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity, prove_positive, prove_sign, refute, rounds_to, screened
+from theory.claims.proving.records import corrected, mutant, proved, refuted
+from theory.claims.proving.tools import (
+    all_of,
+    identity,
+    prove_identity,
+    prove_positive,
+    prove_sign,
+    refute,
+    rounds_to,
+    screened,
+)
 
 __all__ = ["CLAIMS", "below_peak", "peak_function"]
 
@@ -68,7 +78,7 @@ def _concave(inner: int) -> Evidence:
     n = y * (inner + y) + 2 * sp.log(1 - y)
     return all_of(
         lambda: _second_derivative(inner),
-        lambda: prove_identity(n.subs(y, 0), what="N(0) = 0"),
+        identity(n.subs(y, 0), "N(0) = 0"),
         lambda: prove_sign(sp.together(-sp.diff(n, y)), unit=("y",), what="-N' > 0 on (0, 1)"),
     )
 
@@ -128,84 +138,71 @@ def _symbolic_peak() -> sp.Expr:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-L6a",
         source="Lookahead Reasoning, Lemma 6, Appendix B.1.2",
         statement="F(y) = 2 - y + (y - 2 + 1/y) log(1-y) < 1.157 for 0 < y < 1.",
         expression=_symbolic_peak,
         assumptions="0 < y < 1",
-        verdict=Verdict.PROVED,
         verify=lambda: below_peak("1.157"),
-        mutants=(Mutant(name="1.156", what_changed="1.156 for 1.157", verify=lambda: below_peak("1.156")),),
+        mutants=(mutant("1.156", "1.156 for 1.157", below_peak, "1.156"),),
     ),
-    Claim(
+    proved(
         id="LR-L6b",
         source="Lookahead Reasoning, Lemma 6, proof, first derivative",
         statement="F'(y) = (1 - y**-2) log(1-y) - 1/y.",
         assumptions="0 < y < 1",
-        verdict=Verdict.PROVED,
         verify=lambda: _first_derivative(1),
-        mutants=(Mutant(name="sign", what_changed="plus 1/y", verify=lambda: _first_derivative(-1)),),
+        mutants=(mutant("sign", "plus 1/y", _first_derivative, -1),),
     ),
-    Claim(
+    refuted(
         id="LR-L6c",
         source="Lookahead Reasoning, Lemma 6, proof, second derivative",
         statement="F''(y) = N(y)/y**3 with N(y) = y(1+y) + 2 log(1-y), and N'(y) = -(2y**2-y+1)/(1-y).",
         assumptions="0 < y < 1",
-        verdict=Verdict.FALSE,
         verify=lambda: _second_derivative(1),
         correction="N(y) = y(2+y) + 2 log(1-y), since (1+y)/y**2 + 1/y**2 = (2+y)/y**2, and N'(y) = -2y**2/(1-y). "
         "N(0) = 0 and N' < 0 stay, so F'' < 0 on (0, 1) as concluded.",
         correction_verify=lambda: _concave(2),
-        mutants=(Mutant(name="corrected", what_changed="y(2+y)", verify=lambda: _second_derivative(2)),),
+        mutants=(mutant("corrected", "y(2+y)", _second_derivative, 2),),
     ),
-    Claim(
+    proved(
         id="LR-L6d",
         source="Lookahead Reasoning, Lemma 6, proof, concavity",
         statement="F is strictly concave on (0, 1).",
         assumptions="0 < y < 1",
-        verdict=Verdict.PROVED,
         verify=lambda: _concave(2),
-        mutants=(Mutant(name="printed N", what_changed="the printed second derivative", verify=lambda: _concave(1)),),
+        mutants=(mutant("printed N", "the printed second derivative", _concave, 1),),
         notes="With the corrected second derivative.",
     ),
-    Claim(
+    corrected(
         id="LR-L6e",
         source="Lookahead Reasoning, Lemma 6, proof, F' near 0",
         statement="As y tends to 0, F'(y) = +O(y), so F'(y) tends to 0 from above.",
         assumptions="y > 0",
-        verdict=Verdict.FALSE,
         verify=lambda: _end_value(0, "0"),
         correction="F'(0+) = 1/2: log(1-y) must be expanded to second order (the first-order display gives -y). The "
         "sign used, F' > 0 near 0, is right.",
-        correction_verify=lambda: _end_value(0, "1/2"),
-        mutants=(Mutant(name="corrected", what_changed="1/2", verify=lambda: _end_value(0, "1/2")),),
+        holds=mutant("corrected", "1/2", _end_value, 0, "1/2"),
     ),
-    Claim(
+    corrected(
         id="LR-L6f",
         source="Lookahead Reasoning, Lemma 6, proof, F' near 1",
         statement="As y tends to 1, 1 - 1/y**2 tends to 1 and F'(y) to minus infinity.",
         assumptions="y < 1",
-        verdict=Verdict.FALSE,
         verify=lambda: _end_value(1, "-oo"),
         correction="1 - 1/y**2 tends to 0 and F'(y) to -1. The sign used, F' < 0 near 1, is right, so F' has one zero.",
-        correction_verify=lambda: _end_value(1, "-1"),
-        mutants=(Mutant(name="corrected", what_changed="-1", verify=lambda: _end_value(1, "-1")),),
+        holds=mutant("corrected", "-1", _end_value, 1, "-1"),
     ),
-    Claim(
+    proved(
         id="LR-L6g",
         source="Lookahead Reasoning, Lemma 6, proof, numerical evaluation",
         statement="The maximum is at y* = 0.5693971022 with F(y*) = 1.1562281731, to the printed digits.",
         assumptions="0 < y < 1",
-        verdict=Verdict.PROVED,
         verify=lambda: _peak("0.5693971022", "1.1562281731"),
         mutants=(
-            Mutant(
-                name="digit of y*", what_changed="0.5693971122", verify=lambda: _peak("0.5693971122", "1.1562281731")
-            ),
-            Mutant(
-                name="digit of F", what_changed="1.1562281732", verify=lambda: _peak("0.5693971022", "1.1562281732")
-            ),
+            mutant("digit of y*", "0.5693971122", _peak, "0.5693971122", "1.1562281731"),
+            mutant("digit of F", "1.1562281732", _peak, "0.5693971022", "1.1562281732"),
         ),
     ),
 )

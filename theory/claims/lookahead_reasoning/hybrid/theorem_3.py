@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator
 from fractions import Fraction
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.hybrid.lemma_3 import unimodal_proof
 from theory.claims.lookahead_reasoning.hybrid.lemma_5 import one_peak, pair_grid, speedup, threshold
@@ -22,6 +22,7 @@ from theory.claims.lookahead_reasoning.hybrid.theorem_3_steps import (
     threshold_falls,
 )
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted, repaired
 from theory.claims.proving.tools import all_of, refute, screened, with_fix
 
 __all__ = ["CLAIMS"]
@@ -57,6 +58,14 @@ class _Point:
     def hybrid(self) -> Fraction:
         pairs = ((i, j) for i in range(2, self.budget // 2 + 1) for j in range(2, self.budget // i + 1))
         return max(speedup(*self.first, i) * speedup(*self.second, j) for i, j in pairs)
+
+    def met(self, *, strict: bool) -> bool:
+        """(7) and (8)."""
+        return (self.r1 > self.d2 and self.r2 > self.d1) if strict else (self.r1 >= self.d2 and self.r2 >= self.d1)
+
+    @property
+    def hybrid_wins(self) -> bool:
+        return self.hybrid > max(self.token_only, self.step_only)
 
     def words(self) -> str:
         return (
@@ -101,10 +110,7 @@ def _hybrid_wins(*, strict: bool, six: Fraction | None = _SIX, special: tuple[di
 
     def holds(**values: Fraction) -> bool:
         p = _at(**values)
-        seven, eight = (p.r1 > p.d2, p.r2 > p.d1) if strict else (p.r1 >= p.d2, p.r2 >= p.d1)
-        if not (seven and eight) or (six is not None and not p.six(six)):
-            return True
-        return p.hybrid > max(p.token_only, p.step_only)
+        return not p.met(strict=strict) or (six is not None and not p.six(six)) or p.hybrid_wins
 
     return refute(
         holds, _points(*special), what="with (7) and (8) the best hybrid beats both single methods", explain=_words
@@ -150,8 +156,7 @@ def _equivalence(*, strict: bool) -> Evidence:
 
     def holds(**values: Fraction) -> bool:
         p = _at(**values)
-        both = (p.r1 > p.d2 and p.r2 > p.d1) if strict else (p.r1 >= p.d2 and p.r2 >= p.d1)
-        return not p.six() or (p.hybrid > max(p.token_only, p.step_only)) is both
+        return not p.six() or p.hybrid_wins is p.met(strict=strict)
 
     return refute(holds, _points(_TIE), what="hybrid strictly best iff (7) and (8)", explain=_words)
 
@@ -161,8 +166,7 @@ def _odd_budget(budgets: tuple[int, ...], *special: dict[str, str]) -> Evidence:
 
     def holds(**values: Fraction) -> bool:
         p = _at(**values)
-        met = p.six() and p.r1 > p.d2 and p.r2 > p.d1
-        return not met or p.hybrid > max(p.token_only, p.step_only)
+        return not (p.six() and p.met(strict=True)) or p.hybrid_wins
 
     squares = ("1/4", "16/25", "9/16")
     points = [*special, *pair_grid(budgets, squares, ("1/20", "1/5", "1/3"))]
@@ -227,139 +231,122 @@ def _condition(level: int) -> sp.Basic:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-T3a",
         source="Lookahead Reasoning, Theorem 3, first part, Appendix B.1.2",
         statement="At least one of (7), (1+alpha1)/(1+c1) >= D2(M), and (8), (1+alpha2)/(1+c2) >= D1(M), holds, "
         "where D_i(M) = (1+alpha_i**(M/2))(1-c_i+c_i M/2)/(1-c_i+c_i M).",
         expression=_either,
         assumptions=_STATED,
-        verdict=Verdict.PROVED,
         verify=lambda: _one_of_two("1"),
-        mutants=(Mutant(name="half more", what_changed="3/2 D_i(M) on the right", verify=lambda: _one_of_two("3/2")),),
+        mutants=(mutant("half more", "3/2 D_i(M) on the right", _one_of_two, "3/2"),),
         notes="Neither (6) nor the parity of M is used.",
     ),
-    Claim(
+    proved_with_fix(
         id="LR-T3b",
         source="Lookahead Reasoning, Theorem 3, both conditions hold",
         statement="If (7) and (8) both hold, combining both techniques strictly outperforms either one alone, over all "
         "gamma1 gamma2 <= M.",
         assumptions=_STATED,
-        verdict=Verdict.PROVED_WITH_FIX,
         verify=lambda: with_fix(lambda: _hybrid_wins(strict=False, special=(_TIE,)), lambda: _hybrid_proof(_TIE)),
         correction="Both conditions must hold strictly (with equality the hybrid may only tie, as in the "
         "counterexample), or 'strictly outperforms' must read 'is at least as good as'.",
         correction_verify=lambda: _hybrid_proof(_TIE),
         mutants=(
-            Mutant(
-                name="weaker (6)",
-                what_changed="the fix is claimed with 1.04 in (6)",
-                verify=lambda: _hybrid_wins(strict=True, six=Fraction(26, 25), special=(_NO_SIX,)),
+            mutant(
+                "weaker (6)",
+                "the fix is claimed with 1.04 in (6)",
+                _hybrid_wins,
+                strict=True,
+                six=Fraction(26, 25),
+                special=(_NO_SIX,),
             ),
-            Mutant(
-                name="corrected",
-                what_changed="strict conditions, which need no fix",
-                verify=lambda: with_fix(lambda: _hybrid_wins(strict=True), lambda: _hybrid_proof(_TIE)),
+            mutant(
+                "corrected",
+                "strict conditions, which need no fix",
+                with_fix,
+                lambda: _hybrid_wins(strict=True),
+                lambda: _hybrid_proof(_TIE),
             ),
         ),
         notes="Repaired argument: the paper halves the integer maximiser gamma2*, which may be odd and is not a "
         "stationary point. Use j = floor(gamma2*/2) + 1 instead: the real maximiser x obeys x/2 < j <= x, so "
         "g(gamma2*)/g(j) <= g(x)/g(x/2) < 1.157, and 2 j <= M for even M > gamma2*.",
     ),
-    Claim(
+    proved(
         id="LR-T3c",
         source="Lookahead Reasoning, Theorem 3, (7) fails",
         statement="If (7) fails, token-level speculation alone is the optimal strategy over gamma1 gamma2 <= M.",
         expression=lambda: _condition(1),
         assumptions=_STATED,
-        verdict=Verdict.PROVED,
         verify=lambda: _single_wins(swap=False),
-        mutants=(
-            Mutant(name="holds", what_changed="if (7) holds", verify=lambda: _single_wins(swap=False, claim="holds")),
-        ),
+        mutants=(mutant("holds", "if (7) holds", _single_wins, swap=False, claim="holds"),),
         notes="Neither (6) nor the case split on gamma2* is needed: h(k1, k2) < h(1, k1 k2) for every pair.",
     ),
-    Claim(
+    proved(
         id="LR-T3d",
         source="Lookahead Reasoning, Theorem 3, (8) fails",
         statement="If (8) fails, step-level speculation alone is the optimal strategy over gamma1 gamma2 <= M.",
         expression=lambda: _condition(2),
         assumptions=_STATED,
-        verdict=Verdict.PROVED,
         verify=lambda: _single_wins(swap=True),
-        mutants=(
-            Mutant(name="holds", what_changed="if (8) holds", verify=lambda: _single_wins(swap=True, claim="holds")),
-        ),
+        mutants=(mutant("holds", "if (8) holds", _single_wins, swap=True, claim="holds"),),
     ),
-    Claim(
+    proved(
         id="LR-T3e",
         source="Lookahead Reasoning, Theorem 3, need for the constraint (6)",
         statement="The constraint (6) is needed: without it (7) and (8) may hold strictly and yet no hybrid beat "
         "both single methods.",
         assumptions="0 < alpha_i, c_i < 1, even M >= 4, budget gamma1 gamma2 <= M",
-        verdict=Verdict.PROVED,
         verify=lambda: all_of(
             lambda: _needed(_hybrid_wins(strict=True, six=None, special=(_NO_SIX,)), "(6)"),
             lambda: _hybrid_proof(_NO_SIX),
         ),
         mutants=(
-            Mutant(
-                name="weaker need",
-                what_changed="(6) with 1.1 is claimed not to be enough",
-                verify=lambda: _needed(_hybrid_wins(strict=True, six=Fraction(11, 10), special=(_NO_SIX,)), "1.157"),
+            mutant(
+                "weaker need",
+                "(6) with 1.1 is claimed not to be enough",
+                lambda: _needed(_hybrid_wins(strict=True, six=Fraction(11, 10), special=(_NO_SIX,)), "1.157"),
             ),
         ),
         notes="It is needed for LR-T3b only, because the budget is an inequality: a single method may stop at its "
         "own best length below M, where (7) and (8) say nothing. Over gamma1 gamma2 = M no (6) is needed (Lemma 5).",
     ),
-    Claim(
+    proved(
         id="LR-T3f",
         source="Lookahead Reasoning, Theorem 3, need for even M",
         statement="Even M is needed: for odd M, (6) and strict (7) and (8) may hold and yet no hybrid beat both "
         "single methods.",
         assumptions="0 < alpha_i, c_i < 1, M >= 4",
-        verdict=Verdict.PROVED,
         verify=lambda: all_of(lambda: _needed(_odd_budget((5, 7), _ODD), "even M"), lambda: _hybrid_proof(_TIE)),
         mutants=(
-            Mutant(
-                name="even",
-                what_changed="a failure is claimed at M = 4, 6, 8",
-                verify=lambda: _needed(_odd_budget((4, 6, 8)), "even M"),
-            ),
+            mutant("even", "a failure is claimed at M = 4, 6, 8", lambda: _needed(_odd_budget((4, 6, 8)), "even M")),
         ),
         notes="With odd M the split (2, M/2) that (7) speaks of does not exist. LR-T3a, LR-T3c and LR-T3d hold for "
         "odd M too.",
     ),
-    Claim(
+    refuted(
         id="LR-T3h",
         source="Lookahead Reasoning, Theorem 3, proof, Step 2, Cases 2 and 3",
         statement="Given (6), (7) always holds when M >= gamma2*, the integer maximiser of g, as D2(M) <= "
         "D2(gamma2*) < 1.157.",
         assumptions=_STATED,
-        verdict=Verdict.FALSE,
         verify=lambda: _always_seven(0),
         correction="It holds for M >= gamma2* + 1, which lies above the real maximiser. At M = gamma2* D2 may "
         "exceed 1.157: D2(4) = 135/116 at alpha2 = 1/2, c2 = 1/26. Then (7) fails and token-level only is optimal, "
         "as the theorem says.",
         correction_verify=_always_seven_proof,
-        mutants=(Mutant(name="corrected", what_changed="M >= gamma2* + 1", verify=lambda: _always_seven(1)),),
+        mutants=(mutant("corrected", "M >= gamma2* + 1", _always_seven, 1),),
     ),
-    Claim(
+    repaired(
         id="LR-Z2",
         source="Lookahead Reasoning, Chinese summary, Theorem 3",
         statement="The combination is strictly better than either method alone if and only if (7) and (8) both hold.",
         assumptions=_STATED,
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=lambda: with_fix(lambda: _equivalence(strict=False), _equivalence_proof),
+        printed=lambda: _equivalence(strict=False),
         correction="If and only if both hold strictly.",
-        correction_verify=_equivalence_proof,
-        mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="strict conditions, which need no fix",
-                verify=lambda: with_fix(lambda: _equivalence(strict=True), lambda: _hybrid_proof(_TIE)),
-            ),
-        ),
+        repair=_equivalence_proof,
+        mutants=(mutant("corrected", "strict conditions, which need no fix", _equivalence, strict=True),),
         notes="The paper states only the 'if'; the converse holds because equality in (7) already makes w fall from "
         "2 on.",
     ),

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.hybrid.lemma_6 import peak_function
 from theory.claims.proving.balls import point
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity, prove_sign, refute, screened, with_fix
+from theory.claims.proving.records import mutant, proved, proved_with_fix
+from theory.claims.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened, with_fix
 
 __all__ = ["CLAIMS", "index_argument", "peak_identity", "threshold_at_two", "threshold_falls"]
 
@@ -43,8 +44,8 @@ def threshold_falls(sign: int = 1) -> Evidence:
     return screened(
         refute(holds, grid, what="D falls in M"),
         lambda: prove_sign(-sp.diff(times, m), unit=("c",), what="(1-c+c M/2)/(1-c+c M) falls in M for 0 < c < 1"),
-        lambda: prove_identity(sp.diff(a**n, n) - a**n * sp.log(a), what="alpha**n falls in n, as log alpha < 0"),
-        lambda: prove_identity(ratio, what="D(M) = g(M)/g(M/2)"),
+        identity(sp.diff(a**n, n) - a**n * sp.log(a), "alpha**n falls in n, as log alpha < 0"),
+        identity(ratio, "D(M) = g(M)/g(M/2)"),
     )
 
 
@@ -124,44 +125,43 @@ def _substitution(share: str) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-T3g",
         source="Lookahead Reasoning, Theorem 3, proof, Step 1",
         statement="D_i falls strictly in M, both of its factors do, and D_i(2) = (1+alpha_i)/(1+c_i).",
         assumptions="0 < alpha_i < 1, 0 < c_i < 1, M >= 2",
-        verdict=Verdict.PROVED,
         verify=lambda: all_of(threshold_at_two, threshold_falls),
         mutants=(
-            Mutant(name="at four", what_changed="D_i(4) for D_i(2)", verify=lambda: threshold_at_two(4)),
-            Mutant(name="rises", what_changed="D_i rises", verify=lambda: threshold_falls(-1)),
+            mutant("at four", "D_i(4) for D_i(2)", threshold_at_two, 4),
+            mutant("rises", "D_i rises", threshold_falls, -1),
         ),
         notes="At c_i = 0 the second factor is constant; D_i still falls.",
     ),
-    Claim(
+    proved_with_fix(
         id="LR-T3i",
         source="Lookahead Reasoning, Theorem 3, proof, Step 2, stationarity",
         statement="a2(gamma2*) = c2 gamma2*/(1 - c2 + c2 gamma2*) at the integer maximiser gamma2*.",
         assumptions="0 < c2 < alpha2 < 1",
-        verdict=Verdict.PROVED_WITH_FIX,
         verify=lambda: with_fix(_stationary_at_integer, _stationary_at_real),
         correction="It holds at the real maximiser of g, which is in general not an integer.",
         correction_verify=_stationary_at_real,
         mutants=(
-            Mutant(
-                name="sign",
-                what_changed="the fix with the opposite sign",
-                verify=lambda: with_fix(_stationary_at_integer, lambda: _stationary_at_real(-1)),
+            mutant(
+                "sign",
+                "the fix with the opposite sign",
+                with_fix,
+                _stationary_at_integer,
+                lambda: _stationary_at_real(-1),
             ),
         ),
     ),
-    Claim(
+    proved(
         id="LR-T3j",
         source="Lookahead Reasoning, Theorem 3, proof, Step 2, substitution",
         statement="With y = 1 - alpha2**(gamma/2) at the real maximiser gamma, (1+alpha2**(gamma/2))(1 - "
         "a2(gamma)/2) = 2 - y + (y - 2 + 1/y) log(1-y), and this is h(1,gamma)/h(2,gamma/2) times r1.",
         assumptions="0 < c2 < alpha2 < 1",
-        verdict=Verdict.PROVED,
         verify=lambda: all_of(lambda: _substitution("1/2"), peak_identity),
-        mutants=(Mutant(name="whole", what_changed="1 - a2 for 1 - a2/2", verify=lambda: _substitution("1")),),
+        mutants=(mutant("whole", "1 - a2 for 1 - a2/2", _substitution, "1"),),
     ),
 )

@@ -12,11 +12,20 @@ from fractions import Fraction
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.hybrid.lemma_5 import speedup
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import Box, all_of, prove_identity, prove_positive, prove_sign, refute, screened
+from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.tools import (
+    Box,
+    all_of,
+    identity,
+    prove_positive,
+    prove_sign,
+    refute,
+    screened,
+)
 
 __all__ = ["BOX", "CLAIMS", "box_points", "hybrid_wins", "prove_deeper_wins", "prove_only_hybrids", "words"]
 
@@ -130,7 +139,7 @@ def _distance_to_limit() -> Evidence:
     extra = q * (1 - a) * (1 - c * j) / ((1 - q) * (1 - a + c * a))
     gap = 1 / (1 - q) - (1 + extra)
     return all_of(
-        lambda: prove_identity(below / ((1 - q) * (1 - a + c * a)) - 1 - extra, what="S1/S2(j)"),
+        identity(below / ((1 - q) * (1 - a + c * a)) - 1 - extra, "S1/S2(j)"),
         lambda: prove_sign(gap.subs(c, s / j), unit=("alpha1", "q", "s"), what="1/(1-q) - S1/S2(j) > 0"),
     )
 
@@ -152,9 +161,7 @@ def _even_step_side(low: Fraction, half: int) -> Evidence:
     margin = 1 + bottom - sp.Rational(6, 5) * (1 + top)
     verdict = Verdict.PROVED if margin >= 0 else Verdict.OPEN
     constant = Evidence(verdict=verdict, method="exact", detail=f"the constant {margin} is not negative")
-    return all_of(
-        lambda: prove_identity(gap - shown, what="g(2) against 1 + q in terms that are not negative"), constant
-    )
+    return all_of(identity(gap - shown, "g(2) against 1 + q in terms that are not negative"), constant)
 
 
 def _even_proof(low: Fraction, half: int, budgets: tuple[int, ...]) -> Evidence:
@@ -244,78 +251,65 @@ def _every_hybrid_is_best(condition: str) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="LR-T4a",
         source="Lookahead Reasoning, Theorem 4, only if, Appendix B.1.2",
         statement="Under min(ceil(1/c1), gamma1) gamma2 <= M the maximum of h = f_async g is reached only with "
         "gamma1 >= 2 and gamma2 >= 2.",
         expression=statement("lookahead_reasoning", "h"),
         assumptions=f"{BOX}, even M >= 16",
-        verdict=Verdict.PROVED,
         verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
         mutants=(
-            Mutant(
-                name="lower alpha", what_changed="0.39 for 0.52", verify=lambda: prove_only_hybrids("0.39", 8, (16, 18))
-            ),
-            Mutant(name="small budget", what_changed="M >= 10", verify=lambda: prove_only_hybrids("0.52", 5, (10, 16))),
+            mutant("lower alpha", "0.39 for 0.52", prove_only_hybrids, "0.39", 8, (16, 18)),
+            mutant("small budget", "M >= 10", prove_only_hybrids, "0.52", 5, (10, 16)),
         ),
         notes="Repaired argument, without the integer maximiser gamma2*: with j = floor(M/2) >= 8, g(k)/g(j) < "
         "1/(1-0.8**8) = 1.2016 < f(2) for all k <= M, and f/S2(j) <= S1/S2(j) < 1.2016 < g(2).",
     ),
-    Claim(
+    refuted(
         id="LR-T4b",
         source="Lookahead Reasoning, Theorem 4 and Section 3.3, if",
         statement="h(gamma1, gamma2) is maximal if gamma1 >= 2 and gamma2 >= 2.",
         assumptions=f"{BOX}, M >= 16",
-        verdict=Verdict.FALSE,
         verify=lambda: _every_hybrid_is_best("every"),
         correction="'If and only if' should read 'only if': a hybrid is necessary, not sufficient; which hybrid is "
         "best depends on the parameters.",
         correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(
-            Mutant(
-                name="corrected", what_changed="some hybrid is maximal", verify=lambda: _every_hybrid_is_best("some")
-            ),
-        ),
+        mutants=(mutant("corrected", "some hybrid is maximal", _every_hybrid_is_best, "some"),),
     ),
-    Claim(
+    proved(
         id="LR-T4c",
         source="Lookahead Reasoning, Theorem of Section 3.3 (asynchronous hybrid optimality)",
         statement="As Theorem 4, only if, for every budget M >= 16, even or odd.",
         expression=statement("lookahead_reasoning", "h"),
         assumptions=f"{BOX}, integer M >= 16",
-        verdict=Verdict.PROVED,
         verify=lambda: prove_only_hybrids("0.52", 8, (16, 17, 19)),
-        mutants=(
-            Mutant(name="thirteen", what_changed="M >= 13", verify=lambda: prove_only_hybrids("0.52", 6, (13, 17))),
-        ),
+        mutants=(mutant("thirteen", "M >= 13", prove_only_hybrids, "0.52", 6, (13, 17)),),
         notes="The main text drops the appendix's 'M even'; it is not needed.",
     ),
-    Claim(
+    proved(
         id="LR-T4d",
         source="Lookahead Reasoning, Theorem 4, how tight the box is (sharpened in this ledger)",
         statement="For even M the lower limit 0.52 of both acceptance rates can sink to 1.2 (1 + 0.8**8) - 1 = "
         "0.401326592, and no further.",
         expression=statement("lookahead_reasoning", "h"),
         assumptions="upper limits and M >= 16 as stated",
-        verdict=Verdict.PROVED,
         verify=lambda: _sharp(_SHARP),
         mutants=(
-            Mutant(name="lower", what_changed="0.40 as the limit", verify=lambda: _sharp(Fraction(2, 5))),
-            Mutant(name="higher", what_changed="0.41 as the sharp limit", verify=lambda: _sharp(Fraction(41, 100))),
+            mutant("lower", "0.40 as the limit", _sharp, Fraction(2, 5)),
+            mutant("higher", "0.41 as the sharp limit", _sharp, Fraction(41, 100)),
         ),
         notes="Tight corners: step-level only comes closest at alpha1 = 0.8, c1 = 0, alpha2 at its lower limit, c2 "
         "= 1/5, M = 16 (slack 1.2667 against 1.1678 at 0.52), and wins there first; token-level only comes closest "
         "at alpha1 at its lower limit, c1 = 1/3, alpha2 = 0.8, c2 = 0 (1.4032 against 1.1678). An odd budget fails "
         "earlier: at M = 17 from 0.4094 down.",
     ),
-    Claim(
+    proved(
         id="LR-T4e",
         source="Lookahead Reasoning, Theorem 4, how tight M >= 16 is (sharpened in this ledger)",
         statement="In the stated box Theorem 4 holds for M = 12 and for every M >= 14; it fails at M = 13, 11 and 10.",
         assumptions=BOX,
-        verdict=Verdict.PROVED,
         verify=lambda: _budgets_below_16((13, 11, 10)),
-        mutants=(Mutant(name="twelve", what_changed="it fails at M = 12", verify=lambda: _budgets_below_16((12,))),),
+        mutants=(mutant("twelve", "it fails at M = 12", _budgets_below_16, (12,)),),
     ),
 )

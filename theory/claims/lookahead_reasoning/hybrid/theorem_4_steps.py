@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.hybrid.lemma_5 import speedup
 from theory.claims.lookahead_reasoning.hybrid.theorem_4 import (
@@ -17,7 +17,8 @@ from theory.claims.lookahead_reasoning.hybrid.theorem_4 import (
     prove_only_hybrids,
     words,
 )
-from theory.claims.proving.tools import prove_positive, refute, screened, with_fix
+from theory.claims.proving.records import mutant, refuted, repaired
+from theory.claims.proving.tools import prove_positive, refute, screened
 
 __all__ = ["CLAIMS"]
 
@@ -91,66 +92,48 @@ def _unconditional(inside: bool) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    refuted(
         id="LR-T4f",
         source="Lookahead Reasoning, Theorem 4, proof, Step 1, case 2",
         statement="In the stated box (1+alpha1)/(1+c1) >= 1.157.",
         assumptions=BOX,
-        verdict=Verdict.FALSE,
         verify=lambda: _easy_ratio("sync"),
         correction="The asynchronous ratio is f(2)/f(1) = (1+alpha1)/(1 + c1 alpha1 (1-alpha1)), which exceeds 1.4 "
         "in the box; (1+alpha1)/(1+c1) belongs to the synchronous version and sinks to 1.14.",
         correction_verify=_async_ratio_proof,
-        mutants=(Mutant(name="corrected", what_changed="f_async(2)", verify=lambda: _easy_ratio("async")),),
+        mutants=(mutant("corrected", "f_async(2)", _easy_ratio, "async"),),
     ),
-    Claim(
+    repaired(
         id="LR-T4g",
         source="Lookahead Reasoning, Theorem 4, proof, Step 1, case 3",
         statement="If M < gamma2*, h(1, gamma2) < h(2, gamma2/2) for every gamma2 <= M, by Lemma 1.",
         assumptions=f"{BOX}, even M >= 16",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=lambda: with_fix(lambda: _halving_from(2), lambda: prove_only_hybrids("0.52", 8, (16, 18))),
+        printed=lambda: _halving_from(2),
         correction="Lemma 1 covers gamma2 = M >= 16 only, which suffices because g rises up to M: h(1, gamma2) <= "
         "h(1, M) < h(2, M/2). For short lengths one more token can be worth more than one more step.",
-        correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="gamma2 >= 16, which needs no fix",
-                verify=lambda: with_fix(lambda: _halving_from(16), lambda: prove_only_hybrids("0.52", 8, (16, 18))),
-            ),
-        ),
+        repair=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
+        mutants=(mutant("corrected", "gamma2 >= 16, which needs no fix", _halving_from, 16),),
     ),
-    Claim(
+    repaired(
         id="LR-T4h",
         source="Lookahead Reasoning, Theorem 4, proof, Step 2, cases",
         statement="The cases M <= floor(1/c1), ceil(1/c1) < M < 2 ceil(1/c1) and M >= 2 ceil(1/c1) cover every budget.",
         assumptions="0 < c1 < 1/3, even M >= 16",
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=lambda: with_fix(lambda: _case_split("floor"), _case_split_proof),
+        printed=lambda: _case_split("floor"),
         correction="The first case is M <= ceil(1/c1). In the second, f_async(M) is S1 and Lemma 1 speaks of S2(M); "
         "S2(M) > S1 for M > 1/c1 closes the gap.",
-        correction_verify=_case_split_proof,
-        mutants=(
-            Mutant(
-                name="corrected",
-                what_changed="ceil in the first case, which needs no fix",
-                verify=lambda: with_fix(lambda: _case_split("ceil"), _case_split_proof),
-            ),
-        ),
+        repair=_case_split_proof,
+        mutants=(mutant("corrected", "ceil in the first case, which needs no fix", _case_split, "ceil"),),
     ),
-    Claim(
+    refuted(
         id="LR-S9",
         source="Lookahead Reasoning, Section 1 and Section 3.3, only by combining",
         statement="Under a compute limit the peak speedup is achieved only by combining both levels of speculation.",
         assumptions="none stated in the introduction",
-        verdict=Verdict.FALSE,
         verify=lambda: _unconditional(inside=False),
         correction="It is so in the box of Theorem 4. Where the draft's steps are rarely accepted, token-level "
         "speculation alone is best (Theorem 3: when (7) fails), and the other way round.",
         correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(
-            Mutant(name="box", what_changed="in the box of Theorem 4", verify=lambda: _unconditional(inside=True)),
-        ),
+        mutants=(mutant("box", "in the box of Theorem 4", _unconditional, inside=True),),
     ),
 )

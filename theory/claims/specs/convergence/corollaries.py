@@ -9,10 +9,11 @@ from math import factorial
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, exhaustive, numeric, prove_identity
+from theory.claims.proving.records import mutant, proved
+from theory.claims.proving.tools import all_of, exhaustive, identity, numeric
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.exact import (
     FIXED_WIDTH,
@@ -50,12 +51,7 @@ def _verify_sharp(scale: Fraction = Fraction(1)) -> Evidence:
 
 def bounded(bound: Callable[[Instance, int], Fraction], what: str, sizes: tuple[int, ...] = (1, 2, 3, 4)) -> Evidence:
     """Exact chi-square divergences against a bound."""
-
-    def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
-        return chi_square(law, instance.optimum) <= bound(instance, n)
-
-    return agree(holds, what=what, sizes=sizes)
+    return agree(lambda instance, n: instance.divergence(n) <= bound(instance, n), what=what, sizes=sizes)
 
 
 def prove_poisson_moment(scale: int = 6) -> Evidence:
@@ -64,9 +60,9 @@ def prove_poisson_moment(scale: int = 6) -> Evidence:
     m = sp.Symbol("N", integer=True, positive=True)
     return all_of(
         lambda: nonnegative(scale * (1 + k) ** 2 - (2 + k) * (3 + k), what="1/N^2 <= 6 / ((N + 1)(N + 2)) for N >= 1"),
-        lambda: prove_identity(
+        identity(
             sp.combsimp(sp.factorial(m + 2) / (sp.factorial(m) * (m + 1) * (m + 2))) - 1,
-            what="n^N / (N! (N + 1)(N + 2)) = n^(N + 2) / (N + 2)! / n^2, whose sum over N is at most exp(n) / n^2",
+            "n^N / (N! (N + 1)(N + 2)) = n^(N + 2) / (N + 2)! / n^2, whose sum over N is at most exp(n) / n^2",
         ),
     )
 
@@ -85,12 +81,10 @@ def _verify_mass(constant: int = 1) -> Evidence:
 
     return all_of(
         exhaustive(holds, {"n": range(1, 41)}, what="n^n sqrt(n) / n! >= exp(n - 1)"),
-        lambda: prove_identity(
-            sp.diff(gap, t) - 2 * t**2 / (1 - t**2), what="log((1 + t)/(1 - t)) - 2 t grows from 0 on [0, 1)"
-        ),
-        lambda: prove_identity(
+        identity(sp.diff(gap, t) - 2 * t**2 / (1 - t**2), "log((1 + t)/(1 - t)) - 2 t grows from 0 on [0, 1)"),
+        identity(
             ((1 + t) / (1 - t)).subs(t, 1 / (2 * n + 1)) - 1 - 1 / n,
-            what="with t = 1/(2 n + 1) this says (n + 1/2) log(1 + 1/n) >= 1, so the sequence falls",
+            "with t = 1/(2 n + 1) this says (n + 1/2) log(1 + 1/n) >= 1, so the sequence falls",
         ),
     )
 
@@ -99,10 +93,9 @@ def _verify_equation10(power: Fraction = Fraction(3, 2)) -> Evidence:
     """``chi2 <= ((kappa - 1) / n)**2 <= kappa**2 log(n)**2 / n**(3/2)`` with constant one."""
 
     def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
         with precision(64):
             bound = (point(ratio(instance.weights)) * arb(n).log()) ** 2 / point(Fraction(n)) ** point(power)
-            return not point(chi_square(law, instance.optimum)) > bound
+            return not point(instance.divergence(n)) > bound
 
     return all_of(
         agree(holds, what="chi2 <= kappa^2 log(n)^2 / n^(3/2)", sizes=(3, 4)),
@@ -132,8 +125,7 @@ def _verify_target(shrink: Fraction = Fraction(1)) -> Evidence:
     own = tuple(Instance(gen=i.target, target=i.target, tilt=i.tilt) for i in INSTANCES)
 
     def holds(instance: Instance, n: int) -> bool:
-        law = selection_law(instance.gen, instance.weights, n)
-        return chi_square(law, instance.optimum) <= shrink * ((ratio(instance.tilt) - 1) / n) ** 2
+        return instance.divergence(n) <= shrink * ((ratio(instance.tilt) - 1) / n) ** 2
 
     return all_of(agree(holds, what="chi2 <= ((exp(beta R) - 1) / n)^2", instances=own), prove_density_ratio)
 
@@ -167,18 +159,17 @@ def _verify_constant(constant: Fraction = Fraction(1, 4)) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="SPECS-X1",
         source="SPECS, a sharpening of Theorem 4 that is not in the paper",
         statement="At every fixed width n, each density ratio pi_n(y) / pi*(y) is within (kappa - 1) / n of one; so "
         "D <= log(1 + chi2) <= ((kappa - 1) / n)^2. The constant one cannot be lowered.",
         expression=statement("specs", "chi_square_bound"),
         assumptions=FIXED_WIDTH,
-        verdict=Verdict.PROVED,
         verify=_verify_sharp,
         mutants=(
-            Mutant(name="faster", what_changed="rate 1/n^2", verify=partial(prove_density_ratio, 2)),
-            Mutant(name="smaller", what_changed="(kappa - 1) / (8 n)", verify=partial(_verify_sharp, Fraction(1, 8))),
+            mutant("faster", "rate 1/n^2", prove_density_ratio, 2),
+            mutant("smaller", "(kappa - 1) / (8 n)", _verify_sharp, Fraction(1, 8)),
         ),
         notes="ratio = E[1/X] with X the mean weight of the candidates, the selected one among them; expand 1/X about "
         "one and bound the variance of weights in [m, M] with mean one by (M - 1)(1 - m).",
@@ -191,99 +182,84 @@ CLAIMS: tuple[Claim, ...] = (
         assumptions="two letters, grid of generators, weights up to 100 and widths up to 13",
         verdict=Verdict.NUMERIC,
         verify=_verify_constant,
-        mutants=(Mutant(name="1/8", what_changed="constant 1/8", verify=partial(_verify_constant, Fraction(1, 8))),),
+        mutants=(mutant("1/8", "constant 1/8", _verify_constant, Fraction(1, 8)),),
         notes="Near equal weights the ratio tends to 1/4 at width one, so no constant below 1/4 can do.",
     ),
-    Claim(
+    proved(
         id="SPECS-PM",
         source="SPECS, before and after Theorem 4, Appendix B.2",
         statement="Poisson(n) hits its mean with probability of order 1/n (first mention) or 1/sqrt(n) (second): at "
         "least exp(-1) / sqrt(n), so a mean bound becomes a bound at width n for a factor e sqrt(n).",
         assumptions="n >= 1 an integer",
-        verdict=Verdict.PROVED,
         verify=_verify_mass,
-        mutants=(Mutant(name="doubled", what_changed="2 exp(-1) / sqrt(n)", verify=partial(_verify_mass, 2)),),
+        mutants=(mutant("doubled", "2 exp(-1) / sqrt(n)", _verify_mass, 2),),
         notes="The two mentions disagree; 1/sqrt(n) is the right order and the one that the factor sqrt(n) needs.",
     ),
-    Claim(
+    proved(
         id="SPECS-E10",
         source="SPECS, Equation 10, Appendix B.2",
         statement="At each fixed width n >= 3, D(pi_n | pi*) = O(kappa^2 log(n)^2 / n^(3/2)).",
         expression=statement("specs", "chi_square_bound"),
         assumptions=f"{FIXED_WIDTH}; n >= 3",
-        verdict=Verdict.PROVED,
         verify=_verify_equation10,
-        mutants=(Mutant(name="n^6", what_changed="power 6 of n", verify=partial(_verify_equation10, Fraction(6))),),
+        mutants=(mutant("n^6", "power 6 of n", _verify_equation10, Fraction(6)),),
         notes="Constant one, and far from tight: the true order at a fixed width is 1/n^2 (SPECS-X1).",
     ),
-    Claim(
+    proved(
         id="SPECS-C1",
         source="SPECS, Corollary 1 (Poisson width), Appendix B.2",
         statement="Drafts from the target, rewards in [0, R]: the Poisson mean of the divergence is O(exp(2 beta R) / "
         "n^2) up to logarithms.",
         expression=statement("specs", "poisson_bound"),
         assumptions=f"{FIXED_WIDTH}; generator = target; n >= 3",
-        verdict=Verdict.PROVED,
         verify=_verify_target_poisson,
-        mutants=(Mutant(name="1", what_changed="constant 1 for 6", verify=partial(_verify_target_poisson, 1)),),
+        mutants=(mutant("1", "constant 1 for 6", _verify_target_poisson, 1),),
         notes="Constant 6 / (1 - exp(-3)) < 6.32, no logarithm.",
     ),
-    Claim(
+    proved(
         id="SPECS-C1b",
         source="SPECS, Corollary 1 (fixed width), Appendix B.2",
         statement="Drafts from the target: also at each fixed n >= 3 the divergence is O(exp(2 beta R) / n^2) up to "
         "logarithms.",
         expression=statement("specs", "chi_square_bound"),
         assumptions=f"{FIXED_WIDTH}; generator = target; n >= 3",
-        verdict=Verdict.PROVED,
         verify=_verify_target,
-        mutants=(
-            Mutant(name="1/100", what_changed="constant 1/100", verify=partial(_verify_target, Fraction(1, 100))),
-        ),
+        mutants=(mutant("1/100", "constant 1/100", _verify_target, Fraction(1, 100)),),
         notes="The printed derivation (Markov on the Poisson mean) only gives n^(-3/2), as Equation 10 and Corollary 2 "
         "say; the statement holds by SPECS-X1 with constant one and no logarithm.",
     ),
-    Claim(
+    proved(
         id="SPECS-C2",
         source="SPECS, Corollary 2, Appendix B.2",
         statement="Drafts from the draft model: Poisson mean O(C^2 exp(2 beta R) / n^2) and, at fixed width, "
         "O(C^2 exp(2 beta R) / n^(3/2)), up to logarithms.",
         expression=statement("specs", "chi_square_bound"),
         assumptions=f"{FIXED_WIDTH}; C = max(t/g) max(g/t) finite; n >= 3",
-        verdict=Verdict.PROVED,
         verify=_verify_draft_poisson,
-        mutants=(Mutant(name="1", what_changed="constant 1 for 6", verify=partial(_verify_draft_poisson, 1)),),
+        mutants=(mutant("1", "constant 1 for 6", _verify_draft_poisson, 1),),
         notes="Fixed width: ((C exp(beta R) - 1) / n)^2, better than printed by sqrt(n) and a logarithm.",
     ),
-    Claim(
+    proved(
         id="SPECS-T3",
         source="SPECS, Theorem 3, Equations 8 and 9 and Remark 1, Appendix B.1",
         statement="One selection among full responses: log(1 + chi2(pi | pi*)) = O(C^2 exp(2 beta R) / n^(3/2)) up to "
         "logarithms, C of Equation 9; the text announces O(1/n^2).",
         expression=statement("specs", "chi_square_bound"),
         assumptions=f"{FIXED_WIDTH}; n >= 3",
-        verdict=Verdict.PROVED,
         verify=_verify_coverage_bound,
-        mutants=(
-            Mutant(
-                name="1/1000", what_changed="constant 1/1000", verify=partial(_verify_coverage_bound, Fraction(1, 1000))
-            ),
-        ),
+        mutants=(mutant("1/1000", "constant 1/1000", _verify_coverage_bound, Fraction(1, 1000)),),
         notes="Both rates hold (SPECS-X1); 'Assumption 1' in the statement names the reward-model error, not the "
         "Poisson width, and no Poisson width is needed. Equation 9 fixes a prompt, Equation 8 averages over prompts: "
         "take the largest C. With prompts averaged, log(1 + E chi2) is meant.",
     ),
-    Claim(
+    proved(
         id="SPECS-D5",
         source="SPECS, Definition 5 and Equation 9, Appendix B.2",
         statement="The score ratio satisfies phi_max / phi_min <= C exp(beta R), and C >= 1 with C = 1 for equal "
         "models.",
         expression=statement("specs", "exponentiated_score"),
         assumptions="rewards in a range of width R; target and generator positive on the alphabet",
-        verdict=Verdict.PROVED,
         verify=prove_coverage,
-        mutants=(
-            Mutant(name="one-norm", what_changed="C is max(t/g) alone", verify=partial(prove_coverage, both=False)),
-        ),
+        mutants=(mutant("one-norm", "C is max(t/g) alone", prove_coverage, both=False),),
     ),
 )

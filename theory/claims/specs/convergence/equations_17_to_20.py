@@ -5,9 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import partial
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity, refute, with_fix
+from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
+from theory.claims.proving.tools import all_of, identity, prove_identity, refute, with_fix
 from theory.claims.specs.convergence.lemmas_4_and_5 import prove_lemma_5
 from theory.claims.specs.exact import (
     POISSON_WIDTH,
@@ -27,11 +28,7 @@ _HALF = Fraction(1, 2)
 def _fix_square(pair: bool = True) -> Evidence:
     yy, x, z = sp.symbols("N_yy N_ya N_ay", nonnegative=True)
     diagonal = yy**2 if pair else yy
-    return all_of(
-        lambda: prove_identity(
-            (yy + x) * (yy + z) - (x * yy + yy * z + x * z) - diagonal, what="the diagonal term is N_yy^2"
-        )
-    )
+    return all_of(identity((yy + x) * (yy + z) - (x * yy + yy * z + x * z) - diagonal, "the diagonal term is N_yy^2"))
 
 
 def _verify_square(pair: bool = True) -> Evidence:
@@ -63,9 +60,7 @@ def _verify_moment(extra: int = 1) -> Evidence:
 
     return all_of(
         *[partial(prove_identity, generated(m), what=f"factorial moment of order {m}, x = exp(-w)") for m in (1, 2, 3)],
-        lambda: prove_identity(
-            sp.combsimp(ratio) - 1, what="(j + k + 1) ... (j + 1) / (j + k + 1)! = 1 / j!, any order"
-        ),
+        identity(sp.combsimp(ratio) - 1, "(j + k + 1) ... (j + 1) / (j + k + 1)! = 1 / j!, any order"),
     )
 
 
@@ -91,7 +86,7 @@ def _fix_sign() -> Evidence:
         for g2, w2 in zip(gens, weights, strict=True)
     )
     product = st.laplace(gens, weights, a) * st.laplace(gens, weights, b)
-    return all_of(lambda: prove_identity(sp.expand(pairs - product), what="with both signs minus it factorises"))
+    return all_of(identity(sp.expand(pairs - product), "with both signs minus it factorises"))
 
 
 def _verify_equation19(square: int = 2) -> Evidence:
@@ -109,9 +104,7 @@ def _verify_equation19(square: int = 2) -> Evidence:
 
     return all_of(
         agree(holds, what="Equation 19, coefficient of exp(-n) n^k / k!"),
-        lambda: prove_identity(
-            (k * g * w * part) ** 2 / (g * w / mu) - k**2 * mu * g * w * part**2, what="pi^2 / pi*, letter by letter"
-        ),
+        identity((k * g * w * part) ** 2 / (g * w / mu) - k**2 * mu * g * w * part**2, "pi^2 / pi*, letter by letter"),
         prove_lemma_5,
     )
 
@@ -142,77 +135,71 @@ def _verify_equation20(linear: int = 1) -> Evidence:
         for sign, a, b in ((1, 1, 1), (-1, 1, 0), (-1, 0, 1), (1, 0, 0))
     )
     return all_of(
-        lambda: prove_identity(
+        identity(
             sp.simplify((sp.diff(primitive, u, v) - (n**2 * u * v + linear * n) * primitive) / primitive),
-            what="mixed derivative",
+            "mixed derivative",
         ),
-        lambda: prove_identity(corners - (1 - sp.exp(-n)), what="corners"),
+        identity(corners - (1 - sp.exp(-n)), "corners"),
         detail="u = Phi(s) maps [0, infinity) onto (0, 1] when all weights are positive",
     )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved_with_fix(
         id="SPECS-E17",
         source="SPECS, Equation 17, Appendix C",
         statement="The product of the two counts of y is the sum over distinct pairs plus N_y squared.",
         assumptions="counts of pairs of letters",
-        verdict=Verdict.PROVED_WITH_FIX,
         verify=_verify_square,
         correction="The last term is the squared count of the pair (y, y).",
         correction_verify=_fix_square,
-        mutants=(Mutant(name="linear", what_changed="N_yy, not squared", verify=partial(_verify_square, pair=False)),),
+        mutants=(mutant("linear", "N_yy, not squared", _verify_square, pair=False),),
     ),
-    Claim(
+    proved(
         id="SPECS-E18",
         source="SPECS, Equation 18 and the factorial moments, Appendix C",
         statement="E[exp(-w N) N (N-1) ... (N-k)] = (lam exp(-w))^(k+1) exp(lam (exp(-w) - 1)) for N ~ Poisson(lam).",
         assumptions="lam > 0, w real, k >= 0",
-        verdict=Verdict.PROVED,
         verify=_verify_moment,
-        mutants=(Mutant(name="order", what_changed="power k for k + 1", verify=partial(_verify_moment, 0)),),
+        mutants=(mutant("order", "power k for k + 1", _verify_moment, 0),),
     ),
-    Claim(
+    refuted(
         id="SPECS-E18b",
         source="SPECS, display after Equation 18, Appendix C",
         statement="The mean of exp(-s1 phi + s2 phi') over two draws is Phi(s1) Phi(s2).",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.FALSE,
         verify=_verify_sign,
         correction="The exponent is -s1 phi - s2 phi'.",
         correction_verify=_fix_sign,
-        mutants=(Mutant(name="minus", what_changed="both signs minus", verify=partial(_verify_sign, flipped=False)),),
+        mutants=(mutant("minus", "both signs minus", _verify_sign, flipped=False),),
     ),
-    Claim(
+    refuted(
         id="SPECS-E19a",
         source="SPECS, display before Lemma 4, Appendix C",
         statement="The mean chi-square divergence is the sum over letters of E[pi_N(y)^2] / pi*(y).",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.FALSE,
         verify=_verify_missing_one,
         correction="That sum is one plus the divergence (as Appendix C.1 has it).",
         correction_verify=_verify_equation19,
-        mutants=(Mutant(name="minus-one", what_changed="sum - 1", verify=partial(_verify_missing_one, subtract=True)),),
+        mutants=(mutant("minus-one", "sum - 1", _verify_missing_one, subtract=True),),
     ),
-    Claim(
+    proved(
         id="SPECS-E19",
         source="SPECS, Equation 19, Appendix C.1",
         statement="1 + E[chi2(pi_N | pi*)] is the double integral of Lemma 5 with Phi'(0) Phi'(s1 + s2) for g^2 "
         "exp(..).",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.PROVED,
         verify=_verify_equation19,
-        mutants=(Mutant(name="cubed", what_changed="n^3 for n^2", verify=partial(_verify_equation19, 3)),),
+        mutants=(mutant("cubed", "n^3 for n^2", _verify_equation19, 3),),
         notes="C.1 writes N ~ Poisson(n); N > 0 is meant, as no law exists for N = 0.",
     ),
-    Claim(
+    proved(
         id="SPECS-E20",
         source="SPECS, Equation 20, Appendix C.1",
         statement="With Phi'(s1) Phi'(s2) in the integral of Equation 19 it is 1 - exp(-n) exactly.",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.PROVED,
         verify=_verify_equation20,
-        mutants=(Mutant(name="2n", what_changed="n^2 u v + 2 n", verify=partial(_verify_equation20, 2)),),
+        mutants=(mutant("2n", "n^2 u v + 2 n", _verify_equation20, 2),),
         notes="The regions are parts of the quadrant s1, s2 >= 0, not of the plane as printed.",
     ),
 )

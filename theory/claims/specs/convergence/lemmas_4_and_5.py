@@ -9,19 +9,19 @@ of ``exp(-s A)``.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 from math import factorial
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity, refute
+from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.tools import all_of, identity, refute
+from theory.claims.specs.common_proofs import first_of_two
 from theory.claims.specs.exact import (
     POISSON_WIDTH,
     Instance,
     agree,
     decided,
     laplace_product,
-    selection_law,
     selection_law_by_sequences,
     tilted,
 )
@@ -31,40 +31,27 @@ __all__ = ["CLAIMS", "prove_lemma_5"]
 _HALF = Fraction(1, 2)
 
 
-def _lemma4_expression() -> sp.Basic:
-    from theory.claims.specs import statements as st
-
-    return st.poisson_selection(0, *st.letters(2))
-
-
-def _lemma5_expression() -> sp.Basic:
-    from theory.claims.specs import statements as st
-
-    return st.selection_second_moment(0, *st.letters(2))
-
-
 def _exchange() -> Evidence:
     """Exchange of labels and the integral of an exponential, for all counts and weights."""
     c, k = sp.symbols("c k", integer=True, positive=True)
     a, s = sp.symbols("a s", positive=True)
     swapped = (c * sp.factorial(k) / sp.factorial(c)) / (k * sp.factorial(k - 1) / sp.factorial(c - 1))
     return all_of(
-        lambda: prove_identity(sp.combsimp(swapped) - 1, what="multinomial(k; c) c_y = k multinomial(k - 1; c - e_y)"),
-        lambda: prove_identity(
-            sp.integrate(sp.exp(-s * a), (s, 0, sp.oo)) - 1 / a, what="integral of exp(-s A) is 1/A"
-        ),
+        identity(sp.combsimp(swapped) - 1, "multinomial(k; c) c_y = k multinomial(k - 1; c - e_y)"),
+        identity(sp.integrate(sp.exp(-s * a), (s, 0, sp.oo)) - 1 / a, "integral of exp(-s A) is 1/A"),
         detail="Tonelli (all terms are positive) is quoted",
     )
 
 
 def _verify_counts(shift: int = 0) -> Evidence:
     """The law by counts, E[N_y phi_y / sum | N], is the law by indices of Definition 4."""
-
-    def holds(instance: Instance, n: int) -> bool:
-        by_counts = selection_law(instance.gen, instance.weights, n + shift)
-        return by_counts == selection_law_by_sequences(instance.gen, instance.weights, n)
-
-    return all_of(agree(holds, what="Equation 13 = Definition 4"), _exchange)
+    return all_of(
+        agree(
+            lambda i, n: i.selected(n + shift) == selection_law_by_sequences(i.gen, i.weights, n),
+            what="Equation 13 = Definition 4",
+        ),
+        _exchange,
+    )
 
 
 def _verify_optimum_laplace(power: int = 1) -> Evidence:
@@ -79,9 +66,7 @@ def _verify_optimum_laplace(power: int = 1) -> Evidence:
             what="gen phi, normalised, is the tilted target",
             sizes=(1,),
         ),
-        lambda: prove_identity(
-            gens[0] * weights[0] / slope - st.optimum(0, gens, weights), what="-Phi'(0) is the normaliser"
-        ),
+        identity(gens[0] * weights[0] / slope - st.optimum(0, gens, weights), "-Phi'(0) is the normaliser"),
     )
 
 
@@ -118,16 +103,13 @@ def _verify_total(lost: Fraction = Fraction(0)) -> Evidence:
     phi = st.laplace(gens, weights)
     density = k * phi ** (k - 1) * sum(g * w * sp.exp(-st.s * w) for g, w in zip(gens, weights, strict=True))
 
-    def holds(instance: Instance, n: int) -> bool:
-        return sum(selection_law(instance.gen, instance.weights, n)) == 1 - lost**n
-
     return all_of(
-        agree(holds, what="the law sums to one"),
-        lambda: prove_identity(sp.simplify(sp.diff(phi**k, st.s) + density), what="the integrand is -d/ds Phi^k"),
+        agree(lambda instance, n: sum(instance.selected(n)) == 1 - lost**n, what="the law sums to one"),
+        identity(sp.simplify(sp.diff(phi**k, st.s) + density), "the integrand is -d/ds Phi^k"),
         lambda: decided(
             sp.limit(sp.exp(-st.s * weights[0]), st.s, sp.oo) == 0, what="Phi vanishes at infinity for phi > 0"
         ),
-        lambda: prove_identity(phi.subs(st.s, 0) - sum(gens), what="Phi(0) is the total mass"),
+        identity(phi.subs(st.s, 0) - sum(gens), "Phi(0) is the total mass"),
     )
 
 
@@ -148,9 +130,7 @@ def prove_lemma_5(linear: bool = True) -> Evidence:
     total = (1 / sp.factorial(k - 1) + 1 / sp.factorial(k - 2)) * sp.factorial(k)
     return all_of(
         agree(holds, what="Lemma 5, coefficient of exp(-n) n^k"),
-        lambda: prove_identity(
-            sp.combsimp(total) - k**2, what="k! (1/(k-1)! + 1/(k-2)!) = k^2, from the terms n and n^2"
-        ),
+        identity(sp.combsimp(total) - k**2, "k! (1/(k-1)! + 1/(k-2)!) = k^2, from the terms n and n^2"),
         _exchange,
     )
 
@@ -179,104 +159,83 @@ def _fix_truncated() -> Evidence:
     apart = sp.exp(-n * p) * (n * p) ** a / sp.factorial(a) * sp.exp(-n * q) * (n * q) ** b / sp.factorial(b)
     share = sp.gammasimp(sp.simplify((joint / apart).rewrite(sp.gamma)))
     return all_of(
-        lambda: prove_identity(
-            sp.simplify(share) - 1, what="Poisson splitting for N_0, not conditioned on N_0 > 0 (p + q = 1)"
-        ),
+        identity(sp.simplify(share) - 1, "Poisson splitting for N_0, not conditioned on N_0 > 0 (p + q = 1)"),
         detail="The proof may use it, because N_y = 0 when N_0 = 0",
     )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="SPECS-E13",
         source="SPECS, Definition 4 and Equations 13 and 14, Appendices B.2 and C",
         statement="The law of the selected letter is E[N_y phi_y / sum of weights | N], with N_y the count of y.",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.PROVED,
         verify=_verify_counts,
-        mutants=(Mutant(name="width", what_changed="n + 1 draws", verify=partial(_verify_counts, 1)),),
+        mutants=(mutant("width", "n + 1 draws", _verify_counts, 1),),
         notes="Equation 14 mentions N_0 ~ Poisson(n) without using it, and the sum of Definition 4 runs to n, not to "
         "N.",
     ),
-    Claim(
+    proved(
         id="SPECS-E14",
         source="SPECS, display after Equation 14, Appendix C",
         statement="pi*(y) = gen(y) phi(y) / (-Phi'(0)).",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.PROVED,
         verify=_verify_optimum_laplace,
-        mutants=(Mutant(name="squared", what_changed="phi squared", verify=partial(_verify_optimum_laplace, 2)),),
+        mutants=(mutant("squared", "phi squared", _verify_optimum_laplace, 2),),
     ),
-    Claim(
+    proved(
         id="SPECS-L4",
         source="SPECS, Lemma 4 and Equation 15, Appendix C",
         statement="The law at Poisson width is n g_y w_y / (1 - exp(-n)) times the integral of "
         "exp(n (Phi(s) - 1) - s w_y) over s > 0.",
-        expression=_lemma4_expression,
+        expression=first_of_two("poisson_selection"),
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.PROVED,
         verify=_verify_lemma4,
         mutants=(
-            Mutant(name="power", what_changed="coefficient k has Phi^k", verify=partial(_verify_lemma4, 0)),
-            Mutant(name="no-weight", what_changed="factor w_y left out", verify=partial(_verify_lemma4, 1, False)),
+            mutant("power", "coefficient k has Phi^k", _verify_lemma4, 0),
+            mutant("no-weight", "factor w_y left out", _verify_lemma4, 1, False),
         ),
         notes="The same formula at a fixed width: k g w integral of Phi^(k-1) exp(-s w).",
     ),
-    Claim(
+    refuted(
         id="SPECS-L4b",
         source="SPECS, proof of Lemma 4, Appendix C",
         statement="Psi_y(s), defined with the factor phi_y, equals n g_y exp(-s phi_y) exp(n (Phi(s) - 1)).",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.FALSE,
         verify=_verify_psi,
         correction="It equals n g_y phi_y exp(-s phi_y) exp(n (Phi(s) - 1)); the Lemma has the factor again.",
         correction_verify=_verify_lemma4,
-        mutants=(Mutant(name="kept", what_changed="factor phi_y kept", verify=partial(_verify_psi, with_weight=True)),),
+        mutants=(mutant("kept", "factor phi_y kept", _verify_psi, with_weight=True),),
         notes="The proof then inserts into Equation 16; Equation 15 is meant.",
     ),
-    Claim(
+    proved(
         id="SPECS-L4c",
         source="SPECS, check after Lemma 4, Appendix C",
         statement="The law of Lemma 4 sums to one.",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.PROVED,
         verify=_verify_total,
-        mutants=(
-            Mutant(
-                name="zero-weight",
-                what_changed="a letter of weight zero, mass 1/4",
-                verify=partial(_verify_total, _HALF**2),
-            ),
-        ),
+        mutants=(mutant("zero-weight", "a letter of weight zero, mass 1/4", _verify_total, _HALF**2),),
         notes="Needs positive weights: a letter of weight zero and mass g leaves 1 - g^k, and with chance g^k no "
         "candidate can be selected at all.",
     ),
-    Claim(
+    proved(
         id="SPECS-L5",
         source="SPECS, Lemma 5 and Equation 16, Appendix C",
         statement="The mean square of pi_N(y) over Poisson widths is w^2 g^2 / (1 - exp(-n)) times the double integral "
         "of (n + n^2 Phi Phi') exp(-(s1 + s2) w + n (Phi Phi' - 1)).",
-        expression=_lemma5_expression,
+        expression=first_of_two("selection_second_moment"),
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.PROVED,
         verify=prove_lemma_5,
-        mutants=(
-            Mutant(name="no-linear", what_changed="term n left out", verify=partial(prove_lemma_5, linear=False)),
-        ),
+        mutants=(mutant("no-linear", "term n left out", prove_lemma_5, linear=False),),
     ),
-    Claim(
+    refuted(
         id="SPECS-L5b",
         source="SPECS, proof of Lemma 5, Appendix C",
         statement="Over N > 0 Poisson draws the counts of different letters are independent.",
         assumptions=POISSON_WIDTH,
-        verdict=Verdict.FALSE,
         verify=_verify_truncated,
         correction="They are independent without the condition N > 0; the proof needs only that.",
         correction_verify=_fix_truncated,
-        mutants=(
-            Mutant(
-                name="untruncated", what_changed="N = 0 allowed", verify=partial(_verify_truncated, truncated=False)
-            ),
-        ),
+        mutants=(mutant("untruncated", "N = 0 allowed", _verify_truncated, truncated=False),),
     ),
 )

@@ -7,10 +7,11 @@ from functools import partial
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_descent, prove_identity, refute
+from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.tools import all_of, identity, prove_descent, refute
 from theory.claims.specs.common_proofs import prove_density_ratio, prove_gibbs
 from theory.claims.specs.convergence.corollaries import bounded, prove_poisson_moment
 from theory.claims.specs.exact import (
@@ -46,7 +47,7 @@ def _poisson_mean(instance: Instance, n: int, terms: int = 5) -> arb:
     total, mass = arb(0), (-arb(n)).exp()
     for size in range(1, terms + 1):
         mass = mass * n / size
-        total += mass * kl(selection_law(instance.gen, instance.weights, size), instance.optimum).ball()
+        total += mass * kl(instance.selected(size), instance.optimum).ball()
     return total / (1 - (-arb(n)).exp())
 
 
@@ -76,9 +77,7 @@ def _verify_chain(final: int = 8) -> Evidence:
         lambda: at_least(
             lambda: 4 * 16 * arb(3).log() ** 2 - 4, "4 kappa / n^2 <= 4 p^2 kappa^2, as log n >= 1, kappa >= 1"
         ),
-        lambda: prove_identity(
-            sp.exp(2 * x) - (1 + 2 * (sp.exp(x) - 1)) - (sp.exp(x) - 1) ** 2, what="1 + 2 (exp(x) - 1) <= exp(2 x)"
-        ),
+        identity(sp.exp(2 * x) - (1 + 2 * (sp.exp(x) - 1)) - (sp.exp(x) - 1) ** 2, "1 + 2 (exp(x) - 1) <= exp(2 x)"),
         decided(final * 16 == 128, what="2 * 4 p^2 kappa^2 = 128 (kappa log n / n)^2 with p = 4 log(n) / n"),
     )
 
@@ -107,16 +106,14 @@ def _fix_display() -> Evidence:
     u = 1 / (1 + t)
     gap = u * a**2 + (1 - u) * b**2 - (u * a + (1 - u) * b) ** 2
     return all_of(
-        lambda: prove_identity(
-            gap - u * (1 - u) * (a - b) ** 2, what="mean of squares - square of mean = u (1 - u)(a - b)^2"
-        ),
+        identity(gap - u * (1 - u) * (a - b) ** 2, "mean of squares - square of mean = u (1 - u)(a - b)^2"),
         partial(agree, _convex_holds, what="chi2 of a mixture of widths <= mixture of chi2", sizes=(1, 2, 3)),
         detail="The sum of the two integrals is 1 + E[chi2(pi_N | pi*)], at least 1 + chi2 of the averaged law",
     )
 
 
 def _convex_holds(instance: Instance, n: int) -> bool:
-    laws = [selection_law(instance.gen, instance.weights, k) for k in (n, n + 1)]
+    laws = [instance.selected(k) for k in (n, n + 1)]
     mixed = tuple((a + b) / 2 for a, b in zip(*laws, strict=True))
     return chi_square(mixed, instance.optimum) * 2 <= sum((chi_square(x, instance.optimum) for x in laws), Fraction(0))
 
@@ -167,9 +164,9 @@ def _fix_lemma6_step() -> Evidence:
     low, high, mu = sp.symbols("m M mu", positive=True)
     p = sp.Rational(1, 2) / (1 + a)
     return all_of(
-        lambda: prove_identity(
+        identity(
             (high - low) ** 2 / 4 - (high - mu) * (mu - low) - ((high + low) / 2 - mu) ** 2,
-            what="var <= (M - mu)(mu - m) <= (M - m)^2 / 4",
+            "var <= (M - mu)(mu - m) <= (M - m)^2 / 4",
         ),
         lambda: nonnegative(1 - 1 / (4 * (1 - p) ** 2), what="1 / (4 (1 - p)^2) <= 1 for 0 <= p <= 1/2"),
         lambda: at_least(lambda: 1 - 1 / (2 * (1 - _p(55)) ** 2), "the printed factor is at most 1 from n = 55 on"),
@@ -200,9 +197,7 @@ def _pair_identity(half: int = 2) -> Evidence:
     """``Phi''' Phi' - Phi''**2 = E[w w' (w - w')**2 exp(-u (w + w'))] / 2``, pair by pair."""
     a, b = sp.symbols("w v", positive=True)
     pair = (a**3 * b + a * b**3) / 2 - a**2 * b**2
-    return all_of(
-        lambda: prove_identity(pair - a * b * (a - b) ** 2 / half, what="symmetrised pair of Phi''' Phi' - Phi''^2")
-    )
+    return all_of(identity(pair - a * b * (a - b) ** 2 / half, "symmetrised pair of Phi''' Phi' - Phi''^2"))
 
 
 def _verify_equation21(half: int = 2) -> Evidence:
@@ -250,9 +245,9 @@ def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
             lambda: point(constant) - 2 / (1 - (-arb(1)).exp()),
             f"(1 + 1/n) / (1 - exp(-n)) < {constant} at n = 1, and beyond it as both factors fall",
         ),
-        lambda: prove_identity(
+        identity(
             sp.integrate(sp.integrate(w * sp.exp(-(s1 + s2) * w), (s1, 0, sp.oo)), (s2, 0, sp.oo)) - 1 / w,
-            what="double integral of w exp(-(s1 + s2) w) is 1/w",
+            "double integral of w exp(-(s1 + s2) w) is 1/w",
         ),
         lambda: nonnegative((low + a) - (low + a) / (1 + b), what="w / w' <= M / m"),
         agree(holds, what="E[w] E[1/w] <= kappa", sizes=(1,)),
@@ -261,115 +256,98 @@ def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="SPECS-E21",
         source="SPECS, Equation 21, Appendix C.1",
         statement="f(s1 + s2) + f(0) - f(s1) - f(s2) is the double integral of f'', f = log(-Phi'), and f'' is half "
         "the mean of (phi - phi')^2 over two draws of a tilted law.",
         assumptions="finite alphabet, positive weights",
-        verdict=Verdict.PROVED,
         verify=_verify_equation21,
-        mutants=(Mutant(name="whole", what_changed="without the half", verify=partial(_verify_equation21, 1)),),
+        mutants=(mutant("whole", "without the half", _verify_equation21, 1),),
         notes="In the display after it the denominator E[phi exp(-u phi)]^2 stands for Phi'(u1) Phi'(u2).",
     ),
-    Claim(
+    refuted(
         id="SPECS-L6a",
         source="SPECS, proof of Lemma 6, Appendix C.1",
         statement="f = log(-Phi') is bounded, smooth and convex.",
         assumptions="s >= 0",
-        verdict=Verdict.FALSE,
         verify=_verify_bounded,
         correction="It is smooth and convex, with slope between -phi_max and -phi_min, so it falls without bound.",
         correction_verify=_verify_equation21,
-        mutants=(Mutant(name="above", what_changed="bounded above", verify=partial(_verify_bounded, below=False)),),
+        mutants=(mutant("above", "bounded above", _verify_bounded, below=False),),
         notes="Boundedness is not used.",
     ),
-    Claim(
+    refuted(
         id="SPECS-L6b",
         source="SPECS, last step of the proof of Lemma 6, Appendix C.1",
         statement="For p_n <= 1/sqrt(2) the factor 1 / (2 (1 - p_n)^2) is at most one.",
         assumptions="0 <= p_n <= 1/sqrt(2)",
-        verdict=Verdict.FALSE,
         verify=_verify_lemma6_step,
         correction="It is for p_n <= 1 - 1/sqrt(2) (n >= 55). With Popoviciu's variance bound the factor becomes "
         "1 / (4 (1 - p_n)^2), at most one for p_n <= 1/2 (n >= 27).",
         correction_verify=_fix_lemma6_step,
-        mutants=(
-            Mutant(name="1/4", what_changed="p up to 1/4 only", verify=partial(_verify_lemma6_step, Fraction(1, 4))),
-        ),
+        mutants=(mutant("1/4", "p up to 1/4 only", _verify_lemma6_step, Fraction(1, 4)),),
         notes="At p = 1/sqrt(2) the factor is 3 + 2 sqrt(2) = 5.83; p^2 <= 1/2 was taken for (1 - p)^2 >= 1/2.",
     ),
-    Claim(
+    proved(
         id="SPECS-L6",
         source="SPECS, Lemma 6, Appendix C.1",
         statement="I_0 <= exp(p_n^2 (kappa - 1)^2) when p_n = 4 log(n) / n <= 1/sqrt(2).",
         assumptions=f"{FIXED_WIDTH}; n >= 3",
-        verdict=Verdict.PROVED,
         verify=_verify_lemma6,
-        mutants=(Mutant(name="quarter", what_changed="p_n^2 / 4", verify=partial(_verify_lemma6, 4)),),
+        mutants=(mutant("quarter", "p_n^2 / 4", _verify_lemma6, 4),),
         notes="The printed proof stops short (SPECS-L6b). Repaired: I_0 is at most I_0 + I_1 = 1 + E chi2, which "
         "SPECS-X1 bounds by less than the claim, for every n >= 3.",
     ),
-    Claim(
+    proved(
         id="SPECS-L7",
         source="SPECS, Lemma 7, Appendix C.1",
         statement="I_1 <= 4 kappa / n^2.",
         assumptions=f"{FIXED_WIDTH}; n >= 1",
-        verdict=Verdict.PROVED,
         verify=_verify_lemma7,
-        mutants=(Mutant(name="3", what_changed="constant 3", verify=partial(_verify_lemma7, Fraction(3))),),
+        mutants=(mutant("3", "constant 3", _verify_lemma7, Fraction(3)),),
         notes="One line prints E[phi] E[1/phi] = kappa where at most is meant. From n = 3 on the constant 1.41 does.",
     ),
-    Claim(
+    proved(
         id="SPECS-T4",
         source="SPECS, Theorem 4, Appendices B.2 and C",
         statement="For n >= 3 the mean of D(pi_N | pi*) over N ~ Poisson(n), N > 0, is O((kappa log n / n)^2).",
         expression=statement("specs", "poisson_bound"),
         assumptions=f"{FIXED_WIDTH}; n >= 3 real",
-        verdict=Verdict.PROVED,
         verify=_verify_theorem4,
-        mutants=(
-            Mutant(name="1/100", what_changed="constant 1/100", verify=partial(_verify_theorem4, Fraction(1, 100))),
-        ),
+        mutants=(mutant("1/100", "constant 1/100", _verify_theorem4, Fraction(1, 100)),),
         notes="Hidden constant 21/4 for all n >= 3; without the logarithm, 6 (kappa - 1)^2 / (n^2 (1 - exp(-n))). The "
         "printed proof needs p_n = 4 log(n) / n <= 1/2, that is n >= 27, and leaves 3 <= n <= 26 open; the sharpening "
         "SPECS-X1 covers every n.",
     ),
-    Claim(
+    proved(
         id="SPECS-T4b",
         source="SPECS, proof of Theorem 4, Appendix C.2",
         statement="The two integral bounds combine to log(1 + E chi2) <= 8 p_n^2 kappa^2 = 128 (kappa log n / n)^2.",
         assumptions="Lemmas 6 and 7; n >= 3, kappa >= 1",
-        verdict=Verdict.PROVED,
         verify=_verify_chain,
-        mutants=(Mutant(name="halved", what_changed="4 p_n^2 kappa^2", verify=partial(_verify_chain, 4)),),
+        mutants=(mutant("halved", "4 p_n^2 kappa^2", _verify_chain, 4),),
         notes="The factor 4 in the exponent also absorbs the repaired constant of Lemma 6, 1 / (4 (1 - p)^2) <= 2.92 "
         "for p <= 1/sqrt(2), so the printed route gives Theorem 4 with constant 128 for n >= 16.",
     ),
-    Claim(
+    refuted(
         id="SPECS-C2d",
         source="SPECS, first display of Appendix C.2",
         statement="I_0 + I_1 = 1 + chi2(pi_bar | pi*), with pi_bar the law averaged over widths.",
         assumptions=FIXED_WIDTH,
-        verdict=Verdict.FALSE,
         verify=_verify_display,
         correction="I_0 + I_1 = 1 + E[chi2(pi_N | pi*)], which is at least 1 + chi2(pi_bar | pi*).",
         correction_verify=_fix_display,
-        mutants=(
-            Mutant(name="weak", what_changed="at most, not equal", verify=partial(_verify_display, poisson=False)),
-        ),
+        mutants=(mutant("weak", "at most, not equal", _verify_display, poisson=False),),
         notes="The next display of the paper uses the right quantity.",
     ),
-    Claim(
+    proved(
         id="SPECS-T4c",
         source="SPECS, corollary after Theorem 4, Appendix B.2",
         statement="The best width up to n >= 3 has divergence O((kappa log n / n)^2).",
         assumptions=f"{FIXED_WIDTH}; n >= 3 real",
-        verdict=Verdict.PROVED,
         verify=_verify_minimum,
-        mutants=(
-            Mutant(name="1/100", what_changed="constant 1/100", verify=partial(_verify_minimum, Fraction(1, 100))),
-        ),
+        mutants=(mutant("1/100", "constant 1/100", _verify_minimum, Fraction(1, 100)),),
         notes="Constant 3/2; no minimum is needed, the width floor(n) does.",
     ),
 )

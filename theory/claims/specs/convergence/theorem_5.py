@@ -11,10 +11,11 @@ from functools import partial
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
+from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.tools import all_of, prove_identity, prove_positive, refute, with_fix
+from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted, repaired
+from theory.claims.proving.tools import all_of, identity, prove_positive, refute, with_fix
 from theory.claims.specs.exact import at_least, decided, nonnegative, selection_law, tilted
 
 __all__ = ["CLAIMS"]
@@ -36,8 +37,8 @@ def _verify_transform(swapped: bool = False) -> Evidence:
     weights = (th, sp.Integer(1)) if swapped else (sp.Integer(1), th)
     printed = (th * sp.exp(-s) + sp.exp(-s * th)) / (1 + th)
     return all_of(
-        lambda: prove_identity(st.optimum(0, gens, weights) - sp.Rational(1, 2), what="the optimum is (1/2, 1/2)"),
-        lambda: prove_identity(st.laplace(gens, weights) - printed, what="Equation 22"),
+        identity(st.optimum(0, gens, weights) - sp.Rational(1, 2), "the optimum is (1/2, 1/2)"),
+        identity(st.laplace(gens, weights) - printed, "Equation 22"),
     )
 
 
@@ -49,14 +50,11 @@ def _verify_equation23(factor: bool = True) -> Evidence:
         left = ((1 - a) / 2 + (a - b) / 2 * rho) / (1 - b)
         return left == _HALF + (a - b) / 2 * (rho - 1) / ((1 - b) if not factor else 1)
 
-    return with_fix(
-        lambda: refute(
-            holds,
-            [{"a": Fraction(1, 3), "rho": 2}],
-            what="the last line of Equation 23 equals the one before, as rational functions of a = exp(-1), n = 3",
-            explain=lambda a, rho: "exp(-1) is transcendental, so an identity would hold for every a",
-        ),
-        _fix_equation23,
+    return refute(
+        holds,
+        [{"a": Fraction(1, 3), "rho": 2}],
+        what="the last line of Equation 23 equals the one before, as rational functions of a = exp(-1), n = 3",
+        explain=lambda a, rho: "exp(-1) is transcendental, so an identity would hold for every a",
     )
 
 
@@ -108,13 +106,11 @@ def _fix_power() -> Evidence:
     theta, n = sp.symbols("theta n", positive=True)
     x = (1 + theta) / (2 * theta * n)
     return all_of(
-        lambda: prove_identity(theta * x / 2 - (1 + theta) / (4 * n), what="the right side is 1 - theta x / 2"),
-        lambda: prove_identity(sp.simplify(sp.diff(excess, u) - slope), what="F'"),
+        identity(theta * x / 2 - (1 + theta) / (4 * n), "the right side is 1 - theta x / 2"),
+        identity(sp.simplify(sp.diff(excess, u) - slope), "F'"),
         lambda: decided(excess.subs(u, sp.Rational(1, 2)) == 0, what="F(1/2) = 0 (theta = 2, equality)"),
         lambda: prove_positive(_slope, {"u": ("3/10", "1/2")}, what="F' > 0, so F < 0 for 2 < theta <= 10/3"),
-        lambda: prove_identity(
-            (1 / u - 1) * z_of_u - (1 - u**2) / 2, what="F <= -(1 - u^2)/2 - log((3 - u)/4) on (0, 1)"
-        ),
+        identity((1 / u - 1) * z_of_u - (1 - u**2) / 2, "F <= -(1 - u^2)/2 - log((3 - u)/4) on (0, 1)"),
         lambda: nonnegative(below + 1 / (3 - below), what="that bound grows with u on (0, 1)"),
         lambda: at_least(
             lambda: point(Fraction(91, 200)) + point(Fraction(27, 40)).log(),
@@ -151,10 +147,10 @@ def _verify_distance(constant: int = 50) -> Evidence:
     if screen.verdict is Verdict.FALSE:
         return screen
     return all_of(
-        lambda: prove_identity(
-            sp.simplify(sp.diff(g, t) - (theta + theta * t ** (theta - 1)) / (1 + theta)), what="g', which grows with t"
+        identity(
+            sp.simplify(sp.diff(g, t) - (theta + theta * t ** (theta - 1)) / (1 + theta)), "g', which grows with t"
         ),
-        lambda: prove_identity(bernoulli - (1 - 1 / n), what="g(1 - x) >= 1 - 1/n by Bernoulli's inequality"),
+        identity(bernoulli - (1 - 1 / n), "g(1 - x) >= 1 - 1/n by Bernoulli's inequality"),
         _fix_power,
         _fix_equation23,
         lambda: nonnegative(
@@ -203,64 +199,57 @@ def _fix_theorem5(constant: int = 50) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    proved(
         id="SPECS-E22",
         source="SPECS, Equation 22, Appendix C.3",
         statement="In the two-letter problem the optimum is uniform and Phi(s) = (theta e^-s + e^-(s theta)) / (1 + "
         "theta).",
         assumptions="theta = exp(beta R) >= 1",
-        verdict=Verdict.PROVED,
         verify=_verify_transform,
-        mutants=(
-            Mutant(name="swapped", what_changed="rewards swapped", verify=partial(_verify_transform, swapped=True)),
-        ),
+        mutants=(mutant("swapped", "rewards swapped", _verify_transform, swapped=True),),
         notes="The text then cites Lemma 5 for the law; Lemma 4 is meant.",
     ),
-    Claim(
+    repaired(
         id="SPECS-E23",
         source="SPECS, Equation 23, Appendix C.3",
         statement="The last line of the lower bound on pi_bar(y0) equals the line before it.",
         assumptions=_PAIR,
-        verdict=Verdict.PROVED_WITH_FIX,
-        verify=_verify_equation23,
+        printed=_verify_equation23,
         correction="It is smaller: the factor 1 / (1 - exp(-n)) is dropped. The chain of lower bounds stays valid.",
-        correction_verify=_fix_equation23,
-        mutants=(Mutant(name="factor", what_changed="factor kept", verify=partial(_verify_equation23, factor=False)),),
+        repair=_fix_equation23,
+        mutants=(mutant("factor", "factor kept", _verify_equation23, factor=False),),
     ),
-    Claim(
+    refuted(
         id="SPECS-T5a",
         source="SPECS, proof of Theorem 5, Appendix C.3",
         statement="(1 - (1 + theta) / (2 theta n))^(theta - 1) >= 1 - (1 + theta) / (4 n) for n >= theta >= 2.",
         assumptions="n >= theta >= 2",
-        verdict=Verdict.FALSE,
         verify=_verify_power,
         correction="The opposite inequality holds on the whole range, and it is the one that the next line uses.",
         correction_verify=_fix_power,
-        mutants=(Mutant(name="at-most", what_changed="at most", verify=partial(_verify_power, at_most=True)),),
+        mutants=(mutant("at-most", "at most", _verify_power, at_most=True),),
     ),
-    Claim(
+    proved(
         id="SPECS-T5b",
         source="SPECS, proof of Theorem 5, Appendix C.3",
         statement="pi_bar(y0) - 1/2 >= theta / (50 n), for n >= 3.",
         assumptions="n >= theta >= 2, n >= 3",
-        verdict=Verdict.PROVED,
         verify=_verify_distance,
-        mutants=(Mutant(name="1/2", what_changed="constant 1/2 for 1/50", verify=partial(_verify_distance, 2)),),
+        mutants=(mutant("1/2", "constant 1/2 for 1/50", _verify_distance, 2),),
         notes="Announced as O(theta / n) for the distance; a lower bound, Omega, is meant and proved.",
     ),
-    Claim(
+    proved_with_fix(
         id="SPECS-T5",
         source="SPECS, Theorem 5, Appendices B.2 and C.3",
         statement="For a two-letter problem with rewards in [0, R] the Poisson mean of the divergence is at least of "
         "order exp(2 beta R) / n^2 for n >= exp(beta R).",
         assumptions="n >= exp(beta R)",
-        verdict=Verdict.PROVED_WITH_FIX,
         verify=_verify_theorem5,
         correction="For exp(beta R) >= 2 and n >= 3 it is at least exp(2 beta R) / (1250 n^2).",
         correction_verify=_fix_theorem5,
         mutants=(
-            Mutant(name="1/2", what_changed="constant 1/2 for 1/50", verify=partial(_verify_theorem5, constant=2)),
-            Mutant(name="theta-3", what_changed="R = 0 left out", verify=partial(_verify_theorem5, printed_theta=3)),
+            mutant("1/2", "constant 1/2 for 1/50", _verify_theorem5, constant=2),
+            mutant("theta-3", "R = 0 left out", _verify_theorem5, printed_theta=3),
         ),
         notes="For exp(beta R) near one no multiple of exp(2 beta R) / n^2 can do: SPECS-X1 bounds the divergence by "
         "(exp(beta R) - 1)^2 / N^2. The statement writes N ~ Poisson(n); N > 0 is meant. Together with SPECS-X1 the "
