@@ -93,25 +93,6 @@ def test_interval_adds_its_parts_in_squares(gsm8k: Predictor) -> None:
     assert math.log(found.speedup.high / found.speedup.low) == pytest.approx(2.0 * total)
 
 
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"method": "lr-async", "k1": 0}, "k1"),
-        ({"method": "lr-async", "k1": True}, "k1"),
-        ({"method": "lr-async", "k1": 2.0}, "k1"),
-        ({"method": "lr-async", "width": -1}, "width"),
-        ({"method": "prompt-lookup", "k1": 2, "k2": 2}, "k1"),
-        ({"method": "autoregressive", "k2": 2}, "k2"),
-        ({"method": "beam"}, "method"),
-        ({"method": "lr-async", "rules": "mine"}, "rules"),
-    ],
-)
-def test_wrong_configurations_are_refused(options: dict[str, object], name: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        Configuration(**options)  # type: ignore[arg-type]
-    assert caught.value.name == name
-
-
 # Token level
 
 
