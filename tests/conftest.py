@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import subprocess
 import sys
@@ -30,6 +32,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Workers take long stretches of neighbouring tests, which share engines, and steal from each other at the end."""
     if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
         config.option.dist = "worksteal"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine: in the loop of the engines it asks for, or else in one of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    run = next((one.run for one in given.values() if hasattr(one, "run")), asyncio.run)
+    run(pyfuncitem.obj(**given))
+    return True
 
 
 @pytest.fixture(scope="session")

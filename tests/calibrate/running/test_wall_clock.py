@@ -329,33 +329,23 @@ def test_an_engine_without_a_known_tokenizer_gets_text():
     assert [request.prompt for request in target.requests] == [QUESTION, QUESTION + "xxx\n\n"]
 
 
-def test_a_draft_with_another_tokenizer_gets_the_targets_text():
-    async def main():
-        target, draft = ScriptedBackend("target"), ScriptedBackend("draft", tokenizer_id="other")
-        target.at_once = draft.at_once = True
-        clock = WallClock({"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2))
-        await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
-        return target, draft
-
-    target, draft = asyncio.run(main())
+async def test_a_draft_with_another_tokenizer_gets_the_targets_text():
+    target, draft = ScriptedBackend("target"), ScriptedBackend("draft", tokenizer_id="other")
+    target.at_once = draft.at_once = True
+    clock = WallClock({"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2))
+    await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
     assert [request.prompt for request in draft.requests] == [QUESTION]
     assert [request.prompt for request in target.requests] == [(0, 1, 2, 3), QUESTION + "xxx\n\n"]
 
 
-def test_seeds_depend_on_the_place_in_the_answer_and_nothing_else():
-    async def main():
-        seeds = {}
-        for stream, seed, width in (("p1", 5, 1), ("p1", 5, 2), ("p2", 5, 1), ("p1", 6, 1)):
-            target, draft = ScriptedBackend("target"), ScriptedBackend("draft")
-            target.at_once = draft.at_once = True
-            clock = WallClock(
-                {"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2), seed=seed
-            )
-            await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2, width=width), stream=stream)
-            seeds[stream, seed, width] = [request.seed for request in (*target.requests[:2], *draft.requests)]
-        return seeds
-
-    seeds = asyncio.run(main())
+async def test_seeds_depend_on_the_place_in_the_answer_and_nothing_else():
+    seeds = {}
+    for stream, seed, width in (("p1", 5, 1), ("p1", 5, 2), ("p2", 5, 1), ("p1", 6, 1)):
+        target, draft = ScriptedBackend("target"), ScriptedBackend("draft")
+        target.at_once = draft.at_once = True
+        clock = WallClock({"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2), seed=seed)
+        await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2, width=width), stream=stream)
+        seeds[stream, seed, width] = [request.seed for request in (*target.requests[:2], *draft.requests)]
     base, wide = seeds["p1", 5, 1], seeds["p1", 5, 2]
     assert wide[:3] == base
     assert len(set(wide)) == 4
@@ -523,13 +513,10 @@ def test_a_real_judge_leaves_its_reply_with_the_verdict(engines):
         assert verdict.result.accepted == (verdict.result.score >= 0.5)
 
 
-def test_after_a_run_the_engines_rest(engines):
-    async def work():
-        clock = WallClock({"target": engines.target, "draft": engines.draft}, ExactMatch(), limits=LIMITS)
-        await clock.run(lookahead_async(await clock.root(QUESTION), k1=4))
-        before = await engines.target.stats(), await engines.draft.stats()
-        await asyncio.sleep(0.02)
-        return before, (await engines.target.stats(), await engines.draft.stats())
-
-    before, after = engines.run(work())
+async def test_after_a_run_the_engines_rest(engines):
+    clock = WallClock({"target": engines.target, "draft": engines.draft}, ExactMatch(), limits=LIMITS)
+    await clock.run(lookahead_async(await clock.root(QUESTION), k1=4))
+    before = await engines.target.stats(), await engines.draft.stats()
+    await asyncio.sleep(0.02)
+    after = (await engines.target.stats(), await engines.draft.stats())
     assert before == after
