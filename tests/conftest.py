@@ -25,6 +25,7 @@ settings.register_profile("specplan", deadline=None, derandomize=True, print_blo
 settings.load_profile("specplan")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Main = Callable[..., tuple[int, str, str]]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -70,5 +71,21 @@ def run_installed(console_script: list[str]) -> Run:
         return subprocess.run(
             [*console_script, *arguments], capture_output=True, text=True, timeout=300, check=False, **options
         )
+
+    return run
+
+
+@pytest.fixture
+def run_main(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Main:
+    """Run the command line in this process; returns exit code, stdout and stderr."""
+    from specplan.cli import main
+
+    monkeypatch.delenv("SPECPLAN_DEBUG", raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
 
     return run

@@ -150,8 +150,6 @@ def test_sync_recursion_gives_the_simulators_times(seed: int, k1: int, verify_s:
 def yardstick() -> ModuleType:
     path = Path(__file__).resolve().parents[2] / "benchmarks" / "idiomatic_simpy.py"
     spec = importlib.util.spec_from_file_location("idiomatic_simpy", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

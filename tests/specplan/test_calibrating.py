@@ -18,7 +18,6 @@ from calibrate.record.engine_records import InUse
 from calibrate.record.profile import Profile
 from specplan import calibrating
 from specplan.calibrating import Effort, conclude
-from specplan.cli import main
 from specplan.commands import calibrate as commands
 from specplan.planning import planned_speedup
 from specplan.planning.planned_speedup import PlannedSpeedup, planned
@@ -201,17 +200,6 @@ def test_allowed_noise_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
 # profile diff
 
 Main = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run_main(capsys: pytest.CaptureFixture[str]) -> Main:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as caught:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return run
 
 
 @pytest.fixture

@@ -50,7 +50,6 @@ def test_the_interval_covers_what_was_planted(kappa: float) -> None:
     hits = 0
     for seed in range(20):
         found = corruption_of(planted(kappa, 80, seed), least=-1.0 if kappa < 0.0 else 0.0)
-        assert found is not None
         hits += found.low <= kappa <= found.high
     assert hits > 14
 
@@ -60,7 +59,6 @@ def test_answers_that_differ_do_not_pass_for_corruption(kappa: float) -> None:
     """Within 4 standard errors (false alarm 6e-5); the comparison over all answers is off by more than that."""
     rows = planted(kappa, 1500, 1)
     found = corruption_of(rows)
-    assert found is not None
     assert found.stderr < 0.02
     assert abs(found.value - kappa) <= 4.0 * found.stderr
     before, yes_before, after, yes_after = np.sum(rows, axis=0)
@@ -78,7 +76,6 @@ def test_what_the_simulator_does_with_it_is_what_the_estimator_finds() -> None:
         seed=3,
     )
     found = corruption([recorded(behaviour, i) for i in range(250)])
-    assert found is not None
     assert found.stderr < 0.06
     assert abs(found.value - 0.5) <= 4.0 * found.stderr
     assert found.low < found.value < found.high
@@ -127,14 +124,11 @@ def test_scorers_are_asked_about_the_draft_s_own_answers() -> None:
     assert corruption(answers("9999", ""), SCORER, 7.0) is None  # nothing wrong was let pass: no verdict is after it
     assert corruption(answers("9999", "999"), SCORER, 7.0) is None
     lost = corruption(answers("9999", "9x19"), SCORER, 7.0)
-    assert lost is not None
     assert (lost.value, lost.n) == (1.0, 30)  # the last one comes after a refusal, and does not count
     assert corruption(answers("1929", "9x2999"), SCORER, 7.0) is None  # nothing was accepted at that position before
     equal = corruption([*answers("9991", "9x91"), *answers("9999", "9x99")], SCORER, 7.0)
-    assert equal is not None
     assert abs(equal.value) < 0.05
     raised = corruption([*answers("9911", "9x99"), *answers("9919", "9x99")], SCORER, 7.0)
-    assert raised is not None
     assert raised.value < -0.9
     assert corruption(answers("9999", "9x19")) is None
 
@@ -175,11 +169,9 @@ def test_nothing_is_said_without_both_sides() -> None:
     assert corruption_of(((5, 3, 0, 0), (4, 2, 0, 0))) is None  # nothing went wrong
     assert corruption_of(((1, 0, 5, 3),)) is None  # nothing was accepted before
     everything = corruption_of(((40, 39, 30, 0),))
-    assert everything is not None
     assert (everything.value, everything.high) == (1.0, 1.0)
     assert everything.low > 0.8
     none = corruption_of(((40, 20, 40, 30),))
-    assert none is not None
     assert (none.value, none.low) == (0.0, 0.0)
     assert 0.0 < none.high < 0.3
     assert math.isfinite(none.stderr)

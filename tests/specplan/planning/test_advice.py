@@ -88,7 +88,6 @@ def test_lookahead_reasoning_with_lookup_as_published() -> None:
     assert "--speculative-config" not in judge
     assert int(target["--max-num-seqs"]) == configuration.most_sequences
     assert len({target["--port"], draft["--port"], judge["--port"]}) == 3
-    assert advice.client is not None
     assert advice.client["stop"] == "\n\n"
     assert {name: advice.client[name] for name in ("k1", "width", "rules", "max_step_tokens", "threshold")} == {
         "k1": 4,
@@ -151,7 +150,6 @@ def test_plain_decoding_needs_no_client() -> None:
 
 def test_the_client_takes_a_threshold_that_was_chosen() -> None:
     advice = advise(measured([True, False]), Configuration(method="lr-sync", k1=3), threshold=0.93)
-    assert advice.client is not None
     assert (advice.client["threshold"], advice.client["method"]) == (0.93, "lr-sync")
 
 
@@ -162,11 +160,9 @@ def test_the_table_by_batch_size_comes_from_measured_passes() -> None:
     """
     profile = with_passes(measured([True, False], ngram=True))
     schedule, note = batch_schedule(profile, 3)
-    assert schedule is not None
     assert schedule.plain() == [[1, 7, 2], [8, 8, 0]]
     assert "measured batch sizes 1, 8" in note
     config = advise(profile, Configuration(method="prompt-lookup", k2=3)).servers[0].speculative_config
-    assert config is not None
     assert config["num_speculative_tokens_per_batch_size"] == [[1, 7, 2], [8, 8, 0]]
     assert config["prompt_lookup_max"] == 2
 
