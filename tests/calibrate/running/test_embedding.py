@@ -134,7 +134,6 @@ class TestRealModel:
         """Closing the pipe is what the death of the parent does."""
         encoder = await Encoder.start(model_folder())
         pid = encoder.pid
-        assert encoder._process.stdin is not None
         encoder._process.stdin.close()
         await asyncio.wait_for(encoder._process.wait(), 20)
         await encoder.close()

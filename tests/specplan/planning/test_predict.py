@@ -122,7 +122,6 @@ def test_token_models_bracket_and_meet_at_the_published_point() -> None:
     widths = {}
     for k2 in range(2, 13):
         model = known(profile, k2)
-        assert model is not None
         assert model.low <= model.tokens_per_pass <= model.high
         widths[k2] = model.high - model.low
     assert min(widths, key=widths.__getitem__) == 9
@@ -138,7 +137,6 @@ def test_counted_tokens_per_pass_are_the_counts() -> None:
     """
     profile = measured(ALL, ngram=True)
     model = known(profile, 3)
-    assert model is not None
     assert model.tokens_per_pass == pytest.approx(1.6)
     assert known(profile, 5) is None, "counts reach three drafted tokens"
     found = Predictor(profile, uncertainty=False).predict(Configuration(method="prompt-lookup", k2=3))

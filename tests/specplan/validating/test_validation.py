@@ -24,7 +24,6 @@ async def test_a_run_is_replayed_from_what_it_met(bundled_pair: BundledPair) -> 
     session = await clock.run(lookahead_async(root, k1=3), stream=problem.name)
     alone = await clock.run(autoregressive(root), stream=problem.name)
     trace = trace_of_session(session)
-    assert trace is not None
     assert trace.prompt_tokens == root.n_tokens
     engines = {"target": FixedEngine(1.0), "draft": FixedEngine(0.2), "judge": FixedEngine(0.0)}
     answer = TraceBehaviour((trace,)).answer(0)
