@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from measured_profiles import measured
 from scipy import stats
+from sim_worlds import seconds_per_step
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.replay.corruption import Row, corruption, corruption_of, known_corruption, least_corruption
@@ -18,7 +19,6 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.facts import Facts, Quality
 from sim.answers.lengths import Fixed, Lengths
-from sim.engines.fixed import FixedEngine
 from sim.operations import DRAFT, EMBEDDING, SCORER, TARGET, Generate, Verify
 from sim.trial import run_answer
 
@@ -83,8 +83,7 @@ def test_what_the_simulator_does_with_it_is_what_the_estimator_finds() -> None:
 
 def recorded(behaviour: SyntheticBehaviour, index: int) -> RecordedAnswer:
     """A simulated calibration run as a record."""
-    engines = {TARGET: FixedEngine(1.0), DRAFT: FixedEngine(0.2), "judge": FixedEngine(0.0)}
-    run = run_answer(paired_trajectory, behaviour.answer(index), engines)
+    run = run_answer(paired_trajectory, behaviour.answer(index), seconds_per_step(0.2))
     steps: dict[str, list[Generated]] = {TARGET: [], DRAFT: []}
     for operation in run.operations:
         if isinstance(operation, Generate):

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from sim_worlds import seconds_per_step
 
 from calibrate.engines.protocol import Choice, Times
 from calibrate.measuring.answers import Inspection, measure_answer
@@ -28,7 +29,6 @@ from sim.algorithms.confspec import confspec
 from sim.algorithms.paired import draft_trajectory
 from sim.answers.drawn import TraceBehaviour
 from sim.catalogue import method
-from sim.engines.fixed import FixedEngine
 from sim.invariants import check
 from sim.operations import (
     CHOOSER,
@@ -38,7 +38,6 @@ from sim.operations import (
     GATE,
     REWARD,
     SCORER,
-    TARGET,
     Choose,
     Score,
     Step,
@@ -267,12 +266,8 @@ async def test_what_is_recorded_is_replayed(engines: Any) -> None:
         found = await measure_answer(clock, problem, inspection=inspection)
         trace = trace_of(found.record)
         real = await clock.run(make(await clock.root(QUESTION)), stream=name)
-        replay = run_answer(make, TraceBehaviour((trace,)).answer(0), fixed())
+        replay = run_answer(make, TraceBehaviour((trace,)).answer(0), seconds_per_step(0.2, judge_s=0.1))
         assert [(s.role, s.n_tokens) for s in replay.committed] == [(s.role, s.n_tokens) for s in real.committed]
-
-
-def fixed() -> dict[str, FixedEngine]:
-    return {TARGET: FixedEngine(1.0), DRAFT: FixedEngine(0.2), "judge": FixedEngine(0.1)}
 
 
 async def test_the_survey_records_every_opinion(engines: Any) -> None:
