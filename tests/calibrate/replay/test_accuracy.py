@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from measured_profiles import answer_of
+from measured_profiles import position as judged
 
-from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
+from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord
 from calibrate.replay.accuracy import all_rates, expected_accuracy, rates, rates_text, spoiling
 from sim.operations import GATE
 from sim.timeline import Counts
 
 
 def position(accepted: bool, right: bool, *, target_right: bool = True, gate: float = 0.5) -> StepRecord:
-    return StepRecord(
-        draft=Generated(tokens=3, seconds=0.1, correct=right, scores={GATE: gate}),
-        target=Generated(tokens=3, seconds=0.3, correct=target_right),
-        verdict=VerdictRecord(accepted=accepted, score=float(accepted), seconds=0.01, prompt_tokens=9),
-    )
+    step = judged(accepted, right, target_correct=target_right, score=float(accepted))
+    return step.model_copy(update={"draft": step.draft.model_copy(update={"scores": {GATE: gate}})})
 
 
 def answer(*steps: StepRecord, correct: bool | None = None) -> RecordedAnswer:
-    return RecordedAnswer(problem="p", prompt_tokens=5, steps=list(steps), baseline=[], answer_correct=correct)
+    return answer_of(*steps, answer_correct=correct)
 
 
 ANSWERS = [

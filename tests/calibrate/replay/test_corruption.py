@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from measured_profiles import measured
+from measured_profiles import answer_of, measured, position
 from scipy import stats
 from sim_worlds import seconds_per_step
 
@@ -96,12 +96,7 @@ def recorded(behaviour: SyntheticBehaviour, index: int) -> RecordedAnswer:
         if isinstance(operation, Verify)
     ]
     positions = zip(steps[DRAFT], steps[TARGET], verdicts, strict=True)
-    return RecordedAnswer(
-        problem=str(index),
-        prompt_tokens=5,
-        steps=[StepRecord(draft=d, target=t, verdict=v) for d, t, v in positions],
-        baseline=[],
-    )
+    return answer_of(*(StepRecord(draft=d, target=t, verdict=v) for d, t, v in positions), problem=str(index))
 
 
 def test_scorers_are_asked_about_the_draft_s_own_answers() -> None:
@@ -112,13 +107,10 @@ def test_scorers_are_asked_about_the_draft_s_own_answers() -> None:
 
     def answers(recorded: str, own: str) -> list[RecordedAnswer]:
         """30 alike; grades as digits, ``x`` a wrong step of grade 8. The judge lets the target write."""
-        verdict = VerdictRecord(accepted=False, seconds=0.0, prompt_tokens=8)
-        target = Generated(tokens=4, seconds=0.1, correct=True)
-        steps = [StepRecord(draft=draft(float(grade)), target=target, verdict=verdict) for grade in recorded]
+        refused = position(False, target_correct=True)
+        steps = [refused.model_copy(update={"draft": draft(float(grade))}) for grade in recorded]
         alone = [draft(8.0, correct=False) if grade == "x" else draft(float(grade)) for grade in own]
-        return [
-            RecordedAnswer(problem=str(i), prompt_tokens=5, steps=steps, baseline=[], alone=alone) for i in range(30)
-        ]
+        return [answer_of(*steps, problem=str(i), alone=alone) for i in range(30)]
 
     assert corruption(answers("9999", ""), SCORER, 7.0) is None  # nothing wrong was let pass: no verdict is after it
     assert corruption(answers("9999", "999"), SCORER, 7.0) is None
@@ -137,16 +129,8 @@ def test_where_a_role_does_not_tell_the_judge_does() -> None:
 
     def answer(index: int, verdicts: str) -> RecordedAnswer:
         """Accepted or not, ``x`` an accepted wrong step."""
-        target = Generated(tokens=4, seconds=0.1, correct=True)
-        steps = [
-            StepRecord(
-                draft=Generated(tokens=4, seconds=0.1, correct=one != "x"),
-                target=target,
-                verdict=VerdictRecord(accepted=one != "-", seconds=0.0, prompt_tokens=8),
-            )
-            for one in verdicts
-        ]
-        return RecordedAnswer(problem=str(index), prompt_tokens=5, steps=steps, baseline=[])
+        steps = (position(one != "-", one != "x", target_correct=True) for one in verdicts)
+        return answer_of(*steps, problem=str(index))
 
     answers = [answer(i, "++x+-+") for i in range(4)]
     found = known_corruption(answers, EMBEDDING, 0.8)

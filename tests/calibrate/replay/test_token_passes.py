@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measured_profiles import STEP_TOKENS, measured, speculated
+from measured_profiles import STEP_TOKENS, measured, speculated, with_engine
 
 from calibrate.record.engine_records import DecodeSample, InUse, PrefillSample
 from calibrate.record.profile import Profile
@@ -63,8 +63,7 @@ def test_a_method_is_compared_with_plain_decoding_of_the_same_answers() -> None:
     profile = plain()
     slow, fast = (InUse(decode=[(1, 100, 6400, 100 * s)], prefill=(1, 8, 1e-9)) for s in (0.020, 0.010))
     target = profile.placement[TARGET]
-    record = profile.engines[target].model_copy(update={"plain_in_use": [slow, fast, fast]})
-    phased = profile.model_copy(update={"engines": {**profile.engines, target: record}})
+    phased = with_engine(profile, target, plain_in_use=[slow, fast, fast])
     recorded = speculated(phased, pass_s=0.024, draft_s=0.0)
     first = recorded.token[0].model_copy(update={"answers": recorded.token[0].answers[:1]})
     decoding = found(recorded.model_copy(update={"token": [first]}), "draft-model", 3)
@@ -80,10 +79,10 @@ def test_what_is_read_again_in_every_prefill_counts() -> None:
     target = profile.placement[TARGET]
     sweep = [PrefillSample(tokens=n, seconds=0.001 + 1e-4 * n) for n in (8, 64)]
     alone = InUse(decode=[(1, 80, 80 * 64, 0.8)], prefill=(4, 8 + 80, 0.0128))
-    record = profile.engines[target].model_copy(update={"prefill": sweep, "plain_in_use": [alone] * 3})
     answers = [one.model_copy(update={"prefill": (4, 8 + 200, 0.0248)}) for one in profile.token[0].answers]
     token = [profile.token[0].model_copy(update={"answers": answers})]
-    blocks = profile.model_copy(update={"engines": {**profile.engines, target: record}, "token": token})
+    again = with_engine(profile, target, prefill=sweep, plain_in_use=[alone] * 3)
+    blocks = again.model_copy(update={"token": token})
     system = system_of(blocks).suited(methods()["autoregressive"])
     assert system.fits["plain"][target].reread == pytest.approx(20.0)
     session = session_of(system.trial(autoregressive, "plain"), 0)
@@ -132,8 +131,7 @@ def test_passes_over_several_tokens_cost_what_was_timed() -> None:
     profile = speculated(plain())
     engine = profile.engines["big"]
     wide = [DecodeSample(batch=b, context=c, tokens=3, seconds=0.015 * b) for b in (1, 2) for c in (64, 640)]
-    timed = engine.model_copy(update={"decode": [*engine.decode, *wide]})
-    decoding = found(profile.model_copy(update={"engines": {**profile.engines, "big": timed}}), "draft-model", 3)
+    decoding = found(with_engine(profile, "big", decode=[*engine.decode, *wide]), "draft-model", 3)
     assert isinstance(decoding.cost.wide, PassTable)
     assert decoding.cost.factor == pytest.approx(10 / 15, rel=1e-6)
     small = 1.0  # the draft model costs the same for a batch of two here
@@ -150,14 +148,13 @@ def test_a_method_s_own_passes_come_before_those_without_its_drafting() -> None:
         for b in (1, 2)
         for c in (64, 640)
     ]
-    timed = engine.model_copy(update={"decode": [*engine.decode, *wide]})
-    of = profile.model_copy(update={"engines": {**profile.engines, "big": timed}})
-    decoding = found(of, "draft-model", 3)
+    timed = with_engine(profile, "big", decode=[*engine.decode, *wide])
+    decoding = found(timed, "draft-model", 3)
     assert decoding.cost.iteration(2, 0.0) == pytest.approx(0.040 + 0.002, rel=1e-6)
-    assert {rows for rows in fit_passes(timed, method="draft-model")} == {1, 3}
-    assert [fit_passes(timed, method=name)[3].seconds[1] for name in ("prompt-lookup", "eagle")] == pytest.approx(
-        [0.030, 0.120], rel=1e-6
-    )
+    big = timed.engines["big"]
+    assert set(fit_passes(big, method="draft-model")) == {1, 3}
+    others = [fit_passes(big, method=name)[3].seconds[1] for name in ("prompt-lookup", "eagle")]
+    assert others == pytest.approx([0.030, 0.120], rel=1e-6)
 
 
 def test_counted_passes_take_as_long_as_the_method_s_own_at_other_settings() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measured_profiles import measured
+from measured_profiles import measured, with_engine
 
 from calibrate.engines.token_vocabulary import OF_VLLM
 from calibrate.record.engine_records import DecodeSample
@@ -32,10 +32,8 @@ def flags(command: str) -> dict[str, str]:
 
 def with_passes(profile: Profile) -> Profile:
     """Passes over 3 tokens cost a tenth more at batch 1, and three times as much at batch 8."""
-    engine = profile.engines["big"]
     extra = [DecodeSample(batch=b, context=64, tokens=3, seconds=s) for b, s in ((1, 0.011), (8, 0.030))]
-    engines = {**profile.engines, "big": engine.model_copy(update={"decode": [*engine.decode, *extra]})}
-    return profile.model_copy(update={"engines": engines})
+    return with_engine(profile, "big", decode=[*profile.engines["big"].decode, *extra])
 
 
 @pytest.mark.parametrize(
