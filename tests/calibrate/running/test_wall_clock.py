@@ -347,15 +347,12 @@ def test_the_judge_accepts_at_its_threshold():
     assert asked == [f"{QUESTION.strip()} or {QUESTION.strip()}?"]
 
 
-def test_a_judge_needs_an_engine():
-    async def main():
-        target = ScriptedBackend()
-        target.at_once = True
-        clock = WallClock({"target": target, "draft": target}, LlmJudge(prompt="{}{}".format))
-        await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
-
+async def test_a_judge_needs_an_engine():
+    target = ScriptedBackend()
+    target.at_once = True
+    clock = WallClock({"target": target, "draft": target}, LlmJudge(prompt="{}{}".format))
     with pytest.raises(CalibrationError, match="verdict of 'judge' on step 0: the LLM judge has no engine"):
-        asyncio.run(main())
+        await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
 
 
 def test_random_acceptance_has_its_rate_and_repeats_itself():
