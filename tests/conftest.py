@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import subprocess
 import sys
@@ -23,6 +25,7 @@ settings.register_profile("specplan", deadline=None, derandomize=True, print_blo
 settings.load_profile("specplan")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Main = Callable[..., tuple[int, str, str]]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -30,6 +33,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Workers take long stretches of neighbouring tests, which share engines, and steal from each other at the end."""
     if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
         config.option.dist = "worksteal"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine: in the loop of the engines it asks for, or else in one of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    run = next((one.run for one in given.values() if hasattr(one, "run")), asyncio.run)
+    run(pyfuncitem.obj(**given))
+    return True
 
 
 @pytest.fixture(scope="session")
@@ -57,5 +71,21 @@ def run_installed(console_script: list[str]) -> Run:
         return subprocess.run(
             [*console_script, *arguments], capture_output=True, text=True, timeout=300, check=False, **options
         )
+
+    return run
+
+
+@pytest.fixture
+def run_main(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Main:
+    """Run the command line in this process; returns exit code, stdout and stderr."""
+    from specplan.cli import main
+
+    monkeypatch.delenv("SPECPLAN_DEBUG", raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
 
     return run

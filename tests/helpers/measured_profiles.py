@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
@@ -71,3 +72,25 @@ def _ngram() -> NGramRecord:
     return NGramRecord(
         max_ngram=2, n_speculative=3, passes=10, drafts=6, tokens=17, drafted_at=[6, 5, 4], accepted_at=[4, 2, 1]
     )
+
+
+def position(
+    accepted: bool, correct: bool | None = None, *, target_correct: bool | None = None, score: float | None = None
+) -> StepRecord:
+    """One step of draft and target with its verdict, and whether the two are right."""
+    return StepRecord(
+        draft=Generated(tokens=4, seconds=0.1, correct=correct),
+        target=Generated(tokens=4, seconds=0.4, correct=target_correct),
+        verdict=VerdictRecord(accepted=accepted, score=score, seconds=0.0, prompt_tokens=8),
+    )
+
+
+def answer_of(*steps: StepRecord, problem: str = "p", **more: Any) -> RecordedAnswer:
+    """An answer of these steps, without a baseline unless one is given."""
+    return RecordedAnswer(problem=problem, prompt_tokens=5, steps=list(steps), **{"baseline": [], **more})
+
+
+def with_engine(profile: Profile, name: str, **changes: object) -> Profile:
+    """The profile with another record of one engine."""
+    record = profile.engines[name].model_copy(update=changes)
+    return profile.model_copy(update={"engines": {**profile.engines, name: record}})

@@ -9,18 +9,18 @@ import pickle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sim_worlds import batch_engines
 
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.facts import Quality
 from sim.answers.lengths import Lengths, Lognormal
 from sim.catalogue import Knob, Method, method, methods
-from sim.engines.batching import BatchEngine, Device
-from sim.engines.costs import LinearCost
+from sim.engines.batching import Device
 from sim.invariants import check, check_timeline
-from sim.operations import DRAFT, JUDGE, TARGET
-from sim.timeline import Timeline
+from sim.timeline import Counts, Timeline
 from sim.trial import run_answer
+from sim.virtual_clock import Answer, Session
 from theory.errors import ParameterError
 
 BEHAVIOUR = SyntheticBehaviour(
@@ -35,6 +35,7 @@ NUMBER = Knob(name="x", kind="number", default=0.5, low=0.0, high=1.0, help="")
 CHOICE = Knob(name="who", kind="choice", default="a", choices=("a", "b"), help="")
 SWITCH = Knob(name="flag", kind="switch", default=False, help="")
 STEP_METHODS = [name for name, one in methods("step").items() if one.roles]
+BEAM_METHODS = list(methods("beam"))
 
 
 @pytest.mark.parametrize(
@@ -135,17 +136,12 @@ def test_every_method_is_described_and_can_be_sent_to_a_worker(one: Method) -> N
     pickle.dumps(one.build())
 
 
-def engines() -> dict[str, BatchEngine]:
-    device = Device()
-    target = BatchEngine(LinearCost(base_s=0.02, sequence_s=0.002, prefill_s=0.01, request_s=0.003), device)
-    draft = BatchEngine(LinearCost(base_s=0.006, prefill_s=0.005), device)
-    return {TARGET: target, DRAFT: draft, JUDGE: target}
-
-
 def drawn(knob: Knob) -> st.SearchStrategy[object]:
     """Values of a knob: small counts, so that trees stay small."""
     if knob.kind == "choice":
         return st.sampled_from([c for c in knob.choices if c != "embedding"])  # has no engine here
+    if knob.kind == "switch":
+        return st.booleans()
     if knob.kind == "integer":
         return st.integers(int(knob.low or 0), 3)
     if knob.kind == "number" and knob.default is not None:
@@ -153,11 +149,23 @@ def drawn(knob: Knob) -> st.SearchStrategy[object]:
     return st.just(knob.default)
 
 
+def run_at_random_knobs(data: st.DataObject, name: str, answer: Answer) -> Session:
+    one = method(name)
+    knobs = {knob.name: data.draw(drawn(knob), label=knob.name) for knob in one.knobs}
+    session = run_answer(one.build(**knobs), answer, batch_engines(Device()))
+    check(session, max_targets=one.most_sequences(**knobs))
+    check_timeline(Timeline.of(session))
+    return session
+
+
 @given(data=st.data(), name=st.sampled_from(STEP_METHODS), index=st.integers(0, 10**6))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_every_step_method_obeys_the_laws_at_random_knobs(data: st.DataObject, name: str, index: int) -> None:
-    one = method(name)
-    knobs = {knob.name: data.draw(drawn(knob), label=knob.name) for knob in one.knobs}
-    session = run_answer(one.build(**knobs), BEHAVIOUR.answer(index), engines())
-    check(session, max_targets=one.most_sequences(**knobs))
-    check_timeline(Timeline.of(session))
+    run_at_random_knobs(data, name, BEHAVIOUR.answer(index))
+
+
+@given(data=st.data(), name=st.sampled_from(BEAM_METHODS), index=st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_every_beam_method_obeys_the_laws_at_random_knobs(data: st.DataObject, name: str, index: int) -> None:
+    counts = Counts.of(run_at_random_knobs(data, name, BEHAVIOUR.beam_answer(index)))
+    assert counts.graded_steps == counts.steps

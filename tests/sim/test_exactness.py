@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from sim_worlds import replayed, seconds_per_step, seconds_per_token
 
 from sim.algorithms import PAPER, Rules, lookahead_async, lookahead_sync
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
-from sim.answers.traces import AnswerTrace, StepTrace
+from sim.answers.traces import StepTrace
 from sim.engines.fixed import FixedEngine
 from sim.trial import run_answer
 from sim.vectorised import async_commit_times, stage_speedup, sync_answer_seconds
@@ -32,21 +33,17 @@ GRID = [
 ]
 
 
-def fixed(c1: float) -> dict[str, FixedEngine]:
-    return {"target": FixedEngine(1.0), "draft": FixedEngine(c1), "judge": FixedEngine(0.0)}
-
-
 def verdicts_then_rejection(n_accepted: int) -> TraceBehaviour:
     """An answer whose first drafts are accepted, and which ends with a rejection."""
     good = StepTrace(draft_tokens=1, target_tokens=1, accepted=True)
     bad = StepTrace(draft_tokens=1, target_tokens=1, accepted=False, target_final=True)
-    return TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=(*[good] * n_accepted, bad)),))
+    return replayed(*[good] * n_accepted, bad)
 
 
 @cache
 def simulated_stage(c1: float, k1: int, n_accepted: int) -> float:
     answer = verdicts_then_rejection(n_accepted).answer(0)
-    session = run_answer(partial(lookahead_async, k1=k1), answer, fixed(c1))
+    session = run_answer(partial(lookahead_async, k1=k1), answer, seconds_per_step(c1))
     assert session.finished is not None
     return session.finished
 
@@ -83,8 +80,8 @@ def test_sync_equals_theorem_1_given_the_cycle_length(alpha: float, c1: float, k
         trace = verdicts_then_rejection(x).traces[0].steps[:-1]
         more = StepTrace(draft_tokens=1, target_tokens=1, accepted=False)
         last = StepTrace(draft_tokens=1, target_tokens=1, accepted=False, target_final=True)
-        answer = TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=(*trace, *[more] * k1, last)),)).answer(0)
-        session = run_answer(partial(lookahead_sync, k1=k1), answer, fixed(c1))
+        answer = replayed(*trace, *[more] * k1, last).answer(0)
+        session = run_answer(partial(lookahead_sync, k1=k1), answer, seconds_per_step(c1))
         first = session.commit_times[0]
         steps.append(probability * session.commit_times.count(first))
         seconds.append(probability * first)
@@ -110,11 +107,7 @@ def drawn(n_steps: int, cv: float, seed: int = 1, alpha: float = 0.7) -> Synthet
 
 
 def by_tokens(verify_s: float) -> dict[str, FixedEngine]:
-    return {
-        "target": FixedEngine(lambda n, p, c: 0.01 * n),
-        "draft": FixedEngine(lambda n, p, c: 0.002 * n),
-        "judge": FixedEngine(verify_s),
-    }
+    return seconds_per_token(0.01, 0.002, judge_s=verify_s)
 
 
 def columns(answers: list[DrawnAnswer]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -150,8 +143,6 @@ def test_sync_recursion_gives_the_simulators_times(seed: int, k1: int, verify_s:
 def yardstick() -> ModuleType:
     path = Path(__file__).resolve().parents[2] / "benchmarks" / "idiomatic_simpy.py"
     spec = importlib.util.spec_from_file_location("idiomatic_simpy", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

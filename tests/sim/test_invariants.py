@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sim_worlds import batch_engines, seconds_per_token
 
 from sim.algorithms import EAGER, PAPER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync
 from sim.answers.acceptance import Acceptance
@@ -43,13 +44,6 @@ RULES = [
 ]
 
 
-def engines(shared: bool) -> dict[str, BatchEngine]:
-    device = Device() if shared else None
-    target = BatchEngine(LinearCost(base_s=0.02, sequence_s=0.002, prefill_s=0.01, request_s=0.003), device)
-    draft = BatchEngine(LinearCost(base_s=0.006, prefill_s=0.005), device)
-    return {"target": target, "draft": draft, "judge": target}
-
-
 @given(
     index=st.integers(0, 10**6),
     k1=st.integers(1, 6),
@@ -64,7 +58,7 @@ def test_all_laws_hold_for_all_rules(
     index: int, k1: int, width: int, rules: Rules, sync: bool, shared: bool, neighbours: int
 ) -> None:
     """Random rules, widths, engines that share a device, and other answers on them."""
-    clock = VirtualClock(engines(shared))
+    clock = VirtualClock(batch_engines(Device() if shared else None))
     make = lookahead_sync if sync else lookahead_async
     k1 = min(k1, 3) if width > 1 else k1
     sessions = []
@@ -82,12 +76,7 @@ def test_all_laws_hold_for_all_rules(
 
 def good_run() -> Session:
     answer = BEHAVIOUR.answer(1)
-    fixed = {
-        "target": FixedEngine(lambda n, p, c: 0.1 * n),
-        "draft": FixedEngine(lambda n, p, c: 0.02 * n),
-        "judge": FixedEngine(0.3),
-    }
-    clock = VirtualClock(fixed)
+    clock = VirtualClock(seconds_per_token(0.1, 0.02, judge_s=0.3))
     session = clock.launch(lookahead_async(answer.root, k1=3), answer)
     clock.run(session)
     return session

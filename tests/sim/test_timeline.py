@@ -7,11 +7,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from sim_worlds import scripted, seconds_per_token
 
 from sim.algorithms import lookahead_async
-from sim.answers.drawn import TraceBehaviour
-from sim.answers.traces import AnswerTrace, StepTrace
-from sim.engines.fixed import FixedEngine
 from sim.gantt import draw, figure
 from sim.timeline import Counts, Timeline, covered, perfetto
 from sim.trial import run_answer
@@ -21,15 +19,7 @@ from theory.errors import ParameterError
 
 def session(k1: int = 2) -> Session:
     """The run of test_algorithms.test_async_rejection_mid_window, a second per token."""
-    steps = tuple(
-        StepTrace(draft_tokens=n, target_tokens=10, accepted=yes, draft_final=d == 2, target_final=d == 2)
-        for d, (n, yes) in enumerate([(2, True), (2, False), (1, True)])
-    )
-    answer = TraceBehaviour((AnswerTrace(prompt_tokens=5, steps=steps),)).answer(0)
-    tokens = FixedEngine(lambda n_tokens, n_prompt, context: float(n_tokens))
-    return run_answer(
-        partial(lookahead_async, k1=k1), answer, {"target": tokens, "draft": tokens, "judge": FixedEngine(0.0)}
-    )
+    return run_answer(partial(lookahead_async, k1=k1), scripted("+-+", [2, 2, 1]).answer(0), seconds_per_token())
 
 
 def test_spans_and_lanes() -> None:

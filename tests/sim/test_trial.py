@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refuses
 from scipy import stats
+from sim_worlds import seconds_per_step
 
 from sim.algorithms import autoregressive, lookahead_async, lookahead_sync
 from sim.answers.acceptance import Acceptance
@@ -19,14 +21,13 @@ from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
-from sim.engines.fixed import FixedEngine
 from sim.estimate import Estimate, exact, mean, proportion, ratio_of_totals
 from sim.load import OverloadError, closed_loop, load_speedup, poisson
 from sim.operations import Algorithm, Step
 from sim.trial import Trial, simulate, with_plain
 from theory.errors import ParameterError
 
-FIXED = {"target": FixedEngine(1.0), "draft": FixedEngine(0.1), "judge": FixedEngine(0.0)}
+FIXED = seconds_per_step(0.1)
 
 
 def behaviour(n_steps: int = 20, seed: int = 3, cv: float = 0.5, alpha: float = 0.7) -> SyntheticBehaviour:
@@ -148,13 +149,12 @@ def test_processes_change_nothing() -> None:
     assert apart.method.counts == alone.method.counts
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"n": 0}, "n=0"), ({"precision": 0.0}, "precision=0.0"), ({"n": 5, "precision": 0.1}, "together with n")],
+test_bad_requests = refuses(
+    partial(simulate, *with_plain(autoregressive, behaviour(), FIXED)),
+    ({"n": 0}, "n=0"),
+    ({"precision": 0.0}, "precision=0.0"),
+    ({"n": 5, "precision": 0.1}, "together with n"),
 )
-def test_bad_requests(options: dict[str, float], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        simulate(*with_plain(autoregressive, behaviour(), FIXED), **options)  # type: ignore[arg-type]
 
 
 def method(k1: int, sync: bool = False) -> partial[Algorithm]:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from sim_worlds import scripted, seconds_per_token
 
 from sim.algorithms import autoregressive, lookahead_async
-from sim.answers.drawn import TraceBehaviour
-from sim.answers.traces import AnswerTrace, StepTrace
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.fixed import FixedEngine
 from sim.operations import WAIT, Algorithm, Cancel, Commit, Generate, Outcome, Step, prompt
 from sim.virtual_clock import Session, VirtualClock
 
-TOKENS = FixedEngine(lambda n_tokens, n_prompt, context: float(n_tokens))
+TOKENS = seconds_per_token()["target"]
 
 
 def answer(*target_tokens: int) -> object:
-    n = len(target_tokens)
-    steps = tuple(
-        StepTrace(draft_tokens=1, target_tokens=tokens, accepted=False, target_final=d == n - 1)
-        for d, tokens in enumerate(target_tokens)
-    )
-    return TraceBehaviour((AnswerTrace(prompt_tokens=7, steps=steps),)).answer(0)
+    return scripted("-" * len(target_tokens), [1] * len(target_tokens), target_tokens).answer(0)
 
 
 def drive(algorithm: Algorithm, engine: object = TOKENS) -> tuple[Session, VirtualClock]:
@@ -127,7 +121,7 @@ def test_recording_can_be_turned_off_without_changing_the_times() -> None:
     times = []
     for record in (True, False):
         one = answer(3, 4, 5)
-        clock = VirtualClock({"target": TOKENS, "draft": TOKENS, "judge": FixedEngine(0.5)}, record=record)
+        clock = VirtualClock(seconds_per_token(judge_s=0.5), record=record)
         session = clock.launch(lookahead_async(one.root, k1=2), one)  # type: ignore[attr-defined, arg-type]
         clock.run(session)
         times.append(session.commit_times)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from measured_profiles import measured
+from measured_profiles import measured, with_engine
 
 from calibrate.measuring.calibration import Status
 from calibrate.measuring.plan import CalibrationPlan
@@ -18,7 +18,6 @@ from calibrate.record.engine_records import InUse
 from calibrate.record.profile import Profile
 from specplan import calibrating
 from specplan.calibrating import Effort, conclude
-from specplan.cli import main
 from specplan.commands import calibrate as commands
 from specplan.planning import planned_speedup
 from specplan.planning.planned_speedup import PlannedSpeedup, planned
@@ -126,8 +125,7 @@ def test_timings_in_use_count_as_answers() -> None:
 
     def with_use(spread: float) -> Profile:
         used = [one_use(0.1 * float(rng.lognormal(-spread * spread / 2.0, spread))) for _ in range(8)]
-        engines = {**exact.engines, "small": exact.engines["small"].model_copy(update={"in_use": used})}
-        return exact.model_copy(update={"engines": engines})
+        return with_engine(exact, "small", in_use=used)
 
     steady, varied = PlannedSpeedup()(with_use(0.0)), PlannedSpeedup()(with_use(0.8))
     assert varied.answers > 1.02 * steady.answers
@@ -175,11 +173,9 @@ def test_time_left_and_precision_are_told() -> None:
 def unsteady() -> Profile:
     exact = measured((True, False, True))
     sentinels = [(float(i), 0.01 * (1.0 + i / 20.0)) for i in range(40)]
-    engines = {**exact.engines, "big": exact.engines["big"].model_copy(update={"sentinels": sentinels})}
     notes = ["warning: big was not steady: it became slower"]
-    return exact.model_copy(
-        update={"engines": engines, "provenance": exact.provenance.model_copy(update={"notes": notes})}
-    )
+    told = exact.model_copy(update={"provenance": exact.provenance.model_copy(update={"notes": notes})})
+    return with_engine(told, "big", sentinels=sentinels)
 
 
 def test_noise_is_an_error_after_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,24 +200,11 @@ Main = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run_main(capsys: pytest.CaptureFixture[str]) -> Main:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as caught:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return run
-
-
-@pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
     one = mixed(0.05)
-    slower = {name: record.model_copy(update={}) for name, record in one.engines.items()}
-    slower["big"] = slower["big"].model_copy(
-        update={"decode": [s.model_copy(update={"seconds": 2 * s.seconds}) for s in slower["big"].decode]}
-    )
-    two = one.model_copy(update={"name": "slower", "engines": slower, "settings": {"temperature": 0.0}})
+    decode = [s.model_copy(update={"seconds": 2 * s.seconds}) for s in one.engines["big"].decode]
+    slower = with_engine(one, "big", decode=decode)
+    two = slower.model_copy(update={"name": "slower", "settings": {"temperature": 0.0}})
     one.write(tmp_path / "one.json")
     two.write(tmp_path / "two.json")
     return str(tmp_path / "one.json"), str(tmp_path / "two.json")

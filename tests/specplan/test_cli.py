@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from calibrate.record.library import bundled
-from specplan.cli import COMMANDS, cli, exit_code, main
+from specplan.cli import COMMANDS, cli, exit_code
 from theory.errors import CalibrationError, ParameterError, SchemaError, UnstableMeasurementError
 
 PROFILE = "lr-deepseek-gsm8k"
@@ -23,20 +23,6 @@ FAST = ("--profile", PROFILE, "-n", "2")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Main = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run_main(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Main:
-    """Run the command line in this process; returns exit code, stdout and stderr."""
-    monkeypatch.delenv("SPECPLAN_DEBUG", raising=False)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as caught:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return run
 
 
 # Help is cheap
@@ -316,8 +302,6 @@ def test_broken_pipe_is_quiet(console_script: list[str]) -> None:
     process = subprocess.Popen(
         [*console_script, "profile", "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
-    assert process.stderr is not None
     process.stdout.close()
     assert process.stderr.read() == ""
     process.stderr.close()

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refuses
 from scipy import stats
 
 from calibrate.engines.protocol import GREEDY, Request, Sampling
 from calibrate.engines.sampling import draw, nucleus, uniform
-from theory.errors import ParameterError
 
 LOGITS = st.lists(st.floats(-8, 8), min_size=2, max_size=12)
 
@@ -60,30 +61,20 @@ def test_the_largest_uniform_still_names_a_token():
     assert tokens == [6]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"temperature": -0.1}, "temperature"),
-        ({"temperature": float("nan")}, "temperature"),
-        ({"top_p": 0.0}, "top_p"),
-        ({"top_p": 1.1}, "top_p"),
-    ],
+test_bad_sampling_is_named = refuses(
+    Sampling,
+    ({"temperature": -0.1}, "temperature"),
+    ({"temperature": float("nan")}, "temperature"),
+    ({"top_p": 0.0}, "top_p"),
+    ({"top_p": 1.1}, "top_p"),
 )
-def test_bad_sampling_is_named(arguments, name):
-    with pytest.raises(ParameterError, match=name):
-        Sampling(**arguments)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"prompt": ""}, "prompt"),
-        ({"prompt": ()}, "prompt"),
-        ({"max_tokens": 0}, "max_tokens"),
-        ({"n_logprobs": -1}, "n_logprobs"),
-        ({"stop": ("",)}, "stop"),
-    ],
+test_bad_request_is_named = refuses(
+    partial(Request, prompt="x", max_tokens=1),
+    ({"prompt": ""}, "prompt"),
+    ({"prompt": ()}, "prompt"),
+    ({"max_tokens": 0}, "max_tokens"),
+    ({"n_logprobs": -1}, "n_logprobs"),
+    ({"stop": ("",)}, "stop"),
 )
-def test_bad_request_is_named(arguments, name):
-    with pytest.raises(ParameterError, match=name):
-        Request(**{"prompt": "x", "max_tokens": 1, **arguments})

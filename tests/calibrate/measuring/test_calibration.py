@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bundled_pair import BundledPair
+from refusals import refuses
 
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
@@ -182,20 +183,17 @@ def test_resampled_systems_differ_in_their_timings_only(measurement: tuple[Profi
     assert one.behaviour == two.behaviour
 
 
-def test_real_runs_are_interleaved_and_reproducible(bundled_pair: BundledPair) -> None:
-    async def run() -> None:
-        problems, clock = bundled_problems(2, 5, "validation"), bundled_pair.clock
-        methods = {"k1=2": lambda root: lookahead_async(root, k1=2)}
-        runs = await run_interleaved(clock, problems, methods, truth=bundled_truth())
-        again = await clock.run(autoregressive(await clock.root(problems[0].prompt)), stream=problems[0].name)
-        assert {name: len(found) for name, found in runs.by_name.items()} == {BASELINE: 2, "k1=2": 2}
-        assert again.text == runs.sessions[BASELINE].text
-        found = measured(runs, "k1=2")
-        seconds = {name: sum(r.seconds for r in rs) for name, rs in runs.by_name.items()}
-        assert found.speedup.value == pytest.approx(seconds[BASELINE] / seconds["k1=2"])
-        assert found.n == 2
-
-    bundled_pair.run(run())
+async def test_real_runs_are_interleaved_and_reproducible(bundled_pair: BundledPair) -> None:
+    problems, clock = bundled_problems(2, 5, "validation"), bundled_pair.clock
+    methods = {"k1=2": lambda root: lookahead_async(root, k1=2)}
+    runs = await run_interleaved(clock, problems, methods, truth=bundled_truth())
+    again = await clock.run(autoregressive(await clock.root(problems[0].prompt)), stream=problems[0].name)
+    assert {name: len(found) for name, found in runs.by_name.items()} == {BASELINE: 2, "k1=2": 2}
+    assert again.text == runs.sessions[BASELINE].text
+    found = measured(runs, "k1=2")
+    seconds = {name: sum(r.seconds for r in rs) for name, rs in runs.by_name.items()}
+    assert found.speedup.value == pytest.approx(seconds[BASELINE] / seconds["k1=2"])
+    assert found.n == 2
 
 
 def test_one_question_is_too_few() -> None:
@@ -203,32 +201,22 @@ def test_one_question_is_too_few() -> None:
         plan(1)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batches": (2,)}, "must contain 1"),
-        ({"batches": ()}, "non-empty"),
-        ({"contexts": (0,)}, ">= 1"),
-        ({"iterations": 1}, ">= 2"),
-    ],
+test_bad_options = refuses(
+    MeasureOptions,
+    ({"batches": (2,)}, "must contain 1"),
+    ({"batches": ()}, "non-empty"),
+    ({"contexts": (0,)}, ">= 1"),
+    ({"iterations": 1}, ">= 2"),
 )
-def test_bad_options(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        MeasureOptions(**options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"temperature": -1.0}, "temperature"),
-        ({"judge_threshold": float("nan")}, "judge_threshold"),
-        ({"max_steps": 0}, "max_steps"),
-        ({"target": "somewhere"}, "draft"),
-    ],
+test_bad_model_sets = refuses(
+    TorchModels,
+    ({"temperature": -1.0}, "temperature"),
+    ({"judge_threshold": float("nan")}, "judge_threshold"),
+    ({"max_steps": 0}, "max_steps"),
+    ({"target": "somewhere"}, "draft"),
 )
-def test_bad_model_sets(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        TorchModels(**options)  # type: ignore[arg-type]
 
 
 def test_a_model_set_survives_its_settings() -> None:

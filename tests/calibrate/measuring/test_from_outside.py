@@ -56,6 +56,13 @@ def test_what_is_sent_into_company_counts_as_a_whole() -> None:
     assert [sample.context for sample in found] == [20 + 6 + 1 + 2 * i for i in range(6)]
 
 
+def test_only_iterations_of_the_whole_batch_count_and_each_once() -> None:
+    found = iterations([told(*each((0, 1, 2, 4, 6, 7))), told(*each((2, 4, 6, 7, 8)))])
+    assert [sample.seconds for sample in found] == [2.0, 2.0, 1.0]
+    assert [sample.context for sample in found] == [20 + 3 + 1, 20 + 4 + 2, 20 + 5 + 3]
+    assert {sample.batch for sample in found} == {2}
+
+
 def test_chunks_of_several_tokens_count_while_the_others_have_tokens_left() -> None:
     """The company has 12 tokens; 4 are there when the last one begins, so they share 8 iterations and no more."""
     company = told(*each(range(4)), (7.5, 4), (11.5, 4))
@@ -84,6 +91,8 @@ def test_a_chunk_that_straddles_the_end_of_another_stream_does_not_count() -> No
 
 def test_a_merged_chunk_alone_is_as_many_iterations() -> None:
     assert [s.seconds for s in iterations([told((0.0, 3), (2.0, 4), (3.0, 1))])] == [0.5] * 4 + [1.0]
+    guessed = replace(told(*each((0, 3, 6))), ids=[], usage={"prompt_tokens": 10, "completion_tokens": 9})
+    assert [s.seconds for s in iterations([guessed])] == [1.0] * 6
 
 
 def test_a_chunk_of_a_pass_is_one_iteration_whatever_was_accepted() -> None:
@@ -122,20 +131,14 @@ def test_a_stall_counts_where_it_touches() -> None:
     assert watch.longest(now + 2.0, now + 4.0) == pytest.approx(0.2 - TICK_S)
 
 
-def test_a_loop_that_is_kept_busy_is_seen_even_before_the_next_tick() -> None:
-    async def work() -> tuple[float, float, float]:
-        async with StallWatch() as watch:
-            begin = time.monotonic()
-            await asyncio.sleep(0.01)
-            time.sleep(0.1)
-            during = watch.longest(begin, time.monotonic())
-            await asyncio.sleep(0.01)
-            after = time.monotonic()
-            return during, watch.longest(begin, after), watch.longest(after, after)
-
-    during, later, _ = asyncio.run(work())
-    assert during >= 0.09
-    assert later >= 0.09
+async def test_a_loop_that_is_kept_busy_is_seen_even_before_the_next_tick() -> None:
+    async with StallWatch() as watch:
+        begin = time.monotonic()
+        await asyncio.sleep(0.01)
+        time.sleep(0.1)
+        assert watch.longest(begin, time.monotonic()) >= 0.09
+        await asyncio.sleep(0.01)
+        assert watch.longest(begin, time.monotonic()) >= 0.09
 
 
 class Late:
@@ -197,7 +200,6 @@ def test_a_cancellation_while_a_watch_ends_is_not_lost() -> None:
     async def work() -> None:
         async with StallWatch():
             task = asyncio.current_task()
-            assert task is not None
             task.cancel()
         reached.append("the end")
 

@@ -147,7 +147,6 @@ def test_the_message_says_what_was_seen_and_what_to_do() -> None:
 def test_figures_are_those_planted() -> None:
     moments = np.linspace(0.0, 10.0, 41)
     found = steadiness(list(zip(moments.tolist(), (0.01 * 1.5 ** (moments / 10.0)).tolist(), strict=True)))
-    assert found is not None
     assert found.drift == pytest.approx(0.5)
     assert found.median_s == pytest.approx(0.01 * math.sqrt(1.5))
     assert found.trend_p < 1e-9
@@ -155,7 +154,6 @@ def test_figures_are_those_planted() -> None:
 
 def test_equal_times_are_steady() -> None:
     found = steadiness([(float(i), 0.01) for i in range(10)])
-    assert found is not None
     assert (found.spread, found.drift, found.trend_p) == (0.0, 0.0, 1.0)
 
 
@@ -184,5 +182,4 @@ def test_another_system_tells_nothing(text: str) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc/stat is Linux's")
 def test_this_machine_is_busy() -> None:
     now = CpuTimes.now()
-    assert now is not None
     assert now.busy > 0

@@ -58,18 +58,14 @@ def test_every_pass_is_recorded(engines, models, clock):
         assert record.drafted_at[0] == record.drafts > 0
 
 
-def test_a_speculated_run_says_what_a_plain_one_does_and_roles_choose(engines, models, clock):
+async def test_a_speculated_run_says_what_a_plain_one_does_and_roles_choose(engines, models, clock):
     """Prompt lookup on the target alone: the same steps, and only its requests have passes."""
     lookup = models.speculation("prompt-lookup", {"k2": 6})
 
-    async def work():
-        root = await clock.root(PROBLEMS[0].prompt)
-        plain = await clock.run(autoregressive(root), stream="a")
-        fast = await clock.run(autoregressive(root), stream="a", speculation={"target": lookup})
-        other = await clock.run(autoregressive(root), stream="a", speculation={"draft": lookup})
-        return plain, fast, other
-
-    plain, fast, other = engines.run(work())
+    root = await clock.root(PROBLEMS[0].prompt)
+    plain = await clock.run(autoregressive(root), stream="a")
+    fast = await clock.run(autoregressive(root), stream="a", speculation={"target": lookup})
+    other = await clock.run(autoregressive(root), stream="a", speculation={"draft": lookup})
     assert plain.text == fast.text == other.text
     assert any(o.job.passes for o in fast.operations)
     assert not any(o.job.passes for o in (*plain.operations, *other.operations))

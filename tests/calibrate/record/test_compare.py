@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measured_profiles import measured
+from measured_profiles import measured, position
 from scipy import stats
 
-from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
+from calibrate.record.answer_records import RecordedAnswer
 from calibrate.record.compare import compare, settings_that_differ
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from calibrate.record.library import bundled
@@ -142,14 +142,7 @@ def engine(rng: np.random.Generator, scale: float, rounds: int = 6) -> EngineRec
     return EngineRecord.model_construct(device="cpu", decode=decode, prefill=prefill, request_s=request)
 
 
-STEPS = {
-    accepted: StepRecord(
-        draft=Generated(tokens=5, seconds=0.1),
-        target=Generated(tokens=5, seconds=0.5),
-        verdict=VerdictRecord(accepted=accepted, seconds=0.0, prompt_tokens=8),
-    )
-    for accepted in (False, True)
-}
+STEPS = {accepted: position(accepted) for accepted in (False, True)}
 
 
 def answers(rng: np.random.Generator, alpha: float, n: int = 40, own: object = None) -> list[RecordedAnswer]:

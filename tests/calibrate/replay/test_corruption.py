@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from measured_profiles import measured
+from measured_profiles import answer_of, measured, position
 from scipy import stats
+from sim_worlds import seconds_per_step
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.replay.corruption import Row, corruption, corruption_of, known_corruption, least_corruption
@@ -18,7 +19,6 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.facts import Facts, Quality
 from sim.answers.lengths import Fixed, Lengths
-from sim.engines.fixed import FixedEngine
 from sim.operations import DRAFT, EMBEDDING, SCORER, TARGET, Generate, Verify
 from sim.trial import run_answer
 
@@ -50,7 +50,6 @@ def test_the_interval_covers_what_was_planted(kappa: float) -> None:
     hits = 0
     for seed in range(20):
         found = corruption_of(planted(kappa, 80, seed), least=-1.0 if kappa < 0.0 else 0.0)
-        assert found is not None
         hits += found.low <= kappa <= found.high
     assert hits > 14
 
@@ -60,7 +59,6 @@ def test_answers_that_differ_do_not_pass_for_corruption(kappa: float) -> None:
     """Within 4 standard errors (false alarm 6e-5); the comparison over all answers is off by more than that."""
     rows = planted(kappa, 1500, 1)
     found = corruption_of(rows)
-    assert found is not None
     assert found.stderr < 0.02
     assert abs(found.value - kappa) <= 4.0 * found.stderr
     before, yes_before, after, yes_after = np.sum(rows, axis=0)
@@ -78,7 +76,6 @@ def test_what_the_simulator_does_with_it_is_what_the_estimator_finds() -> None:
         seed=3,
     )
     found = corruption([recorded(behaviour, i) for i in range(250)])
-    assert found is not None
     assert found.stderr < 0.06
     assert abs(found.value - 0.5) <= 4.0 * found.stderr
     assert found.low < found.value < found.high
@@ -86,8 +83,7 @@ def test_what_the_simulator_does_with_it_is_what_the_estimator_finds() -> None:
 
 def recorded(behaviour: SyntheticBehaviour, index: int) -> RecordedAnswer:
     """A simulated calibration run as a record."""
-    engines = {TARGET: FixedEngine(1.0), DRAFT: FixedEngine(0.2), "judge": FixedEngine(0.0)}
-    run = run_answer(paired_trajectory, behaviour.answer(index), engines)
+    run = run_answer(paired_trajectory, behaviour.answer(index), seconds_per_step(0.2))
     steps: dict[str, list[Generated]] = {TARGET: [], DRAFT: []}
     for operation in run.operations:
         if isinstance(operation, Generate):
@@ -100,12 +96,7 @@ def recorded(behaviour: SyntheticBehaviour, index: int) -> RecordedAnswer:
         if isinstance(operation, Verify)
     ]
     positions = zip(steps[DRAFT], steps[TARGET], verdicts, strict=True)
-    return RecordedAnswer(
-        problem=str(index),
-        prompt_tokens=5,
-        steps=[StepRecord(draft=d, target=t, verdict=v) for d, t, v in positions],
-        baseline=[],
-    )
+    return answer_of(*(StepRecord(draft=d, target=t, verdict=v) for d, t, v in positions), problem=str(index))
 
 
 def test_scorers_are_asked_about_the_draft_s_own_answers() -> None:
@@ -116,25 +107,19 @@ def test_scorers_are_asked_about_the_draft_s_own_answers() -> None:
 
     def answers(recorded: str, own: str) -> list[RecordedAnswer]:
         """30 alike; grades as digits, ``x`` a wrong step of grade 8. The judge lets the target write."""
-        verdict = VerdictRecord(accepted=False, seconds=0.0, prompt_tokens=8)
-        target = Generated(tokens=4, seconds=0.1, correct=True)
-        steps = [StepRecord(draft=draft(float(grade)), target=target, verdict=verdict) for grade in recorded]
+        refused = position(False, target_correct=True)
+        steps = [refused.model_copy(update={"draft": draft(float(grade))}) for grade in recorded]
         alone = [draft(8.0, correct=False) if grade == "x" else draft(float(grade)) for grade in own]
-        return [
-            RecordedAnswer(problem=str(i), prompt_tokens=5, steps=steps, baseline=[], alone=alone) for i in range(30)
-        ]
+        return [answer_of(*steps, problem=str(i), alone=alone) for i in range(30)]
 
     assert corruption(answers("9999", ""), SCORER, 7.0) is None  # nothing wrong was let pass: no verdict is after it
     assert corruption(answers("9999", "999"), SCORER, 7.0) is None
     lost = corruption(answers("9999", "9x19"), SCORER, 7.0)
-    assert lost is not None
     assert (lost.value, lost.n) == (1.0, 30)  # the last one comes after a refusal, and does not count
     assert corruption(answers("1929", "9x2999"), SCORER, 7.0) is None  # nothing was accepted at that position before
     equal = corruption([*answers("9991", "9x91"), *answers("9999", "9x99")], SCORER, 7.0)
-    assert equal is not None
     assert abs(equal.value) < 0.05
     raised = corruption([*answers("9911", "9x99"), *answers("9919", "9x99")], SCORER, 7.0)
-    assert raised is not None
     assert raised.value < -0.9
     assert corruption(answers("9999", "9x19")) is None
 
@@ -144,16 +129,8 @@ def test_where_a_role_does_not_tell_the_judge_does() -> None:
 
     def answer(index: int, verdicts: str) -> RecordedAnswer:
         """Accepted or not, ``x`` an accepted wrong step."""
-        target = Generated(tokens=4, seconds=0.1, correct=True)
-        steps = [
-            StepRecord(
-                draft=Generated(tokens=4, seconds=0.1, correct=one != "x"),
-                target=target,
-                verdict=VerdictRecord(accepted=one != "-", seconds=0.0, prompt_tokens=8),
-            )
-            for one in verdicts
-        ]
-        return RecordedAnswer(problem=str(index), prompt_tokens=5, steps=steps, baseline=[])
+        steps = (position(one != "-", one != "x", target_correct=True) for one in verdicts)
+        return answer_of(*steps, problem=str(index))
 
     answers = [answer(i, "++x+-+") for i in range(4)]
     found = known_corruption(answers, EMBEDDING, 0.8)
@@ -175,11 +152,9 @@ def test_nothing_is_said_without_both_sides() -> None:
     assert corruption_of(((5, 3, 0, 0), (4, 2, 0, 0))) is None  # nothing went wrong
     assert corruption_of(((1, 0, 5, 3),)) is None  # nothing was accepted before
     everything = corruption_of(((40, 39, 30, 0),))
-    assert everything is not None
     assert (everything.value, everything.high) == (1.0, 1.0)
     assert everything.low > 0.8
     none = corruption_of(((40, 20, 40, 30),))
-    assert none is not None
     assert (none.value, none.low) == (0.0, 0.0)
     assert 0.0 < none.high < 0.3
     assert math.isfinite(none.stderr)

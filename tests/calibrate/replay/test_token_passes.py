@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measured_profiles import STEP_TOKENS, measured, speculated
+from measured_profiles import STEP_TOKENS, measured, speculated, with_engine
 
 from calibrate.record.engine_records import DecodeSample, InUse, PrefillSample
 from calibrate.record.profile import Profile
@@ -39,7 +39,6 @@ def found(profile: Profile, method: str, k2: int, **settings: int) -> TokenDecod
 def test_a_record_gives_its_own_passes_and_seconds() -> None:
     """Passes of 12 ms, 2 ms of them drafting, replayed: 20 tokens at 3 a pass are 7 passes, the last one cut to 2."""
     decoding = found(speculated(plain()), "draft-model", 3)
-    assert decoding is not None
     assert decoding.tokens_per_pass == pytest.approx(3.0)
     assert decoding.source.passes(0, Generate(TARGET, prompt(8)), STEP_TOKENS - 1) == (3,) * 6 + (2,)
     assert decoding.cost.iteration(1, 64.0) == pytest.approx(0.012, rel=1e-9)
@@ -53,7 +52,6 @@ def test_only_the_torch_engine_pads_the_rows_of_a_batch(engine: str, *, padded: 
     profile = speculated(plain())
     made = profile.model_copy(update={"provenance": profile.provenance.model_copy(update={"engine": engine})})
     decoding = found(made, "draft-model", 3)
-    assert decoding is not None
     assert decoding.cost.padded == padded
 
 
@@ -65,12 +63,10 @@ def test_a_method_is_compared_with_plain_decoding_of_the_same_answers() -> None:
     profile = plain()
     slow, fast = (InUse(decode=[(1, 100, 6400, 100 * s)], prefill=(1, 8, 1e-9)) for s in (0.020, 0.010))
     target = profile.placement[TARGET]
-    record = profile.engines[target].model_copy(update={"plain_in_use": [slow, fast, fast]})
-    phased = profile.model_copy(update={"engines": {**profile.engines, target: record}})
+    phased = with_engine(profile, target, plain_in_use=[slow, fast, fast])
     recorded = speculated(phased, pass_s=0.024, draft_s=0.0)
     first = recorded.token[0].model_copy(update={"answers": recorded.token[0].answers[:1]})
     decoding = found(recorded.model_copy(update={"token": [first]}), "draft-model", 3)
-    assert decoding is not None
     assert decoding.cost.iteration(1, 64.0) == pytest.approx(1.2 * 0.040 / 3, rel=1e-6)
 
 
@@ -83,24 +79,22 @@ def test_what_is_read_again_in_every_prefill_counts() -> None:
     target = profile.placement[TARGET]
     sweep = [PrefillSample(tokens=n, seconds=0.001 + 1e-4 * n) for n in (8, 64)]
     alone = InUse(decode=[(1, 80, 80 * 64, 0.8)], prefill=(4, 8 + 80, 0.0128))
-    record = profile.engines[target].model_copy(update={"prefill": sweep, "plain_in_use": [alone] * 3})
     answers = [one.model_copy(update={"prefill": (4, 8 + 200, 0.0248)}) for one in profile.token[0].answers]
     token = [profile.token[0].model_copy(update={"answers": answers})]
-    blocks = profile.model_copy(update={"engines": {**profile.engines, target: record}, "token": token})
+    again = with_engine(profile, target, prefill=sweep, plain_in_use=[alone] * 3)
+    blocks = again.model_copy(update={"token": token})
     system = system_of(blocks).suited(methods()["autoregressive"])
     assert system.fits["plain"][target].reread == pytest.approx(20.0)
     session = session_of(system.trial(autoregressive, "plain"), 0)
     assert session.finished == pytest.approx(0.8128, rel=1e-6)
     assert pace([(system.fits["plain"][target], alone)]) == pytest.approx(1.0, rel=1e-9)
     decoding = found(blocks, "draft-model", 3)
-    assert decoding is not None
     assert decoding.cost.prefill(8) + 3 * decoding.cost.prefill(0) == pytest.approx(0.0248, rel=1e-9)
 
 
 def test_a_smaller_k2_is_derived_where_drafts_are_a_line() -> None:
     profile = speculated(plain(), k2=6)
     decoding = found(profile, "draft-model", 3)
-    assert decoding is not None
     assert "split" in decoding.note
     assert decoding.tokens_per_pass == pytest.approx(3.0)
     assert decoding.cost.draft_s == pytest.approx(0.002 * 2 / 5)
@@ -125,7 +119,6 @@ def test_settings_must_agree_where_both_name_them() -> None:
 def test_counts_alone_give_independent_passes() -> None:
     """10 passes, 6 with drafts; 4, 2, 1 right up to each position: P(tau) = .6, .2, .1, .1; no draft is 1 row."""
     decoding = found(measured([True], ngram=True), "prompt-lookup", 4)
-    assert decoding is not None
     assert isinstance(decoding.source, DrawnPasses)
     assert decoding.source.pmf == pytest.approx((0.6, 0.2, 0.1, 0.1))
     assert decoding.source.pmf == pytest.approx(tokens_pmf(conditional_of([0.4, 0.2, 0.1])).tolist())
@@ -138,9 +131,7 @@ def test_passes_over_several_tokens_cost_what_was_timed() -> None:
     profile = speculated(plain())
     engine = profile.engines["big"]
     wide = [DecodeSample(batch=b, context=c, tokens=3, seconds=0.015 * b) for b in (1, 2) for c in (64, 640)]
-    timed = engine.model_copy(update={"decode": [*engine.decode, *wide]})
-    decoding = found(profile.model_copy(update={"engines": {**profile.engines, "big": timed}}), "draft-model", 3)
-    assert decoding is not None
+    decoding = found(with_engine(profile, "big", decode=[*engine.decode, *wide]), "draft-model", 3)
     assert isinstance(decoding.cost.wide, PassTable)
     assert decoding.cost.factor == pytest.approx(10 / 15, rel=1e-6)
     small = 1.0  # the draft model costs the same for a batch of two here
@@ -157,15 +148,13 @@ def test_a_method_s_own_passes_come_before_those_without_its_drafting() -> None:
         for b in (1, 2)
         for c in (64, 640)
     ]
-    timed = engine.model_copy(update={"decode": [*engine.decode, *wide]})
-    of = profile.model_copy(update={"engines": {**profile.engines, "big": timed}})
-    decoding = found(of, "draft-model", 3)
-    assert decoding is not None
+    timed = with_engine(profile, "big", decode=[*engine.decode, *wide])
+    decoding = found(timed, "draft-model", 3)
     assert decoding.cost.iteration(2, 0.0) == pytest.approx(0.040 + 0.002, rel=1e-6)
-    assert {rows for rows in fit_passes(timed, method="draft-model")} == {1, 3}
-    assert [fit_passes(timed, method=name)[3].seconds[1] for name in ("prompt-lookup", "eagle")] == pytest.approx(
-        [0.030, 0.120], rel=1e-6
-    )
+    big = timed.engines["big"]
+    assert set(fit_passes(big, method="draft-model")) == {1, 3}
+    others = [fit_passes(big, method=name)[3].seconds[1] for name in ("prompt-lookup", "eagle")]
+    assert others == pytest.approx([0.030, 0.120], rel=1e-6)
 
 
 def test_counted_passes_take_as_long_as_the_method_s_own_at_other_settings() -> None:
@@ -175,12 +164,10 @@ def test_counted_passes_take_as_long_as_the_method_s_own_at_other_settings() -> 
     """
     counted = plain(ngram=True)
     decoding = found(counted, "prompt-lookup", 4, max_ngram=2)
-    assert decoding is not None
     assert decoding.cost.iteration(1, 64.0) == pytest.approx(0.010, rel=1e-6)
     recorded = speculated(counted, "prompt-lookup", draft_s=0.0)
     other = recorded.token[0].model_copy(update={"settings": {"k2": 3, "max_ngram": 3}})
     decoding = found(recorded.model_copy(update={"token": [other]}), "prompt-lookup", 4, max_ngram=2)
-    assert decoding is not None
     assert "counted" in decoding.note
     assert decoding.cost.iteration(1, 64.0) == pytest.approx(0.012, rel=1e-6)
 
@@ -197,7 +184,6 @@ def test_a_resample_draws_other_answers() -> None:
     def tokens(seed: int) -> float:
         rng = np.random.default_rng(seed)
         decoding = token_decoding(profile, "draft-model", {"k2": 3}, system_of(profile).fits, rng)
-        assert decoding is not None
         return decoding.tokens_per_pass
 
     assert tokens(1) == tokens(1)
@@ -264,6 +250,5 @@ def test_what_cannot_be_is_refused_with_its_place(change: dict[str, object], mes
 
 def test_replays_hold_every_request() -> None:
     decoding = found(speculated(plain()), "draft-model", 3)
-    assert decoding is not None
     assert isinstance(decoding.source, RecordedPasses)
     assert len(decoding.source.requests) == 3 * 6

@@ -84,75 +84,59 @@ def test_what_is_no_model_is_refused_before_anything_is_loaded(tmp_path: Path) -
 class TestRealModel:
     pytestmark = real_model
 
-    def test_it_tells_likeness_and_leaves_the_clock_alone(self) -> None:
+    async def test_it_tells_likeness_and_leaves_the_clock_alone(self) -> None:
         """While a pair is encoded (milliseconds of computing) the event loop turns as if nothing were going on."""
-
-        async def main() -> None:
-            encoder = await Encoder.start(model_folder())
-            try:
-                same = await encoder.cosine("She adds 3 apples.", "She adds 3 apples.")
-                near = await encoder.cosine("She adds 3 apples.", "Three more apples are added.")
-                far = await encoder.cosine("She adds 3 apples.", "The train leaves at noon.")
-                assert same == pytest.approx(1.0, abs=1e-5)
-                assert same > near > far
-                task = asyncio.create_task(encoder.cosine("a long step " * 200, "another long step " * 200))
-                turns = 0
-                while not task.done():
-                    await asyncio.sleep(0)
-                    turns += 1
-                assert turns > 20, "the loop stood still while the pair was encoded"
-            finally:
-                await encoder.close()
-                await encoder.close()
-
-        asyncio.run(main())
-
-    def test_abandoned_requests_do_not_shift_the_replies(self) -> None:
-        async def main() -> None:
-            encoder = await Encoder.start(model_folder())
-            try:
-                expected = await encoder.cosine("one", "two")
-                running = asyncio.create_task(encoder.cosine("three", "three"))
-                queued = asyncio.create_task(encoder.cosine("four", "four"))
-                await asyncio.sleep(0.001)
-                running.cancel()
-                queued.cancel()
-                assert await encoder.cosine("one", "two") == expected
-                together = await asyncio.gather(*(encoder.cosine("one", text) for text in ("two", "one", "two")))
-                assert together == [expected, pytest.approx(1.0, abs=1e-5), expected]
-            finally:
-                await encoder.close()
-
-        asyncio.run(main())
-
-    def test_a_process_that_dies_is_named(self) -> None:
-        async def main() -> None:
-            encoder = await Encoder.start(model_folder())
-            os.kill(encoder.pid, signal.SIGKILL)
-            with pytest.raises(CalibrationError, match="the process of the embedding model has ended"):
-                await encoder.cosine("one", "two")
+        encoder = await Encoder.start(model_folder())
+        try:
+            same = await encoder.cosine("She adds 3 apples.", "She adds 3 apples.")
+            near = await encoder.cosine("She adds 3 apples.", "Three more apples are added.")
+            far = await encoder.cosine("She adds 3 apples.", "The train leaves at noon.")
+            assert same == pytest.approx(1.0, abs=1e-5)
+            assert same > near > far
+            task = asyncio.create_task(encoder.cosine("a long step " * 200, "another long step " * 200))
+            turns = 0
+            while not task.done():
+                await asyncio.sleep(0)
+                turns += 1
+            assert turns > 20, "the loop stood still while the pair was encoded"
+        finally:
+            await encoder.close()
             await encoder.close()
 
-        asyncio.run(main())
+    async def test_abandoned_requests_do_not_shift_the_replies(self) -> None:
+        encoder = await Encoder.start(model_folder())
+        try:
+            expected = await encoder.cosine("one", "two")
+            running = asyncio.create_task(encoder.cosine("three", "three"))
+            queued = asyncio.create_task(encoder.cosine("four", "four"))
+            await asyncio.sleep(0.001)
+            running.cancel()
+            queued.cancel()
+            assert await encoder.cosine("one", "two") == expected
+            together = await asyncio.gather(*(encoder.cosine("one", text) for text in ("two", "one", "two")))
+            assert together == [expected, pytest.approx(1.0, abs=1e-5), expected]
+        finally:
+            await encoder.close()
+
+    async def test_a_process_that_dies_is_named(self) -> None:
+        encoder = await Encoder.start(model_folder())
+        os.kill(encoder.pid, signal.SIGKILL)
+        with pytest.raises(CalibrationError, match="the process of the embedding model has ended"):
+            await encoder.cosine("one", "two")
+        await encoder.close()
 
     def test_a_broken_model_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "modules.json").write_text("[]x")
         with pytest.raises(CalibrationError, match="the embedding model failed"):
             asyncio.run(Encoder.start(tmp_path))
 
-    def test_the_process_ends_with_its_parent(self) -> None:
+    async def test_the_process_ends_with_its_parent(self) -> None:
         """Closing the pipe is what the death of the parent does."""
-
-        async def main() -> int:
-            encoder = await Encoder.start(model_folder())
-            pid = encoder.pid
-            assert encoder._process.stdin is not None
-            encoder._process.stdin.close()
-            await asyncio.wait_for(encoder._process.wait(), 20)
-            await encoder.close()
-            return pid
-
-        pid = asyncio.run(main())
+        encoder = await Encoder.start(model_folder())
+        pid = encoder.pid
+        encoder._process.stdin.close()
+        await asyncio.wait_for(encoder._process.wait(), 20)
+        await encoder.close()
         time.sleep(0.05)
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

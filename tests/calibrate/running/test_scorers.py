@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from sim_worlds import seconds_per_step
 
 from calibrate.engines.protocol import Choice, Times
 from calibrate.measuring.answers import Inspection, measure_answer
@@ -28,7 +29,6 @@ from sim.algorithms.confspec import confspec
 from sim.algorithms.paired import draft_trajectory
 from sim.answers.drawn import TraceBehaviour
 from sim.catalogue import method
-from sim.engines.fixed import FixedEngine
 from sim.invariants import check
 from sim.operations import (
     CHOOSER,
@@ -38,7 +38,6 @@ from sim.operations import (
     GATE,
     REWARD,
     SCORER,
-    TARGET,
     Choose,
     Score,
     Step,
@@ -163,50 +162,39 @@ def clock_of(target: Any, draft: Any, **more: Any) -> WallClock:
     return WallClock({"target": target, "draft": draft}, LlmJudge(prompt="{} {}".format), **more)
 
 
-def test_the_gate_asks_the_draft_model_and_a_threshold_overrides_the_verifiers_own() -> None:
-    async def main() -> None:
-        target, draft = Replies(0.9, 0.1), Replies(0.6, 0.4)
-        clock = clock_of(target, draft)
-        pair = candidates(2)
-        verdict, choice = await clock.verify(Verify(pair[0], pair[1], role=GATE), "")
-        assert (verdict.accepted, verdict.score) == (True, 0.6)
-        assert choice is not None
-        assert len(draft.asked) == 1
-        assert target.asked == []
-        strict, _ = await clock.verify(Verify(pair[0], pair[1], role=GATE, threshold=0.7), "")
-        assert not strict.accepted
-
-    asyncio.run(main())
+async def test_the_gate_asks_the_draft_model_and_a_threshold_overrides_the_verifiers_own() -> None:
+    target, draft = Replies(0.9, 0.1), Replies(0.6, 0.4)
+    clock = clock_of(target, draft)
+    pair = candidates(2)
+    verdict, choice = await clock.verify(Verify(pair[0], pair[1], role=GATE), "")
+    assert (verdict.accepted, verdict.score) == (True, 0.6)
+    assert choice is not None
+    assert len(draft.asked) == 1
+    assert target.asked == []
+    strict, _ = await clock.verify(Verify(pair[0], pair[1], role=GATE, threshold=0.7), "")
+    assert not strict.accepted
 
 
-def test_scores_and_choices_come_from_the_target() -> None:
-    async def main() -> None:
-        target, draft = Replies(0.1, 0.9), Replies(1.0)
-        scorers = {SCORER: GradeScorer(prompt=general_score_prompt, grades=("0", "1"))}
-        chooser = PromptChooser(prompt=general_choice_prompt, none=None)
-        clock = clock_of(target, draft, scorers=scorers, chooser=chooser)
-        one, two = candidates(2)
-        assert (await clock.score(Score(one)))[0] == 1.0
-        assert (await clock.choose(Choose((one, two))))[0].index == 1
-        assert (len(target.asked), len(draft.asked)) == (2, 0)
-
-    asyncio.run(main())
+async def test_scores_and_choices_come_from_the_target() -> None:
+    target, draft = Replies(0.1, 0.9), Replies(1.0)
+    scorers = {SCORER: GradeScorer(prompt=general_score_prompt, grades=("0", "1"))}
+    chooser = PromptChooser(prompt=general_choice_prompt, none=None)
+    clock = clock_of(target, draft, scorers=scorers, chooser=chooser)
+    one, two = candidates(2)
+    assert (await clock.score(Score(one)))[0] == 1.0
+    assert (await clock.choose(Choose((one, two))))[0].index == 1
+    assert (len(target.asked), len(draft.asked)) == (2, 0)
 
 
-def test_a_role_that_nobody_has_is_named() -> None:
-    async def main() -> None:
-        clock = clock_of(Replies(1.0), Replies(1.0))
-        one, two = candidates(2)
-        with pytest.raises(CalibrationError, match="no scorer for the role 'reward'; there are: none"):
-            await clock.score(Score(one, role=REWARD))
-        with pytest.raises(CalibrationError, match="no chooser"):
-            await clock.choose(Choose((one, two)))
-        with pytest.raises(
-            CalibrationError, match="no verifier for the role 'embedding'; there are: judge, gate, exact"
-        ):
-            await clock.verify(Verify(one, two, role=EMBEDDING), "")
-
-    asyncio.run(main())
+async def test_a_role_that_nobody_has_is_named() -> None:
+    clock = clock_of(Replies(1.0), Replies(1.0))
+    one, two = candidates(2)
+    with pytest.raises(CalibrationError, match="no scorer for the role 'reward'; there are: none"):
+        await clock.score(Score(one, role=REWARD))
+    with pytest.raises(CalibrationError, match="no chooser"):
+        await clock.choose(Choose((one, two)))
+    with pytest.raises(CalibrationError, match="no verifier for the role 'embedding'; there are: judge, gate, exact"):
+        await clock.verify(Verify(one, two, role=EMBEDDING), "")
 
 
 # Real engines from here on.
@@ -251,80 +239,64 @@ KNOBS: list[tuple[str, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("name", "knobs"), KNOBS, ids=[f"{n}-{i}" for i, (n, _) in enumerate(KNOBS)])
-def test_every_step_method_runs_for_real_and_obeys_the_laws(engines: Any, name: str, knobs: dict[str, object]) -> None:
+async def test_every_step_method_runs_for_real_and_obeys_the_laws(
+    engines: Any, name: str, knobs: dict[str, object]
+) -> None:
     """Two problems, so that both acceptance and rejection are likely to be met."""
-
-    async def work() -> None:
-        clock = real_clock(engines)
-        root = await clock.root(QUESTION)
-        for stream in ("p1", "p2"):
-            session = await clock.run(method(name).build(**knobs)(root), stream=stream)
-            await clock.drain()
-            check(session, max_targets=method(name).most_sequences(**knobs))
-
-    engines.run(work())
+    clock = real_clock(engines)
+    root = await clock.root(QUESTION)
+    for stream in ("p1", "p2"):
+        session = await clock.run(method(name).build(**knobs)(root), stream=stream)
+        await clock.drain()
+        check(session, max_targets=method(name).most_sequences(**knobs))
 
 
-def test_what_is_recorded_is_replayed(engines: Any) -> None:
+async def test_what_is_recorded_is_replayed(engines: Any) -> None:
     """Methods at width 1 whose text the record knows: the replay writes the real run's steps, token for token.
 
     With acceptance by exact match the committed text is the target's whatever the method, so that every prefix that a
     run can meet is a recorded one.
     """
-
-    async def work() -> None:
-        clock = real_clock(engines)
-        clock.verifiers["judge"] = clock.verifiers["gate"] = ExactMatch()
-        make = partial(confspec, k1=1, fallback="reuse", check=Check(verifier=CASCADE, gamma=0.9))
-        inspection = Inspection(drafts=2, verifiers=(GATE, EXACT), scorers=(SCORER,))
-        for name in ("p1", "p2", "p3"):
-            problem = Problem(name=name, prompt=QUESTION)
-            found = await measure_answer(clock, problem, inspection=inspection)
-            trace = trace_of(found.record)
-            real = await clock.run(make(await clock.root(QUESTION)), stream=name)
-            replay = run_answer(make, TraceBehaviour((trace,)).answer(0), fixed())
-            assert [(s.role, s.n_tokens) for s in replay.committed] == [(s.role, s.n_tokens) for s in real.committed]
-
-    engines.run(work())
+    clock = real_clock(engines)
+    clock.verifiers["judge"] = clock.verifiers["gate"] = ExactMatch()
+    make = partial(confspec, k1=1, fallback="reuse", check=Check(verifier=CASCADE, gamma=0.9))
+    inspection = Inspection(drafts=2, verifiers=(GATE, EXACT), scorers=(SCORER,))
+    for name in ("p1", "p2", "p3"):
+        problem = Problem(name=name, prompt=QUESTION)
+        found = await measure_answer(clock, problem, inspection=inspection)
+        trace = trace_of(found.record)
+        real = await clock.run(make(await clock.root(QUESTION)), stream=name)
+        replay = run_answer(make, TraceBehaviour((trace,)).answer(0), seconds_per_step(0.2, judge_s=0.1))
+        assert [(s.role, s.n_tokens) for s in replay.committed] == [(s.role, s.n_tokens) for s in real.committed]
 
 
-def fixed() -> dict[str, FixedEngine]:
-    return {TARGET: FixedEngine(1.0), DRAFT: FixedEngine(0.2), "judge": FixedEngine(0.1)}
+async def test_the_survey_records_every_opinion(engines: Any) -> None:
+    clock = real_clock(engines)
+    inspection = Inspection(drafts=3, verifiers=(GATE, EXACT), scorers=(SCORER, REWARD), chooser=True)
+    found = await measure_answer(clock, Problem(name="p", prompt=QUESTION), inspection=inspection)
+    plain = await measure_answer(clock, Problem(name="p", prompt=QUESTION))
+    assert [s.verdict.accepted for s in found.record.steps] == [s.verdict.accepted for s in plain.record.steps]
+    for step in found.record.steps:
+        assert set(step.draft.scores) == {GATE, EXACT, SCORER, REWARD, CHOOSER}
+        assert len(step.candidates) == 2
+        for draft in step.candidates:
+            assert set(draft.scores) == {GATE, EXACT, SCORER, REWARD, CHOOSER, "judge"}
+            assert draft.accepted == (draft.scores["judge"] >= 0.5)
+    assert all(step.candidates == [] and step.draft.scores == {} for step in plain.record.steps)
+    assert found.role_seconds == {}
+    root = await clock.root(QUESTION)
+    own = await clock.run(draft_trajectory(root, scorers=()), stream="p")
+    assert [step.tokens for step in found.record.alone] == [step.n_tokens for step in own.committed]
+    assert all(set(step.scores) == {SCORER, REWARD} for step in found.record.alone)
+    assert plain.record.alone == []
 
 
-def test_the_survey_records_every_opinion(engines: Any) -> None:
-    async def work() -> None:
-        clock = real_clock(engines)
-        inspection = Inspection(drafts=3, verifiers=(GATE, EXACT), scorers=(SCORER, REWARD), chooser=True)
-        found = await measure_answer(clock, Problem(name="p", prompt=QUESTION), inspection=inspection)
-        plain = await measure_answer(clock, Problem(name="p", prompt=QUESTION))
-        assert [s.verdict.accepted for s in found.record.steps] == [s.verdict.accepted for s in plain.record.steps]
-        for step in found.record.steps:
-            assert set(step.draft.scores) == {GATE, EXACT, SCORER, REWARD, CHOOSER}
-            assert len(step.candidates) == 2
-            for draft in step.candidates:
-                assert set(draft.scores) == {GATE, EXACT, SCORER, REWARD, CHOOSER, "judge"}
-                assert draft.accepted == (draft.scores["judge"] >= 0.5)
-        assert all(step.candidates == [] and step.draft.scores == {} for step in plain.record.steps)
-        assert found.role_seconds == {}
-        root = await clock.root(QUESTION)
-        own = await clock.run(draft_trajectory(root, scorers=()), stream="p")
-        assert [step.tokens for step in found.record.alone] == [step.n_tokens for step in own.committed]
-        assert all(set(step.scores) == {SCORER, REWARD} for step in found.record.alone)
-        assert plain.record.alone == []
-
-    engines.run(work())
-
-
-def test_random_acceptance_scores_what_it_draws() -> None:
+async def test_random_acceptance_scores_what_it_draws() -> None:
     """At a threshold t it accepts 1 - t: the score and the verdict tell the same story."""
     one, two = candidates(2)
 
-    async def main() -> None:
-        verifier = RandomAcceptance(probability=0.3)
-        for seed in range(50):
-            verdict = (await verifier.verify(one, two, judge=None, seed=seed)).verdict
-            assert verdict.score is not None
-            assert verdict.accepted == (verdict.score > 0.7)
-
-    asyncio.run(main())
+    verifier = RandomAcceptance(probability=0.3)
+    for seed in range(50):
+        verdict = (await verifier.verify(one, two, judge=None, seed=seed)).verdict
+        assert verdict.score is not None
+        assert verdict.accepted == (verdict.score > 0.7)

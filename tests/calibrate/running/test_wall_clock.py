@@ -90,16 +90,10 @@ class ScriptedBackend:
             await asyncio.sleep(0)
 
 
-def scripted(work):
-    """Run ``work(clock, target, draft)`` on two scripted backends."""
-
-    async def main():
-        target, draft = ScriptedBackend("target"), ScriptedBackend("draft")
-        clock = WallClock({"target": target, "draft": draft, "judge": target}, ExactMatch())
-        async with asyncio.timeout(60):
-            return await work(clock, target, draft)
-
-    return asyncio.run(main())
+def scripted():
+    """Return a clock on two scripted backends, and these."""
+    target, draft = ScriptedBackend("target"), ScriptedBackend("draft")
+    return WallClock({"target": target, "draft": draft, "judge": target}, ExactMatch()), target, draft
 
 
 def two_then(root, *, log, cancel=False):
@@ -118,36 +112,30 @@ def two_then(root, *, log, cancel=False):
 
 
 @pytest.mark.parametrize(("target_end", "draft_end"), [(1.0, 2.0), (2.0, 1.0)])
-def test_completions_of_one_moment_are_delivered_in_the_order_in_which_they_ended(target_end, draft_end):
+async def test_completions_of_one_moment_are_delivered_in_the_order_in_which_they_ended(target_end, draft_end):
     log = []
-
-    async def work(clock, target, draft):
-        root = await clock.root(QUESTION)
-        run = asyncio.create_task(clock.run(two_then(root, log=log)))
-        await target.until(1)
-        await draft.until(1)
-        target.open[0].set_result(target_end)
-        draft.open[0].set_result(draft_end)
-        return await run
-
-    session = scripted(work)
+    clock, target, draft = scripted()
+    root = await clock.root(QUESTION)
+    run = asyncio.create_task(clock.run(two_then(root, log=log)))
+    await target.until(1)
+    await draft.until(1)
+    target.open[0].set_result(target_end)
+    draft.open[0].set_result(draft_end)
+    session = await run
     assert log == (["target", "draft"] if target_end < draft_end else ["draft", "target"])
     assert [step.role for step in session.committed] == ["target"]
     assert session.finished >= session.commit_times[0] > 0.0
 
 
-def test_a_cancelled_operation_is_aborted_never_delivered_and_its_tokens_are_counted():
+async def test_a_cancelled_operation_is_aborted_never_delivered_and_its_tokens_are_counted():
     log = []
-
-    async def work(clock, target, draft):
-        root = await clock.root(QUESTION)
-        run = asyncio.create_task(clock.run(two_then(root, log=log, cancel=True)))
-        await draft.until(1)
-        await target.until(1)
-        target.open[0].set_result(1.0)
-        return await run, draft
-
-    session, draft = scripted(work)
+    clock, target, draft = scripted()
+    root = await clock.root(QUESTION)
+    run = asyncio.create_task(clock.run(two_then(root, log=log, cancel=True)))
+    await draft.until(1)
+    await target.until(1)
+    target.open[0].set_result(1.0)
+    session = await run
     kept, dropped = session.operations
     assert log == ["target"]
     assert draft.aborted == draft.requests
@@ -159,7 +147,7 @@ def test_a_cancelled_operation_is_aborted_never_delivered_and_its_tokens_are_cou
     assert kept.result.n_tokens == 3
 
 
-def test_what_ended_before_it_was_cancelled_is_not_delivered_either():
+async def test_what_ended_before_it_was_cancelled_is_not_delivered_either():
     log = []
 
     def drops_one_that_is_ready(root):
@@ -172,18 +160,16 @@ def test_what_ended_before_it_was_cancelled_is_not_delivered_either():
         yield third
         log.append((yield WAIT))
 
-    async def work(clock, target, draft):
-        root = await clock.root(QUESTION)
-        run = asyncio.create_task(clock.run(drops_one_that_is_ready(root)))
-        await draft.until(1)
-        await target.until(1)
-        target.open[0].set_result(1.0)
-        draft.open[0].set_result(2.0)
-        await target.until(2)
-        target.open[1].set_result(3.0)
-        return await run, draft
-
-    session, draft = scripted(work)
+    clock, target, draft = scripted()
+    root = await clock.root(QUESTION)
+    run = asyncio.create_task(clock.run(drops_one_that_is_ready(root)))
+    await draft.until(1)
+    await target.until(1)
+    target.open[0].set_result(1.0)
+    draft.open[0].set_result(2.0)
+    await target.until(2)
+    target.open[1].set_result(3.0)
+    session = await run
     first, second, third = session.operations
     assert log == [first, third]
     assert draft.aborted == []
@@ -191,36 +177,30 @@ def test_what_ended_before_it_was_cancelled_is_not_delivered_either():
     assert second.result is None
 
 
-def test_an_error_names_its_operation_and_everything_else_is_aborted():
-    async def work(clock, target, draft):
-        root = await clock.root(QUESTION)
-        run = asyncio.create_task(clock.run(lookahead_async(root, k1=4)))
-        await draft.until(1)
-        draft.open[0].set_result(1.0)
-        await target.until(2)
-        target.open[1].set_exception(CalibrationError("the engine broke"))
-        with pytest.raises(CalibrationError, match=r"^step 1 of 'target': the engine broke$"):
-            await run
-        return target, draft
-
-    target, draft = scripted(work)
+async def test_an_error_names_its_operation_and_everything_else_is_aborted():
+    clock, target, draft = scripted()
+    root = await clock.root(QUESTION)
+    run = asyncio.create_task(clock.run(lookahead_async(root, k1=4)))
+    await draft.until(1)
+    draft.open[0].set_result(1.0)
+    await target.until(2)
+    target.open[1].set_exception(CalibrationError("the engine broke"))
+    with pytest.raises(CalibrationError, match=r"^step 1 of 'target': the engine broke$"):
+        await run
     assert len(target.aborted) == 1
     assert len(draft.aborted) == 1
     assert all(gate.done() for gate in (*target.open, *draft.open))
 
 
-def test_cancelling_a_run_aborts_everything_in_flight():
-    async def work(clock, target, draft):
-        root = await clock.root(QUESTION)
-        run = asyncio.create_task(clock.run(lookahead_async(root, k1=3)))
-        await draft.until(1)
-        await target.until(1)
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
-        return target, draft
-
-    target, draft = scripted(work)
+async def test_cancelling_a_run_aborts_everything_in_flight():
+    clock, target, draft = scripted()
+    root = await clock.root(QUESTION)
+    run = asyncio.create_task(clock.run(lookahead_async(root, k1=3)))
+    await draft.until(1)
+    await target.until(1)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
     assert target.aborted == target.requests
     assert draft.aborted == draft.requests
 
@@ -233,35 +213,33 @@ def left_running(root):
     yield Commit(target.result)
 
 
-def test_what_is_left_running_runs_on_and_can_be_waited_for():
-    async def work(clock, target, draft):
-        root = await clock.root(QUESTION)
-        run = asyncio.create_task(clock.run(left_running(root)))
-        await draft.until(1)
-        await target.until(1)
-        target.open[0].set_result(1.0)
-        session = await run
-        late = session.operations[1]
-        assert late.finished < 0.0
-        assert draft.aborted == []
-        asyncio.get_running_loop().call_later(0.01, draft.open[0].set_result, 2.0)
-        await clock.drain()
-        assert late.finished > session.finished
-        assert late.result is None
-        await clock.drain()
+async def test_what_is_left_running_runs_on_and_can_be_waited_for():
+    clock, target, draft = scripted()
+    root = await clock.root(QUESTION)
+    run = asyncio.create_task(clock.run(left_running(root)))
+    await draft.until(1)
+    await target.until(1)
+    target.open[0].set_result(1.0)
+    session = await run
+    late = session.operations[1]
+    assert late.finished < 0.0
+    assert draft.aborted == []
+    asyncio.get_running_loop().call_later(0.01, draft.open[0].set_result, 2.0)
+    await clock.drain()
+    assert late.finished > session.finished
+    assert late.result is None
+    await clock.drain()
 
-        run = asyncio.create_task(clock.run(left_running(root)))
-        await draft.until(2)
-        await target.until(2)
-        target.open[1].set_result(1.0)
-        await run
-        await clock.close()
-        assert draft.aborted == draft.requests[1:]
-
-    scripted(work)
+    run = asyncio.create_task(clock.run(left_running(root)))
+    await draft.until(2)
+    await target.until(2)
+    target.open[1].set_result(1.0)
+    await run
+    await clock.close()
+    assert draft.aborted == draft.requests[1:]
 
 
-def test_waiting_for_nothing_and_nonsense_are_errors():
+async def test_waiting_for_nothing_and_nonsense_are_errors():
     def waits(root):
         yield WAIT
 
@@ -269,18 +247,16 @@ def test_waiting_for_nothing_and_nonsense_are_errors():
         yield Generate(TARGET, root)
         yield "nonsense"
 
-    async def work(clock, target, draft):
-        root = await clock.root(QUESTION)
-        with pytest.raises(CalibrationError, match="nothing that it started is running"):
-            await clock.run(waits(root))
-        with pytest.raises(TypeError, match="nonsense"):
-            await clock.run(babbles(root))
-        with pytest.raises(ParameterError, match="prompt"):
-            await clock.root("")
-        with pytest.raises(CalibrationError, match="no backend for the role 'nobody'; there are: target, draft, judge"):
-            await clock.run(autoregressive(root, role="nobody"))
-
-    scripted(work)
+    clock, *_ = scripted()
+    root = await clock.root(QUESTION)
+    with pytest.raises(CalibrationError, match="nothing that it started is running"):
+        await clock.run(waits(root))
+    with pytest.raises(TypeError, match="nonsense"):
+        await clock.run(babbles(root))
+    with pytest.raises(ParameterError, match="prompt"):
+        await clock.root("")
+    with pytest.raises(CalibrationError, match="no backend for the role 'nobody'; there are: target, draft, judge"):
+        await clock.run(autoregressive(root, role="nobody"))
 
 
 def run_scripted(*, limits=None, tokenizer_id="words", **reply):
@@ -329,33 +305,23 @@ def test_an_engine_without_a_known_tokenizer_gets_text():
     assert [request.prompt for request in target.requests] == [QUESTION, QUESTION + "xxx\n\n"]
 
 
-def test_a_draft_with_another_tokenizer_gets_the_targets_text():
-    async def main():
-        target, draft = ScriptedBackend("target"), ScriptedBackend("draft", tokenizer_id="other")
-        target.at_once = draft.at_once = True
-        clock = WallClock({"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2))
-        await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
-        return target, draft
-
-    target, draft = asyncio.run(main())
+async def test_a_draft_with_another_tokenizer_gets_the_targets_text():
+    target, draft = ScriptedBackend("target"), ScriptedBackend("draft", tokenizer_id="other")
+    target.at_once = draft.at_once = True
+    clock = WallClock({"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2))
+    await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
     assert [request.prompt for request in draft.requests] == [QUESTION]
     assert [request.prompt for request in target.requests] == [(0, 1, 2, 3), QUESTION + "xxx\n\n"]
 
 
-def test_seeds_depend_on_the_place_in_the_answer_and_nothing_else():
-    async def main():
-        seeds = {}
-        for stream, seed, width in (("p1", 5, 1), ("p1", 5, 2), ("p2", 5, 1), ("p1", 6, 1)):
-            target, draft = ScriptedBackend("target"), ScriptedBackend("draft")
-            target.at_once = draft.at_once = True
-            clock = WallClock(
-                {"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2), seed=seed
-            )
-            await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2, width=width), stream=stream)
-            seeds[stream, seed, width] = [request.seed for request in (*target.requests[:2], *draft.requests)]
-        return seeds
-
-    seeds = asyncio.run(main())
+async def test_seeds_depend_on_the_place_in_the_answer_and_nothing_else():
+    seeds = {}
+    for stream, seed, width in (("p1", 5, 1), ("p1", 5, 2), ("p2", 5, 1), ("p1", 6, 1)):
+        target, draft = ScriptedBackend("target"), ScriptedBackend("draft")
+        target.at_once = draft.at_once = True
+        clock = WallClock({"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2), seed=seed)
+        await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2, width=width), stream=stream)
+        seeds[stream, seed, width] = [request.seed for request in (*target.requests[:2], *draft.requests)]
     base, wide = seeds["p1", 5, 1], seeds["p1", 5, 2]
     assert wide[:3] == base
     assert len(set(wide)) == 4
@@ -381,15 +347,12 @@ def test_the_judge_accepts_at_its_threshold():
     assert asked == [f"{QUESTION.strip()} or {QUESTION.strip()}?"]
 
 
-def test_a_judge_needs_an_engine():
-    async def main():
-        target = ScriptedBackend()
-        target.at_once = True
-        clock = WallClock({"target": target, "draft": target}, LlmJudge(prompt="{}{}".format))
-        await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
-
+async def test_a_judge_needs_an_engine():
+    target = ScriptedBackend()
+    target.at_once = True
+    clock = WallClock({"target": target, "draft": target}, LlmJudge(prompt="{}{}".format))
     with pytest.raises(CalibrationError, match="verdict of 'judge' on step 0: the LLM judge has no engine"):
-        asyncio.run(main())
+        await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
 
 
 def test_random_acceptance_has_its_rate_and_repeats_itself():
@@ -523,13 +486,10 @@ def test_a_real_judge_leaves_its_reply_with_the_verdict(engines):
         assert verdict.result.accepted == (verdict.result.score >= 0.5)
 
 
-def test_after_a_run_the_engines_rest(engines):
-    async def work():
-        clock = WallClock({"target": engines.target, "draft": engines.draft}, ExactMatch(), limits=LIMITS)
-        await clock.run(lookahead_async(await clock.root(QUESTION), k1=4))
-        before = await engines.target.stats(), await engines.draft.stats()
-        await asyncio.sleep(0.02)
-        return before, (await engines.target.stats(), await engines.draft.stats())
-
-    before, after = engines.run(work())
+async def test_after_a_run_the_engines_rest(engines):
+    clock = WallClock({"target": engines.target, "draft": engines.draft}, ExactMatch(), limits=LIMITS)
+    await clock.run(lookahead_async(await clock.root(QUESTION), k1=4))
+    before = await engines.target.stats(), await engines.draft.stats()
+    await asyncio.sleep(0.02)
+    after = (await engines.target.stats(), await engines.draft.stats())
     assert before == after

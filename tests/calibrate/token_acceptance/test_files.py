@@ -270,7 +270,6 @@ def test_pass_times_are_means_of_cells_in_milliseconds() -> None:
     profile = profile_with([DecodeSample(batch=b, context=9, tokens=q, seconds=s) for b, q, s in cells])
     assert pass_times(profile)[1] == pytest.approx({0: 11.0, 2: 13.0})
     stats = dynamic_stats_of(profile)
-    assert stats is not None
     assert stats.curve.unconditional == (0.625, 0.375)
     assert stats.curve.hit_rate == 0.8
     assert sorted(stats.pass_ms) == [1, 4]  # batch 8 was measured without speculation only

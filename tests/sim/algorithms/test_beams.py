@@ -7,29 +7,25 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
+from sim_worlds import replayed
 
 from sim.algorithms.beams import beam_search, rsd_beams, surveyed_beams
 from sim.algorithms.candidates import soft_choice
 from sim.algorithms.specs import specs
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
-from sim.answers.facts import Quality
-from sim.answers.lengths import Empirical, Fixed, Lengths, Lognormal
+from sim.answers.lengths import Empirical, Fixed, Lengths
 from sim.answers.traces import AnswerTrace, BeamStepTrace, DraftTrace, StepTrace
-from sim.catalogue import Knob, method, methods
-from sim.engines.batching import BatchEngine, Device
-from sim.engines.costs import LinearCost, TableCost
+from sim.catalogue import method, methods
+from sim.engines.batching import BatchEngine
+from sim.engines.costs import TableCost
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
-from sim.invariants import check, check_timeline
 from sim.load import closed_loop, poisson
 from sim.operations import (
     DRAFT,
     DRAFT_LIKELIHOOD,
-    JUDGE,
     LIKELIHOOD,
     RANDOM,
     REWARD,
@@ -39,7 +35,7 @@ from sim.operations import (
     Score,
     Step,
 )
-from sim.timeline import Counts, Timeline
+from sim.timeline import Counts
 from sim.trial import Trial, run_answer, simulate, with_plain
 from sim.virtual_clock import Session
 from theory.errors import ParameterError
@@ -83,8 +79,7 @@ def position(drafts: Sequence[float], targets: Sequence[float] = (0.9, 0.9)) -> 
 
 def run(make: Make, *positions: BeamStepTrace, index: int = 0) -> Session:
     only = StepTrace(draft_tokens=1, target_tokens=1, accepted=True, draft_final=True)
-    behaviour = TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=(only,), beams=positions),))
-    return run_answer(make, behaviour.beam_answer(index), engines())
+    return run_answer(make, replayed(only, beams=positions).beam_answer(index), engines())
 
 
 def writers(session: Session) -> str:
@@ -340,46 +335,6 @@ def test_beam_search_is_slower_than_plain_decoding_by_its_scores() -> None:
         *with_plain(method("beam-search").build(width=2), answers(0.5, 10), engines(), meets="candidates"), n=5
     ).speedup
     assert found.value == pytest.approx(1 / (1 + SCORE))
-
-
-# --- every method at random knobs
-
-
-BEHAVIOUR = SyntheticBehaviour(
-    lengths=Lengths(target=Lognormal(mean=15.0, cv=1.0), draft=Lognormal(mean=15.0, cv=1.0), limit=50),
-    acceptance=Acceptance(alpha=0.6, siblings=0.3),
-    steps=Lognormal(mean=6.0, cv=0.4),
-    quality=Quality(wrong_accepted=0.2, wrong_target=0.05, corruption=0.5),
-    seed=4,
-)
-
-
-def shared_engines() -> dict[str, Engine]:
-    device = Device()
-    target = BatchEngine(LinearCost(base_s=0.02, sequence_s=0.002, prefill_s=0.01, request_s=0.003), device)
-    return {TARGET: target, DRAFT: BatchEngine(LinearCost(base_s=0.006, prefill_s=0.005), device), JUDGE: target}
-
-
-def drawn(knob: Knob) -> st.SearchStrategy[object]:
-    if knob.kind == "choice":
-        return st.sampled_from(knob.choices)
-    if knob.kind == "switch":
-        return st.booleans()
-    if knob.kind == "integer":
-        return st.integers(int(knob.low or 0), 3)
-    return st.floats(0.0, 1.0)
-
-
-@given(data=st.data(), name=st.sampled_from(BEAM_METHODS), index=st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None, derandomize=True)
-def test_every_beam_method_obeys_the_laws_at_random_knobs(data: st.DataObject, name: str, index: int) -> None:
-    one = method(name)
-    knobs = {knob.name: data.draw(drawn(knob), label=knob.name) for knob in one.knobs}
-    session = run_answer(one.build(**knobs), BEHAVIOUR.beam_answer(index), shared_engines())
-    check(session, max_targets=one.most_sequences(**knobs))
-    check_timeline(Timeline.of(session))
-    counts = Counts.of(session)
-    assert counts.graded_steps == counts.steps
 
 
 # --- replays

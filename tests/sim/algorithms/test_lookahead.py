@@ -6,6 +6,7 @@ The schedules follow Fu et al. 2025, Algorithm 1 and Appendix B, and the authors
 from __future__ import annotations
 
 import pytest
+from sim_worlds import replayed, scripted, seconds_per_token
 
 from sim.algorithms import (
     PAPER,
@@ -16,9 +17,7 @@ from sim.algorithms import (
     lookahead_sync,
     paired_trajectory,
 )
-from sim.answers.drawn import TraceBehaviour
-from sim.answers.traces import AnswerTrace, StepTrace
-from sim.engines.fixed import FixedEngine
+from sim.answers.traces import StepTrace
 from sim.operations import Algorithm, Generate, Step, Verdict, Verify, prompt
 from sim.timeline import Counts
 from sim.virtual_clock import Answer, DeadlockError, Session, VirtualClock
@@ -26,32 +25,14 @@ from theory.errors import ParameterError
 
 
 def trace_answer(accepted: str, draft: list[int], target: int | list[int] = 10) -> Answer:
-    """Script an answer: one letter per step, ``+`` accepted, ``-`` rejected; lengths in tokens."""
-    n = len(accepted)
-    targets = [target] * n if isinstance(target, int) else target
-    steps = tuple(
-        StepTrace(
-            draft_tokens=draft[d],
-            target_tokens=targets[d],
-            accepted=accepted[d] == "+",
-            draft_final=d == n - 1,
-            target_final=d == n - 1,
-        )
-        for d in range(n)
-    )
-    return TraceBehaviour((AnswerTrace(prompt_tokens=5, steps=steps),)).answer(0)
+    return scripted(accepted, draft, target).answer(0)
 
 
 def run(algorithm: Algorithm, answer: Answer) -> Session:
-    clock = seconds_per_token()
+    clock = VirtualClock(seconds_per_token())
     session = clock.launch(algorithm, answer)
     clock.run(session)
     return session
-
-
-def seconds_per_token() -> VirtualClock:
-    tokens = FixedEngine(lambda n_tokens, n_prompt, context: float(n_tokens))
-    return VirtualClock({"target": tokens, "draft": tokens, "judge": FixedEngine(0.0)})
 
 
 def generations(session: Session) -> list[str]:
@@ -202,8 +183,7 @@ def test_restart_at_the_verdict_or_in_order() -> None:
 def test_when_a_slot_is_free_again(slot: str, start: float) -> None:
     """Verdicts take 3 s: step 0 is generated at 17 and committed at 20; step 1 is generated at 7."""
     answer = trace_answer("+++", [2, 2, 2], [17, 5, 5])
-    clock = seconds_per_token()
-    slow = VirtualClock({**clock.engines, "judge": FixedEngine(3.0)})
+    slow = VirtualClock(seconds_per_token(judge_s=3.0))
     session = slow.launch(lookahead_async(answer.root, k1=2, rules=Rules(slot=slot)), answer)  # type: ignore[arg-type]
     slow.run(session)
     assert generations(session)[4] == f"target 2: {start:g}-{start + 5:g} reference"
@@ -224,7 +204,7 @@ def test_draft_after_a_truncated_step_is_refused_unjudged() -> None:
         StepTrace(draft_tokens=2, target_tokens=10, accepted=True, draft_truncated=True),
         StepTrace(draft_tokens=2, target_tokens=10, accepted=True, draft_final=True, target_final=True),
     )
-    answer = TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=steps),)).answer(0)
+    answer = replayed(*steps).answer(0)
     session = run(lookahead_async(answer.root, k1=2, rules=Rules(reject_after_truncation=True)), answer)
     assert commits(session) == ["draft 0 at 10", "target 1 at 12"]
     assert verdicts(session) == ["0.0 at 10 accepted"]
@@ -334,7 +314,7 @@ def test_sync_width_two() -> None:
 @pytest.mark.parametrize(("rules", "cancelled", "end"), [(PAPER, True, 10), (Rules(cancel_at_end=False), False, 20)])
 def test_end_of_answer_with_a_sibling_in_flight(rules: Rules, cancelled: bool, end: float) -> None:
     answer = Siblings(1, (2, 20), {(0, 0)})
-    clock = seconds_per_token()
+    clock = VirtualClock(seconds_per_token())
     session = clock.launch(lookahead_async(answer.root, k1=2, width=2, rules=rules), answer)
     clock.run(session)
     clock.env.run()
@@ -346,8 +326,8 @@ def test_end_of_answer_with_a_sibling_in_flight(rules: Rules, cancelled: bool, e
 @pytest.mark.parametrize(("rules", "end"), [(PAPER, 10), (Rules(cancel_at_end=False), 12)])
 def test_speculation_past_the_end(rules: Rules, end: float) -> None:
     steps = (StepTrace(draft_tokens=2, target_tokens=10, accepted=False, target_final=True),)
-    answer = TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=steps),)).answer(0)
-    clock = seconds_per_token()
+    answer = replayed(*steps).answer(0)
+    clock = VirtualClock(seconds_per_token())
     session = clock.launch(lookahead_async(answer.root, k1=2, rules=rules), answer)
     clock.run(session)
     clock.env.run()

@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy import stats
+from sim_worlds import replayed, seconds_per_step
 
 from sim.algorithms.checks import CASCADE, Check
 from sim.algorithms.confspec import Fallback, confspec
@@ -47,14 +48,7 @@ Make = Callable[[Step], Algorithm]
 
 
 def engines() -> dict[str, Engine]:
-    return {
-        "target": FixedEngine(1.0),
-        "draft": FixedEngine(C1),
-        "scorer": FixedEngine(SCORE),
-        "reward": FixedEngine(SCORE),
-        "gate": FixedEngine(GATE_S),
-        "judge": FixedEngine(JUDGE_S),
-    }
+    return {**seconds_per_step(C1, judge_s=JUDGE_S, scorer=SCORE, reward=SCORE, gate=GATE_S)}
 
 
 def step(accepted: bool, *, sure: bool = True, final: bool = False, others: str = "", **truth: bool) -> StepTrace:
@@ -117,15 +111,8 @@ def test_the_threshold_is_compared_with_the_recorded_score() -> None:
 
 
 def test_spec_cot_takes_the_best_grade_and_the_first_of_equals() -> None:
-    graded = StepTrace(
-        draft_tokens=1,
-        target_tokens=1,
-        accepted=False,
-        draft_final=True,
-        target_final=True,
-        scores={SCORER: 7.0},
-        others=(other(True, True, 8.0), other(True, True, 8.0)),
-    )
+    drafts = (other(True, True, 8.0), other(True, True, 8.0))
+    graded = replace(step(False, final=True), scores={SCORER: 7.0}, others=drafts)
     session = run(lambda root: best_of_drafts(root, width=3, threshold=7.0), graded)
     drafts = [op for op in session.operations if isinstance(op, Generate)]
     assert [op.outcome.value for op in drafts] == ["discarded", "accepted", "discarded"]
@@ -138,8 +125,6 @@ def test_spec_cot_takes_the_best_grade_and_the_first_of_equals() -> None:
 
 def graded_choice(trace: StepTrace) -> StepTrace:
     """The same drafts as a chooser would score them."""
-    from dataclasses import replace
-
     others = tuple(replace(draft, scores={"chooser": draft.scores[SCORER]}) for draft in trace.others)
     return replace(trace, scores={"chooser": trace.scores[SCORER]}, others=others)
 
@@ -191,7 +176,7 @@ def test_lookahead_reasoning_with_a_cascade(make: Callable[..., Algorithm]) -> N
 
 def test_lookahead_reasoning_with_another_verifier_and_threshold() -> None:
     half = StepTrace(draft_tokens=1, target_tokens=1, accepted=True, draft_final=True, target_final=True)
-    similar = TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=(with_scores(half, embedding=0.85),)),))
+    similar = replayed(with_scores(half, embedding=0.85))
     for threshold, expected in ((0.8, "d"), (0.9, "t"), (None, "d")):
         check = Check(verifier="embedding", threshold=threshold)
         session = run_answer(
@@ -299,7 +284,7 @@ def test_fallbacks_of_the_pipeline(n_accepted: int) -> None:
     def seconds(fallback: str | None, others: str = "-") -> float:
         steps = [*[step(True)] * n_accepted, step(False, others=others, final=True)]
         make = method("confspec").build(k1=3, fallback=fallback)
-        session = run_answer(make, TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=tuple(steps)),)).answer(0), FREE)
+        session = run_answer(make, replayed(*steps).answer(0), FREE)
         assert writers(session)[-1] == ("d" if fallback == "none" and others == "+" and n_accepted else "t")
         assert session.finished is not None
         return session.finished
@@ -312,14 +297,13 @@ def test_fallbacks_of_the_pipeline(n_accepted: int) -> None:
     assert seconds("none", others="+") == pytest.approx(plain + 1.0, rel=1e-12)
 
 
-FREE = {"target": FixedEngine(1.0), "draft": FixedEngine(C1), "gate": FixedEngine(0.0), "judge": FixedEngine(0.0)}
+FREE = seconds_per_step(C1, gate=0.0)
 
 
 def run_stage(n_accepted: int) -> float:
     """Seconds of a stage of Lookahead Reasoning, by its own generator and the judge's verdicts."""
     steps = (*[step(True)] * n_accepted, step(False, final=True))
-    behaviour = TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=steps),))
-    session = run_answer(lambda root: lookahead_async(root, k1=3), behaviour.answer(0), FREE)
+    session = run_answer(lambda root: lookahead_async(root, k1=3), replayed(*steps).answer(0), FREE)
     assert session.finished is not None
     return session.finished
 
@@ -409,7 +393,6 @@ def test_runs_tell_false_accepts_and_clean_answers() -> None:
     quality = Quality(wrong_accepted=0.1)
     found = simulate(*with_plain(method("lr-async").build(k1=3), long_answers(quality, 10), engines()), n=200)
     let_stand = false_accepts(found.method.counts)
-    assert let_stand is not None
     assert let_stand.contains(float(expected_false_accepts(0.7, 10, wrong=0.1)))
     clean = proportion(sum(counts.wrong_steps == 0 for counts in found.method.counts), found.n)
     assert clean.contains(float(clean_probability(0.7, 10, wrong=0.1)))

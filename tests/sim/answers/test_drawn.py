@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from sim_worlds import replayed, seconds_per_token
 
 from sim.algorithms import RELEASED_CODE, autoregressive, lookahead_async, lookahead_sync, paired_trajectory
 from sim.answers.acceptance import Acceptance, fit_siblings, union_probability
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Empirical, Fixed, Lengths, Lognormal, ar1
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.engines.fixed import FixedEngine
 from sim.operations import Generate, Verify
 from sim.random_streams import stream
 from sim.trial import run_answer
@@ -38,11 +39,7 @@ def behaviour(**changes: object) -> SyntheticBehaviour:
     return SyntheticBehaviour(**(settings_ | changes))  # type: ignore[arg-type]
 
 
-ENGINES = {
-    "target": FixedEngine(lambda n, p, c: 0.01 * n),
-    "draft": FixedEngine(lambda n, p, c: 0.003 * n),
-    "judge": FixedEngine(0.02),
-}
+ENGINES = seconds_per_token(0.01, 0.003, judge_s=0.02)
 
 
 def texts(answer: object, make: object) -> dict[tuple[str, int, int], int]:
@@ -244,7 +241,7 @@ def test_recording_a_drawn_answer_and_replaying_it_changes_nothing() -> None:
         )
         for x in by_depth.values()
     )
-    replay = TraceBehaviour((AnswerTrace(prompt_tokens=100, steps=steps),))
+    replay = replayed(*steps, prompt_tokens=100)
     for k1 in (1, 2, 5):
         for make in (partial(lookahead_async, k1=k1), partial(lookahead_sync, k1=k1)):
             original = run_answer(make, drawn.answer(3), ENGINES)
@@ -262,11 +259,8 @@ def test_replay_of_the_baseline() -> None:
 
 def test_replay_ends_even_where_a_schedule_leaves_the_recording() -> None:
     """Sync commits a target step that did not end the answer; the replay lets the next target step end it."""
-    steps = (
-        StepTrace(draft_tokens=2, target_tokens=3, accepted=True),
-        StepTrace(draft_tokens=2, target_tokens=3, accepted=True, draft_final=True),
-    )
-    replay = TraceBehaviour((AnswerTrace(prompt_tokens=0, steps=steps),))
+    step = StepTrace(draft_tokens=2, target_tokens=3, accepted=True)
+    replay = replayed(step, replace(step, draft_final=True))
     session = run_answer(partial(lookahead_sync, k1=2), replay.answer(0), ENGINES)
     assert [step.role for step in session.committed] == ["draft", "target", "target"]
 

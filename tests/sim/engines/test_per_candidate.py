@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from sim_worlds import replayed
 
 from sim.algorithms.graded import best_of_drafts
 from sim.answers.drawn import TraceBehaviour
-from sim.answers.traces import AnswerTrace, DraftTrace, StepTrace
+from sim.answers.traces import DraftTrace, StepTrace
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.fixed import FixedEngine
@@ -52,7 +53,7 @@ def behaviour() -> TraceBehaviour:
             ),
         )
 
-    return TraceBehaviour((AnswerTrace(prompt_tokens=QUESTION, steps=(step(False), step(True))),))
+    return replayed(step(False), step(True), prompt_tokens=QUESTION)
 
 
 def engines(*, split: bool) -> dict[str, Engine]:
@@ -97,7 +98,7 @@ def test_a_score_reads_the_question_once_and_only_at_the_first_step() -> None:
         )
         for one in trace.steps
     ]
-    replay = TraceBehaviour((AnswerTrace(prompt_tokens=QUESTION, steps=tuple(scored)),))
+    replay = replayed(*scored, prompt_tokens=QUESTION)
     session = run_answer(
         lambda root: best_of_drafts(root, width=2, threshold=7.0), replay.answer(0), engines(split=False)
     )

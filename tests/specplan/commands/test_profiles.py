@@ -33,7 +33,6 @@ def test_every_bundled_profile_is_named_as_its_file() -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_values_are_possible_and_have_a_source_and_a_half_width(name: str) -> None:
     figures = PUBLISHED[name].published
-    assert figures is not None
     values = {key: value for key, value in figures if isinstance(value, PublishedValue)}
     assert len(values) == 11
     assert all(value.half_width > 0.0 and value.source for value in values.values())

@@ -14,25 +14,11 @@ from calibrate.thresholds.frontier import frontier
 from calibrate.thresholds.labelled_decisions import LabelledDecisions, default_grid
 from calibrate.thresholds.risk import Bound, Decisions
 from sim.configuration import Configuration
-from specplan.cli import main
 from specplan.planning.threshold_speedup import closed_form_speedup, draw_frontier, replayed_speedup
 from theory import f_async
 from theory.errors import ParameterError
 
 Main = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run_main(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Main:
-    monkeypatch.delenv("SPECPLAN_DEBUG", raising=False)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as caught:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return run
 
 
 def pairs_file(path: Path, right: int = 400, wrong: int = 100) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measured_profiles import measured
+from measured_profiles import measured, with_engine
 
 from calibrate.engines.token_vocabulary import OF_VLLM
 from calibrate.record.engine_records import DecodeSample
@@ -32,10 +32,8 @@ def flags(command: str) -> dict[str, str]:
 
 def with_passes(profile: Profile) -> Profile:
     """Passes over 3 tokens cost a tenth more at batch 1, and three times as much at batch 8."""
-    engine = profile.engines["big"]
     extra = [DecodeSample(batch=b, context=64, tokens=3, seconds=s) for b, s in ((1, 0.011), (8, 0.030))]
-    engines = {**profile.engines, "big": engine.model_copy(update={"decode": [*engine.decode, *extra]})}
-    return profile.model_copy(update={"engines": engines})
+    return with_engine(profile, "big", decode=[*profile.engines["big"].decode, *extra])
 
 
 @pytest.mark.parametrize(
@@ -88,7 +86,6 @@ def test_lookahead_reasoning_with_lookup_as_published() -> None:
     assert "--speculative-config" not in judge
     assert int(target["--max-num-seqs"]) == configuration.most_sequences
     assert len({target["--port"], draft["--port"], judge["--port"]}) == 3
-    assert advice.client is not None
     assert advice.client["stop"] == "\n\n"
     assert {name: advice.client[name] for name in ("k1", "width", "rules", "max_step_tokens", "threshold")} == {
         "k1": 4,
@@ -151,7 +148,6 @@ def test_plain_decoding_needs_no_client() -> None:
 
 def test_the_client_takes_a_threshold_that_was_chosen() -> None:
     advice = advise(measured([True, False]), Configuration(method="lr-sync", k1=3), threshold=0.93)
-    assert advice.client is not None
     assert (advice.client["threshold"], advice.client["method"]) == (0.93, "lr-sync")
 
 
@@ -162,11 +158,9 @@ def test_the_table_by_batch_size_comes_from_measured_passes() -> None:
     """
     profile = with_passes(measured([True, False], ngram=True))
     schedule, note = batch_schedule(profile, 3)
-    assert schedule is not None
     assert schedule.plain() == [[1, 7, 2], [8, 8, 0]]
     assert "measured batch sizes 1, 8" in note
     config = advise(profile, Configuration(method="prompt-lookup", k2=3)).servers[0].speculative_config
-    assert config is not None
     assert config["num_speculative_tokens_per_batch_size"] == [[1, 7, 2], [8, 8, 0]]
     assert config["prompt_lookup_max"] == 2
 

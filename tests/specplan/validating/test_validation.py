@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from bundled_pair import BundledPair
 from measured_profiles import measured
+from sim_worlds import seconds_per_step
 
 from calibrate.models.asking import bundled_problems
 from calibrate.record.engine_records import InUse
@@ -12,29 +13,23 @@ from calibrate.running.interleaved import BASELINE, Runs
 from sim.algorithms import autoregressive, lookahead_async
 from sim.answers.drawn import TraceBehaviour
 from sim.configuration import Configuration
-from sim.engines.fixed import FixedEngine
 from sim.trial import run_answer
 from specplan.planning.predict import Predictor
 from specplan.validating.validation import _at_pace, trace_of_session
 
 
-def test_a_run_is_replayed_from_what_it_met(bundled_pair: BundledPair) -> None:
-    async def run() -> None:
-        problem, clock = bundled_problems(1, 7, "validation")[0], bundled_pair.clock
-        root = await clock.root(problem.prompt)
-        session = await clock.run(lookahead_async(root, k1=3), stream=problem.name)
-        alone = await clock.run(autoregressive(root), stream=problem.name)
-        trace = trace_of_session(session)
-        assert trace is not None
-        assert trace.prompt_tokens == root.n_tokens
-        engines = {"target": FixedEngine(1.0), "draft": FixedEngine(0.2), "judge": FixedEngine(0.0)}
-        answer = TraceBehaviour((trace,)).answer(0)
-        replayed = run_answer(lambda prompt: lookahead_async(prompt, k1=3), answer, engines)
-        real = [(step.role, step.n_tokens, step.final) for step in session.committed]
-        assert [(step.role, step.n_tokens, step.final) for step in replayed.committed] == real
-        assert trace_of_session(alone) is None
-
-    bundled_pair.run(run())
+async def test_a_run_is_replayed_from_what_it_met(bundled_pair: BundledPair) -> None:
+    problem, clock = bundled_problems(1, 7, "validation")[0], bundled_pair.clock
+    root = await clock.root(problem.prompt)
+    session = await clock.run(lookahead_async(root, k1=3), stream=problem.name)
+    alone = await clock.run(autoregressive(root), stream=problem.name)
+    trace = trace_of_session(session)
+    assert trace.prompt_tokens == root.n_tokens
+    answer = TraceBehaviour((trace,)).answer(0)
+    replayed = run_answer(lambda prompt: lookahead_async(prompt, k1=3), answer, seconds_per_step(0.2))
+    real = [(step.role, step.n_tokens, step.final) for step in session.committed]
+    assert [(step.role, step.n_tokens, step.final) for step in replayed.committed] == real
+    assert trace_of_session(alone) is None
 
 
 def _did(seconds: float, n: int = 10) -> InUse:

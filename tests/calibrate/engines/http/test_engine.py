@@ -28,7 +28,6 @@ from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.from_outside import measure_server, timing_notes
 from calibrate.measuring.plan import CalibrationPlan
-from calibrate.measuring.stream_samples import iterations
 from calibrate.models.recorded import models_of
 from calibrate.models.servers import RemoteModels
 from calibrate.record.engine_records import EngineRecord
@@ -443,29 +442,6 @@ def test_planted_latencies_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slopes[1] > 0.0
 
 
-def stream_of(moments: list[float], n: int = 1, usage: int | None = None) -> Streamed:
-    usage_record = {"prompt_tokens": 10, "completion_tokens": len(moments) * n if usage is None else usage}
-    return Streamed(arrivals=[(moment, n) for moment in moments], usage=usage_record, reason="length")
-
-
-def test_only_iterations_of_the_whole_batch_count_and_each_once() -> None:
-    early, late = stream_of([0.0, 1.0, 2.0, 4.0, 6.0, 7.0]), stream_of([2.0, 4.0, 6.0, 7.0, 8.0])
-    found = iterations([early, late])
-    assert [sample.seconds for sample in found] == [2.0, 2.0, 1.0]
-    assert [sample.context for sample in found] == [20 + 3 + 1, 20 + 4 + 2, 20 + 5 + 3]
-    assert {sample.batch for sample in found} == {2}
-
-
-def test_requests_one_after_the_other_are_no_batch() -> None:
-    assert iterations([stream_of([0.0, 1.0, 2.0]), stream_of([3.0, 4.0, 5.0])]) == []
-
-
-def test_a_chunk_of_several_tokens_is_several_iterations() -> None:
-    known = iterations([stream_of([0.0, 3.0, 6.0], n=3)])
-    guessed = iterations([stream_of([0.0, 3.0, 6.0], usage=9)])
-    assert [sample.seconds for sample in known] == [sample.seconds for sample in guessed] == [1.0] * 6
-
-
 # Calibration
 
 
@@ -605,10 +581,8 @@ Main = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run_main(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Main:
-    from specplan.cli import main
-
-    monkeypatch.delenv("SPECPLAN_DEBUG", raising=False)
+def _small_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command measures less, and does not wait long."""
 
     def small_plan(engine: MeasureOptions, **options: Any) -> CalibrationPlan:
         options["patience_s"] = 0.0
@@ -616,14 +590,6 @@ def run_main(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("calibrate.measuring.plan.CalibrationPlan", small_plan)
     monkeypatch.setattr("calibrate.models.servers.HttpConfig.of", partial(HttpConfig.of, backoff_s=0.001))
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as caught:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return run
 
 
 @pytest.fixture
@@ -633,6 +599,7 @@ def prompts(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("_small_plans")
 def test_calibrate_and_validate_a_server(
     run_main: Main, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -659,6 +626,7 @@ def test_calibrate_and_validate_a_server(
     assert KEY not in written + out + more + caplog.text
 
 
+@pytest.mark.usefixtures("_small_plans")
 @pytest.mark.parametrize(
     ("fault", "code", "message"), [("", 1, "unreachable"), ("stall", 124, "silent for 0.2 s"), ("404", 1, "no longer")]
 )

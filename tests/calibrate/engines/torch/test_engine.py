@@ -9,10 +9,12 @@ import os
 import shutil
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
+from refusals import refuses
 
 from calibrate.engines.protocol import Progress, Request, Sampling
 from calibrate.engines.speculation import Speculation
@@ -41,26 +43,19 @@ def test_it_says_what_it_is_and_is_pinned(engines):
     assert engines.doomed.tokenizer_id is None
 
 
-def test_text_and_ids_ask_the_same(engines):
-    async def work():
-        by_text = await engines.target.generate(Request(prompt=PROMPT, max_tokens=9))
-        by_ids = await engines.target.generate(Request(prompt=tokens(engines.target, PROMPT), max_tokens=9))
-        return by_text, by_ids
-
-    by_text, by_ids = engines.run(work())
+async def test_text_and_ids_ask_the_same(engines):
+    by_text = await engines.target.generate(Request(prompt=PROMPT, max_tokens=9))
+    by_ids = await engines.target.generate(Request(prompt=tokens(engines.target, PROMPT), max_tokens=9))
     assert by_text.text == by_ids.text
     assert by_text.token_ids == by_ids.token_ids
     assert by_text.n_prompt_tokens == len(tokens(engines.target, PROMPT)) == 6
     assert by_ids.n_cached_tokens == 5
 
 
-def test_times_are_in_order_on_the_callers_clock(engines):
-    async def work():
-        before = time.monotonic()
-        generation = await engines.target.generate(Request(prompt=PROMPT, **{**LONG, "max_tokens": 20}))
-        return before, generation, time.monotonic()
-
-    before, generation, after = engines.run(work())
+async def test_times_are_in_order_on_the_callers_clock(engines):
+    before = time.monotonic()
+    generation = await engines.target.generate(Request(prompt=PROMPT, **{**LONG, "max_tokens": 20}))
+    after = time.monotonic()
     times = generation.times
     assert before <= times.queued <= times.prefill_start <= times.prefill_end <= times.first_token <= times.end <= after
     assert generation.n_generated == 20
@@ -68,17 +63,13 @@ def test_times_are_in_order_on_the_callers_clock(engines):
     assert generation.finish == "length"
 
 
-def test_many_requests_at_once_get_what_they_get_alone(engines):
-    async def work():
-        requests = [
-            Request(prompt=f"{PROMPT} {word}", max_tokens=30, sampling=Sampling(temperature=1.0), seed=seed)
-            for seed, word in enumerate(("one", "two", "ten", "so", "now", "the") * 2)
-        ]
-        alone = [await engines.target.generate(request) for request in requests]
-        together = await asyncio.gather(*map(engines.target.generate, requests))
-        return alone, together
-
-    alone, together = engines.run(work())
+async def test_many_requests_at_once_get_what_they_get_alone(engines):
+    requests = [
+        Request(prompt=f"{PROMPT} {word}", max_tokens=30, sampling=Sampling(temperature=1.0), seed=seed)
+        for seed, word in enumerate(("one", "two", "ten", "so", "now", "the") * 2)
+    ]
+    alone = [await engines.target.generate(request) for request in requests]
+    together = await asyncio.gather(*map(engines.target.generate, requests))
     assert [g.token_ids for g in together] == [g.token_ids for g in alone]
     assert "stop" in {g.finish for g in alone}
     assert all(g.text.endswith("\n\n") for g in alone if g.finish == "stop")
@@ -106,48 +97,39 @@ def test_choices_must_be_single_tokens(engines, choices):
         engines.run(engines.target.choose(PROMPT, choices))
 
 
-def test_cancelling_aborts_in_the_engine_and_tells_the_tokens_drawn(engines):
-    async def work():
-        await engines.target.stats(clear=True)
-        progress = Progress()
-        task = asyncio.create_task(engines.target.generate(Request(prompt=PROMPT, **LONG), progress))
-        while not (await engines.target.stats()).iterations:
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        first = await engines.target.stats()
-        await asyncio.sleep(0.02)
-        return progress, first, await engines.target.stats()
-
-    progress, first, later = engines.run(work())
+async def test_cancelling_aborts_in_the_engine_and_tells_the_tokens_drawn(engines):
+    await engines.target.stats(clear=True)
+    progress = Progress()
+    task = asyncio.create_task(engines.target.generate(Request(prompt=PROMPT, **LONG), progress))
+    while not (await engines.target.stats()).iterations:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    first = await engines.target.stats()
+    await asyncio.sleep(0.02)
+    later = await engines.target.stats()
     assert 0 < progress.n_generated < LONG["max_tokens"]
     assert first.n_aborted_tokens == progress.n_generated
     assert later.iterations == first.iterations  # the engine has stopped
 
 
-def test_cancelling_before_or_after_does_no_harm(engines):
-    async def work():
-        early = asyncio.create_task(engines.target.generate(Request(prompt=PROMPT, **LONG)))
-        early.cancel()
-        done = asyncio.create_task(engines.target.generate(Request(prompt=PROMPT, max_tokens=1)))
-        await asyncio.wait([early, done])
-        done.cancel()
-        return early.cancelled(), (await done).n_generated
-
-    assert engines.run(work()) == (True, 1)
+async def test_cancelling_before_or_after_does_no_harm(engines):
+    early = asyncio.create_task(engines.target.generate(Request(prompt=PROMPT, **LONG)))
+    early.cancel()
+    done = asyncio.create_task(engines.target.generate(Request(prompt=PROMPT, max_tokens=1)))
+    await asyncio.wait([early, done])
+    done.cancel()
+    assert (early.cancelled(), (await done).n_generated) == (True, 1)
 
 
-def test_statistics_tell_batch_and_context(engines):
-    async def work():
-        await engines.target.stats(clear=True)
-        request = {**LONG, "max_tokens": 12}
-        ids = [tokens(engines.target, word * 7) for word in (" one", " two", " ten")]
-        await asyncio.gather(*(engines.target.generate(Request(prompt=prompt, **request)) for prompt in ids))
-        return await engines.target.stats(clear=True), await engines.target.stats()
-
+async def test_statistics_tell_batch_and_context(engines):
+    request = {**LONG, "max_tokens": 12}
+    ids = [tokens(engines.target, word * 7) for word in (" one", " two", " ten")]
     for _ in range(5):  # on a busy machine requests may reach the engine one by one, and share no iteration then
-        statistics, empty = engines.run(work())
+        await engines.target.stats(clear=True)
+        await asyncio.gather(*(engines.target.generate(Request(prompt=prompt, **request)) for prompt in ids))
+        statistics, empty = await engines.target.stats(clear=True), await engines.target.stats()
         if any(it.batch == 3 for it in statistics.iterations):
             break
     assert sorted(p.tokens + p.cached for p in statistics.prefills) == [7, 7, 7]
@@ -158,27 +140,22 @@ def test_statistics_tell_batch_and_context(engines):
     assert empty.iterations == empty.prefills == ()
 
 
-def test_an_engine_forgets_what_it_has_read(engines):
-    async def work():
-        request = Request(prompt=PROMPT, **LONG)
-        found = [await engines.target.generate(request) for _ in range(2)]
-        await engines.target.forget()
-        return [*found, await engines.target.generate(request)]
-
-    first, again, later = engines.run(work())
+async def test_an_engine_forgets_what_it_has_read(engines):
+    request = Request(prompt=PROMPT, **LONG)
+    found = [await engines.target.generate(request) for _ in range(2)]
+    await engines.target.forget()
+    first, again, later = [*found, await engines.target.generate(request)]
     assert again.n_cached_tokens == again.n_prompt_tokens - 1
     assert later.n_cached_tokens == 0
     assert first.text == again.text == later.text
 
 
-def test_statistics_tell_when_the_engine_worked(engines):
-    async def work():
-        await engines.target.stats(clear=True)
-        begin = time.monotonic()
-        await engines.target.generate(Request(prompt=PROMPT, **LONG))
-        return begin, await engines.target.stats(clear=True), time.monotonic()
-
-    begin, statistics, end = engines.run(work())
+async def test_statistics_tell_when_the_engine_worked(engines):
+    await engines.target.stats(clear=True)
+    begin = time.monotonic()
+    await engines.target.generate(Request(prompt=PROMPT, **LONG))
+    statistics = await engines.target.stats(clear=True)
+    end = time.monotonic()
     spans = statistics.busy_spans()
     assert begin <= spans[0][0]
     assert spans[-1][1] <= end
@@ -191,19 +168,15 @@ def speculations(folders, k2=4):
     return [Speculation(method="draft", k2=k2, model=folders["draft"]), Speculation(method="ngram", k2=k2)]
 
 
-def test_requests_choose_how_they_are_speculated(engines, model_folders):
+async def test_requests_choose_how_they_are_speculated(engines, model_folders):
     """Plain, drafted and looked up, side by side in one engine: one text, fewer passes, and an account of them."""
-
-    async def work():
-        await engines.target.stats(clear=True)
-        request = {"prompt": PROMPT, **LONG, "max_tokens": 60}
-        plain = await engines.target.generate(Request(**request))
-        fast = await asyncio.gather(
-            *(engines.target.generate(Request(**request, speculation=one)) for one in speculations(model_folders))
-        )
-        return plain, fast, await engines.target.stats(clear=True)
-
-    plain, fast, statistics = engines.run(work())
+    await engines.target.stats(clear=True)
+    request = {"prompt": PROMPT, **LONG, "max_tokens": 60}
+    plain = await engines.target.generate(Request(**request))
+    fast = await asyncio.gather(
+        *(engines.target.generate(Request(**request, speculation=one)) for one in speculations(model_folders))
+    )
+    statistics = await engines.target.stats(clear=True)
     assert plain.passes == ()
     for generation in fast:
         assert generation.token_ids == plain.token_ids
@@ -214,35 +187,29 @@ def test_requests_choose_how_they_are_speculated(engines, model_folders):
     assert sum(p.tokens for p in statistics.passes) == 2 * 59
 
 
-def test_a_speculated_request_can_be_cancelled(engines, model_folders):
-    async def work():
-        counts = []
-        for speculation in speculations(model_folders):
-            progress = Progress()
-            request = Request(prompt=PROMPT, **LONG, speculation=speculation)
-            task = asyncio.create_task(engines.target.generate(request, progress))
-            await engines.target.stats(clear=True)
-            while not (await engines.target.stats()).passes:
-                await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            counts.append((progress.n_generated, (await engines.target.stats(clear=True)).n_aborted_tokens))
-        return counts, await engines.target.generate(Request(prompt=PROMPT, max_tokens=5))
-
-    counts, generation = engines.run(work())
+async def test_a_speculated_request_can_be_cancelled(engines, model_folders):
+    counts = []
+    for speculation in speculations(model_folders):
+        progress = Progress()
+        request = Request(prompt=PROMPT, **LONG, speculation=speculation)
+        task = asyncio.create_task(engines.target.generate(request, progress))
+        await engines.target.stats(clear=True)
+        while not (await engines.target.stats()).passes:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        counts.append((progress.n_generated, (await engines.target.stats(clear=True)).n_aborted_tokens))
+    generation = await engines.target.generate(Request(prompt=PROMPT, max_tokens=5))
     assert all(0 < n == aborted < LONG["max_tokens"] for n, aborted in counts)
     assert generation.n_generated <= 5
 
 
-def test_a_drafter_that_was_not_loaded_is_refused(engines, model_folders):
+async def test_a_drafter_that_was_not_loaded_is_refused(engines, model_folders):
     drafting = Speculation(method="draft", model=model_folders["draft"])
 
-    async def work():
-        with pytest.raises(CalibrationError, match=r"'draft' refused: speculation by 'draft' from .* was not loaded"):
-            await engines.draft.generate(Request(prompt=PROMPT, max_tokens=3, speculation=drafting))
-
-    engines.run(work())
+    with pytest.raises(CalibrationError, match=r"'draft' refused: speculation by 'draft' from .* was not loaded"):
+        await engines.draft.generate(Request(prompt=PROMPT, max_tokens=3, speculation=drafting))
 
 
 def test_a_drafter_with_another_tokenizer_is_told_before_any_process_starts(
@@ -260,81 +227,63 @@ def test_a_drafter_with_another_tokenizer_is_told_before_any_process_starts(
         engines.run(TorchEngine.start(config))
 
 
-def test_a_refused_request_names_the_reason_and_the_engine_lives(engines):
-    async def work():
-        with pytest.raises(CalibrationError, match=r"'target' refused: the prompt has 600 tokens, the context is 512"):
-            await engines.target.generate(Request(prompt=(7,) * 600, max_tokens=1))
-        with pytest.raises(CalibrationError, match="outside the vocabulary"):
-            await engines.target.generate(Request(prompt=(10**6,), max_tokens=1))
-        return await engines.target.generate(Request(prompt=(7,), max_tokens=1))
-
-    assert engines.run(work()).n_generated == 1
+async def test_a_refused_request_names_the_reason_and_the_engine_lives(engines):
+    with pytest.raises(CalibrationError, match=r"'target' refused: the prompt has 600 tokens, the context is 512"):
+        await engines.target.generate(Request(prompt=(7,) * 600, max_tokens=1))
+    with pytest.raises(CalibrationError, match="outside the vocabulary"):
+        await engines.target.generate(Request(prompt=(10**6,), max_tokens=1))
+    assert (await engines.target.generate(Request(prompt=(7,), max_tokens=1))).n_generated == 1
 
 
-def test_random_weights_understand_ids_only(engines):
-    async def work():
-        engine = TorchEngine(TorchConfig(name="noise", shape="tiny-draft"))
-        with pytest.raises(CalibrationError, match="'noise' has random weights and no tokenizer: pass token ids"):
-            await engine.generate(Request(prompt="text", max_tokens=3))
-        with pytest.raises(CalibrationError, match="cannot choose"):
-            await engine.choose((5, 6), ("a", "b"))
-        return engine
-
-    assert engines.run(work()).encode("text") is None
+async def test_random_weights_understand_ids_only(engines):
+    engine = TorchEngine(TorchConfig(name="noise", shape="tiny-draft"))
+    with pytest.raises(CalibrationError, match="'noise' has random weights and no tokenizer: pass token ids"):
+        await engine.generate(Request(prompt="text", max_tokens=3))
+    with pytest.raises(CalibrationError, match="cannot choose"):
+        await engine.choose((5, 6), ("a", "b"))
+    assert engine.encode("text") is None
 
 
-def test_a_killed_engine_is_reported_at_once_and_for_ever(engines):
-    async def work():
-        engine = engines.doomed
-        running = [
-            asyncio.create_task(engine.generate(Request(prompt=(5, i + 1), max_tokens=900, stop=(), ignore_eos=True)))
-            for i in range(3)
-        ]
-        await asyncio.sleep(0.05)
-        os.kill(engine.pid, signal.SIGKILL)
-        killed = time.monotonic()
-        results = await asyncio.gather(*running, return_exceptions=True)
-        seconds = time.monotonic() - killed
-        with pytest.raises(CalibrationError, match="SIGKILL"):
-            await engine.generate(Request(prompt=(5,), max_tokens=1))
-        with pytest.raises(CalibrationError, match="SIGKILL"):
-            await engine.stats()
-        await engine.close()
-        return results, seconds
-
-    results, seconds = engines.run(work())
+async def test_a_killed_engine_is_reported_at_once_and_for_ever(engines):
+    engine = engines.doomed
+    running = [
+        asyncio.create_task(engine.generate(Request(prompt=(5, i + 1), max_tokens=900, stop=(), ignore_eos=True)))
+        for i in range(3)
+    ]
+    await asyncio.sleep(0.05)
+    os.kill(engine.pid, signal.SIGKILL)
+    killed = time.monotonic()
+    results = await asyncio.gather(*running, return_exceptions=True)
+    seconds = time.monotonic() - killed
+    with pytest.raises(CalibrationError, match="SIGKILL"):
+        await engine.generate(Request(prompt=(5,), max_tokens=1))
+    with pytest.raises(CalibrationError, match="SIGKILL"):
+        await engine.stats()
+    await engine.close()
     assert all(isinstance(result, CalibrationError) for result in results)
     assert all("'doomed'" in str(result) and "killed by SIGKILL" in str(result) for result in results)
     assert seconds < 30.0  # by its death, not by somebody's patience
 
 
-def test_closing_twice_ends_the_process_once(model_folders, engines):
+async def test_closing_twice_ends_the_process_once(model_folders, engines):
     """Also while it is still loading; requests in flight fail."""
-
-    async def work():
-        engine = TorchEngine(TorchConfig(name="brief", model=model_folders["draft"]))
-        launch = asyncio.create_task(engine.process.launch())
-        await asyncio.sleep(0.05)
-        await asyncio.gather(engine.close(), engine.close())
-        with pytest.raises(CalibrationError, match="'brief' is closed"):
-            await launch
-        await engine.close()
-        return engine
-
-    engine = engines.run(work())
+    engine = TorchEngine(TorchConfig(name="brief", model=model_folders["draft"]))
+    launch = asyncio.create_task(engine.process.launch())
+    await asyncio.sleep(0.05)
+    await asyncio.gather(engine.close(), engine.close())
+    with pytest.raises(CalibrationError, match="'brief' is closed"):
+        await launch
+    await engine.close()
     assert engine.process.popen.returncode is not None
     assert not psutil.pid_exists(engine.pid)
 
 
-def test_what_breaks_in_the_worker_is_told_in_one_line(tmp_path, engines):
-    async def work():
-        engine = TorchEngine(TorchConfig(name="lost", model=tmp_path / "gone"))
-        with pytest.raises(CalibrationError, match=r"'lost' failed: model folder .*gone: no such folder") as error:
-            await engine.process.launch()
-        await engine.close()
-        return str(error.value)
-
-    assert "\n" not in engines.run(work())
+async def test_what_breaks_in_the_worker_is_told_in_one_line(tmp_path, engines):
+    engine = TorchEngine(TorchConfig(name="lost", model=tmp_path / "gone"))
+    with pytest.raises(CalibrationError, match=r"'lost' failed: model folder .*gone: no such folder") as error:
+        await engine.process.launch()
+    await engine.close()
+    assert "\n" not in str(error.value)
 
 
 def test_a_wrong_path_is_told_before_any_process_starts(tmp_path, engines, monkeypatch):
@@ -343,40 +292,29 @@ def test_a_wrong_path_is_told_before_any_process_starts(tmp_path, engines, monke
         engines.run(TorchEngine.start(TorchConfig(name="lost", model=tmp_path / "gone")))
 
 
-def test_a_worker_that_dies_of_its_own_tells_its_last_words(engines, monkeypatch):
-    async def work():
-        engine = TorchEngine(TorchConfig(name="odd", shape="tiny-draft"))
-        monkeypatch.setattr("sys.executable", "/bin/ls")  # a process that complains and exits
-        with pytest.raises(CalibrationError, match=r"'odd' \(pid \d+\) exited with code \d+: .+"):
-            await engine.process.launch()
-        await engine.close()
-
-    engines.run(work())
+async def test_a_worker_that_dies_of_its_own_tells_its_last_words(engines, monkeypatch):
+    engine = TorchEngine(TorchConfig(name="odd", shape="tiny-draft"))
+    monkeypatch.setattr("sys.executable", "/bin/ls")  # a process that complains and exits
+    with pytest.raises(CalibrationError, match=r"'odd' \(pid \d+\) exited with code \d+: .+"):
+        await engine.process.launch()
+    await engine.close()
 
 
-def test_a_start_that_takes_too_long_is_given_up(engines):
-    async def work():
-        with pytest.raises(CalibrationError, match=r"'slow' was not ready after 0.01 s"):
-            await TorchEngine.start(TorchConfig(name="slow", shape="tiny-draft", start_timeout_s=0.01))
-
-    engines.run(work())
+async def test_a_start_that_takes_too_long_is_given_up(engines):
+    with pytest.raises(CalibrationError, match=r"'slow' was not ready after 0.01 s"):
+        await TorchEngine.start(TorchConfig(name="slow", shape="tiny-draft", start_timeout_s=0.01))
 
 
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({}, "model"),
-        ({"shape": "tiny-draft", "model": Path("x")}, "model"),
-        ({"shape": "huge"}, "shape"),
-        ({"shape": "tiny-draft", "dtype": "int8"}, "dtype"),
-        ({"shape": "tiny-draft", "device": "tpu"}, "device"),
-        ({"shape": "tiny-draft", "cores": ()}, "cores"),
-        ({"shape": "tiny-draft", "cores": (9999,)}, "cores"),
-        ({"shape": "tiny-draft", "max_batch": 0}, "max_batch"),
-        ({"shape": "tiny-draft", "n_idle": 0}, "n_idle"),
-        ({"shape": "tiny-draft", "max_context": 1}, "max_context"),
-    ],
+test_bad_configurations_are_named = refuses(
+    partial(TorchConfig, name="x"),
+    ({}, "model"),
+    ({"shape": "tiny-draft", "model": Path("x")}, "model"),
+    ({"shape": "huge"}, "shape"),
+    ({"shape": "tiny-draft", "dtype": "int8"}, "dtype"),
+    ({"shape": "tiny-draft", "device": "tpu"}, "device"),
+    ({"shape": "tiny-draft", "cores": ()}, "cores"),
+    ({"shape": "tiny-draft", "cores": (9999,)}, "cores"),
+    ({"shape": "tiny-draft", "max_batch": 0}, "max_batch"),
+    ({"shape": "tiny-draft", "n_idle": 0}, "n_idle"),
+    ({"shape": "tiny-draft", "max_context": 1}, "max_context"),
 )
-def test_bad_configurations_are_named(options, name):
-    with pytest.raises(ParameterError, match=name):
-        TorchConfig(name="x", **options)

@@ -19,61 +19,54 @@ from theory.errors import CalibrationError, ParameterError
 PROBLEM = pair.problems(1, 3)[0]
 
 
-def test_a_text_is_as_likely_as_when_it_was_written(bundled_pair: BundledPair) -> None:
+async def test_a_text_is_as_likely_as_when_it_was_written(bundled_pair: BundledPair) -> None:
     """Logits of one token and of several at once differ by rounding: float32 leaves 1e-4 nats a step."""
     engine = bundled_pair.roles[DRAFT]
 
-    async def use() -> None:
-        assert isinstance(engine, TellsLikelihood)
-        ids = engine.encode(PROBLEM.prompt)
-        assert ids is not None
-        asked = Request(prompt=ids, max_tokens=40, sampling=Sampling(temperature=1.0), seed=5, n_logprobs=1)
-        written = await engine.generate(asked)
-        whole = (*ids, *written.token_ids)
-        expected = [one.chosen for one in written.logprobs]
-        cold = await engine.likelihood(whole, len(written.token_ids))
-        assert cold.logprobs == pytest.approx(expected, abs=1e-4)
-        assert cold.total == pytest.approx(sum(expected), abs=1e-3)
-        assert cold.n_cached_tokens == len(ids) - 1  # the token before the first one is read again
-        everything = await engine.likelihood(whole, len(whole) - 1)
-        assert len(everything.logprobs) == len(whole) - 1
-        assert everything.logprobs[-len(expected) :] == pytest.approx(expected, abs=1e-4)
-        hot = await engine.likelihood(whole, len(written.token_ids), temperature=1e6)
-        assert hot.logprobs == pytest.approx([-math.log(engine.describe()["vocab_size"])] * len(expected), abs=1e-3)
-        after = await engine.generate(asked)
-        assert after.token_ids == written.token_ids  # the cache is as it was
-
-    bundled_pair.run(use())
+    assert isinstance(engine, TellsLikelihood)
+    ids = engine.encode(PROBLEM.prompt)
+    assert ids is not None
+    asked = Request(prompt=ids, max_tokens=40, sampling=Sampling(temperature=1.0), seed=5, n_logprobs=1)
+    written = await engine.generate(asked)
+    whole = (*ids, *written.token_ids)
+    expected = [one.chosen for one in written.logprobs]
+    cold = await engine.likelihood(whole, len(written.token_ids))
+    assert cold.logprobs == pytest.approx(expected, abs=1e-4)
+    assert cold.total == pytest.approx(sum(expected), abs=1e-3)
+    assert cold.n_cached_tokens == len(ids) - 1  # the token before the first one is read again
+    everything = await engine.likelihood(whole, len(whole) - 1)
+    assert len(everything.logprobs) == len(whole) - 1
+    assert everything.logprobs[-len(expected) :] == pytest.approx(expected, abs=1e-4)
+    hot = await engine.likelihood(whole, len(written.token_ids), temperature=1e6)
+    assert hot.logprobs == pytest.approx([-math.log(engine.describe()["vocab_size"])] * len(expected), abs=1e-3)
+    after = await engine.generate(asked)
+    assert after.token_ids == written.token_ids  # the cache is as it was
 
 
-def test_the_scorer_scores_the_step_alone_and_names_what_it_cannot_do(bundled_pair: BundledPair) -> None:
+async def test_the_scorer_scores_the_step_alone_and_names_what_it_cannot_do(bundled_pair: BundledPair) -> None:
     engine = bundled_pair.roles[DRAFT]
 
-    async def use() -> None:
-        ids = engine.encode(PROBLEM.prompt)
-        own = engine.encode("Start at 5.\n\n")
-        assert ids is not None
-        assert own is not None
-        root = prompt(len(ids), StepText(text=PROBLEM.prompt, token_ids=ids, tokenizer_id=engine.tokenizer_id))
-        scorer = LikelihoodScorer(temperature=0.6)
+    ids = engine.encode(PROBLEM.prompt)
+    own = engine.encode("Start at 5.\n\n")
+    assert ids is not None
+    assert own is not None
+    root = prompt(len(ids), StepText(text=PROBLEM.prompt, token_ids=ids, tokenizer_id=engine.tokenizer_id))
+    scorer = LikelihoodScorer(temperature=0.6)
 
-        def step(token_ids: tuple[int, ...] | None, text: str = "Start at 5.\n\n") -> Step:
-            owner = None if token_ids is None else engine.tokenizer_id
-            return Step(root, TARGET, 1, payload=StepText(text=text, token_ids=token_ids, tokenizer_id=owner))
+    def step(token_ids: tuple[int, ...] | None, text: str = "Start at 5.\n\n") -> Step:
+        owner = None if token_ids is None else engine.tokenizer_id
+        return Step(root, TARGET, 1, payload=StepText(text=text, token_ids=token_ids, tokenizer_id=owner))
 
-        by_ids, reply = await scorer.score(step(own), engine=engine)
-        by_text, _ = await scorer.score(step(None), engine=engine)
-        assert reply is not None
-        assert len(reply.logprobs) == len(own)
-        assert by_ids == pytest.approx(by_text, abs=1e-4)
-        assert by_ids < 0.0
-        assert await scorer.score(step((), ""), engine=engine) == (0.0, None)
-        with pytest.raises(ParameterError, match="n_scored=0 must be"):
-            await engine.likelihood(ids, 0)
-        with pytest.raises(ParameterError, match="temperature=0"):
-            await engine.likelihood(ids, 1, temperature=0.0)
-
-    bundled_pair.run(use())
+    by_ids, reply = await scorer.score(step(own), engine=engine)
+    by_text, _ = await scorer.score(step(None), engine=engine)
+    assert len(reply.logprobs) == len(own)
+    assert by_ids == pytest.approx(by_text, abs=1e-4)
+    assert by_ids < 0.0
+    assert await scorer.score(step((), ""), engine=engine) == (0.0, None)
+    with pytest.raises(ParameterError, match="n_scored=0 must be"):
+        await engine.likelihood(ids, 0)
+    with pytest.raises(ParameterError, match="temperature=0"):
+        await engine.likelihood(ids, 1, temperature=0.0)
 
 
 def test_an_engine_that_tells_no_likelihoods_is_named() -> None:

@@ -28,77 +28,54 @@ def test_a_good_folder_passes(folder):
     assert load_model(folder, dtype=torch.float32, device=CPU).training is False
 
 
-def spoil_truncate(folder):
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def spoil_header(folder):
-    path = folder / "model.safetensors"
-    data = bytearray(path.read_bytes())
-    data[8:20] = b"x" * 12
-    path.write_bytes(data)
-
-
-def spoil_length(folder):
-    path = folder / "model.safetensors"
-    path.write_bytes(b"\xff" * 8 + path.read_bytes()[8:])
-
-
-def spoil_pickle(folder):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-
-
-def spoil_config(folder):
-    (folder / "config.json").write_text("{")
-
-
-def spoil_config_list(folder):
-    (folder / "config.json").write_text("[]")
-
-
-def spoil_no_config(folder):
-    (folder / "config.json").unlink()
-
-
-def spoil_kind(folder):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "model_type": "gpt2"}))
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
 
 @pytest.mark.parametrize(
-    ("spoil", "words"),
+    ("name", "spoilt", "words"),
     [
-        (shutil.rmtree, "no such folder"),
-        (spoil_truncate, "corrupt: .* bytes, its header says"),
-        (spoil_header, "corrupt"),
-        (spoil_length, "header is longer than the file"),
-        (spoil_pickle, "no .safetensors file"),
-        (spoil_config, "config.json cannot be read"),
-        (spoil_config_list, "model_type=None"),
-        (spoil_no_config, "config.json cannot be read"),
-        (spoil_kind, "model_type='gpt2' must be one of qwen3, qwen2, llama"),
+        (WEIGHTS, lambda data: data[:-100], "corrupt: .* bytes, its header says"),
+        (WEIGHTS, lambda data: data[:8] + b"x" * 12 + data[20:], "corrupt"),
+        (WEIGHTS, lambda data: b"\xff" * 8 + data[8:], "header is longer than the file"),
+        (CONFIG, lambda data: b"{", "config.json cannot be read"),
+        (CONFIG, lambda data: b"[]", "model_type=None"),
+        (CONFIG, lambda data: data.replace(b"qwen3", b"gpt2"), "model_type='gpt2' must be one of qwen3, qwen2, llama"),
     ],
 )
-def test_a_spoilt_folder_is_named_in_one_line(folder, spoil, words):
-    spoil(folder)
+def test_a_spoilt_file_is_named_in_one_line(folder, name, spoilt, words):
+    path = folder / name
+    path.write_bytes(spoilt(path.read_bytes()))
     with pytest.raises(CalibrationError, match=words) as error:
         check_model_folder(folder)
     assert str(folder) in one_line(error)
 
 
-def test_missing_weights_are_not_filled_with_random_ones(folder):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 2, "layer_types": None}))
-    with pytest.raises(CalibrationError, match=r"missing keys, 11, first model.layers.1") as error:
-        load_model(folder, dtype=torch.float32, device=CPU)
-    one_line(error)
+@pytest.mark.parametrize(
+    ("lose", "words"),
+    [
+        (shutil.rmtree, "no such folder"),
+        (lambda folder: (folder / WEIGHTS).rename(folder / "pytorch_model.bin"), "no .safetensors file"),
+        (lambda folder: (folder / CONFIG).unlink(), "config.json cannot be read"),
+    ],
+)
+def test_a_lost_file_is_named_in_one_line(folder, lose, words):
+    lose(folder)
+    with pytest.raises(CalibrationError, match=words) as error:
+        check_model_folder(folder)
+    assert str(folder) in one_line(error)
 
 
-def test_weights_of_another_shape_are_refused(folder):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 48}))
-    with pytest.raises(CalibrationError, match=r"does not load|mismatched") as error:
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"num_hidden_layers": 2, "layer_types": None}, r"missing keys, 11, first model.layers.1"),
+        ({"intermediate_size": 48}, r"does not load|mismatched"),
+    ],
+)
+def test_weights_of_another_model_are_refused_and_none_is_random(folder, fields, words):
+    config = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps({**config, **fields}))
+    with pytest.raises(CalibrationError, match=words) as error:
         load_model(folder, dtype=torch.float32, device=CPU)
     one_line(error)
 

@@ -77,8 +77,6 @@ def test_a_drill_teaches_results_only() -> None:
     said = [parse_step(step) for step in pair.split_steps(example.text)]
     assert [str(meaning.result) for meaning in said[1:] if meaning] == learned
     for before, after in pairwise(said):
-        assert before is not None
-        assert after is not None
         assert before.result is not None
         assert after.result == apply_operation(after.operation, after.operand, before.result)
 

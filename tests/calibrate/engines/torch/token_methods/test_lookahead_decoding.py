@@ -347,7 +347,7 @@ def test_refuses(name, value):
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM])
-def test_in_an_engine_s_process(engines, sampling):
+async def test_in_an_engine_s_process(engines, sampling):
     """Requests with and without, at the same time: the same texts; passes are told, and timed with their rows.
 
     The rows are looked at where one request ran alone: which requests share a pass is up to when they arrive.
@@ -356,14 +356,11 @@ def test_in_an_engine_s_process(engines, sampling):
         Request, prompt="he has four apples", max_tokens=60, stop=(), sampling=sampling, seed=2, ignore_eos=True
     )
 
-    async def both():
-        specs = (None, speculation(4, 3, 4), Speculation(method="jacobi", k2=4, window=3))
-        found = await asyncio.gather(*(engines.target.generate(ask(speculation=spec)) for spec in specs))
-        await engines.target.stats(clear=True)
-        alone = await engines.target.generate(ask(speculation=specs[1]))
-        return [*found, alone], await engines.target.stats(clear=True)
-
-    (plain, lookahead, jacobi, alone), statistics = engines.run(both())
+    specs = (None, speculation(4, 3, 4), Speculation(method="jacobi", k2=4, window=3))
+    found = await asyncio.gather(*(engines.target.generate(ask(speculation=spec)) for spec in specs))
+    await engines.target.stats(clear=True)
+    alone = await engines.target.generate(ask(speculation=specs[1]))
+    (plain, lookahead, jacobi, alone), statistics = [*found, alone], await engines.target.stats(clear=True)
     assert plain.token_ids == lookahead.token_ids == jacobi.token_ids == alone.token_ids
     assert plain.passes == ()
     for one in (lookahead, jacobi, alone):

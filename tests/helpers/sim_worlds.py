@@ -1,0 +1,48 @@
+"""Small worlds for the simulator: engines that take what is said, and answers that are scripted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sim.answers.drawn import TraceBehaviour
+from sim.answers.traces import AnswerTrace, StepTrace
+from sim.engines.batching import BatchEngine, Device
+from sim.engines.costs import LinearCost
+from sim.engines.fixed import FixedEngine
+
+__all__ = ["batch_engines", "replayed", "scripted", "seconds_per_step", "seconds_per_token"]
+
+
+def seconds_per_step(draft_s: float, *, judge_s: float = 0.0, **others: float) -> dict[str, FixedEngine]:
+    """Engines that take a second for a step of the target, and so many for what the other roles do."""
+    return {role: FixedEngine(s) for role, s in {"target": 1.0, "draft": draft_s, "judge": judge_s, **others}.items()}
+
+
+def seconds_per_token(target_s: float = 1.0, draft_s: float = 1.0, *, judge_s: float = 0.0) -> dict[str, FixedEngine]:
+    """Engines that take so many seconds for each generated token, and for a verdict."""
+    target, draft = (FixedEngine(lambda n, p, c, s=s: s * n) for s in (target_s, draft_s))
+    return {"target": target, "draft": draft, "judge": FixedEngine(judge_s)}
+
+
+def batch_engines(device: Device | None) -> dict[str, BatchEngine]:
+    """Engines that batch, on a device that they share or on one each; the target judges."""
+    target = BatchEngine(LinearCost(base_s=0.02, sequence_s=0.002, prefill_s=0.01, request_s=0.003), device)
+    return {"target": target, "draft": BatchEngine(LinearCost(base_s=0.006, prefill_s=0.005), device), "judge": target}
+
+
+def replayed(*steps: StepTrace, prompt_tokens: int = 0, **more: Any) -> TraceBehaviour:
+    """Replay one answer of these steps."""
+    return TraceBehaviour((AnswerTrace(prompt_tokens=prompt_tokens, steps=steps, **more),))
+
+
+def scripted(accepted: str, draft: Sequence[int], target: int | Sequence[int] = 10) -> TraceBehaviour:
+    """Script an answer: one letter per step, ``+`` accepted, ``-`` rejected; lengths in tokens."""
+    last, targets = len(accepted) - 1, [target] * len(accepted) if isinstance(target, int) else target
+    return replayed(
+        *(
+            StepTrace(draft_tokens=n, target_tokens=m, accepted=c == "+", draft_final=d == last, target_final=d == last)
+            for d, (c, n, m) in enumerate(zip(accepted, draft, targets, strict=True))
+        ),
+        prompt_tokens=5,
+    )
