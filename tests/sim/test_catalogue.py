@@ -9,6 +9,7 @@ import pickle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from invariants import check, check_timeline
 
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
@@ -17,7 +18,6 @@ from sim.answers.lengths import Lengths, Lognormal
 from sim.catalogue import Knob, Method, method, methods
 from sim.engines.batching import BatchEngine, Device
 from sim.engines.costs import LinearCost
-from sim.invariants import check, check_timeline
 from sim.operations import DRAFT, JUDGE, TARGET
 from sim.timeline import Timeline
 from sim.trial import run_answer

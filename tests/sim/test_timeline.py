@@ -7,13 +7,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from invariants import covered
 
 from sim.algorithms import lookahead_async
 from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.engines.fixed import FixedEngine
 from sim.gantt import draw, figure
-from sim.timeline import Counts, Timeline, covered, perfetto
+from sim.timeline import Counts, Timeline, perfetto
 from sim.trial import run_answer
 from sim.virtual_clock import Session
 from theory.errors import ParameterError

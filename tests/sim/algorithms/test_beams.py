@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from invariants import check, check_timeline
 from scipy import stats
 
 from sim.algorithms.beams import beam_search, rsd_beams, surveyed_beams
@@ -24,7 +25,6 @@ from sim.engines.batching import BatchEngine, Device
 from sim.engines.costs import LinearCost, TableCost
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
-from sim.invariants import check, check_timeline
 from sim.load import closed_loop, poisson
 from sim.operations import (
     DRAFT,
