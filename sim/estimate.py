@@ -13,7 +13,6 @@ from theory.errors import ParameterError
 
 __all__ = [
     "Estimate",
-    "exact",
     "mean",
     "proportion",
     "ratio_of_totals",
@@ -79,15 +78,6 @@ class Estimate:
             return f"{self.value:.6g} (±0){unit}"
         digits = max(1 - math.floor(math.log10(self.stderr)), 0)
         return f"{self.value:.{digits}f} ± {self.stderr:.{digits}f}{unit}"
-
-
-def exact(value: float, *, unit: str = "", estimator: str = "exact") -> Estimate:
-    """Return a number without error as an estimate.
-
-    >>> str(exact(2.0))
-    '2 (±0)'
-    """
-    return Estimate(value=value, stderr=0.0, low=value, high=value, n=0, estimator=estimator, unit=unit)
 
 
 def mean(

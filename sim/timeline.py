@@ -6,7 +6,7 @@ Both clocks leave the same operations behind, so both make the same `Timeline`; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -326,16 +326,6 @@ def _in_lanes(spans: Sequence[Span]) -> tuple[Span, ...]:
         lanes[lane] = span.end
         placed.append(replace(span, lane=lane))
     return tuple(placed)
-
-
-def covered(intervals: Iterable[tuple[float, float]]) -> float:
-    """Length of the union of intervals."""
-    total, reach = 0.0, float("-inf")
-    for start, end in sorted(intervals):
-        if end > reach:
-            total += end - max(start, reach)
-            reach = end
-    return total
 
 
 def _peak(starts: list[float], ends: list[float]) -> int:

@@ -1,8 +1,7 @@
 """Lookahead Reasoning by recursion on arrays: millions of steps per second where no engine is shared.
 
-Three programs for three needs, all at width 1, with step times that do not depend on the load:
+Two programs, both at width 1, with step times that do not depend on the load:
 
-- `stage_speedup`: the papers' assumptions; one geometric draw per stage.
 - `async_commit_times`: asynchronous lookahead with given step times, over many answers at once.
 - `sync_answer_seconds`: synchronous lookahead likewise.
 
@@ -12,74 +11,17 @@ away, and without shared engines it delays nothing.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sim.algorithms.rules import PAPER, Rules, check_counts
-from sim.estimate import Estimate, ratio_of_totals
-from sim.random_streams import stream
 from theory.errors import ParameterError
 
-__all__ = ["async_commit_times", "stage_speedup", "sync_answer_seconds"]
+__all__ = ["async_commit_times", "sync_answer_seconds"]
 
 Array = NDArray[np.float64]
-
-
-def stage_speedup(
-    alpha: float,
-    c1: float,
-    k1: int,
-    *,
-    method: Literal["async", "sync"] = "async",
-    n_stages: int = 1_000_000,
-    seed: int = 0,
-    confidence: float = 0.95,
-) -> Estimate:
-    """Speedup under the papers' assumptions, simulated stage by stage.
-
-    An asynchronous stage ends with a rejection, a synchronous one with its cycle. Whole stages only: the long run's
-    ratio, without the bias of cutting at a fixed number of steps.
-
-    Parameters
-    ----------
-    alpha : step acceptance, in [0, 1) for async, [0, 1] for sync.
-    c1 : draft step time over target step time, >= 0.
-    k1 : target steps in flight, >= 1.
-    n_stages : stages to simulate, >= 2.
-    seed : seed of the stream ``"stages"``.
-
-    Raises
-    ------
-    ParameterError : a parameter outside its domain.
-    """
-    check_counts(k1, 1)
-    most = 1.0 if method == "sync" else np.nextafter(1.0, 0.0)
-    if not 0.0 <= alpha <= most:
-        raise ParameterError("alpha", alpha, f"must be in [0, 1{']' if method == 'sync' else ')'}")
-    if not 0.0 <= c1 < float("inf"):
-        raise ParameterError("c1", c1, "must be finite and >= 0")
-    if n_stages < 2:
-        raise ParameterError("n_stages", n_stages, "must be an integer >= 2")
-    runs = _accepted_runs(alpha, n_stages, seed, k1 - 1 if method == "sync" else None)
-    if method == "sync":
-        seconds = np.full(n_stages, 1.0 + (k1 - 1) * c1)
-    else:
-        seconds = np.array(_stage_table(c1, k1, int(runs.max()) + 1))[runs]
-    return ratio_of_totals(
-        runs + 1.0, seconds, confidence=confidence, estimator="ratio of totals over stages", seed=seed
-    )
-
-
-def _accepted_runs(alpha: float, n: int, seed: int, most: int | None) -> NDArray[np.int64]:
-    """Draw how many drafts in a row are accepted."""
-    if alpha == 1.0:
-        assert most is not None
-        return np.full(n, most, dtype=np.int64)
-    runs = stream(seed, "stages", 0).geometric(1.0 - alpha, n) - 1
-    return runs if most is None else np.minimum(runs, most)
 
 
 def async_commit_times(
@@ -217,20 +159,3 @@ def _columns(target_s: ArrayLike, draft_s: ArrayLike, accepted: ArrayLike) -> tu
     if target.ndim != 2 or target.shape != draft.shape or target.shape != yes.shape or target.shape[1] == 0:
         raise ParameterError("accepted", yes.shape, f"and target_s {target.shape}, draft_s {draft.shape} must be equal")
     return target, draft, yes
-
-
-@lru_cache(maxsize=256)
-def _stage_table(c1: float, k1: int, n: int) -> tuple[float, ...]:
-    """When step 0, 1, ..., n - 1 of an asynchronous stage is committed, if all drafts before it are accepted.
-
-    In target steps, for fixed step times and free verification; entry x is how long a stage takes whose first x drafts
-    are accepted and the next is rejected. A position starts when its prefix is drafted and the window admits it, and is
-    decided when both its texts exist.
-    """
-    started: list[float] = []
-    decided: list[float] = []
-    for j in range(n):
-        drafted = started[-1] + c1 if j else 0.0
-        started.append(max(drafted, decided[j - k1]) if j >= k1 else drafted)
-        decided.append(max(started[j] + max(1.0, c1), decided[-1] if j else 0.0))
-    return tuple(decided)

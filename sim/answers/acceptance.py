@@ -9,7 +9,6 @@ same marginal as branch 0 and any two have correlation ``siblings`` (beta-binomi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from sim.random_streams import stream
 from theory.errors import ParameterError
 
-__all__ = ["Acceptance", "SiblingFit", "fit_siblings", "union_probability"]
+__all__ = ["Acceptance"]
 
 BoolArray = NDArray[np.bool_]
 Array = NDArray[np.float64]
@@ -50,24 +49,6 @@ class Acceptance:
         most = math.sqrt(self.alpha * (1.0 - self.alpha))
         if not (self.spread == 0.0 or 0.0 < self.spread < most):
             raise ParameterError("spread", self.spread, f"must be 0 or in (0, {most:.6g}) = sqrt(alpha (1 - alpha))")
-
-    @classmethod
-    def markov(cls, after_accepted: float, after_rejected: float, *, siblings: float = 0.0) -> Acceptance:
-        """Build from P(accept | the step before was accepted) and P(accept | it was rejected).
-
-        The stationary rate ``after_rejected / (1 - after_accepted + after_rejected)`` becomes ``alpha``.
-
-        >>> round(Acceptance.markov(0.9, 0.3).alpha, 12)
-        0.75
-        """
-        for name, value in (("after_accepted", after_accepted), ("after_rejected", after_rejected)):
-            if not 0.0 <= value <= 1.0:
-                raise ParameterError(name, value, "must be in [0, 1]")
-        persistence = after_accepted - after_rejected
-        if not 0.0 <= persistence < 1.0:
-            raise ParameterError("after_accepted", after_accepted, f"must be in [after_rejected={after_rejected}, 1)")
-        alpha = after_rejected / (1.0 - persistence)
-        return cls(alpha=min(alpha, 1.0), persistence=persistence, siblings=siblings)
 
     @property
     def after_accepted(self) -> float:
@@ -119,67 +100,3 @@ class Acceptance:
         a = np.maximum(probability * weight + first, 1e-300)
         b = np.maximum((1.0 - probability) * weight + ~first, 1e-300)
         return u < latent.beta(a, b)
-
-
-def union_probability(alpha: float, siblings: float, width: int) -> float:
-    r"""P(at least one of ``width`` siblings is accepted) in the beta-binomial model.
-
-    .. math:: 1 - \prod_{i=0}^{W-1} \frac{b + i}{a + b + i}, \quad
-              a = \alpha \left(\frac{1}{\rho} - 1\right), \; b = (1 - \alpha) \left(\frac{1}{\rho} - 1\right)
-
-    Independence (``siblings`` = 0) gives LR's :math:`1 - (1 - \alpha)^W`.
-
-    >>> union_probability(0.5, 0.0, 2), union_probability(0.5, 1.0, 8)
-    (0.75, 0.5)
-    """
-    none = 1.0 - alpha
-    for i in range(1, width):  # fractions multiplied through by rho, so that rho = 0 and 1 are no special cases
-        none *= ((1.0 - alpha) * (1.0 - siblings) + i * siblings) / ((1.0 - siblings) + i * siblings)
-    return 1.0 - none
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiblingFit:
-    """A fitted sibling correlation."""
-
-    alpha: float
-    """Acceptance of one draft: the measured union at width 1."""
-
-    siblings: float
-    """Fitted correlation, in [0, 1]."""
-
-    residuals: tuple[tuple[int, float], ...]
-    """(width, model minus measurement) for every width given."""
-
-
-def fit_siblings(unions: Mapping[int, float]) -> SiblingFit:
-    """Fit the sibling correlation to measured acceptance at several tree widths, by least squares.
-
-    Parameters
-    ----------
-    unions : measured P(at least one of W drafts accepted) by width W; must hold width 1 and one more.
-
-    Raises
-    ------
-    ParameterError : width 1 missing, no other width, or a probability outside [0, 1].
-
-    >>> fit = fit_siblings({1: 0.63, 2: 0.73, 4: 0.77, 8: 0.83})  # LR Table 3, GSM8K
-    >>> round(fit.siblings, 2), max(abs(r) for _, r in fit.residuals) < 0.016
-    (0.64, True)
-    """
-    if 1 not in unions or len(unions) < 2:
-        raise ParameterError("unions", dict(unions), "must give width 1 and at least one more width")
-    for width, p in unions.items():
-        if not (isinstance(width, int) and width >= 1 and 0.0 <= p <= 1.0):
-            raise ParameterError(f"unions[{width}]", p, "must be a probability in [0, 1] for a width >= 1")
-    from scipy.optimize import minimize_scalar
-
-    alpha = unions[1]
-
-    def loss(rho: float) -> float:
-        return sum((union_probability(alpha, rho, width) - p) ** 2 for width, p in unions.items())
-
-    found = float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10}).x)
-    rho = min((0.0, 1.0, found), key=loss)
-    residuals = tuple((w, union_probability(alpha, rho, w) - unions[w]) for w in sorted(unions))
-    return SiblingFit(alpha=alpha, siblings=rho, residuals=residuals)

@@ -72,11 +72,6 @@ class Lognormal:
             if not math.isfinite(value) or value < 0.0 or (name == "mean" and value == 0.0):
                 raise ParameterError(name, value, f"must be finite and {least}")
 
-    @classmethod
-    def from_sigma(cls, mean: float, sigma: float) -> Lognormal:
-        """Build from the standard deviation ``sigma`` of the logarithm."""
-        return cls(mean=mean, cv=math.sqrt(math.expm1(sigma * sigma)))
-
     @property
     def sigma(self) -> float:
         """Standard deviation of the logarithm."""

@@ -136,11 +136,6 @@ class StepTrace:
         return self.draft_right if self.accepted else self.target_right
 
     @property
-    def committed_tokens(self) -> int:
-        """Length of the committed step, tokens."""
-        return self.draft_tokens if self.accepted else self.target_tokens
-
-    @property
     def final(self) -> bool:
         """Whether the committed step ended the answer."""
         return self.draft_final if self.accepted else self.target_final

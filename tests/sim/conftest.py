@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from invariants import check, check_engine
 
 from sim.engines.batching import BatchEngine
-from sim.invariants import check, check_engine
 from sim.virtual_clock import Session, VirtualClock
 
 

@@ -9,6 +9,7 @@ import pickle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from invariants import check, check_timeline
 from sim_worlds import batch_engines
 
 from sim.answers.acceptance import Acceptance
@@ -17,7 +18,6 @@ from sim.answers.facts import Quality
 from sim.answers.lengths import Lengths, Lognormal
 from sim.catalogue import Knob, Method, method, methods
 from sim.engines.batching import Device
-from sim.invariants import check, check_timeline
 from sim.timeline import Counts, Timeline
 from sim.trial import run_answer
 from sim.virtual_clock import Answer, Session

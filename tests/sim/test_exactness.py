@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 from sim_worlds import replayed, seconds_per_step, seconds_per_token
 
 from sim.algorithms import PAPER, Rules, lookahead_async, lookahead_sync
@@ -22,7 +21,7 @@ from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.traces import StepTrace
 from sim.engines.fixed import FixedEngine
 from sim.trial import run_answer
-from sim.vectorised import async_commit_times, stage_speedup, sync_answer_seconds
+from sim.vectorised import async_commit_times, sync_answer_seconds
 from theory.errors import ParameterError
 from theory.speedup import f_async, f_sync
 
@@ -88,19 +87,6 @@ def test_sync_equals_theorem_1_given_the_cycle_length(alpha: float, c1: float, k
     assert math.fsum(steps) / math.fsum(seconds) == pytest.approx(float(f_sync(alpha, c1, k1)), rel=1e-12)
 
 
-@pytest.mark.parametrize(("method", "closed_form"), [("async", f_async), ("sync", f_sync)])
-@pytest.mark.parametrize(("alpha", "c1", "k1"), [(0.6, 0.1, 4), (0.9, 0.2, 8), (0.8, 0.3, 2), (0.3, 0.05, 3)])
-def test_stages_by_the_million_agree_within_chance(
-    method: str, closed_form: object, alpha: float, c1: float, k1: int
-) -> None:
-    """False alarms: 8 cases at 1e-6 each. Chance hides at most 6e-3 of the value, or the test fails."""
-    estimate = stage_speedup(alpha, c1, k1, method=method, n_stages=2_000_000, seed=5)  # type: ignore[arg-type]
-    margin = stats.norm.isf(0.5e-6) * estimate.stderr
-    expected = float(closed_form(alpha, c1, k1))  # type: ignore[operator]
-    assert 2 * margin <= 6e-3 * expected
-    assert abs(estimate.value - expected) <= margin
-
-
 def drawn(n_steps: int, cv: float, seed: int = 1, alpha: float = 0.7) -> SyntheticBehaviour:
     lengths = Lengths(target=Lognormal(mean=40.0, cv=cv), draft=Lognormal(mean=40.0, cv=cv), correlation=0.5, lag1=0.3)
     return SyntheticBehaviour(lengths=lengths, acceptance=Acceptance(alpha=alpha), steps=Fixed(n_steps), seed=seed)
@@ -159,11 +145,6 @@ def test_an_idiomatic_simpy_program_gives_the_same_times(seed: int, k1: int, ver
 
 
 def test_vectorised_refuses_bad_input() -> None:
-    with pytest.raises(ParameterError, match="alpha=1"):
-        stage_speedup(1.0, 0.1, 2)
-    assert stage_speedup(1.0, 0.1, 2, method="sync", n_stages=10).value == pytest.approx(2 / 1.1)
-    with pytest.raises(ParameterError, match="c1"):
-        stage_speedup(0.5, float("nan"), 2)
     with pytest.raises(ParameterError, match="accepted"):
         async_commit_times([[1.0]], [[1.0, 2.0]], [[True]], k1=2)
     for rules in (Rules(fallback="regenerate"), Rules(slot="any-target")):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from invariants import InvariantError, check, check_engine, check_timeline
 from sim_worlds import batch_engines, seconds_per_token
 
 from sim.algorithms import EAGER, PAPER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync
@@ -18,7 +19,6 @@ from sim.answers.lengths import Lengths, Lognormal
 from sim.engines.batching import BatchEngine, Device
 from sim.engines.costs import LinearCost
 from sim.engines.fixed import FixedEngine
-from sim.invariants import InvariantError, check, check_engine, check_timeline
 from sim.operations import Generate, Outcome, Verify
 from sim.timeline import Timeline
 from sim.virtual_clock import Session, VirtualClock

@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from invariants import covered
 from sim_worlds import scripted, seconds_per_token
 
 from sim.algorithms import lookahead_async
 from sim.gantt import draw, figure
-from sim.timeline import Counts, Timeline, covered, perfetto
+from sim.timeline import Counts, Timeline, perfetto
 from sim.trial import run_answer
 from sim.virtual_clock import Session
 from theory.errors import ParameterError

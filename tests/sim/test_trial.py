@@ -21,7 +21,7 @@ from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
-from sim.estimate import Estimate, exact, mean, proportion, ratio_of_totals
+from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.load import OverloadError, closed_loop, load_speedup, poisson
 from sim.operations import Algorithm, Step
 from sim.trial import Trial, simulate, with_plain
@@ -76,17 +76,13 @@ def test_one_sample_has_no_known_error() -> None:
     [
         (1.4299, 0.0213, "", "1.430 ± 0.021"),
         (123.4, 15.0, "s", "123 ± 15 s"),
+        (1.25, 0.0, "s", "1.25 (±0) s"),
         (0.00123456, 0.0000123, "", "0.001235 ± 0.000012"),
     ],
 )
 def test_printing(value: float, stderr: float, unit: str, text: str) -> None:
     estimate = Estimate(value=value, stderr=stderr, low=0.0, high=1.0, n=3, unit=unit)
     assert str(estimate) == text
-
-
-def test_exact_numbers() -> None:
-    assert str(exact(1.25, unit="s")) == "1.25 (±0) s"
-    assert exact(1.25).contains(1.25)
 
 
 def test_proportion_keeps_to_its_domain() -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from invariants import check
 from sim_worlds import seconds_per_step
 
 from calibrate.engines.protocol import Choice, Times
@@ -29,7 +30,6 @@ from sim.algorithms.confspec import confspec
 from sim.algorithms.paired import draft_trajectory
 from sim.answers.drawn import TraceBehaviour
 from sim.catalogue import method
-from sim.invariants import check
 from sim.operations import (
     CHOOSER,
     DRAFT,

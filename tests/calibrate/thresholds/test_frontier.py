@@ -20,7 +20,7 @@ from calibrate.thresholds.labelled_decisions import (
     rejudged,
 )
 from calibrate.thresholds.risk import Bound, Decisions
-from sim.estimate import Estimate, exact
+from sim.estimate import Estimate
 from theory.errors import ParameterError, SchemaError
 
 
@@ -149,6 +149,10 @@ def steps_down(n: int) -> Decisions:
     wrong[2 * quarter : 2 * quarter + quarter // 25] = True
     wrong[3 * quarter : 3 * quarter + quarter // 2] = True
     return Decisions(scores, wrong)
+
+
+def exact(value: float) -> Estimate:
+    return Estimate(value=value, stderr=0.0, low=value, high=value, n=0)
 
 
 def faster_when_lower(threshold: float) -> Estimate:

@@ -1,4 +1,4 @@
-"""Laws that every run obeys, whatever the algorithm, the clock and the engines; the tests check them after each run.
+"""Laws that every run obeys, whatever the algorithm, the clock and the engines; checked after each run.
 
 ====== =========================================================================================================
 INV-1  Conservation: every operation's outcome is known in the end; drafted = accepted + rejected + discarded.
@@ -21,10 +21,10 @@ from itertools import pairwise
 
 from sim.engines.batching import BatchEngine
 from sim.operations import DRAFT, TARGET, Choose, Generate, Operation, Outcome, Score, Step, Verify
-from sim.timeline import Counts, Run, Timeline, covered
+from sim.timeline import Counts, Run, Timeline
 from theory.errors import SpecplanError
 
-__all__ = ["InvariantError", "check", "check_engine", "check_timeline"]
+__all__ = ["InvariantError", "check", "check_engine", "check_timeline", "covered"]
 
 _SLACK = 1e-9  # relative; times are sums of floats
 
@@ -260,3 +260,13 @@ def check_engine(engine: BatchEngine, operations: Iterable[Operation], now: floa
     needed = covered(held)
     if engine.busy_s < needed - _SLACK * max(now, 1.0):
         raise InvariantError("INV-9", f"busy for {engine.busy_s} s, but it held requests for {needed} s")
+
+
+def covered(intervals: Iterable[tuple[float, float]]) -> float:
+    """Length of the union of intervals."""
+    total, reach = 0.0, float("-inf")
+    for start, end in sorted(intervals):
+        if end > reach:
+            total += end - max(start, reach)
+            reach = end
+    return total
