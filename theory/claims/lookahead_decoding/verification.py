@@ -7,23 +7,9 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence, Verdict
-from theory.claims.lookahead_decoding.exact import (
-    AS_PRINTED,
-    Gram,
-    Law,
-    Model,
-    Rules,
-    completed,
-    gram_lists,
-    greedy_models,
-    greedy_run,
-    greedy_verification,
-    model_family,
-    sample_verification,
-    target_law,
-)
+from theory.claims.lookahead_decoding import exact
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
+from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted, repaired
 from theory.claims.proving.tools import all_of, counterexample, exhaustive, identity, refute, with_fix
 
 __all__ = ["CLAIMS"]
@@ -34,15 +20,15 @@ _CASES = ((2, 3, 12), (3, 2, 5))
 """(vocabulary, most n-grams, models) of the exact runs."""
 
 
-def _runs() -> Iterator[tuple[Model, tuple[Gram, ...]]]:
+def _runs() -> Iterator[tuple[exact.Model, tuple[exact.Gram, ...]]]:
     """Every model with every list of n-grams."""
     for vocabulary, most, members in _CASES:
-        for model in model_family(vocabulary, members):
-            for grams in gram_lists(vocabulary, _SIZE - 1, most):
+        for model in exact.model_family(vocabulary, members):
+            for grams in exact.gram_lists(vocabulary, _SIZE - 1, most):
                 yield model, grams
 
 
-def _over_runs(good: Callable[[Model, tuple[Gram, ...]], bool], what: str) -> Evidence:
+def _over_runs(good: Callable[[exact.Model, tuple[exact.Gram, ...]], bool], what: str) -> Evidence:
     """``false`` with the first run that fails, else ``proved`` for the finite set of runs."""
     count = 0
     for model, grams in _runs():
@@ -54,11 +40,13 @@ def _over_runs(good: Callable[[Model, tuple[Gram, ...]], bool], what: str) -> Ev
     return Evidence(verdict=Verdict.PROVED, method="exhaustive", detail=text, effort={"runs": count})
 
 
-def _verify_theorem_a(rules: Rules = AS_PRINTED) -> Evidence:
+def _verify_theorem_a(rules: exact.Rules = exact.AS_PRINTED) -> Evidence:
     """All draws of Algorithm 4, completed to N tokens, against the target; then one position for every P and G."""
 
-    def preserved(model: Model, grams: tuple[Gram, ...]) -> bool:
-        return completed(sample_verification(model, grams, _SIZE, rules), model, _SIZE) == target_law(model, _SIZE)
+    def preserved(model: exact.Model, grams: tuple[exact.Gram, ...]) -> bool:
+        return exact.completed(exact.sample_verification(model, grams, _SIZE, rules), model, _SIZE) == exact.target_law(
+            model, _SIZE
+        )
 
     return all_of(lambda: _over_runs(preserved, "law of the next N tokens"), _one_position)
 
@@ -84,18 +72,18 @@ def _verify_proof_step(largest: Fraction = Fraction(1)) -> Evidence:
     masses = [{"p_guess": x} for x in ("1/3", "1/2", largest)]
     printed = refute(lambda p_guess: p_guess < 1, masses, what="the proof divides by r = 1 - P(s), which is not 0")
 
-    def repaired(model: Model, grams: tuple[Gram, ...]) -> bool:
-        return sum(sample_verification(model, grams, _SIZE).values()) == 1
+    def repaired(model: exact.Model, grams: tuple[exact.Gram, ...]) -> bool:
+        return sum(exact.sample_verification(model, grams, _SIZE).values()) == 1
 
     return with_fix(
         printed, all_of(_one_position, lambda: _over_runs(repaired, "total mass 1 without the empty branch"))
     )
 
 
-def _adversary(independent: bool) -> Law:
+def _adversary(independent: bool) -> exact.Law:
     """P = (1/2, 1/2), one guess. The adversary sees r: it guesses token 1 when r <= 1/2 and token 0 otherwise."""
     half = Fraction(1, 2)
-    law: Law = {}
+    law: exact.Law = {}
     for low_r, guess in itertools.product((True, False), (0, 1)):
         weight = half * half if independent else half * (guess == (1 if low_r else 0))
         emitted = guess if low_r else 1 - guess
@@ -106,13 +94,12 @@ def _adversary(independent: bool) -> Law:
 def _verify_indifference(independent: bool = False) -> Evidence:
     """Refuted by a guess that depends on the acceptance draw; a mixture of fixed guesses inherits Theorem A."""
     masses = {token: _adversary(independent)[(token,)] for token in (0, 1)}
-    printed = refute(
+    return refute(
         lambda token: masses[int(token)] == Fraction(1, 2),
         [{"token": 0}, {"token": 1}],
         what="P = (1/2, 1/2) is kept although the guess looks at the acceptance draw r",
         explain=lambda token: f"emitted with probability {masses[int(token)]}",
     )
-    return with_fix(printed, _verify_theorem_a)
 
 
 def _verify_uniform(strict: bool = False) -> Evidence:
@@ -136,7 +123,7 @@ def _verify_uniform(strict: bool = False) -> Evidence:
     return with_fix(printed, fixed)
 
 
-def _prefix_mass(model: Model, grams: tuple[Gram, ...]) -> Fraction:
+def _prefix_mass(model: exact.Model, grams: tuple[exact.Gram, ...]) -> Fraction:
     """Sum over the distinct non-empty prefixes of the n-grams of their probability under the target."""
     prefixes = {gram[:i] for gram in grams for i in range(1, len(gram) + 1)}
     total = Fraction(0)
@@ -148,7 +135,7 @@ def _prefix_mass(model: Model, grams: tuple[Gram, ...]) -> Fraction:
     return total
 
 
-def _mean_tokens(law: Law) -> Fraction:
+def _mean_tokens(law: exact.Law) -> Fraction:
     return sum((mass * len(out) for out, mass in law.items()), Fraction(0))
 
 
@@ -158,7 +145,7 @@ def _verify_mean(guesses: int = 2) -> Evidence:
     def truth(b: Fraction) -> Fraction:
         n = int(b)
         share = (Fraction(1, max(n, 2)),) * max(n, 2)
-        return _mean_tokens(sample_verification(lambda _out: share, [(t,) for t in range(n)], 2))
+        return _mean_tokens(exact.sample_verification(lambda _out: share, [(t,) for t in range(n)], 2))
 
     def formula(b: Fraction) -> Fraction:
         return 2 - (1 - Fraction(1, max(int(b), 2))) ** int(b)
@@ -173,20 +160,22 @@ def _verify_mean(guesses: int = 2) -> Evidence:
 
 def _verify_prefix_mean() -> Evidence:
     return _over_runs(
-        lambda model, grams: _mean_tokens(sample_verification(model, grams, _SIZE)) == 1 + _prefix_mass(model, grams),
+        lambda model, grams: (
+            _mean_tokens(exact.sample_verification(model, grams, _SIZE)) == 1 + _prefix_mass(model, grams)
+        ),
         "mean tokens of Algorithm 4 = 1 + sum of P(u) over the distinct prefixes u of the n-grams",
     )
 
 
-def _verify_greedy(rules: Rules = AS_PRINTED, most: int = 3) -> Evidence:
+def _verify_greedy(rules: exact.Rules = exact.AS_PRINTED, most: int = 3) -> Evidence:
     """Output = greedy decoding up to the longest correct prefix plus one, for all targets and lists of n-grams."""
-    targets, lists = list(greedy_models(_SIZE)), list(gram_lists(2, _SIZE - 1, most))
+    targets, lists = list(exact.greedy_models(_SIZE)), list(exact.gram_lists(2, _SIZE - 1, most))
 
     def holds(target: int, grams: int) -> bool:
         choose, chosen = targets[target], lists[grams]
-        right = greedy_run(choose, _SIZE)
+        right = exact.greedy_run(choose, _SIZE)
         longest = max(next((i for i in range(_SIZE - 1) if g[i] != right[i]), _SIZE - 1) for g in chosen)
-        return greedy_verification(choose, chosen, _SIZE, rules) == right[: longest + 1]
+        return exact.greedy_verification(choose, chosen, _SIZE, rules) == right[: longest + 1]
 
     ranges = {"target": range(len(targets)), "grams": range(len(lists))}
     return exhaustive(
@@ -197,19 +186,19 @@ def _verify_greedy(rules: Rules = AS_PRINTED, most: int = 3) -> Evidence:
 def _verify_lengths(most: int = _SIZE) -> Evidence:
     """Every emitted block of both algorithms has 1 to `most` tokens."""
     return _over_runs(
-        lambda model, grams: all(1 <= len(out) <= most for out in sample_verification(model, grams, _SIZE)),
+        lambda model, grams: all(1 <= len(out) <= most for out in exact.sample_verification(model, grams, _SIZE)),
         f"a step with n-grams of size 3 emits 1 to {most} tokens",
     )
 
 
-def _has_distribution(grams: int, rules: Rules) -> bool:
+def _has_distribution(grams: int, rules: exact.Rules) -> bool:
     try:
-        return sum(sample_verification(lambda _out: (Fraction(1),), [(0,)] * grams, 2, rules).values()) == 1
+        return sum(exact.sample_verification(lambda _out: (Fraction(1),), [(0,)] * grams, 2, rules).values()) == 1
     except LookupError:
         return False
 
 
-def _verify_nonempty(rules: Rules = AS_PRINTED) -> Evidence:
+def _verify_nonempty(rules: exact.Rules = exact.AS_PRINTED) -> Evidence:
     return refute(
         lambda G: _has_distribution(int(G), rules),  # noqa: N803
         [{"G": 1}, {"G": 0}],
@@ -229,13 +218,13 @@ CLAIMS: tuple[Claim, ...] = (
         assumptions=_FINITE,
         verify=_verify_theorem_a,
         mutants=(
-            mutant("no zero", "line 32 left out", _verify_theorem_a, Rules(zero=False)),
-            mutant("no norm", "line 33 left out", _verify_theorem_a, Rules(renormalise=False)),
+            mutant("no zero", "line 32 left out", _verify_theorem_a, exact.Rules(zero=False)),
+            mutant("no norm", "line 33 left out", _verify_theorem_a, exact.Rules(renormalise=False)),
             mutant(
                 "no filter",
                 "n-grams with another prefix stay after an acceptance",
                 _verify_theorem_a,
-                Rules(filter_prefix=False),
+                exact.Rules(filter_prefix=False),
             ),
         ),
         notes="Starting the filter at k = j is right: an earlier n-gram with the accepted token would have been "
@@ -253,15 +242,15 @@ CLAIMS: tuple[Claim, ...] = (
         correction_verify=_one_position,
         mutants=(mutant("P(s) < 1", "the case P(s) = 1 excluded by assumption", _verify_proof_step, Fraction(2, 3)),),
     ),
-    proved_with_fix(
+    repaired(
         id="LD-A4-indifferent",
         source="Lookahead Decoding, section 3.2",
         statement="How the guesses were made never matters for the output law.",
         assumptions="none stated",
-        verify=_verify_indifference,
+        printed=_verify_indifference,
         correction="The guesses must be independent of the acceptance draws given the prefix; then the output law is a "
         "mixture of target laws. A guess that sees r turns P = (1/2, 1/2) into a constant.",
-        correction_verify=_verify_theorem_a,
+        repair=_verify_theorem_a,
         mutants=(mutant("independent guess", "the adversary does not see r", _verify_indifference, independent=True),),
         notes="Relevant for implementations that share one random stream between drafting and verification.",
     ),
@@ -301,8 +290,8 @@ CLAIMS: tuple[Claim, ...] = (
         assumptions="ties of the argmax broken in one fixed way; at least one n-gram",
         verify=_verify_greedy,
         mutants=(
-            mutant("no filter", "n-grams with another prefix stay", _verify_greedy, Rules(filter_prefix=False)),
-            mutant("no extra token", "lines 42 to 44 left out", _verify_greedy, Rules(extra=False)),
+            mutant("no filter", "n-grams with another prefix stay", _verify_greedy, exact.Rules(filter_prefix=False)),
+            mutant("no extra token", "lines 42 to 44 left out", _verify_greedy, exact.Rules(extra=False)),
         ),
         notes="Exhaustive for N = 3 and two tokens; for any N each position repeats the same argument on the n-grams "
         "that are left.",
@@ -326,7 +315,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction="D must hold the distribution after the current token even when no n-gram matches; then such a step "
         "is one plain decoding step.",
         correction_verify=lambda: exhaustive(
-            lambda G: _has_distribution(G, Rules(current=True)),  # noqa: N803
+            lambda G: _has_distribution(G, exact.Rules(current=True)),  # noqa: N803
             {"G": range(4)},
             what="with the current distribution in D every number of n-grams works",
         ),
@@ -335,7 +324,7 @@ CLAIMS: tuple[Claim, ...] = (
                 "current distribution",
                 "D starts with the distribution after the current token",
                 _verify_nonempty,
-                Rules(current=True),
+                exact.Rules(current=True),
             ),
         ),
     ),

@@ -12,19 +12,9 @@ from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, repaired
 from theory.claims.proving.tools import all_of, identity, refute
+from theory.claims.specs import exact
 from theory.claims.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
-from theory.claims.specs.exact import (
-    Instance,
-    agree,
-    at_least,
-    chi_square,
-    decided,
-    exhibited,
-    nonnegative,
-    ratio,
-    selection_law,
-)
 from theory.claims.specs.theorems_1_and_2 import prove_mixture
 
 __all__ = ["CLAIMS"]
@@ -70,7 +60,7 @@ def _verify_one_block(drafting: bool = False) -> Evidence:
 
     def holds(tree: Tree, n: int, threshold: Fraction) -> bool:
         block = _first_block(tree)
-        alone = selection_law(block.target[()], block.weights((), False), n)
+        alone = exact.selection_law(block.target[()], block.weights((), False), n)
         return block.output(n, threshold, drafting=drafting) == alone
 
     return all_of(
@@ -113,8 +103,8 @@ def _fix_monotone() -> Evidence:
         for u, drafting in itertools.product(tree.prefixes(), (False, True)):
             gen = (tree.draft if drafting else tree.target)[u]
             weights = tree.weights(u, drafting)
-            value = chi_square(selection_law(gen, weights, n), tree.block_optimum(u))
-            checks.append(value <= ((ratio(weights) - 1) / n) ** 2)
+            value = exact.chi_square(exact.selection_law(gen, weights, n), tree.block_optimum(u))
+            checks.append(value <= ((exact.ratio(weights) - 1) / n) ** 2)
         return all(checks)
 
     return all_of(
@@ -125,12 +115,14 @@ def _fix_monotone() -> Evidence:
 
 def _verify_unranked(drafts: tuple[Fraction, ...] = (_HALF, Fraction(1, 4))) -> Evidence:
     search = _verify_monotone(drafts)
-    return all_of(exhibited(search, what="a problem where the higher threshold is the worse one"), _fix_monotone)
+    return all_of(exact.exhibited(search, what="a problem where the higher threshold is the worse one"), _fix_monotone)
 
 
 def _verify_no_filter(filtered: bool = True) -> Evidence:
     search = _verify_filter(filtered)
-    return all_of(exhibited(search, what="a filter by tau breaks the bound on density ratios"), prove_density_ratio)
+    return all_of(
+        exact.exhibited(search, what="a filter by tau breaks the bound on density ratios"), prove_density_ratio
+    )
 
 
 def _verify_filter(filtered: bool = True) -> Evidence:
@@ -138,7 +130,7 @@ def _verify_filter(filtered: bool = True) -> Evidence:
 
     def holds(tilt2: Fraction, n: Fraction) -> bool:
         weights = (_ONE, tilt2)
-        law = selection_law((_HALF, _HALF), weights, int(n))
+        law = exact.selection_law((_HALF, _HALF), weights, int(n))
         all_low = _HALF ** int(n)
         kept = (all_low, 1 - all_low) if filtered else law
         distance = abs(kept[0] / (1 / (1 + tilt2)) - 1)
@@ -164,7 +156,7 @@ def _verify_cold(target_limit: bool = True) -> Evidence:
     bound = sp.limit(st.kl_bound(), st.beta, 0)
     return all_of(
         identity(limit - wanted, "the optimum tends to the target"),
-        lambda: decided(
+        lambda: exact.decided(
             sp.simplify(bound - st.H * sp.log(1 + ((st.C - 1) / st.n) ** 2)) == 0,
             what="the bound tends to H log(1 + ((C - 1) / n)^2)",
         ),
@@ -177,13 +169,15 @@ def _verify_hot(mass_power: bool = True) -> Evidence:
     worst = 1 / (1 + h * theta)  # the optimum's share of the worst letter, with g = 1 / (1 + h)
     growth = mass * sp.log(mass / worst)
 
-    def holds(instance: Instance, n: int) -> bool:
+    def holds(instance: exact.Instance, n: int) -> bool:
         law = instance.selected(n)
         return all(p >= (g**n if mass_power else g) for p, g in zip(law, instance.gen, strict=True))
 
     return all_of(
-        agree(holds, what="every letter keeps at least the chance that all n candidates are it"),
-        lambda: decided(sp.limit(growth, theta, sp.oo) == sp.oo, what="a log(a / pi*(worst)) grows without bound"),
+        exact.agree(holds, what="every letter keeps at least the chance that all n candidates are it"),
+        lambda: exact.decided(
+            sp.limit(growth, theta, sp.oo) == sp.oo, what="a log(a / pi*(worst)) grows without bound"
+        ),
         prove_gibbs,
         _ceiling,
         detail="The other letter contributes at least -1/e: x log x >= -1/e is log y <= y - 1 at y = 1 / (e x)",
@@ -194,13 +188,13 @@ def _ceiling() -> Evidence:
     """Trivial bound: ``pi_n / pi* = E[1/X] <= kappa``, so D <= log kappa <= beta R + log C whatever n is."""
     a, b, low = sp.symbols("a b m", nonnegative=True)
 
-    def holds(instance: Instance, n: int) -> bool:
+    def holds(instance: exact.Instance, n: int) -> bool:
         law = instance.selected(n)
-        return max(p / q for p, q in zip(law, instance.optimum, strict=True)) <= ratio(instance.weights)
+        return max(p / q for p, q in zip(law, instance.optimum, strict=True)) <= exact.ratio(instance.weights)
 
     return all_of(
-        agree(holds, what="pi_n <= kappa pi*"),
-        lambda: nonnegative((low + a + b) - (low + a), what="mean weight <= largest weight, so mu / X <= M / m"),
+        exact.agree(holds, what="pi_n <= kappa pi*"),
+        lambda: exact.nonnegative((low + a + b) - (low + a), what="mean weight <= largest weight, so mu / X <= M / m"),
     )
 
 
@@ -220,14 +214,14 @@ def _verify_table(settings: tuple[tuple[str, int], ...] = (("8", 8), ("12", 4), 
 
 
 def _verify_vacuous(settings: tuple[tuple[str, int], ...] = (("8", 8), ("12", 4), ("12", 16))) -> Evidence:
-    return all_of(exhibited(_verify_table(settings), what="bound above the ceiling"), _fix_table)
+    return all_of(exact.exhibited(_verify_table(settings), what="bound above the ceiling"), _fix_table)
 
 
 def _fix_table() -> Evidence:
     """exp(2 beta) / beta grows for beta > 1/2 and the widths are at most 16."""
     u = sp.Symbol("u", positive=True)
     return all_of(
-        lambda: at_least(
+        lambda: exact.at_least(
             lambda: arb(16).exp() / 64 - 8, "exp(16) / 16^(3/2) > 8: the smallest beta with the largest width"
         ),
         identity(
@@ -258,8 +252,8 @@ def _verify_defined(width: int = 2, positive: bool = False) -> Evidence:
 def _fix_defined() -> Evidence:
     a, b = sp.symbols("a b", nonnegative=True)
     return all_of(
-        agree(lambda i, _n: min(i.weights) > 0, what="positive laws have positive weights", sizes=(1,)),
-        lambda: nonnegative(a + b, what="a sum of positive weights is positive"),
+        exact.agree(lambda i, _n: min(i.weights) > 0, what="positive laws have positive weights", sizes=(1,)),
+        lambda: exact.nonnegative(a + b, what="a sum of positive weights is positive"),
     )
 
 

@@ -9,27 +9,13 @@ from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
 from theory.claims.proving.tools import all_of, identity, refute, with_fix
+from theory.claims.specs import exact
 from theory.claims.specs.common_proofs import (
     first_of_two,
     prove_density_ratio,
     prove_gibbs,
     prove_log_identity,
     prove_regret,
-)
-from theory.claims.specs.exact import (
-    FINITE,
-    Instance,
-    Law,
-    agree,
-    chance,
-    counts,
-    exhibited,
-    kl,
-    log,
-    objective,
-    policies,
-    selection_law,
-    tilted,
 )
 
 __all__ = ["CLAIMS"]
@@ -53,7 +39,7 @@ def _fix_collapse() -> Evidence:
     return prove_log_identity(st.score().subs(st.gen, st.target) - st.beta * st.r, "score = beta r for equal models")
 
 
-def _subsample(instance: Instance, draw: tuple[int, ...], threshold: Fraction, *, filtered: bool) -> Law:
+def _subsample(instance: exact.Instance, draw: tuple[int, ...], threshold: Fraction, *, filtered: bool) -> exact.Law:
     """Algorithm 2 on one draw: the law of the returned letter. ``filtered`` drops tilts up to the threshold from L."""
     kept = [y for y in draw if not filtered or instance.tilt[y] > threshold] or list(draw)
     total = sum((instance.weights[y] for y in kept), Fraction(0))
@@ -64,7 +50,7 @@ def _verify_subsample(filtered: bool = False) -> Evidence:
     """Algorithm 2 gives letter y the chance ``N_y phi_y / sum``, whatever the threshold, as L is never changed."""
     from theory.claims.specs import statements as st
 
-    def holds(instance: Instance, n: int) -> bool:
+    def holds(instance: exact.Instance, n: int) -> bool:
         draw = tuple(i % len(instance.gen) for i in range(n))
         total = sum((instance.weights[y] for y in draw), Fraction(0))
         plain = tuple(draw.count(y) * w / total for y, w in enumerate(instance.weights))
@@ -72,7 +58,7 @@ def _verify_subsample(filtered: bool = False) -> Evidence:
         return all(_subsample(instance, draw, x, filtered=filtered) == plain for x in thresholds)
 
     return all_of(
-        agree(holds, what="Algorithm 2 samples from N_y phi_y / sum_j phi_j for every threshold"),
+        exact.agree(holds, what="Algorithm 2 samples from N_y phi_y / sum_j phi_j for every threshold"),
         identity(sp.simplify(sp.exp(st.score()) / st.exponentiated_score()) - 1, "exp(score) is phi of Definition 5"),
     )
 
@@ -80,23 +66,23 @@ def _verify_subsample(filtered: bool = False) -> Evidence:
 def _verify_objective(sign: int = 1) -> Evidence:
     """Definitions 2 and 6 are one objective, and its maximum is log Z / beta."""
 
-    def holds(instance: Instance, _n: int) -> bool:
+    def holds(instance: exact.Instance, _n: int) -> bool:
         partition = sum((t * e for t, e in zip(instance.target, instance.tilt, strict=True)), Fraction(0))
-        return objective(instance, instance.optimum) == log(partition) * sign
+        return exact.objective(instance, instance.optimum) == exact.log(partition) * sign
 
-    return all_of(agree(holds, what="beta L(pi*) = log Z", sizes=(1,)), prove_regret, prove_gibbs)
+    return all_of(exact.agree(holds, what="beta L(pi*) = log Z", sizes=(1,)), prove_regret, prove_gibbs)
 
 
 def _verify_optimum(power: int = 1) -> Evidence:
     """``L(pi*) - L(pi) = D(pi | pi*) / beta >= 0``; on a grid of policies no other one is better."""
 
-    def holds(instance: Instance, _n: int) -> bool:
-        candidate = tilted(instance.target, tuple(e**power for e in instance.tilt))
-        best = objective(instance, candidate)
-        return not any((objective(instance, law) - best).positive() for law in policies(len(instance.gen)))
+    def holds(instance: exact.Instance, _n: int) -> bool:
+        candidate = exact.tilted(instance.target, tuple(e**power for e in instance.tilt))
+        best = exact.objective(instance, candidate)
+        return not any((exact.objective(instance, law) - best).positive() for law in exact.policies(len(instance.gen)))
 
     return all_of(
-        agree(holds, what="no policy on a grid beats the tilted target", sizes=(1,)), prove_regret, prove_gibbs
+        exact.agree(holds, what="no policy on a grid beats the tilted target", sizes=(1,)), prove_regret, prove_gibbs
     )
 
 
@@ -104,7 +90,7 @@ def _lost_support(gen1: Fraction) -> bool:
     """Equation 4 for target (1/2, 1/2), tilt (1, 2) and a generator that may never draw the second letter."""
     gen, target, tilt = (gen1, 1 - gen1), (_HALF, _HALF), (Fraction(1), Fraction(2))
     mass = tuple(t if g else Fraction(0) for g, t in zip(gen, target, strict=True))
-    return tilted(mass, tilt) == tilted(target, tilt)
+    return exact.tilted(mass, tilt) == exact.tilted(target, tilt)
 
 
 def _reweighted(inverse: bool = False) -> Evidence:
@@ -115,8 +101,8 @@ def _reweighted(inverse: bool = False) -> Evidence:
     product = st.gen / phi if inverse else st.gen * phi
     return all_of(
         identity(product / (st.target * st.tilt()) - 1, "gen exp(S) = target exp(beta r), per letter"),
-        lambda: agree(
-            lambda i, _n: tilted(i.gen, i.weights) == i.optimum,
+        lambda: exact.agree(
+            lambda i, _n: exact.tilted(i.gen, i.weights) == i.optimum,
             what="gen exp(S), normalised, is the optimum",
             sizes=(1,),
         ),
@@ -143,7 +129,7 @@ def _verify_score_objective(unit: bool = False) -> Evidence:
         gen, tilt = (gen1, 1 - gen1), (Fraction(1), Fraction(2))
         phi = tuple(_HALF / g * e for g, e in zip(gen, tilt, strict=True))
         power = 1 if unit else int(beta)
-        return tilted(gen, tuple(w**power for w in phi)) == tilted((_HALF, _HALF), tilt)
+        return exact.tilted(gen, tuple(w**power for w in phi)) == exact.tilted((_HALF, _HALF), tilt)
 
     return refute(
         holds,
@@ -172,7 +158,7 @@ def _verify_one_to_one(same: bool = False) -> Evidence:
         target, tilt = (_HALF, _HALF), (Fraction(1), tilt2)
         draft = target if same else (draft1, 1 - draft1)
         phi = tuple(t / d * e for t, d, e in zip(target, draft, tilt, strict=True))
-        return selection_law(target, tilt, int(n)) == selection_law(draft, phi, int(n))
+        return exact.selection_law(target, tilt, int(n)) == exact.selection_law(draft, phi, int(n))
 
     return refute(
         holds,
@@ -185,7 +171,7 @@ def _verify_one_to_one(same: bool = False) -> Evidence:
 def _verify_correspondence(same: bool = False) -> Evidence:
     """Different at a width, equal in the limit."""
     search = _verify_one_to_one(same)
-    return all_of(exhibited(search, what="the outputs differ at a fixed width"), _limit_of_both)
+    return all_of(exact.exhibited(search, what="the outputs differ at a fixed width"), _limit_of_both)
 
 
 def _limit_of_both() -> Evidence:
@@ -198,16 +184,16 @@ def _verify_partition(with_ratio: bool = True) -> Evidence:
     """``Z = E_gen[exp S] = E_target[exp(beta r)]``; the average over draws is unbiased by linearity."""
     from theory.claims.specs import statements as st
 
-    def holds(instance: Instance, n: int) -> bool:
+    def holds(instance: exact.Instance, n: int) -> bool:
         phi = instance.weights if with_ratio else instance.tilt
         total = sum((t * e for t, e in zip(instance.target, instance.tilt, strict=True)), Fraction(0))
         mean = Fraction(0)
-        for c in counts(len(phi), n):
-            mean += chance(instance.gen, c) * sum((k * w for k, w in zip(c, phi, strict=True)), Fraction(0)) / n
+        for c in exact.counts(len(phi), n):
+            mean += exact.chance(instance.gen, c) * sum((k * w for k, w in zip(c, phi, strict=True)), Fraction(0)) / n
         return mean == total
 
     return all_of(
-        agree(holds, what="E[Z-hat] = Z, by enumerating the draws"),
+        exact.agree(holds, what="E[Z-hat] = Z, by enumerating the draws"),
         identity(st.gen * st.exponentiated_score() - st.target * st.tilt(), "gen phi = target exp(beta r), per letter"),
     )
 
@@ -217,10 +203,10 @@ def _verify_lemma1(divided: bool = False) -> Evidence:
 
     def holds(beta: Fraction, target1: Fraction, tilt2: Fraction, pi1: Fraction) -> bool:
         target = (target1, 1 - target1)
-        instance = Instance(gen=target, target=target, tilt=(Fraction(1), tilt2))
+        instance = exact.Instance(gen=target, target=target, tilt=(Fraction(1), tilt2))
         policy = (pi1, 1 - pi1)
-        gap = (objective(instance, instance.optimum) - objective(instance, policy)) * (1 / beta)
-        return gap == kl(policy, instance.optimum) * (1 / beta if divided else 1)
+        gap = (exact.objective(instance, instance.optimum) - exact.objective(instance, policy)) * (1 / beta)
+        return gap == exact.kl(policy, instance.optimum) * (1 / beta if divided else 1)
 
     return refute(
         holds,
@@ -235,13 +221,14 @@ def _fix_lemma1() -> Evidence:
 
 
 def _verify_lemma1_everywhere() -> Evidence:
-    def holds(instance: Instance, _n: int) -> bool:
-        best = objective(instance, instance.optimum)
+    def holds(instance: exact.Instance, _n: int) -> bool:
+        best = exact.objective(instance, instance.optimum)
         return all(
-            best - objective(instance, law) == kl(law, instance.optimum) for law in policies(len(instance.gen), 4)
+            best - exact.objective(instance, law) == exact.kl(law, instance.optimum)
+            for law in exact.policies(len(instance.gen), 4)
         )
 
-    return agree(holds, what="beta (L(pi*) - L(pi)) = D(pi | pi*)", sizes=(1,))
+    return exact.agree(holds, what="beta (L(pi*) - L(pi)) = D(pi | pi*)", sizes=(1,))
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -261,7 +248,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-A2",
         source="SPECS, Algorithm 2, Section 2.2",
         statement="Selection draws index i with probability exp(S_i) / sum_j exp(S_j) among the members of L.",
-        assumptions=FINITE,
+        assumptions=exact.FINITE,
         verify=_verify_subsample,
         mutants=(
             mutant("threshold-used", "candidates with a reward up to the threshold leave L", _verify_subsample, True),
@@ -273,7 +260,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E2",
         source="SPECS, Equations 2 and 6, Section 3.1 and Appendix B",
         statement="The two displays of the objective E[r] - D(pi | target) / beta agree; its maximum is log Z / beta.",
-        assumptions=FINITE,
+        assumptions=exact.FINITE,
         verify=_verify_objective,
         mutants=(mutant("sign", "maximum -log Z / beta", _verify_objective, -1),),
         notes="Equation 2 leaves out the mean over prompts of the divergence; the convention after Equation 6 "
@@ -284,7 +271,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equation 3, Section 3.1",
         statement="The policy proportional to target exp(beta r) maximises E[r] - D(pi | target) / beta, and it alone.",
         expression=first_of_two("optimum"),
-        assumptions=FINITE,
+        assumptions=exact.FINITE,
         verify=_verify_optimum,
         mutants=(mutant("doubled", "exp(2 beta r) in place of exp(beta r)", _verify_optimum, 2),),
     ),
@@ -304,7 +291,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-S31a",
         source="SPECS, Section 3.1 after Equation 4",
         statement="Equation 2 is equivalent to maximising E[S] - D(pi | gen) / beta.",
-        assumptions=FINITE,
+        assumptions=exact.FINITE,
         verify=_verify_score_objective,
         correction="It is equivalent to maximising E[S] - D(pi | gen): S carries beta already, so the coefficient is "
         "one.",
@@ -317,7 +304,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Generating from the target and choosing by r corresponds to generating from the draft and choosing "
         "by S: both approach one law as n grows (each density ratio within (kappa - 1) / n of one), but at a fixed "
         "width the outputs differ.",
-        assumptions=FINITE,
+        assumptions=exact.FINITE,
         verify=_verify_correspondence,
         mutants=(mutant("one-model", "draft = target", _verify_correspondence, same=True),),
         notes="The paper calls the mapping one to one at a high level; it is one of limits, not of algorithms.",
@@ -327,7 +314,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Sections 3.1 and B.2",
         statement="Z = E_gen[exp S] is the partition function of the optimum, and the mean over the drafts estimates "
         "it.",
-        assumptions=FINITE,
+        assumptions=exact.FINITE,
         verify=_verify_partition,
         mutants=(mutant("no-ratio", "exp(beta r) in place of exp(S)", _verify_partition, False),),
         notes="Unbiased for every width; the selection law is biased all the same, since it divides by the estimate.",
@@ -336,7 +323,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L1",
         source="SPECS, Lemma 1 and Equation 7, Appendix B",
         statement="L(pi*) - L(pi) = D(pi | pi*).",
-        assumptions=FINITE,
+        assumptions=exact.FINITE,
         verify=_verify_lemma1,
         correction="L(pi*) - L(pi) = D(pi | pi*) / beta.",
         correction_verify=_fix_lemma1,

@@ -14,21 +14,8 @@ from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved
 from theory.claims.proving.tools import all_of, exhaustive, identity, numeric
+from theory.claims.specs import exact
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
-from theory.claims.specs.exact import (
-    FIXED_WIDTH,
-    INSTANCES,
-    Instance,
-    agree,
-    at_least,
-    chi_square,
-    coverage,
-    decided,
-    nonnegative,
-    ratio,
-    selection_law,
-    tilted,
-)
 
 __all__ = ["CLAIMS", "bounded", "prove_poisson_moment"]
 
@@ -42,16 +29,18 @@ def _verify_sharp(scale: Fraction = Fraction(1)) -> Evidence:
     light = mean * kappa - 1
     return all_of(
         partial(prove_density_ratio, 1, scale),
-        lambda: decided(
+        lambda: exact.decided(
             sp.simplify(sp.limit(light, eps, 0) - (kappa - 1)) == 0,
             what="at n = 1 a rare light letter comes as close to kappa - 1 as wanted",
         ),
     )
 
 
-def bounded(bound: Callable[[Instance, int], Fraction], what: str, sizes: tuple[int, ...] = (1, 2, 3, 4)) -> Evidence:
+def bounded(
+    bound: Callable[[exact.Instance, int], Fraction], what: str, sizes: tuple[int, ...] = (1, 2, 3, 4)
+) -> Evidence:
     """Exact chi-square divergences against a bound."""
-    return agree(lambda instance, n: instance.divergence(n) <= bound(instance, n), what=what, sizes=sizes)
+    return exact.agree(lambda instance, n: instance.divergence(n) <= bound(instance, n), what=what, sizes=sizes)
 
 
 def prove_poisson_moment(scale: int = 6) -> Evidence:
@@ -59,7 +48,9 @@ def prove_poisson_moment(scale: int = 6) -> Evidence:
     k = sp.Symbol("k", nonnegative=True)
     m = sp.Symbol("N", integer=True, positive=True)
     return all_of(
-        lambda: nonnegative(scale * (1 + k) ** 2 - (2 + k) * (3 + k), what="1/N^2 <= 6 / ((N + 1)(N + 2)) for N >= 1"),
+        lambda: exact.nonnegative(
+            scale * (1 + k) ** 2 - (2 + k) * (3 + k), what="1/N^2 <= 6 / ((N + 1)(N + 2)) for N >= 1"
+        ),
         identity(
             sp.combsimp(sp.factorial(m + 2) / (sp.factorial(m) * (m + 1) * (m + 2))) - 1,
             "n^N / (N! (N + 1)(N + 2)) = n^(N + 2) / (N + 2)! / n^2, whose sum over N is at most exp(n) / n^2",
@@ -92,21 +83,21 @@ def _verify_mass(constant: int = 1) -> Evidence:
 def _verify_equation10(power: Fraction = Fraction(3, 2)) -> Evidence:
     """``chi2 <= ((kappa - 1) / n)**2 <= kappa**2 log(n)**2 / n**(3/2)`` with constant one."""
 
-    def holds(instance: Instance, n: int) -> bool:
+    def holds(instance: exact.Instance, n: int) -> bool:
         with precision(64):
-            bound = (point(ratio(instance.weights)) * arb(n).log()) ** 2 / point(Fraction(n)) ** point(power)
+            bound = (point(exact.ratio(instance.weights)) * arb(n).log()) ** 2 / point(Fraction(n)) ** point(power)
             return not point(instance.divergence(n)) > bound
 
     return all_of(
-        agree(holds, what="chi2 <= kappa^2 log(n)^2 / n^(3/2)", sizes=(3, 4)),
+        exact.agree(holds, what="chi2 <= kappa^2 log(n)^2 / n^(3/2)", sizes=(3, 4)),
         prove_density_ratio,
-        decided(power <= 2, what="n^(3/2) <= n^2"),
-        lambda: at_least(lambda: arb(3).log() - 1, "log(n)^2 >= 1 for n >= 3"),
+        exact.decided(power <= 2, what="n^(3/2) <= n^2"),
+        lambda: exact.at_least(lambda: arb(3).log() - 1, "log(n)^2 >= 1 for n >= 3"),
     )
 
 
-def _covered(instance: Instance) -> Fraction:
-    return coverage(instance.target, instance.gen) * ratio(instance.tilt)
+def _covered(instance: exact.Instance) -> Fraction:
+    return exact.coverage(instance.target, instance.gen) * exact.ratio(instance.tilt)
 
 
 def _verify_coverage_bound(shrink: Fraction = Fraction(1)) -> Evidence:
@@ -116,18 +107,18 @@ def _verify_coverage_bound(shrink: Fraction = Fraction(1)) -> Evidence:
         bounded(lambda i, n: shrink * (_covered(i) - 1) ** 2 / n**2, "chi2 <= ((C exp(beta R) - 1) / n)^2"),
         prove_coverage,
         prove_density_ratio,
-        lambda: nonnegative((1 + x) ** 2 * (1 + k) - x**2, what="(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"),
+        lambda: exact.nonnegative((1 + x) ** 2 * (1 + k) - x**2, what="(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"),
     )
 
 
 def _verify_target(shrink: Fraction = Fraction(1)) -> Evidence:
     """Drafts from the target: kappa = exp(beta R) exactly."""
-    own = tuple(Instance(gen=i.target, target=i.target, tilt=i.tilt) for i in INSTANCES)
+    own = tuple(exact.Instance(gen=i.target, target=i.target, tilt=i.tilt) for i in exact.INSTANCES)
 
-    def holds(instance: Instance, n: int) -> bool:
-        return instance.divergence(n) <= shrink * ((ratio(instance.tilt) - 1) / n) ** 2
+    def holds(instance: exact.Instance, n: int) -> bool:
+        return instance.divergence(n) <= shrink * ((exact.ratio(instance.tilt) - 1) / n) ** 2
 
-    return all_of(agree(holds, what="chi2 <= ((exp(beta R) - 1) / n)^2", instances=own), prove_density_ratio)
+    return all_of(exact.agree(holds, what="chi2 <= ((exp(beta R) - 1) / n)^2", instances=own), prove_density_ratio)
 
 
 def _verify_target_poisson(scale: int = 6) -> Evidence:
@@ -145,7 +136,7 @@ def _grid_constant() -> tuple[Fraction, int]:
         for rare in (Fraction(k, 20) for k in range(1, 20)):
             for n in (1, 2, 3, 5, 8, 13):
                 gen, weights = (1 - rare, rare), (Fraction(1), weight)
-                value = chi_square(selection_law(gen, weights, n), tilted(gen, weights))
+                value = exact.chi_square(exact.selection_law(gen, weights, n), exact.tilted(gen, weights))
                 worst, points = max(worst, n * n * value / (weight - 1) ** 2), points + 1
     return worst, points
 
@@ -165,7 +156,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="At every fixed width n, each density ratio pi_n(y) / pi*(y) is within (kappa - 1) / n of one; so "
         "D <= log(1 + chi2) <= ((kappa - 1) / n)^2. The constant one cannot be lowered.",
         expression=statement("specs", "chi_square_bound"),
-        assumptions=FIXED_WIDTH,
+        assumptions=exact.FIXED_WIDTH,
         verify=_verify_sharp,
         mutants=(
             mutant("faster", "rate 1/n^2", prove_density_ratio, 2),
@@ -200,7 +191,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equation 10, Appendix B.2",
         statement="At each fixed width n >= 3, D(pi_n | pi*) = O(kappa^2 log(n)^2 / n^(3/2)).",
         expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{FIXED_WIDTH}; n >= 3",
+        assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
         verify=_verify_equation10,
         mutants=(mutant("n^6", "power 6 of n", _verify_equation10, Fraction(6)),),
         notes="Constant one, and far from tight: the true order at a fixed width is 1/n^2 (SPECS-X1).",
@@ -211,7 +202,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Drafts from the target, rewards in [0, R]: the Poisson mean of the divergence is O(exp(2 beta R) / "
         "n^2) up to logarithms.",
         expression=statement("specs", "poisson_bound"),
-        assumptions=f"{FIXED_WIDTH}; generator = target; n >= 3",
+        assumptions=f"{exact.FIXED_WIDTH}; generator = target; n >= 3",
         verify=_verify_target_poisson,
         mutants=(mutant("1", "constant 1 for 6", _verify_target_poisson, 1),),
         notes="Constant 6 / (1 - exp(-3)) < 6.32, no logarithm.",
@@ -222,7 +213,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Drafts from the target: also at each fixed n >= 3 the divergence is O(exp(2 beta R) / n^2) up to "
         "logarithms.",
         expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{FIXED_WIDTH}; generator = target; n >= 3",
+        assumptions=f"{exact.FIXED_WIDTH}; generator = target; n >= 3",
         verify=_verify_target,
         mutants=(mutant("1/100", "constant 1/100", _verify_target, Fraction(1, 100)),),
         notes="The printed derivation (Markov on the Poisson mean) only gives n^(-3/2), as Equation 10 and Corollary 2 "
@@ -234,7 +225,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Drafts from the draft model: Poisson mean O(C^2 exp(2 beta R) / n^2) and, at fixed width, "
         "O(C^2 exp(2 beta R) / n^(3/2)), up to logarithms.",
         expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{FIXED_WIDTH}; C = max(t/g) max(g/t) finite; n >= 3",
+        assumptions=f"{exact.FIXED_WIDTH}; C = max(t/g) max(g/t) finite; n >= 3",
         verify=_verify_draft_poisson,
         mutants=(mutant("1", "constant 1 for 6", _verify_draft_poisson, 1),),
         notes="Fixed width: ((C exp(beta R) - 1) / n)^2, better than printed by sqrt(n) and a logarithm.",
@@ -245,7 +236,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="One selection among full responses: log(1 + chi2(pi | pi*)) = O(C^2 exp(2 beta R) / n^(3/2)) up to "
         "logarithms, C of Equation 9; the text announces O(1/n^2).",
         expression=statement("specs", "chi_square_bound"),
-        assumptions=f"{FIXED_WIDTH}; n >= 3",
+        assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
         verify=_verify_coverage_bound,
         mutants=(mutant("1/1000", "constant 1/1000", _verify_coverage_bound, Fraction(1, 1000)),),
         notes="Both rates hold (SPECS-X1); 'Assumption 1' in the statement names the reward-model error, not the "

@@ -9,16 +9,8 @@ from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
 from theory.claims.proving.tools import all_of, identity, prove_identity, refute, with_fix
+from theory.claims.specs import exact
 from theory.claims.specs.convergence.lemmas_4_and_5 import prove_lemma_5
-from theory.claims.specs.exact import (
-    POISSON_WIDTH,
-    Instance,
-    agree,
-    chi_square,
-    laplace_product,
-    selection_law,
-    selection_law_by_sequences,
-)
 
 __all__ = ["CLAIMS"]
 
@@ -93,17 +85,17 @@ def _verify_equation19(square: int = 2) -> Evidence:
     """Coefficient k: ``1 + chi2(pi_k | pi*) = k**2 mu sum_y g w (integral Phi**(k-1) exp(-s w))**2``."""
     g, w, mu, k, part = sp.symbols("g w mu k I", positive=True)
 
-    def holds(instance: Instance, n: int) -> bool:
+    def holds(instance: exact.Instance, n: int) -> bool:
         mean = sum((a * b for a, b in zip(instance.gen, instance.weights, strict=True)), Fraction(0))
         total = sum(
-            (a * b * laplace_product(instance.gen, instance.weights, n - 1, b) ** 2)
+            (a * b * exact.laplace_product(instance.gen, instance.weights, n - 1, b) ** 2)
             for a, b in zip(instance.gen, instance.weights, strict=True)
         )
-        law = selection_law_by_sequences(instance.gen, instance.weights, n)
-        return bool(1 + chi_square(law, instance.optimum) == n**square * mean * total)
+        law = exact.selection_law_by_sequences(instance.gen, instance.weights, n)
+        return bool(1 + exact.chi_square(law, instance.optimum) == n**square * mean * total)
 
     return all_of(
-        agree(holds, what="Equation 19, coefficient of exp(-n) n^k / k!"),
+        exact.agree(holds, what="Equation 19, coefficient of exp(-n) n^k / k!"),
         identity((k * g * w * part) ** 2 / (g * w / mu) - k**2 * mu * g * w * part**2, "pi^2 / pi*, letter by letter"),
         prove_lemma_5,
     )
@@ -113,10 +105,10 @@ def _verify_missing_one(subtract: bool = False) -> Evidence:
     """Constant weights: the divergence is 0, the printed sum is 1."""
 
     def holds(gen1: Fraction, n: Fraction) -> bool:
-        law = selection_law((gen1, 1 - gen1), (Fraction(1), Fraction(1)), int(n))
+        law = exact.selection_law((gen1, 1 - gen1), (Fraction(1), Fraction(1)), int(n))
         star = (gen1, 1 - gen1)
         total = sum((p * p / q for p, q in zip(law, star, strict=True)), Fraction(0))
-        return chi_square(law, star) == total - (1 if subtract else 0)
+        return exact.chi_square(law, star) == total - (1 if subtract else 0)
 
     return refute(
         holds,
@@ -167,7 +159,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E18b",
         source="SPECS, display after Equation 18, Appendix C",
         statement="The mean of exp(-s1 phi + s2 phi') over two draws is Phi(s1) Phi(s2).",
-        assumptions=POISSON_WIDTH,
+        assumptions=exact.POISSON_WIDTH,
         verify=_verify_sign,
         correction="The exponent is -s1 phi - s2 phi'.",
         correction_verify=_fix_sign,
@@ -177,7 +169,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E19a",
         source="SPECS, display before Lemma 4, Appendix C",
         statement="The mean chi-square divergence is the sum over letters of E[pi_N(y)^2] / pi*(y).",
-        assumptions=POISSON_WIDTH,
+        assumptions=exact.POISSON_WIDTH,
         verify=_verify_missing_one,
         correction="That sum is one plus the divergence (as Appendix C.1 has it).",
         correction_verify=_verify_equation19,
@@ -188,7 +180,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equation 19, Appendix C.1",
         statement="1 + E[chi2(pi_N | pi*)] is the double integral of Lemma 5 with Phi'(0) Phi'(s1 + s2) for g^2 "
         "exp(..).",
-        assumptions=POISSON_WIDTH,
+        assumptions=exact.POISSON_WIDTH,
         verify=_verify_equation19,
         mutants=(mutant("cubed", "n^3 for n^2", _verify_equation19, 3),),
         notes="C.1 writes N ~ Poisson(n); N > 0 is meant, as no law exists for N = 0.",
@@ -197,7 +189,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E20",
         source="SPECS, Equation 20, Appendix C.1",
         statement="With Phi'(s1) Phi'(s2) in the integral of Equation 19 it is 1 - exp(-n) exactly.",
-        assumptions=POISSON_WIDTH,
+        assumptions=exact.POISSON_WIDTH,
         verify=_verify_equation20,
         mutants=(mutant("2n", "n^2 u v + 2 n", _verify_equation20, 2),),
         notes="The regions are parts of the quadrant s1, s2 >= 0, not of the plane as printed.",

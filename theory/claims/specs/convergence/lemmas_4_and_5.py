@@ -15,16 +15,8 @@ from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.tools import all_of, identity, refute
+from theory.claims.specs import exact
 from theory.claims.specs.common_proofs import first_of_two
-from theory.claims.specs.exact import (
-    POISSON_WIDTH,
-    Instance,
-    agree,
-    decided,
-    laplace_product,
-    selection_law_by_sequences,
-    tilted,
-)
 
 __all__ = ["CLAIMS", "prove_lemma_5"]
 
@@ -46,8 +38,8 @@ def _exchange() -> Evidence:
 def _verify_counts(shift: int = 0) -> Evidence:
     """The law by counts, E[N_y phi_y / sum | N], is the law by indices of Definition 4."""
     return all_of(
-        agree(
-            lambda i, n: i.selected(n + shift) == selection_law_by_sequences(i.gen, i.weights, n),
+        exact.agree(
+            lambda i, n: i.selected(n + shift) == exact.selection_law_by_sequences(i.gen, i.weights, n),
             what="Equation 13 = Definition 4",
         ),
         _exchange,
@@ -61,8 +53,8 @@ def _verify_optimum_laplace(power: int = 1) -> Evidence:
     gens, weights = st.letters(3)
     slope = -sp.diff(st.laplace(gens, weights), st.s).subs(st.s, 0)
     return all_of(
-        agree(
-            lambda i, _n: tilted(i.gen, tuple(w**power for w in i.weights)) == i.optimum,
+        exact.agree(
+            lambda i, _n: exact.tilted(i.gen, tuple(w**power for w in i.weights)) == i.optimum,
             what="gen phi, normalised, is the tilted target",
             sizes=(1,),
         ),
@@ -73,15 +65,18 @@ def _verify_optimum_laplace(power: int = 1) -> Evidence:
 def _verify_lemma4(power_shift: int = 1, with_weight: bool = True) -> Evidence:
     """Coefficient k: ``pi_k(y) = k g_y w_y integral Phi**(k - 1) exp(-s w_y)``."""
 
-    def holds(instance: Instance, k: int) -> bool:
-        law = selection_law_by_sequences(instance.gen, instance.weights, k)
+    def holds(instance: exact.Instance, k: int) -> bool:
+        law = exact.selection_law_by_sequences(instance.gen, instance.weights, k)
         return all(
             law[y]
-            == k * g * (w if with_weight else 1) * laplace_product(instance.gen, instance.weights, k - power_shift, w)
+            == k
+            * g
+            * (w if with_weight else 1)
+            * exact.laplace_product(instance.gen, instance.weights, k - power_shift, w)
             for y, (g, w) in enumerate(zip(instance.gen, instance.weights, strict=True))
         )
 
-    return all_of(agree(holds, what="Lemma 4, coefficient of exp(-n) n^k / k!"), _exchange)
+    return all_of(exact.agree(holds, what="Lemma 4, coefficient of exp(-n) n^k / k!"), _exchange)
 
 
 def _verify_psi(with_weight: bool = False) -> Evidence:
@@ -104,9 +99,9 @@ def _verify_total(lost: Fraction = Fraction(0)) -> Evidence:
     density = k * phi ** (k - 1) * sum(g * w * sp.exp(-st.s * w) for g, w in zip(gens, weights, strict=True))
 
     return all_of(
-        agree(lambda instance, n: sum(instance.selected(n)) == 1 - lost**n, what="the law sums to one"),
+        exact.agree(lambda instance, n: sum(instance.selected(n)) == 1 - lost**n, what="the law sums to one"),
         identity(sp.simplify(sp.diff(phi**k, st.s) + density), "the integrand is -d/ds Phi^k"),
-        lambda: decided(
+        lambda: exact.decided(
             sp.limit(sp.exp(-st.s * weights[0]), st.s, sp.oo) == 0, what="Phi vanishes at infinity for phi > 0"
         ),
         identity(phi.subs(st.s, 0) - sum(gens), "Phi(0) is the total mass"),
@@ -117,19 +112,20 @@ def prove_lemma_5(linear: bool = True) -> Evidence:
     """Coefficient k: ``pi_k(y)**2 / k! = (w g)**2 (1/(k-1)! + 1/(k-2)!) (integral Phi**(k-1) exp(-s w))**2``."""
     k = sp.Symbol("k", integer=True, positive=True)
 
-    def holds(instance: Instance, n: int) -> bool:
-        law = selection_law_by_sequences(instance.gen, instance.weights, n)
+    def holds(instance: exact.Instance, n: int) -> bool:
+        law = exact.selection_law_by_sequences(instance.gen, instance.weights, n)
         first = Fraction(1, factorial(n - 1)) if linear else Fraction(0)
         both = first + (Fraction(1, factorial(n - 2)) if n > 1 else 0)
         parts = zip(instance.gen, instance.weights, law, strict=True)
         return all(
-            p * p == factorial(n) * both * (w * g * laplace_product(instance.gen, instance.weights, n - 1, w)) ** 2
+            p * p
+            == factorial(n) * both * (w * g * exact.laplace_product(instance.gen, instance.weights, n - 1, w)) ** 2
             for g, w, p in parts
         )
 
     total = (1 / sp.factorial(k - 1) + 1 / sp.factorial(k - 2)) * sp.factorial(k)
     return all_of(
-        agree(holds, what="Lemma 5, coefficient of exp(-n) n^k"),
+        exact.agree(holds, what="Lemma 5, coefficient of exp(-n) n^k"),
         identity(sp.combsimp(total) - k**2, "k! (1/(k-1)! + 1/(k-2)!) = k^2, from the terms n and n^2"),
         _exchange,
     )
@@ -169,7 +165,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E13",
         source="SPECS, Definition 4 and Equations 13 and 14, Appendices B.2 and C",
         statement="The law of the selected letter is E[N_y phi_y / sum of weights | N], with N_y the count of y.",
-        assumptions=POISSON_WIDTH,
+        assumptions=exact.POISSON_WIDTH,
         verify=_verify_counts,
         mutants=(mutant("width", "n + 1 draws", _verify_counts, 1),),
         notes="Equation 14 mentions N_0 ~ Poisson(n) without using it, and the sum of Definition 4 runs to n, not to "
@@ -179,7 +175,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-E14",
         source="SPECS, display after Equation 14, Appendix C",
         statement="pi*(y) = gen(y) phi(y) / (-Phi'(0)).",
-        assumptions=POISSON_WIDTH,
+        assumptions=exact.POISSON_WIDTH,
         verify=_verify_optimum_laplace,
         mutants=(mutant("squared", "phi squared", _verify_optimum_laplace, 2),),
     ),
@@ -189,7 +185,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The law at Poisson width is n g_y w_y / (1 - exp(-n)) times the integral of "
         "exp(n (Phi(s) - 1) - s w_y) over s > 0.",
         expression=first_of_two("poisson_selection"),
-        assumptions=POISSON_WIDTH,
+        assumptions=exact.POISSON_WIDTH,
         verify=_verify_lemma4,
         mutants=(
             mutant("power", "coefficient k has Phi^k", _verify_lemma4, 0),
@@ -201,7 +197,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L4b",
         source="SPECS, proof of Lemma 4, Appendix C",
         statement="Psi_y(s), defined with the factor phi_y, equals n g_y exp(-s phi_y) exp(n (Phi(s) - 1)).",
-        assumptions=POISSON_WIDTH,
+        assumptions=exact.POISSON_WIDTH,
         verify=_verify_psi,
         correction="It equals n g_y phi_y exp(-s phi_y) exp(n (Phi(s) - 1)); the Lemma has the factor again.",
         correction_verify=_verify_lemma4,
@@ -212,7 +208,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L4c",
         source="SPECS, check after Lemma 4, Appendix C",
         statement="The law of Lemma 4 sums to one.",
-        assumptions=POISSON_WIDTH,
+        assumptions=exact.POISSON_WIDTH,
         verify=_verify_total,
         mutants=(mutant("zero-weight", "a letter of weight zero, mass 1/4", _verify_total, _HALF**2),),
         notes="Needs positive weights: a letter of weight zero and mass g leaves 1 - g^k, and with chance g^k no "
@@ -224,7 +220,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The mean square of pi_N(y) over Poisson widths is w^2 g^2 / (1 - exp(-n)) times the double integral "
         "of (n + n^2 Phi Phi') exp(-(s1 + s2) w + n (Phi Phi' - 1)).",
         expression=first_of_two("selection_second_moment"),
-        assumptions=POISSON_WIDTH,
+        assumptions=exact.POISSON_WIDTH,
         verify=prove_lemma_5,
         mutants=(mutant("no-linear", "term n left out", prove_lemma_5, linear=False),),
     ),
@@ -232,7 +228,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L5b",
         source="SPECS, proof of Lemma 5, Appendix C",
         statement="Over N > 0 Poisson draws the counts of different letters are independent.",
-        assumptions=POISSON_WIDTH,
+        assumptions=exact.POISSON_WIDTH,
         verify=_verify_truncated,
         correction="They are independent without the condition N > 0; the proof needs only that.",
         correction_verify=_fix_truncated,

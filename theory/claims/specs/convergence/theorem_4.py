@@ -12,21 +12,9 @@ from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.tools import all_of, identity, prove_descent, refute
+from theory.claims.specs import exact
 from theory.claims.specs.common_proofs import prove_density_ratio, prove_gibbs
 from theory.claims.specs.convergence.corollaries import bounded, prove_poisson_moment
-from theory.claims.specs.exact import (
-    FIXED_WIDTH,
-    Instance,
-    agree,
-    at_least,
-    chi_square,
-    decided,
-    kl,
-    nonnegative,
-    ratio,
-    selection_law,
-    tilted,
-)
 
 __all__ = ["CLAIMS"]
 
@@ -39,28 +27,28 @@ def _log2_dominates(scale: Fraction, constant: Fraction) -> Evidence:
     def gap() -> arb:
         return point(constant) * arb(3).log() ** 2 - point(scale) / (1 - (-arb(3)).exp())
 
-    return at_least(gap, f"{scale} / (1 - exp(-n)) <= {constant} log(n)^2 at n = 3, and beyond it by monotony")
+    return exact.at_least(gap, f"{scale} / (1 - exp(-n)) <= {constant} log(n)^2 at n = 3, and beyond it by monotony")
 
 
-def _poisson_mean(instance: Instance, n: int, terms: int = 5) -> arb:
+def _poisson_mean(instance: exact.Instance, n: int, terms: int = 5) -> arb:
     """Lower bound of the mean divergence over N ~ Poisson(n) given N > 0: its first terms."""
     total, mass = arb(0), (-arb(n)).exp()
     for size in range(1, terms + 1):
         mass = mass * n / size
-        total += mass * kl(instance.selected(size), instance.optimum).ball()
+        total += mass * exact.kl(instance.selected(size), instance.optimum).ball()
     return total / (1 - (-arb(n)).exp())
 
 
 def _verify_theorem4(constant: Fraction = Fraction(21, 4)) -> Evidence:
     """Mean divergence <= constant * (kappa log n / n)**2 for n >= 3; screened by partial sums of the mean."""
 
-    def holds(instance: Instance, n: int) -> bool:
+    def holds(instance: exact.Instance, n: int) -> bool:
         with precision(64):
-            bound = point(constant) * (point(ratio(instance.weights)) * arb(n).log() / n) ** 2
+            bound = point(constant) * (point(exact.ratio(instance.weights)) * arb(n).log() / n) ** 2
             return not _poisson_mean(instance, n) > bound
 
     return all_of(
-        agree(holds, what="partial sums of the Poisson mean stay below the bound", sizes=(3, 4)),
+        exact.agree(holds, what="partial sums of the Poisson mean stay below the bound", sizes=(3, 4)),
         prove_density_ratio,
         prove_poisson_moment,
         prove_gibbs,
@@ -74,11 +62,11 @@ def _verify_chain(final: int = 8) -> Evidence:
     x, u = sp.symbols("x u", positive=True)
     return all_of(
         lambda: prove_descent(sp.exp(u) - 1 - u, u, what="z <= exp(z) - 1", order=2),
-        lambda: at_least(
+        lambda: exact.at_least(
             lambda: 4 * 16 * arb(3).log() ** 2 - 4, "4 kappa / n^2 <= 4 p^2 kappa^2, as log n >= 1, kappa >= 1"
         ),
         identity(sp.exp(2 * x) - (1 + 2 * (sp.exp(x) - 1)) - (sp.exp(x) - 1) ** 2, "1 + 2 (exp(x) - 1) <= exp(2 x)"),
-        decided(final * 16 == 128, what="2 * 4 p^2 kappa^2 = 128 (kappa log n / n)^2 with p = 4 log(n) / n"),
+        exact.decided(final * 16 == 128, what="2 * 4 p^2 kappa^2 = 128 (kappa log n / n)^2 with p = 4 log(n) / n"),
     )
 
 
@@ -87,11 +75,11 @@ def _verify_display(poisson: bool = True) -> Evidence:
 
     def holds(gen1: Fraction, weight2: Fraction) -> bool:
         gen, weights = (gen1, 1 - gen1), (Fraction(1), weight2)
-        star = tilted(gen, weights)
-        laws = [selection_law(gen, weights, n) for n in (1, 2)]
+        star = exact.tilted(gen, weights)
+        laws = [exact.selection_law(gen, weights, n) for n in (1, 2)]
         mixed = tuple((a + b) / 2 for a, b in zip(*laws, strict=True))
-        mean = sum((chi_square(law, star) for law in laws), Fraction(0)) / 2
-        return chi_square(mixed, star) == mean if poisson else chi_square(mixed, star) <= mean
+        mean = sum((exact.chi_square(law, star) for law in laws), Fraction(0)) / 2
+        return exact.chi_square(mixed, star) == mean if poisson else exact.chi_square(mixed, star) <= mean
 
     return refute(
         holds,
@@ -107,25 +95,28 @@ def _fix_display() -> Evidence:
     gap = u * a**2 + (1 - u) * b**2 - (u * a + (1 - u) * b) ** 2
     return all_of(
         identity(gap - u * (1 - u) * (a - b) ** 2, "mean of squares - square of mean = u (1 - u)(a - b)^2"),
-        partial(agree, _convex_holds, what="chi2 of a mixture of widths <= mixture of chi2", sizes=(1, 2, 3)),
+        partial(exact.agree, _convex_holds, what="chi2 of a mixture of widths <= mixture of chi2", sizes=(1, 2, 3)),
         detail="The sum of the two integrals is 1 + E[chi2(pi_N | pi*)], at least 1 + chi2 of the averaged law",
     )
 
 
-def _convex_holds(instance: Instance, n: int) -> bool:
+def _convex_holds(instance: exact.Instance, n: int) -> bool:
     laws = [instance.selected(k) for k in (n, n + 1)]
     mixed = tuple((a + b) / 2 for a, b in zip(*laws, strict=True))
-    return chi_square(mixed, instance.optimum) * 2 <= sum((chi_square(x, instance.optimum) for x in laws), Fraction(0))
+    return exact.chi_square(mixed, instance.optimum) * 2 <= sum(
+        (exact.chi_square(x, instance.optimum) for x in laws), Fraction(0)
+    )
 
 
 def _verify_minimum(constant: Fraction = Fraction(3, 2)) -> Evidence:
     """The best width up to n is at least as good as width floor(n) >= 3 n / 4."""
     return all_of(
         bounded(
-            lambda i, n: constant * (ratio(i.weights) - 1) ** 2 / n**2, "chi2 at width n <= 3/2 ((kappa - 1) / n)^2"
+            lambda i, n: constant * (exact.ratio(i.weights) - 1) ** 2 / n**2,
+            "chi2 at width n <= 3/2 ((kappa - 1) / n)^2",
         ),
         prove_density_ratio,
-        lambda: at_least(
+        lambda: exact.at_least(
             lambda: point(constant) * arb(3).log() ** 2 - point(Fraction(16, 9)),
             "(n / floor(n))^2 <= 16/9 <= 3/2 log(3)^2",
         ),
@@ -168,12 +159,14 @@ def _fix_lemma6_step() -> Evidence:
             (high - low) ** 2 / 4 - (high - mu) * (mu - low) - ((high + low) / 2 - mu) ** 2,
             "var <= (M - mu)(mu - m) <= (M - m)^2 / 4",
         ),
-        lambda: nonnegative(1 - 1 / (4 * (1 - p) ** 2), what="1 / (4 (1 - p)^2) <= 1 for 0 <= p <= 1/2"),
-        lambda: at_least(lambda: 1 - 1 / (2 * (1 - _p(55)) ** 2), "the printed factor is at most 1 from n = 55 on"),
-        lambda: at_least(lambda: 1 / (2 * (1 - _p(54)) ** 2) - 1, "but not at n = 54"),
-        lambda: at_least(lambda: point(_HALF) - _p(27), "p_n <= 1/2 from n = 27 on"),
-        lambda: at_least(lambda: arb(2).rsqrt() - _p(16), "p_n <= 1/sqrt(2) from n = 16 on"),
-        lambda: at_least(lambda: 4 - 1 / (4 * (1 - arb(2).rsqrt()) ** 2), "the repaired factor is below 4 there"),
+        lambda: exact.nonnegative(1 - 1 / (4 * (1 - p) ** 2), what="1 / (4 (1 - p)^2) <= 1 for 0 <= p <= 1/2"),
+        lambda: exact.at_least(
+            lambda: 1 - 1 / (2 * (1 - _p(55)) ** 2), "the printed factor is at most 1 from n = 55 on"
+        ),
+        lambda: exact.at_least(lambda: 1 / (2 * (1 - _p(54)) ** 2) - 1, "but not at n = 54"),
+        lambda: exact.at_least(lambda: point(_HALF) - _p(27), "p_n <= 1/2 from n = 27 on"),
+        lambda: exact.at_least(lambda: arb(2).rsqrt() - _p(16), "p_n <= 1/sqrt(2) from n = 16 on"),
+        lambda: exact.at_least(lambda: 4 - 1 / (4 * (1 - arb(2).rsqrt()) ** 2), "the repaired factor is below 4 there"),
         detail="log(n) / n falls for n >= 3",
     )
 
@@ -209,8 +202,8 @@ def _verify_equation21(half: int = 2) -> Evidence:
     second = sp.diff(f(x), x, 2).subs(x, x + y).doit()
     return all_of(
         partial(_pair_identity, half),
-        lambda: decided(difference.subs(x, 0) == 0, what="no difference at s1 = 0 (and, by symmetry, s2 = 0)"),
-        lambda: decided(sp.simplify(mixed - second) == 0, what="mixed derivative is f''(s1 + s2)"),
+        lambda: exact.decided(difference.subs(x, 0) == 0, what="no difference at s1 = 0 (and, by symmetry, s2 = 0)"),
+        lambda: exact.decided(sp.simplify(mixed - second) == 0, what="mixed derivative is f''(s1 + s2)"),
         _second_log_derivative,
         _slope_bound,
     )
@@ -221,12 +214,14 @@ def _second_log_derivative() -> Evidence:
     phi = sp.Function("Phi")(x)
     second = sp.diff(sp.log(-sp.diff(phi, x)), x, 2)
     d1, d2, d3 = (sp.diff(phi, x, k) for k in (1, 2, 3))
-    return decided(sp.simplify(second - (d3 * d1 - d2**2) / d1**2) == 0, what="f'' = (Phi''' Phi' - Phi''^2) / Phi'^2")
+    return exact.decided(
+        sp.simplify(second - (d3 * d1 - d2**2) / d1**2) == 0, what="f'' = (Phi''' Phi' - Phi''^2) / Phi'^2"
+    )
 
 
 def _slope_bound() -> Evidence:
     a, low, e = sp.symbols("a m e", nonnegative=True)
-    return nonnegative((low + a) * e - low * e, what="-Phi'(u) >= phi_min Phi(u), letter by letter")
+    return exact.nonnegative((low + a) * e - low * e, what="-Phi'(u) >= phi_min Phi(u), letter by letter")
 
 
 def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
@@ -235,13 +230,13 @@ def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
     s1, s2 = sp.symbols("s1 s2", positive=True)
     a, b, low = sp.symbols("a b m", nonnegative=True)
 
-    def holds(instance: Instance, _n: int) -> bool:
+    def holds(instance: exact.Instance, _n: int) -> bool:
         mean = sum((g * x for g, x in zip(instance.gen, instance.weights, strict=True)), Fraction(0))
         inverse = sum((g / x for g, x in zip(instance.gen, instance.weights, strict=True)), Fraction(0))
-        return bool(mean * inverse <= ratio(instance.weights))
+        return bool(mean * inverse <= exact.ratio(instance.weights))
 
     return all_of(
-        lambda: at_least(
+        lambda: exact.at_least(
             lambda: point(constant) - 2 / (1 - (-arb(1)).exp()),
             f"(1 + 1/n) / (1 - exp(-n)) < {constant} at n = 1, and beyond it as both factors fall",
         ),
@@ -249,8 +244,8 @@ def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
             sp.integrate(sp.integrate(w * sp.exp(-(s1 + s2) * w), (s1, 0, sp.oo)), (s2, 0, sp.oo)) - 1 / w,
             "double integral of w exp(-(s1 + s2) w) is 1/w",
         ),
-        lambda: nonnegative((low + a) - (low + a) / (1 + b), what="w / w' <= M / m"),
-        agree(holds, what="E[w] E[1/w] <= kappa", sizes=(1,)),
+        lambda: exact.nonnegative((low + a) - (low + a) / (1 + b), what="w / w' <= M / m"),
+        exact.agree(holds, what="E[w] E[1/w] <= kappa", sizes=(1,)),
         detail="On R_1 the smaller of Phi, Phi' is at most 1 - p_n, so n (1 - Phi Phi') >= log n^4",
     )
 
@@ -293,7 +288,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L6",
         source="SPECS, Lemma 6, Appendix C.1",
         statement="I_0 <= exp(p_n^2 (kappa - 1)^2) when p_n = 4 log(n) / n <= 1/sqrt(2).",
-        assumptions=f"{FIXED_WIDTH}; n >= 3",
+        assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
         verify=_verify_lemma6,
         mutants=(mutant("quarter", "p_n^2 / 4", _verify_lemma6, 4),),
         notes="The printed proof stops short (SPECS-L6b). Repaired: I_0 is at most I_0 + I_1 = 1 + E chi2, which "
@@ -303,7 +298,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-L7",
         source="SPECS, Lemma 7, Appendix C.1",
         statement="I_1 <= 4 kappa / n^2.",
-        assumptions=f"{FIXED_WIDTH}; n >= 1",
+        assumptions=f"{exact.FIXED_WIDTH}; n >= 1",
         verify=_verify_lemma7,
         mutants=(mutant("3", "constant 3", _verify_lemma7, Fraction(3)),),
         notes="One line prints E[phi] E[1/phi] = kappa where at most is meant. From n = 3 on the constant 1.41 does.",
@@ -313,7 +308,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Theorem 4, Appendices B.2 and C",
         statement="For n >= 3 the mean of D(pi_N | pi*) over N ~ Poisson(n), N > 0, is O((kappa log n / n)^2).",
         expression=statement("specs", "poisson_bound"),
-        assumptions=f"{FIXED_WIDTH}; n >= 3 real",
+        assumptions=f"{exact.FIXED_WIDTH}; n >= 3 real",
         verify=_verify_theorem4,
         mutants=(mutant("1/100", "constant 1/100", _verify_theorem4, Fraction(1, 100)),),
         notes="Hidden constant 21/4 for all n >= 3; without the logarithm, 6 (kappa - 1)^2 / (n^2 (1 - exp(-n))). The "
@@ -334,7 +329,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-C2d",
         source="SPECS, first display of Appendix C.2",
         statement="I_0 + I_1 = 1 + chi2(pi_bar | pi*), with pi_bar the law averaged over widths.",
-        assumptions=FIXED_WIDTH,
+        assumptions=exact.FIXED_WIDTH,
         verify=_verify_display,
         correction="I_0 + I_1 = 1 + E[chi2(pi_N | pi*)], which is at least 1 + chi2(pi_bar | pi*).",
         correction_verify=_fix_display,
@@ -345,7 +340,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="SPECS-T4c",
         source="SPECS, corollary after Theorem 4, Appendix B.2",
         statement="The best width up to n >= 3 has divergence O((kappa log n / n)^2).",
-        assumptions=f"{FIXED_WIDTH}; n >= 3 real",
+        assumptions=f"{exact.FIXED_WIDTH}; n >= 3 real",
         verify=_verify_minimum,
         mutants=(mutant("1/100", "constant 1/100", _verify_minimum, Fraction(1, 100)),),
         notes="Constant 3/2; no minimum is needed, the width floor(n) does.",
