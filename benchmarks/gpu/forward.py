@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from benchmarks.gpu.shapes import ModelShape
 
-__all__ = ["Fusion", "Model", "Pass", "Storage", "plain_fusion", "random_model", "taken_from"]
+__all__ = ["Fusion", "Model", "Pass", "Storage", "plain_fusion", "random_model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,34 +86,6 @@ def random_model(shape: ModelShape, device: str, dtype: torch.dtype, seed: int =
     embedding = matrix(shape.vocab, shape.hidden)
     head = embedding if shape.tied else matrix(shape.vocab, shape.hidden)
     return Model(shape, embedding, tuple(layer() for _ in range(shape.layers)), ones(shape.hidden), head)
-
-
-def taken_from(shape: ModelShape, model: Any) -> Model:
-    """The weights of a transformers model of that shape, joined as they are here."""
-    import torch
-
-    def layer(one: Any) -> _Layer:
-        at, mlp = one.self_attn, one.mlp
-        parts = (at.q_proj, at.k_proj, at.v_proj)
-        gain = None
-        if shape.qk_norm:
-            gain = torch.cat(
-                (at.q_norm.weight.expand(shape.heads, -1), at.k_norm.weight.expand(shape.kv_heads, -1))
-            ).contiguous()
-        return _Layer(
-            norm=one.input_layernorm.weight,
-            qkv=torch.cat([p.weight for p in parts]),
-            qkv_bias=torch.cat([p.bias for p in parts]) if shape.qkv_bias else None,
-            head_gain=gain,
-            out=at.o_proj.weight,
-            mlp_norm=one.post_attention_layernorm.weight,
-            gate_up=torch.cat((mlp.gate_proj.weight, mlp.up_proj.weight)),
-            down=mlp.down_proj.weight,
-        )
-
-    body = model.model
-    layers = tuple(layer(one) for one in body.layers)
-    return Model(shape, body.embed_tokens.weight, layers, body.norm.weight, model.lm_head.weight)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,11 +38,6 @@ class Telemetry:
             self._handle = _handle(pynvml, uuid)
             self._nvml = pynvml
 
-    @property
-    def available(self) -> bool:
-        """Whether NVML answers."""
-        return self._nvml is not None
-
     def driver(self) -> str:
         """Version of the driver; empty if it cannot be read."""
         found = self._read(lambda nvml, _: nvml.nvmlSystemGetDriverVersion())

@@ -19,7 +19,7 @@ from sim.catalogue import KnobValue
 from sim.configuration import Configuration
 from sim.operations import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, EXACT, GATE, JUDGE, LIKELIHOOD, RANDOM, REWARD
 
-__all__ = ["Known", "asked_roles", "missing"]
+__all__ = ["Known", "asked_roles"]
 
 _LOCAL: Final = "specplan calibrate torch or vllm"
 _HOW: Final[Mapping[str, str]] = {
@@ -36,21 +36,6 @@ _HOW_TOKEN: Final[Mapping[str, str]] = {
     "eagle": "specplan calibrate torch, with --eagle",
 }
 """The same for token-level methods; of the others it is ``specplan calibrate torch``."""
-
-
-def missing(profile: Profile, configuration: Configuration) -> tuple[str, ...]:
-    """Return what a configuration needs and a profile does not know; empty if it can be predicted.
-
-    Parameters
-    ----------
-    profile : measured or published.
-    configuration : what to predict.
-
-    Returns
-    -------
-    One line in plain words for each missing input, e.g. ``"scores of reward (specplan calibrate torch or vllm)"``.
-    """
-    return Known.of(profile).missing(configuration)
 
 
 def asked_roles(configuration: Configuration) -> frozenset[str]:

@@ -134,10 +134,6 @@ class AcceptanceCurve:
         before = (1.0, *self.unconditional)
         return tuple(u / b if b > 0.0 else None for u, b in zip(self.unconditional, before, strict=False))
 
-    def rates(self, convention: Convention) -> tuple[float | None, ...]:
-        """Rates per position under a convention."""
-        return self.unconditional if convention == "unconditional" else self.conditional()
-
     def figure(self, name: Figure, k: int | None = None) -> float:
         """The single figure of that name for drafts of ``k`` tokens, default all positions.
 

@@ -48,8 +48,6 @@ STEPS: Final = 24_000
 END_STEPS: Final = 20
 """Steps of an answer that is all end: what it takes is taken off a longer one, and with it the effect of the end. Also
 the steps of an answer of SPECS, whose form is about a number of steps."""
-_ROUNDING: Final = 1e-9
-"""Relative error of sums of times over an answer, at most."""
 
 _VARIANTS: Final[Mapping[str, tuple[Knobs, ...]]] = MappingProxyType(
     {
@@ -181,11 +179,6 @@ class Cell:
     def gap_stderr(self) -> float:
         """Standard error of the gap, [-]."""
         return self.closed_form / self.simulated * self.stderr / self.simulated
-
-    @property
-    def z(self) -> float:
-        """Closed form less simulation, in standard errors; rounding counts as one where no chance enters."""
-        return (self.closed_form - self.simulated) / max(self.stderr, _ROUNDING * self.simulated)
 
 
 def simulated_cell(case: Case, condition: str, *, n_steps: int = STEPS, seed: int = SEED) -> Cell:

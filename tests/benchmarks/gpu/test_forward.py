@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from benchmarks.gpu import attention
-from benchmarks.gpu.forward import Pass, Storage, plain_fusion, random_model, taken_from
+from benchmarks.gpu.forward import Model, Pass, Storage, _Layer, plain_fusion, random_model
 from benchmarks.gpu.replay import seconds_of
 from benchmarks.gpu.shapes import SHAPES, ModelShape, shape_of
 from theory.errors import CalibrationError, ParameterError
@@ -71,6 +72,33 @@ def _kernels(batch: int, n_prefix: int) -> list[attention.Attention]:
         kernels.append(attention.folded(1, attention.joined))
         kernels += [attention.folded(4, attention.joined)] if batch == 1 else []
     return kernels
+
+
+def taken_from(shape: ModelShape, model: Any) -> Model:
+    """The weights of a transformers model of that shape, joined as they are here."""
+
+    def layer(one: Any) -> _Layer:
+        at, mlp = one.self_attn, one.mlp
+        parts = (at.q_proj, at.k_proj, at.v_proj)
+        gain = None
+        if shape.qk_norm:
+            gain = torch.cat(
+                (at.q_norm.weight.expand(shape.heads, -1), at.k_norm.weight.expand(shape.kv_heads, -1))
+            ).contiguous()
+        return _Layer(
+            norm=one.input_layernorm.weight,
+            qkv=torch.cat([p.weight for p in parts]),
+            qkv_bias=torch.cat([p.bias for p in parts]) if shape.qkv_bias else None,
+            head_gain=gain,
+            out=at.o_proj.weight,
+            mlp_norm=one.post_attention_layernorm.weight,
+            gate_up=torch.cat((mlp.gate_proj.weight, mlp.up_proj.weight)),
+            down=mlp.down_proj.weight,
+        )
+
+    body = model.model
+    layers = tuple(layer(one) for one in body.layers)
+    return Model(shape, body.embed_tokens.weight, layers, body.norm.weight, model.lm_head.weight)
 
 
 @pytest.mark.parametrize("name", ["qwen3-1.7b", "qwen3-32b", "qwen2.5-7b"])

@@ -10,7 +10,7 @@ from simpy import Environment
 
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
-from calibrate.replay.missing import missing
+from calibrate.replay.missing import Known
 from calibrate.replay.system import ASSUMED, HALF_WIDTHS, system_of
 from calibrate.replay.trials import Trials
 from sim.answers.drawn import SyntheticBehaviour
@@ -25,7 +25,7 @@ MEASURED = measured([True, False] * 4, ngram=True)
 
 
 def lacks(profile: Profile, text: str) -> str:
-    return "; ".join(missing(profile, Configuration.parse(text)))
+    return "; ".join(Known.of(profile).missing(Configuration.parse(text)))
 
 
 @pytest.mark.parametrize(
