@@ -12,26 +12,30 @@ method that stands in it is simulated, run for real, planned with and tested wit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from sim.operations import Algorithm, Step
-from theory.errors import ParameterError, choice
+from theory.errors import ParameterError
 
 __all__ = [
     "Knob",
     "KnobValue",
     "Level",
     "Method",
+    "choice",
     "drafts_per_position",
     "method",
     "methods",
     "one_sequence",
     "tokens_of_k2",
 ]
+
+T = TypeVar("T", bound=str)
 
 KnobValue: TypeAlias = int | float | str | bool
 Level: TypeAlias = Literal["baseline", "token", "step", "beam"]
@@ -277,6 +281,27 @@ class Method:
         ParameterError : as `settings`.
         """
         return self.in_flight(**self.settings(given))
+
+
+def choice(name: str, value: str, allowed: Iterable[T], what: str = "one") -> T:
+    """Return the element of ``allowed`` that ``value``, which a person typed, names.
+
+    Raises
+    ------
+    ParameterError : there is none; the message suggests the nearest.
+
+    >>> choice("method", "lr-async", ("lr-sync", "lr-async"))
+    'lr-async'
+    """
+    listed = list(allowed)
+    for item in listed:
+        if value == item:
+            return item
+    if not listed:
+        raise ParameterError(name, value, f"must be {what}, which has none")
+    near = get_close_matches(value, listed, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ParameterError(name, value, f"must be {what} of {', '.join(listed)}{hint}")
 
 
 @cache

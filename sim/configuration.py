@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any, Final, Self, TypeAlias
 
 from sim.algorithms.rules import PRESETS
-from sim.catalogue import KnobValue, Method, method, methods
+from sim.catalogue import KnobValue, Method, choice, method, methods
 from sim.operations import JUDGE, REWARD, SCORER, MakeAlgorithm
-from theory.errors import ParameterError, choice
+from theory.errors import ParameterError
 
 __all__ = ["DEFAULT_TOKEN_METHOD", "METHOD_NAMES", "RULE_NAMES", "TOKEN_METHOD_NAMES", "Configuration", "parse_knobs"]
 

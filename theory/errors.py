@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
-from typing import TypeVar
-
-__all__ = ["CalibrationError", "ParameterError", "SchemaError", "SpecplanError", "UnstableMeasurementError", "choice"]
-
-T = TypeVar("T", bound=str)
+__all__ = ["CalibrationError", "ParameterError", "SchemaError", "SpecplanError", "UnstableMeasurementError"]
 
 
 class SpecplanError(Exception):
@@ -64,24 +58,3 @@ class UnstableMeasurementError(CalibrationError):
 
 def _unstable(message: str, spread: float) -> UnstableMeasurementError:
     return UnstableMeasurementError(message, spread=spread)
-
-
-def choice(name: str, value: str, allowed: Iterable[T], what: str = "one") -> T:
-    """Return the element of ``allowed`` that ``value``, which a person typed, names.
-
-    Raises
-    ------
-    ParameterError : there is none; the message suggests the nearest.
-
-    >>> choice("method", "lr-async", ("lr-sync", "lr-async"))
-    'lr-async'
-    """
-    listed = list(allowed)
-    for item in listed:
-        if value == item:
-            return item
-    if not listed:
-        raise ParameterError(name, value, f"must be {what}, which has none")
-    near = get_close_matches(value, listed, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ParameterError(name, value, f"must be {what} of {', '.join(listed)}{hint}")

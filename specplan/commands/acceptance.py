@@ -56,7 +56,7 @@ def command(
     the records of the requests, llm.get_metrics() of an offline engine, and the tokens of streamed chunks.
     """
     check_output(output, force=force)
-    from theory.errors import choice
+    from sim.catalogue import choice
 
     known = choice("from", source_format, READABLE)
     readings = live_readings(source, **live) if known == LIVE else None

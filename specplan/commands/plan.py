@@ -107,9 +107,9 @@ def command(
 
 
 def _methods(text: str) -> Any:
+    from sim.catalogue import choice
     from specplan.planning.planner import PROPOSED
     from specplan.planning.predict import METHODS
-    from theory.errors import choice
 
     if not text.strip():
         return PROPOSED
@@ -117,8 +117,8 @@ def _methods(text: str) -> Any:
 
 
 def _rules(text: str | None) -> str | None:
+    from sim.catalogue import choice
     from sim.configuration import RULE_NAMES
-    from theory.errors import choice
 
     return None if text is None else choice("rules", text, RULE_NAMES)
 

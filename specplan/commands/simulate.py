@@ -91,11 +91,11 @@ def command(
     check_output(output, force=force)
     check_output(timeline, force=force)
     from calibrate.record.library import load
+    from sim.catalogue import choice
     from sim.configuration import METHOD_NAMES, RULE_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
     from specplan.planning.overshoot import overshoot
     from specplan.planning.planner import Request
     from specplan.planning.predict import Predictor
-    from theory.errors import choice
 
     chosen = choice("method", method, METHOD_NAMES)
     known = load(profile)

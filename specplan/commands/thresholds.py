@@ -83,8 +83,8 @@ def _frontier(options: dict[str, Any]) -> tuple[Frontier, LabelledDecisions]:
         default_grid,
         read_decisions,
     )
+    from sim.catalogue import choice
     from specplan.planning.threshold_speedup import check_plot, closed_form_speedup, draw_frontier, replayed_speedup
-    from theory.errors import choice
 
     check_plot(options["plot"])
 
@@ -132,8 +132,8 @@ def _gate(options: dict[str, Any]) -> tuple[Cascade, LabelledDecisions]:
 
 
 def _configuration(options: dict[str, Any]) -> Any:
+    from sim.catalogue import choice
     from sim.configuration import Configuration
-    from theory.errors import choice
 
     if options["k1"] < 2:
         raise ParameterError("k1", options["k1"], "must be at least 2: with one step in flight nothing is accepted")
@@ -142,7 +142,7 @@ def _configuration(options: dict[str, Any]) -> Any:
 
 def _bound(options: dict[str, Any], labelled: LabelledDecisions) -> Bound:
     from calibrate.thresholds.risk import SAMPLINGS, Bound
-    from theory.errors import choice
+    from sim.catalogue import choice
 
     risk: Any = _RISK_OF[choice("bound", options["bound"], tuple(_RISK_OF))]
     default = "per-answer-mean" if labelled.clustered else "independent"

@@ -222,8 +222,8 @@ class _Below:
 
     def fields(self) -> dict[str, Any]:
         """Fields of a configuration for a step-level method."""
+        from sim.catalogue import choice
         from sim.configuration import TOKEN_METHOD_NAMES, parse_knobs
-        from theory.errors import choice
 
         if self.token is None:
             if self.settings:
@@ -245,8 +245,8 @@ def _configurations(
     method: str, settings: tuple[str, ...], k1_list: list[int], rules: str, below: _Below
 ) -> list[Configuration]:
     """Every method asked for with every window and depth asked for, or with its own."""
+    from sim.catalogue import choice
     from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
-    from theory.errors import choice
 
     names = [choice("method", name.strip(), METHOD_NAMES) for name in method.split(",")]
     if settings and len(names) > 1:
