@@ -10,7 +10,7 @@ from calibrate.record.library import bundled
 from sim.gantt import figure
 from specplan.planning.predict import Configuration, Predictor
 
-PROFILE, ANSWER, UNTIL = "lr-deepseek-gsm8k", 4, 4.0
+PROFILE, ANSWER, UNTIL = "lr-deepseek-gsm8k", 0, 4.0
 CONFIGURATIONS = (
     (Configuration(method="autoregressive"), "plain decoding"),
     (Configuration(method="lr-sync", k1=3), "Lookahead Reasoning, sync, $k_1$ = 3"),
