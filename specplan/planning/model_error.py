@@ -12,8 +12,13 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Final
 
-__all__ = ["ModelError", "Row", "compared", "fit_error", "model_error", "rows"]
+__all__ = ["PUBLISHED_RULES", "ModelError", "Row", "compared", "fit_error", "model_error", "rows"]
+
+
+PUBLISHED_RULES: Final = "released-code"
+"""Schedule with which the table was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

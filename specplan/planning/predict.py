@@ -29,7 +29,7 @@ from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile
 from sim.operations import JUDGE
 from sim.timeline import Counts, Timeline
 from sim.trial import Runs, false_accepts, run_trial, session_of
-from specplan.planning.model_error import ModelError, model_error
+from specplan.planning.model_error import PUBLISHED_RULES, ModelError, model_error
 from theory.errors import ParameterError
 
 __all__ = ["METHODS", "Configuration", "Prediction", "Predictor"]
@@ -323,11 +323,15 @@ class Predictor:
         return abs(math.log(ends[0] / ends[1])) / 2.0
 
     def _model_error(self, configuration: Configuration) -> ModelError:
-        """As measured on the other rows of the table: of Lookahead Reasoning with its judge; else of nothing."""
+        """As measured on the other rows of the table: of Lookahead Reasoning with its judge; else of nothing.
+
+        The table was measured with the released code: another schedule's error is taken to be that of this one, since a
+        correction of its own would take its gain for an error.
+        """
         looks_ahead = configuration.method in ("lr-sync", "lr-async") and configuration.decider == (JUDGE, None)
         if self.profile.published is None or not looks_ahead:
             return ModelError(gain=1.0, spread=0.0, n=0)
-        return model_error(self.profile.name, combined=configuration.k2 > 1, rules=configuration.rules)
+        return model_error(self.profile.name, combined=configuration.k2 > 1, rules=PUBLISHED_RULES)
 
     def _notes(
         self, configuration: Configuration, model: TokenModel | None, error: ModelError, timed: _Timed
