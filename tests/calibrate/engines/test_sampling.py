@@ -80,7 +80,6 @@ def test_bad_sampling_is_named(arguments, name):
         ({"prompt": ""}, "prompt"),
         ({"prompt": ()}, "prompt"),
         ({"max_tokens": 0}, "max_tokens"),
-        ({"n_logprobs": -1}, "n_logprobs"),
         ({"stop": ("",)}, "stop"),
     ],
 )
