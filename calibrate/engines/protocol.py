@@ -27,7 +27,6 @@ __all__ = [
     "Request",
     "Sampling",
     "Times",
-    "TokenLogprobs",
 ]
 
 Prompt: TypeAlias = str | tuple[int, ...]
@@ -72,9 +71,6 @@ class Request:
     seed: int = 0
     """The same prompt, sampling and seed give the same text, whatever else the engine does meanwhile."""
 
-    n_logprobs: int = 0
-    """How many of the likeliest tokens to report at each position, >= 0; 0 reports none."""
-
     ignore_eos: bool = False
     """Go on after an end-of-text token: for latency measurements that need an exact number of tokens."""
 
@@ -87,8 +83,6 @@ class Request:
             raise ParameterError("prompt", self.prompt, "must not be empty")
         if self.max_tokens < 1:
             raise ParameterError("max_tokens", self.max_tokens, "must be >= 1")
-        if self.n_logprobs < 0:
-            raise ParameterError("n_logprobs", self.n_logprobs, "must be >= 0")
         if not all(self.stop):
             raise ParameterError("stop", self.stop, "must not contain an empty string")
 
@@ -114,17 +108,6 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenLogprobs:
-    """Natural-log probabilities at one position, of the model's own distribution (temperature 1, no top-p)."""
-
-    chosen: float
-    """Of the token that was drawn."""
-
-    top: tuple[tuple[int, float], ...]
-    """The likeliest token ids, likeliest first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
     """What a request produced."""
 
@@ -144,8 +127,6 @@ class Generation:
     """Decode iterations that the request took part in (its first token comes from the prefill)."""
 
     times: Times
-    logprobs: tuple[TokenLogprobs, ...] = ()
-
     passes: tuple[tuple[int, int], ...] = ()
     """With speculation, for each decode pass of the target: tokens drafted, and of these verified as right. A pass
     yields the right ones and one more, cut where the text ends; what is cut counts as right but is not generated."""

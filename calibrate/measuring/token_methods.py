@@ -32,7 +32,6 @@ __all__ = [
     "Speculating",
     "TokenSetting",
     "measure_token_answer",
-    "measure_token_methods",
     "token_records",
 ]
 
@@ -69,33 +68,6 @@ class Speculating(Protocol):
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
         """Return what a request must carry."""
         ...
-
-
-async def measure_token_methods(
-    models: Speculating,
-    clock: WallClock,
-    problems: Sequence[Problem],
-    settings: Sequence[TokenSetting] = TOKEN_SETTINGS,
-) -> list[TokenRecord]:
-    """Answer every problem with every setting, interleaved, and return one record for each setting.
-
-    Parameters
-    ----------
-    models : knows the methods of its engines.
-    clock : the engines; the one of the target has nothing else to do.
-    problems : what to answer.
-    settings : methods with their knobs.
-
-    Raises
-    ------
-    CalibrationError : an engine failed.
-    ParameterError : a method that these models cannot run.
-    """
-    answers: dict[str, list[TokenAnswer]] = {setting.key: [] for setting in settings}
-    for problem in problems:
-        for setting in settings:
-            answers[setting.key].append(await measure_token_answer(models, clock, problem, setting))
-    return token_records(settings, answers)
 
 
 def token_records(settings: Sequence[TokenSetting], answers: Mapping[str, Sequence[TokenAnswer]]) -> list[TokenRecord]:

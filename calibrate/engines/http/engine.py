@@ -89,8 +89,8 @@ class OpenAIEngine(Server):
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
         """Continue a prompt; see `Backend.generate`. A cancellation closes the connection.
 
-        ``token_ids`` are empty where the server does not tell them; a log-probability's ids where it names tokens by
-        their text only. The times are those seen from here: the prefill begins when the request was sent.
+        ``token_ids`` are empty where the server does not tell them. The times are those seen from here: the prefill
+        begins when the request was sent.
 
         Raises
         ------
@@ -222,8 +222,6 @@ class OpenAIEngine(Server):
             streamed.stops = request.stop
         elif request.stop:
             body["stop"] = list(request.stop)
-        if request.n_logprobs:
-            body |= {"logprobs": request.n_logprobs}
         return await self.complete(body, streamed)
 
     async def check_logprobs(self) -> None:
@@ -273,7 +271,6 @@ class OpenAIEngine(Server):
             n_cached_tokens=streamed.n_cached,
             n_iterations=max(len(streamed.arrivals) - 1, 0),
             times=self._times(streamed),
-            logprobs=tuple(streamed.logprobs),
             passes=() if spec is None else streamed.passes(spec.k2, always=spec.method != "ngram"),
         )
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from calibrate.engines.protocol import TokenLogprobs
-
 __all__ = ["Streamed", "first_stop"]
 
 
@@ -24,7 +22,6 @@ class Streamed:
     arrivals: list[tuple[float, int]] = field(default_factory=list)
     """Moments at which tokens came, and how many."""
 
-    logprobs: list[TokenLogprobs] = field(default_factory=list)
     likeliest: Mapping[str, Any] = field(default_factory=dict)
     """Natural-log probabilities of the likeliest first tokens, by their text."""
 
@@ -109,13 +106,12 @@ class Streamed:
 
     def _take(self, choice: Mapping[str, Any], now: float) -> None:
         text = choice.get("text") or ""
-        ids, logs = choice.get("token_ids") or [], _token_logprobs(choice.get("logprobs"))
+        ids = choice.get("token_ids") or []
         self.text += text
         self.ids += ids
-        self.logprobs += logs
         self.likeliest = self.likeliest or _first_likeliest(choice.get("logprobs"))
         self.n_prompt_ids = self.n_prompt_ids or len(choice.get("prompt_token_ids") or ())
-        n = len(ids) or len(logs) or bool(text)
+        n = len(ids) or _n_scored(choice.get("logprobs")) or bool(text)
         if n:
             self.arrivals.append((now, int(n)))
             self.begun.set()
@@ -137,7 +133,7 @@ def _first_likeliest(record: Any) -> Mapping[str, Any]:
     return tops[0] or {} if tops else {}
 
 
-def _token_logprobs(record: Any) -> list[TokenLogprobs]:
-    """Log-probabilities of a chunk; its tokens are named by text, so the likeliest ones get no ids."""
+def _n_scored(record: Any) -> int:
+    """Tokens of a chunk that came with a log-probability."""
     values = record.get("token_logprobs") if isinstance(record, dict) else None
-    return [TokenLogprobs(chosen=float(value), top=()) for value in values or () if value is not None]
+    return sum(value is not None for value in values or ())

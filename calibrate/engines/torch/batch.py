@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from calibrate.engines.sampling import draw, uniform
 from calibrate.engines.stop_strings import StopFinder
@@ -159,7 +159,7 @@ class ContinuousBatch:
             job.finish = "stop"
         else:
             uniforms = [uniform(job.seed, 0) if job.sampling.temperature else 0.0]
-            self._commit(job, draw(logits, [job.sampling], uniforms), logits, [0])
+            self._commit(job, draw(logits, [job.sampling], uniforms))
         job.prefill_end = job.end = time.monotonic()
         self.work.prefills.append(Prefill(n - job.n_cached, job.n_cached, job.prefill_end - start, job.prefill_end))
         return self._sweep(job.prefill_end)
@@ -212,26 +212,24 @@ class ContinuousBatch:
                 own_logits, own_hidden = logits[index], hidden[index]
             verdicts = method.verify(jobs, own_rows, own_logits, own_hidden)
             for row, job, asked, verdict in zip(members, jobs, own_rows, verdicts, strict=True):
-                n_new += self._follow(row, job, asked, verdict, logits[firsts[row] : ends[row]])
+                n_new += self._follow(row, job, asked, verdict)
         return n_new
 
-    def _follow(self, row: int, job: Job, asked: Rows, verdict: Verdict, logits: torch.Tensor) -> int:
+    def _follow(self, row: int, job: Job, asked: Rows, verdict: Verdict) -> int:
         """Commit a verdict and keep the keys and values of what is committed; return how many tokens that are."""
         slots = verdict.kept if verdict.kept is not None else list(range(len(verdict.tokens)))
         last = job.tokens[-1]
-        n = self._commit(job, verdict.tokens, logits, slots)
+        n = self._commit(job, verdict.tokens)
         self.cache.keep(row, [last, *job.tokens[len(job.tokens) - n : -1]], slots[:n])
         job.n_iterations += 1
         if job.speculation is not None:
             job.passes.append((asked.n_drafted, verdict.n_accepted))
         return n
 
-    def _commit(self, job: Job, tokens: Sequence[int], logits: torch.Tensor, sources: Sequence[int]) -> int:
-        """Append tokens up to the end of the job's text; ``sources`` are the rows of ``logits`` that they came from."""
-        for n, (token, source) in enumerate(zip(tokens, sources, strict=True), 1):
+    def _commit(self, job: Job, tokens: Sequence[int]) -> int:
+        """Append tokens up to the end of the job's text; return how many those are."""
+        for n, token in enumerate(tokens, 1):
             job.tokens.append(token)
-            if job.n_logprobs:
-                job.logprobs.append(_logprobs(logits[source], token, job.n_logprobs))
             self._check_end(job, token)
             if job.finish:
                 return n
@@ -279,9 +277,3 @@ class ContinuousBatch:
 
 def _key(speculation: Speculation) -> tuple[str, str]:
     return speculation.method, speculation.source
-
-
-def _logprobs(logits: torch.Tensor, token: int, n: int) -> tuple[float, list[tuple[int, float]]]:
-    scores = logits.double().log_softmax(-1)
-    top: Any = scores.topk(min(n, scores.shape[0]))
-    return float(scores[token]), list(zip(top.indices.tolist(), top.values.tolist(), strict=True))

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from calibrate.engines.choosing import choice_ids, shares
-from calibrate.engines.protocol import Choice, Generation, Progress, Prompt, Request, Times, TokenLogprobs
+from calibrate.engines.protocol import Choice, Generation, Progress, Prompt, Request, Times
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.config import TorchConfig, check_torch_has
 from calibrate.engines.torch.likelihood import Likelihood
@@ -92,7 +92,6 @@ class TorchEngine:
                 "stop": request.stop,
                 **asdict(request.sampling),
                 "seed": request.seed,
-                "n_logprobs": request.n_logprobs,
                 "ignore_eos": request.ignore_eos,
                 "speculation": request.speculation.to_message() if request.speculation else None,
             },
@@ -106,10 +105,6 @@ class TorchEngine:
             finish=header["finish"],
             n_iterations=header["n_iterations"],
             **_prompt_and_times(header),
-            logprobs=tuple(
-                TokenLogprobs(chosen=chosen, top=tuple((i, p) for i, p in top))
-                for chosen, top in header.get("logprobs", ())
-            ),
             passes=tuple((drafted, accepted) for drafted, accepted in header.get("passes", ())),
         )
 

@@ -41,7 +41,6 @@ class Job:
     stop: tuple[str, ...] = ()
     sampling: Sampling = GREEDY
     seed: int = 0
-    n_logprobs: int = 0
     ignore_eos: bool = False
     choices: tuple[int, ...] = ()
     n_scored: int = 0
@@ -59,7 +58,6 @@ class Job:
     finish: str = ""
     text: str = ""
     n_generated: int = 0
-    logprobs: list[tuple[float, list[tuple[int, float]]]] = field(default_factory=list)
     choice_logprobs: list[float] = field(default_factory=list)
     token_logprobs: list[float] = field(default_factory=list)
     passes: list[tuple[int, int]] = field(default_factory=list)

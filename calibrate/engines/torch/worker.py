@@ -108,7 +108,7 @@ class Worker:
 def _job(header: dict[str, Any], prompt: list[int]) -> Job:
     """A request as it was sent; what a message does not name is left as it is."""
     sampling = {name: header[name] for name in ("temperature", "top_p") if name in header}
-    names = ("id", "max_tokens", "seed", "n_logprobs", "ignore_eos", "n_scored")
+    names = ("id", "max_tokens", "seed", "ignore_eos", "n_scored")
     return Job(
         prompt=prompt,
         stop=tuple(header.get("stop", ())),
@@ -135,8 +135,6 @@ def _result(job: Job) -> tuple[dict[str, Any], list[int]]:
         header["choice_logprobs"] = job.choice_logprobs
         return header, []
     header.update(text=job.text, n_generated=job.n_generated, finish=job.finish, n_iterations=job.n_iterations)
-    if job.logprobs:
-        header["logprobs"] = job.logprobs
     if job.passes:
         header["passes"] = job.passes
     return header, job.tokens

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from calibrate.engines.choosing import choice_ids, shares
 from calibrate.engines.prometheus import SpecDecode, parse_metrics
-from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times, TokenLogprobs
+from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times
 from calibrate.engines.stop_strings import StopFinder
 from calibrate.engines.torch.model import check_model_folder, load_tokenizer, tokenizer_fingerprint
 from calibrate.engines.vllm.config import VllmConfig
@@ -43,7 +43,6 @@ class Read:
         self.token_ids: list[int] = []
         self.chunks: list[int] = []
         """Tokens of each output that was streamed; more than one pass if this process was late to read."""
-        self.logprobs: list[TokenLogprobs] = []
         self.last: RequestOutput | None = None
         self.active: Active | None = None
 
@@ -141,7 +140,6 @@ class VllmEngine:
             n_cached_tokens=_last(read).num_cached_tokens or 0,
             n_iterations=len(read.chunks) - 1,
             times=_times(_last(read)),
-            logprobs=tuple(read.logprobs[: len(read.token_ids)]) if request.n_logprobs else (),
             passes=_passes(read) if self.config.speculative is not None else (),
         )
 
@@ -284,11 +282,6 @@ class VllmEngine:
             read.chunks.append(len(completion.token_ids))
             read.token_ids += completion.token_ids
             read.active.n_generated = len(read.token_ids)
-        for token, position in zip(completion.token_ids, completion.logprobs or (), strict=False):
-            top = sorted(position.items(), key=lambda item: -item[1].logprob)
-            read.logprobs.append(
-                TokenLogprobs(chosen=position[token].logprob, top=tuple((i, entry.logprob) for i, entry in top))
-            )
 
     async def _left(self, read: Read) -> None:
         """Wait until the core has let go of an aborted request: it answers questions in the order of their arrival."""
@@ -320,7 +313,6 @@ class VllmEngine:
             stop_token_ids=self._stopping(request.stop),
             include_stop_str_in_output=True,
             ignore_eos=request.ignore_eos,
-            logprobs=request.n_logprobs or None,
             skip_special_tokens=False,
         )
 

@@ -75,6 +75,5 @@ test_bad_request_is_named = refuses(
     ({"prompt": ""}, "prompt"),
     ({"prompt": ()}, "prompt"),
     ({"max_tokens": 0}, "max_tokens"),
-    ({"n_logprobs": -1}, "n_logprobs"),
     ({"stop": ("",)}, "stop"),
 )

@@ -10,7 +10,7 @@ import pytest
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.measuring.engine_timings import MeasureOptions, measure_engine
-from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting, measure_token_methods
+from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting, measure_token_answer, token_records
 from calibrate.models.local import TorchModels
 from calibrate.running.problem import Problem
 from calibrate.running.verifiers import ExactMatch
@@ -41,7 +41,13 @@ def clock(engines):
 
 
 def test_every_pass_is_recorded(engines, models, clock):
-    records = engines.run(measure_token_methods(models, clock, PROBLEMS, SETTINGS))
+    async def answers():
+        return {
+            one.key: [await measure_token_answer(models, clock, problem, one) for problem in PROBLEMS]
+            for one in SETTINGS
+        }
+
+    records = token_records(SETTINGS, engines.run(answers()))
     assert [(r.method, r.settings) for r in records] == [(s.method, s.knobs) for s in SETTINGS]
     for record in records:
         assert [answer.problem for answer in record.answers] == ["0", "1"]

@@ -285,17 +285,6 @@ def test_impossible_requests_are_refused(engine, prompt, options, words):
     assert not engine.busy
 
 
-def test_log_probabilities_are_the_models_own(engine, reference):
-    prompt = prompts(1, seed=12)[0]
-    one = job(prompt, 4, n_logprobs=3, sampling=Sampling(temperature=2.0), seed=1)
-    finish(engine, one)
-    logits = reference(torch.tensor([[*prompt, *one.tokens]])).logits[0].detach().double()
-    expected = logits.log_softmax(-1)[len(prompt) - 1 : -1]
-    for position, (chosen, top) in enumerate(one.logprobs):
-        assert chosen == pytest.approx(float(expected[position, one.tokens[position]]), abs=1e-4)
-        assert [p for _, p in top] == pytest.approx(expected[position].topk(3).values.tolist(), abs=1e-4)
-
-
 def test_a_question_is_answered_by_its_prefill(engine, reference):
     prompt = prompts(1, seed=13)[0]
     one = job(prompt, choices=(4, 9))

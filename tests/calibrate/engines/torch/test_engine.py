@@ -14,11 +14,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 from refusals import refuses
 
 from calibrate.engines.protocol import Progress, Request, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
+from calibrate.engines.torch.model import load_model
 from theory.errors import CalibrationError, ParameterError
 
 PROMPT = " he has two apples.\n\n"
@@ -82,13 +84,12 @@ def test_choices(engines):
     assert choice.best == max(zip(choice.probabilities, choice.choices, strict=True))[1]
     assert choice.probability(" No") == choice.probabilities[1]
 
-    async def greedy():
-        return await engines.target.generate(Request(prompt=PROMPT, max_tokens=1, n_logprobs=25))
-
-    top = dict(engines.run(greedy()).logprobs[0].top)
-    ids = [tokens(engines.target, text)[0] for text in choice.choices]
-    assert choice.mass == pytest.approx(sum(math.exp(top[i]) for i in ids), rel=1e-4)
-    assert choice.probabilities[0] == pytest.approx(math.exp(top[ids[0]]) / choice.mass, rel=1e-4)
+    model = load_model(engines.target.config.model, dtype=torch.float32, device=torch.device("cpu"))
+    with torch.no_grad():
+        logits = model(torch.tensor([tokens(engines.target, PROMPT)])).logits[0, -1].double()
+    expected = logits.softmax(-1)[[tokens(engines.target, text)[0] for text in choice.choices]].tolist()
+    assert choice.mass == pytest.approx(sum(expected), rel=1e-4)
+    assert choice.probabilities[0] == pytest.approx(expected[0] / choice.mass, rel=1e-4)
 
 
 @pytest.mark.parametrize("choices", [(" Yes", " add add"), (), (" Yes", " Yes"), ("nonsense",)])

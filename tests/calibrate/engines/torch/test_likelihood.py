@@ -1,4 +1,4 @@
-"""The likelihood of a given text: what the model says while it writes the text is what it says about it afterwards."""
+"""The likelihood of a given text: what transformers says of it, token by token."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import asyncio
 import math
 
 import pytest
+import torch
 from bundled_pair import BundledPair
 
 from calibrate import pair
 from calibrate.engines.protocol import Request, Sampling
+from calibrate.engines.torch.engine import TorchEngine
 from calibrate.engines.torch.likelihood import TellsLikelihood
+from calibrate.engines.torch.model import load_model
 from calibrate.running.scorers import LikelihoodScorer
 from calibrate.running.verifiers import StepText
 from sim.operations import DRAFT, TARGET, Step, prompt
@@ -19,28 +22,42 @@ from theory.errors import CalibrationError, ParameterError
 PROBLEM = pair.problems(1, 3)[0]
 
 
-async def test_a_text_is_as_likely_as_when_it_was_written(bundled_pair: BundledPair) -> None:
+def _log_probabilities(engine: TorchEngine, ids: tuple[int, ...]) -> list[float]:
+    """Of every token but the first, by the whole text read at once."""
+    assert engine.config.model is not None
+    model = load_model(engine.config.model, dtype=torch.float32, device=torch.device("cpu"))
+    with torch.no_grad():
+        scores = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+    return [float(scores[i, token]) for i, token in enumerate(ids[1:])]
+
+
+def test_a_text_is_as_likely_as_transformers_says(bundled_pair: BundledPair) -> None:
     """Logits of one token and of several at once differ by rounding: float32 leaves 1e-4 nats a step."""
     engine = bundled_pair.roles[DRAFT]
 
-    assert isinstance(engine, TellsLikelihood)
-    ids = engine.encode(PROBLEM.prompt)
-    assert ids is not None
-    asked = Request(prompt=ids, max_tokens=40, sampling=Sampling(temperature=1.0), seed=5, n_logprobs=1)
-    written = await engine.generate(asked)
-    whole = (*ids, *written.token_ids)
-    expected = [one.chosen for one in written.logprobs]
-    cold = await engine.likelihood(whole, len(written.token_ids))
-    assert cold.logprobs == pytest.approx(expected, abs=1e-4)
-    assert cold.total == pytest.approx(sum(expected), abs=1e-3)
-    assert cold.n_cached_tokens == len(ids) - 1  # the token before the first one is read again
-    everything = await engine.likelihood(whole, len(whole) - 1)
-    assert len(everything.logprobs) == len(whole) - 1
-    assert everything.logprobs[-len(expected) :] == pytest.approx(expected, abs=1e-4)
-    hot = await engine.likelihood(whole, len(written.token_ids), temperature=1e6)
-    assert hot.logprobs == pytest.approx([-math.log(engine.describe()["vocab_size"])] * len(expected), abs=1e-3)
-    after = await engine.generate(asked)
-    assert after.token_ids == written.token_ids  # the cache is as it was
+    async def use() -> None:
+        assert isinstance(engine, TellsLikelihood)
+        assert isinstance(engine, TorchEngine)
+        ids = engine.encode(PROBLEM.prompt)
+        assert ids is not None
+        asked = Request(prompt=ids, max_tokens=40, sampling=Sampling(temperature=1.0), seed=5)
+        written = await engine.generate(asked)
+        whole = (*ids, *written.token_ids)
+        every = _log_probabilities(engine, whole)
+        expected = every[-len(written.token_ids) :]
+        cold = await engine.likelihood(whole, len(written.token_ids))
+        assert cold.logprobs == pytest.approx(expected, abs=1e-4)
+        assert cold.total == pytest.approx(sum(expected), abs=1e-3)
+        assert cold.n_cached_tokens == len(ids) - 1  # the token before the first one is read again
+        everything = await engine.likelihood(whole, len(whole) - 1)
+        assert len(everything.logprobs) == len(whole) - 1
+        assert everything.logprobs == pytest.approx(every, abs=1e-4)
+        hot = await engine.likelihood(whole, len(written.token_ids), temperature=1e6)
+        assert hot.logprobs == pytest.approx([-math.log(engine.describe()["vocab_size"])] * len(expected), abs=1e-3)
+        after = await engine.generate(asked)
+        assert after.token_ids == written.token_ids  # the cache is as it was
+
+    bundled_pair.run(use())
 
 
 async def test_the_scorer_scores_the_step_alone_and_names_what_it_cannot_do(bundled_pair: BundledPair) -> None:

@@ -25,7 +25,6 @@ ASK = {
     "temperature": 0.0,
     "top_p": 1.0,
     "seed": 0,
-    "n_logprobs": 0,
     "ignore_eos": True,
     "choices": [],
 }

@@ -193,10 +193,14 @@ def test_choices_are_shares_of_the_whole_vocabulary(target: Group) -> None:
             assert math.isclose(sum(choice.probabilities), 1.0)
             assert 0.9 < choice.mass <= 1.0
         assert yes.probability(pair.JUDGE_YES) > no.probability(pair.JUDGE_YES)
-        one = Request(prompt=pair.judge_prompt(same, other), max_tokens=1, stop=(), n_logprobs=400, ignore_eos=True)
-        top = dict((await target.plain.generate(one)).logprobs[0].top)
+        one = Request(prompt=pair.judge_prompt(same, other), max_tokens=1, stop=(), ignore_eos=True)
+        asked, parameters = target.plain.asked(one)
+        parameters.logprobs = 400
+        read = Read()
+        await target.plain._stream(asked, parameters, read, None)
+        top = (read.output.logprobs or [{}])[0]
         ids = [(target.plain.encode(text) or ())[0] for text in no.choices]
-        assert no.mass == pytest.approx(sum(math.exp(top[i]) for i in ids), rel=1e-4)
+        assert no.mass == pytest.approx(sum(math.exp(top[i].logprob) for i in ids), rel=1e-4)
         for wrong in ((" Yes", " Yes"), (), (" Yes and no", " No")):
             with pytest.raises(ParameterError, match="choices"):
                 await target.plain.choose("?", wrong)

@@ -221,17 +221,6 @@ def test_beyond_its_own_context_the_draft_model_is_silent(decoders):
     assert drafted[-1] == 0
 
 
-def test_log_probabilities_are_those_of_plain_decoding(decoders):
-    plain = job([3, 1, 4], 40, n_logprobs=2)
-    fast = job([3, 1, 4], 40, n_logprobs=2, speculation=at(DRAFT, 5))
-    finish(make(decoders), plain)
-    finish(make(decoders), fast)
-    assert len(fast.logprobs) == len(plain.logprobs) == 40
-    for (chosen, top), (expected, expected_top) in zip(fast.logprobs, plain.logprobs, strict=True):
-        assert chosen == pytest.approx(expected, abs=1e-4)
-        assert [p for _, p in top] == pytest.approx([p for _, p in expected_top], abs=1e-4)
-
-
 @pytest.mark.parametrize("sampling", [Sampling(), HOT], ids=["greedy", "hot"])
 def test_the_caches_hold_committed_tokens_only(decoders, sampling):
     """After every pass the target's rows hold all tokens but the last, the draft's at most those."""
