@@ -325,8 +325,7 @@ class Predictor:
     def _model_error(self, configuration: Configuration) -> ModelError:
         """As measured on the other rows of the table: of Lookahead Reasoning with its judge; else of nothing.
 
-        The table was measured with the released code: another schedule's error is taken to be that of this one, since a
-        correction of its own would take its gain for an error.
+        Of every schedule it is that of the measured one: a correction of its own would take its gain for an error.
         """
         looks_ahead = configuration.method in ("lr-sync", "lr-async") and configuration.decider == (JUDGE, None)
         if self.profile.published is None or not looks_ahead:
