@@ -212,10 +212,11 @@ def cheapest_mix(
     square = target * target
     n = math.sqrt(a / answer_s) * both / square
     r = math.sqrt(b / round_s) * both / square
-    if n < n_answers:
-        r = b / (square - a / n_answers) if square > a / n_answers else math.inf
-    elif r < n_rounds:
-        n = a / (square - b / n_rounds) if square > b / n_rounds else math.inf
+    # Where one part leaves the other no room, it is ahead by rounding only, and the other one is as good as exact.
+    if n < n_answers and square > a / n_answers:
+        r = b / (square - a / n_answers)
+    elif r < n_rounds and square > b / n_rounds:
+        n = a / (square - b / n_rounds)
     top = 10**9
     return max(math.ceil(min(n, top) - 1e-9), n_answers), max(math.ceil(min(r, top) - 1e-9), n_rounds)
 

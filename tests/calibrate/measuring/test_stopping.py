@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from refusals import refuses
 from scipy import stats
@@ -158,6 +158,7 @@ def test_samples_go_where_the_error_is() -> None:
     answer_s=st.floats(0.01, 100.0),
     round_s=st.floats(0.01, 100.0),
 )
+@example(answers=0.0234375, timings=0.0, n=8, rounds=1, target=0.0234375, answer_s=1.0, round_s=1.0)
 def test_the_mix_reaches_its_target_and_nothing_near_is_cheaper(
     answers: float, timings: float, n: int, rounds: int, target: float, answer_s: float, round_s: float
 ) -> None:
