@@ -161,7 +161,7 @@ class Trials:
         return self.token_level.model(configuration, self._suited(configuration, None))
 
     def missing(self, configuration: Configuration) -> tuple[str, ...]:
-        """Return what a configuration needs and the profile does not know, as `calibrate.replay.missing.missing`."""
+        """Return what a configuration needs and the profile does not know (`calibrate.replay.missing.Known`)."""
         return self._known.missing(configuration, answers=self._own_answers)
 
     def _refuse_unknown(self, configuration: Configuration) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sim.estimate import Estimate
     from sim.timeline import Timeline
     from specplan.planning.overshoot import Overshoot
-    from specplan.planning.predict import Prediction
+    from specplan.planning.predict import Prediction, Predictor
 
 __all__ = ["command", "save_timeline"]
 
@@ -93,7 +93,6 @@ def command(
     from calibrate.record.library import load
     from sim.catalogue import choice
     from sim.configuration import METHOD_NAMES, RULE_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
-    from specplan.planning.overshoot import overshoot
     from specplan.planning.planner import Request
     from specplan.planning.predict import Predictor
 
@@ -120,10 +119,7 @@ def command(
     predictor = Predictor(known, n_answers=answers, corruption=corruption)
     prediction = predictor.predict(configuration)
     crowd = None if concurrency is None else _at_once(predictor.trials, configuration, concurrency)
-    loss = None
-    if configuration.is_hybrid:
-        n_explained = predictor.n_answers if known.published is None else min(_EXPLAINED, predictor.n_answers)
-        loss = overshoot(predictor.trials, configuration, n_answers=predictor.n_answers, n_explained=n_explained)
+    loss = _overshoot(predictor, configuration)
     if timeline is not None:
         save_timeline(predictor.timeline(configuration, answer), timeline, until=until)
     shown = (
@@ -132,6 +128,17 @@ def command(
         else _as_text(known.name, prediction, loss, crowd)
     )
     deliver(shown, output)
+
+
+def _overshoot(predictor: Predictor, configuration: Configuration) -> Overshoot | None:
+    """Why the speedups of steps and of tokens do not multiply; None where only one of the two speculates."""
+    from specplan.planning.overshoot import overshoot
+
+    if not configuration.is_hybrid:
+        return None
+    n = predictor.n_answers
+    n_explained = n if predictor.profile.published is None else min(_EXPLAINED, n)
+    return overshoot(predictor.trials, configuration, n_answers=n, n_explained=n_explained)
 
 
 def _at_once(trials: Trials, configuration: Configuration, concurrency: int) -> Crowd:
