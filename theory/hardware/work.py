@@ -1,0 +1,72 @@
+"""What a pass has to do, and over which GPUs a model is spread."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from theory.errors import ParameterError
+
+__all__ = ["Parallel", "Work"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallel:
+    """How a model is spread over GPUs: ``tp * dp`` of them.
+
+    Attention and dense layers are split ``tp`` ways and copied ``dp`` times. Experts are split by whole experts over
+    ``ep`` of the GPUs, and each expert over the remaining factor ``tp * dp / ep``.
+    """
+
+    tp: int = 1
+    dp: int = 1
+    ep: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("tp", "dp", "ep"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ParameterError(name, value, "must be an integer >= 1")
+        if self.gpus % self.ep:
+            raise ParameterError("ep", self.ep, f"must divide the {self.gpus} GPUs (tp x dp)")
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in all."""
+        return self.tp * self.dp
+
+    @property
+    def expert_tp(self) -> int:
+        """GPUs that share one expert."""
+        return self.gpus // self.ep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One iteration of a serving engine: sequences that decode, and prompt tokens that are read along with them."""
+
+    sequences: float
+    """Sequences that decode, >= 0; need not be whole (the mean of a loaded server)."""
+    tokens: float = 1.0
+    """New tokens of each, >= 1: 1 is plain decoding, more is the verification of drafts."""
+    context: float = 0.0
+    """Cached tokens of each before the pass, >= 0, mean."""
+    prefill_tokens: float = 0.0
+    """Prompt tokens of other sequences in the same pass, >= 0."""
+    prefill_context: float = 0.0
+    """Tokens of these prompts that are cached already, >= 0, mean over prompt tokens."""
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("sequences", 0.0), ("tokens", 1.0), ("context", 0.0), ("prefill_tokens", 0.0), ("prefill_context", 0.0)
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= least):
+                raise ParameterError(name, value, f"must be finite and >= {least:g}")
+        if self.sequences == 0.0 and self.prefill_tokens == 0.0:
+            raise ParameterError("sequences", self.sequences, "must be > 0 where no prompt is read")
+
+    @property
+    def rows(self) -> float:
+        """Rows of the matrix products: tokens of all sequences."""
+        return self.sequences * self.tokens + self.prefill_tokens
