@@ -55,7 +55,7 @@ def test_every_name_is_found_once_and_in_any_form() -> None:
         ("unsloth/DeepSeek-V3-BF16", Precision()),
         ("openai/gpt-oss-120b", Precision(experts="mxfp4")),
         ("meta-llama/Llama-3.1-405B-Instruct-FP8", Precision(weights="fp8", attention="bf16")),
-        ("moonshotai/Kimi-K2-Thinking", Precision(experts="int4")),
+        ("moonshotai/Kimi-K2-Thinking", Precision(experts="int4-group32")),
     ],
 )
 def test_endings_say_how_weights_are_stored(name: str, precision: Precision) -> None:
