@@ -12,9 +12,10 @@ from specplan.deployment.memory import MemoryPlan, Served, memory_plan
 from specplan.deployment.model_files import draft_head, shape_of
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
+from theory.hardware.gpus import gpu_named
 from theory.hardware.work import Parallel
 
-H100 = 79.65 * 2**30  # what CUDA reports of an 80 GB card, B
+H100 = gpu_named("H100").memory
 
 
 def served(name: str, role: str = "target", **given: object) -> Served:
