@@ -97,6 +97,25 @@ def arriving(trial: Trial, moments_s: Sequence[float], *, warmup: int = 0, count
     return run.window(None)
 
 
+class _Place:
+    """An answer in flight: who its requests report to, and how many of its tokens are committed."""
+
+    __slots__ = ("_counted", "_tokens", "owner")
+
+    def __init__(self, owner: object) -> None:
+        self.owner = owner
+        self._counted = 0
+        self._tokens = 0
+
+    def tokens(self, session: Session) -> int:
+        """Return the committed tokens; those counted before are not counted again."""
+        committed = session.committed
+        if len(committed) > self._counted:
+            self._tokens += sum(step.n_tokens for step in committed[self._counted :])
+            self._counted = len(committed)
+        return self._tokens
+
+
 class _Run:
     """One clock with answers in flight."""
 
@@ -105,7 +124,7 @@ class _Run:
         self.counts = counts
         self.clock = VirtualClock(trial.engines, record=counts)
         self.indices = count()
-        self.in_flight: dict[Session, object] = {}
+        self.in_flight: dict[Session, _Place] = {}
         self.done: list[tuple[Session, object]] = []
         self.finished_tokens = 0
         self._first = 0
@@ -119,7 +138,7 @@ class _Run:
     @property
     def committed(self) -> int:
         """Tokens committed so far, since the answers in flight began or went on."""
-        return self.finished_tokens + sum(_tokens(session) for session in self.in_flight)
+        return self.finished_tokens + sum(place.tokens(session) for session, place in self.in_flight.items())
 
     def start(self, *, replace: bool, at: float = 0.0, resume: Resume | None = None, share: float = 0.0) -> None:
         """Start the next answer, now or later."""
@@ -132,7 +151,7 @@ class _Run:
             if len(self.in_flight) >= _MOST_IN_FLIGHT:
                 raise OverloadError(f"{_MOST_IN_FLIGHT} answers in flight: the engines cannot keep up")
             session = Session(self.clock, self.trial.algorithm(root), answer)
-            self.in_flight[session] = session._done  # who requests of this answer report to
+            self.in_flight[session] = _Place(session._done)
             session.on_finish = lambda ended: self._on_finish(ended, replace)
             session.resume()
 
@@ -143,7 +162,7 @@ class _Run:
 
     def _on_finish(self, session: Session, replace: bool) -> None:
         self._count_area()
-        self.done.append((session, self.in_flight.pop(session)))
+        self.done.append((session, self.in_flight.pop(session).owner))
         self.finished_tokens += _tokens(session)
         if replace:
             self.start(replace=True)
