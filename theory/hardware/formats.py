@@ -53,13 +53,19 @@ class Precision:
 
     weights: str = "bf16"
     """Format of attention and dense feed-forward weights."""
+    attention: str | None = None
+    """Format of attention weights; None: that of ``weights``. Some publishers quantise the feed-forward layers only."""
     experts: str | None = None
     """Format of routed and shared experts; None: that of ``weights``."""
     cache: str = "bf16"
     """Format of cached keys and values."""
 
     def __post_init__(self) -> None:
-        for name, value in (("weights", self.weights), ("experts", self.experts or self.weights)):
+        for name, value in (
+            ("weights", self.weights),
+            ("attention", self.attention or self.weights),
+            ("experts", self.experts or self.weights),
+        ):
             if value not in FORMATS:
                 raise ParameterError(name, value, f"must be among {', '.join(FORMATS)}")
         if self.cache not in CACHE_FORMATS:
@@ -67,8 +73,13 @@ class Precision:
 
     @property
     def weight_format(self) -> Format:
-        """Format of attention and dense feed-forward weights."""
+        """Format of dense feed-forward weights."""
         return FORMATS[self.weights]
+
+    @property
+    def attention_format(self) -> Format:
+        """Format of attention weights."""
+        return FORMATS[self.attention or self.weights]
 
     @property
     def expert_format(self) -> Format:

@@ -210,7 +210,7 @@ class Shape:
         """Return the bytes of all weights, B."""
         total = _EMBEDDING_BYTES * self.embeddings
         for group in self.layers:
-            attention = group.attention.parameters(self.hidden) * precision.weight_format.bytes_per_number
+            attention = group.attention.parameters(self.hidden) * precision.attention_format.bytes_per_number
             forward = group.feed_forward
             of = precision.expert_format if isinstance(forward, Experts) else precision.weight_format
             total += group.count * (attention + forward.parameters(self.hidden) * of.bytes_per_number)

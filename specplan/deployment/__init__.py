@@ -1,0 +1,1 @@
+"""Planning before deployment: from names of models and GPUs, and under load."""

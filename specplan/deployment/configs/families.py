@@ -1,0 +1,124 @@
+"""Which ``model_type`` is modelled, and what its files leave unsaid.
+
+Defaults are those of the configuration classes of transformers (5.x and 4.57), which fill what a published file leaves
+out. A type that is not listed is refused: a size that means something else in an unknown architecture would give a
+wrong number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+__all__ = ["FAMILIES", "Family"]
+
+Windows = Literal["none", "all", "switch", "pattern"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """How the configurations of a ``model_type`` are read."""
+
+    tied: bool = False
+    """Whether the head reuses the embeddings where the file does not say."""
+
+    gated: bool = True
+    """Whether a feed-forward layer has three matrices."""
+
+    windows: Windows = "none"
+    """``all``: every layer, where ``sliding_window`` is a number; ``switch``: the layers from ``max_window_layers`` on,
+    where ``use_sliding_window`` is true; ``pattern``: all but each n-th layer."""
+
+    period: int = 0
+    """Of windows of kind ``pattern``: each so many-th layer attends to everything, where the file does not say."""
+
+    expert_size: Literal["moe_intermediate_size", "intermediate_size"] = "moe_intermediate_size"
+    """The field with the size of one expert."""
+
+    mixture: bool = False
+    """Whether its files describe a mixture of experts."""
+
+    latent: bool = False
+    """Whether attention is latent where ``kv_lora_rank`` is given."""
+
+    scaled_context: bool = False
+    """Whether ``max_position_embeddings`` includes any scaling of positions already."""
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """What the configuration class fills in."""
+
+
+_DENSE = Family()
+_SWITCH = Family(windows="switch")
+_TIED = Family(tied=True)
+_EXPERTS = Family(mixture=True)
+_SMALL_EXPERTS = Family(mixture=True, expert_size="intermediate_size")
+_DEEPSEEK = Family(mixture=True, latent=True, defaults={"first_k_dense_replace": 0, "moe_layer_freq": 1})
+_GEMMA2 = Family(tied=True, windows="pattern", period=2, defaults={"head_dim": 256})
+_GEMMA3 = Family(
+    tied=True,
+    windows="pattern",
+    period=6,
+    scaled_context=True,
+    defaults={
+        "head_dim": 256,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "vocab_size": 262208,
+        "max_position_embeddings": 131072,
+        "sliding_window": 4096,
+    },
+)
+_COHERE2 = Family(tied=True, windows="pattern", period=4, defaults={"sliding_window": 4096})
+_BAILING = Family(mixture=True, windows="switch", defaults={"first_k_dense_replace": 0})
+_ERNIE_MOE = Family(mixture=True, tied=True, defaults={"moe_layer_start_index": 1, "moe_layer_interval": 1})
+_LLAMA4 = Family(
+    mixture=True,
+    windows="pattern",
+    period=4,
+    expert_size="intermediate_size",
+    defaults={
+        "attention_chunk_size": 8192,
+        "head_dim": 128,
+        "interleave_moe_layer_step": 1,
+        "num_attention_heads": 40,
+        "num_key_value_heads": 8,
+        "intermediate_size": 8192,
+        "intermediate_size_mlp": 16384,
+        "num_shared_experts": 1,
+        "vocab_size": 202048,
+    },
+)
+_UNGATED = Family(gated=False)
+
+FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
+    {
+        **dict.fromkeys(("llama", "glm", "glm4", "granite", "helium", "internlm3", "seed_oss", "stablelm"), _DENSE),
+        **dict.fromkeys(("olmo", "olmo2", "hunyuan_v1_dense", "mimo", "exaone", "ministral3"), _DENSE),
+        **dict.fromkeys(("ernie4_5", "smollm3", "cohere"), _TIED),
+        **dict.fromkeys(("arcee", "apertus", "nemotron", "phi"), _UNGATED),
+        "starcoder2": Family(gated=False, tied=True, windows="all"),
+        "gemma": Family(tied=True, defaults={"head_dim": 256}),
+        "gemma2": _GEMMA2,
+        "gemma3_text": _GEMMA3,
+        "cohere2": _COHERE2,
+        "exaone4": Family(windows="pattern", period=4),
+        "olmo3": Family(windows="pattern", period=4),
+        **dict.fromkeys(("mistral", "phi3", "ministral"), Family(windows="all")),
+        **dict.fromkeys(("qwen2", "qwen3", "qwen2_5_vl", "qwen2_vl"), _SWITCH),
+        **dict.fromkeys(("qwen2_5_vl_text", "qwen2_vl_text", "qwen3_vl_text"), _SWITCH),
+        **dict.fromkeys(("qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text"), replace(_EXPERTS, windows="switch")),
+        **dict.fromkeys(("mixtral", "phimoe"), replace(_SMALL_EXPERTS, windows="all")),
+        **dict.fromkeys(("olmoe", "granitemoe", "minimax_m2"), _SMALL_EXPERTS),
+        "gpt_oss": replace(_SMALL_EXPERTS, windows="pattern", period=2),
+        **dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2", "kimi_k25", "glm4_moe_lite"), _DEEPSEEK),
+        **dict.fromkeys(("glm4_moe", "glm4v_moe_text", "dots1"), replace(_DEEPSEEK, latent=False)),
+        **dict.fromkeys(("bailing_moe", "bailing_moe_v2"), _BAILING),
+        "ernie4_5_moe": _ERNIE_MOE,
+        **dict.fromkeys(("hunyuan_v1_moe", "hunyuan"), Family(mixture=True, tied=True)),
+        "llama4_text": _LLAMA4,
+    }
+)
+"""Families by ``model_type``, of the language part where a file describes more."""

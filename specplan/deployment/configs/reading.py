@@ -1,0 +1,55 @@
+"""Reading a ``config.json`` from a disk, never more than its text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from calibrate.record.files import read_text
+from theory.errors import SchemaError
+
+__all__ = ["config_in", "exists"]
+
+_MOST_BYTES: Final = 4_000_000  # the longest published ones list modules and stay under 1 MB
+_WHAT: Final = "a model's config.json"
+
+
+def exists(path: Path) -> bool:
+    """Whether there is such a file or folder; a name too long or with a zero byte is none."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def config_in(file: Path) -> dict[str, Any]:
+    """Return the content of a configuration, with that of the ``hf_quant_config.json`` beside it where it has none.
+
+    Raises
+    ------
+    SchemaError : it cannot be read, is too long, or is not a JSON object.
+    """
+    config = _object_in(file)
+    beside = file.with_name("hf_quant_config.json")
+    if "quantization_config" not in config and file.name == "config.json" and exists(beside):
+        config["quantization_config"] = _object_in(beside)
+    return config
+
+
+def _object_in(file: Path) -> dict[str, Any]:
+    try:
+        size = file.stat().st_size
+    except OSError as error:
+        raise SchemaError(f"{file}: cannot be read as {_WHAT}: {error.strerror}") from None
+    if size > _MOST_BYTES:
+        raise SchemaError(f"{file}: {size} bytes must be at most {_MOST_BYTES} for {_WHAT}")
+    try:
+        content = json.loads(read_text(file, _WHAT))
+    except json.JSONDecodeError as error:
+        raise SchemaError(f"{file}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+    except (RecursionError, ValueError):  # nested thousands deep, or a number of thousands of digits
+        raise SchemaError(f"{file}: not {_WHAT}: nested too deep, or a number too long") from None
+    if not isinstance(content, dict):
+        raise SchemaError(f"{file}: must hold a JSON object, not a {type(content).__name__}")
+    return content

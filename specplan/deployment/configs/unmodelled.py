@@ -1,0 +1,65 @@
+"""What is not modelled, told by a configuration's type or by fields that only such models have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["why_not"]
+
+_STATE = "has state-space or linear-attention layers"
+_SPARSE = "chooses the cached tokens that it attends to (sparse attention)"
+_ENCODER = "is an encoder and a decoder"
+_CROSS = "attends across to images"
+_UNEQUAL = "has layers of different sizes or without attention"
+_SHARED = "shares caches between layers or reads embeddings per layer"
+
+_TYPES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba", "bamba", "zamba", "zamba2", "plamo2"), _STATE),
+    **dict.fromkeys(("nemotron_h", "falcon_h1", "granitemoehybrid", "lfm2", "lfm2_moe", "rwkv", "rwkv7"), _STATE),
+    **dict.fromkeys(("recurrent_gemma", "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe"), _STATE),
+    **dict.fromkeys(("qwen3_5_moe_text", "kimi_linear", "minimax", "minimax_m1", "minimax_text_01"), _STATE),
+    **dict.fromkeys(("MiniMaxText01", "MiniMaxM1", "bailing_moe_linear", "olmo_hybrid", "xlstm"), _STATE),
+    **dict.fromkeys(("deepseek_v32", "deepseek_v4", "glm_moe_dsa", "minimax_m3", "minicpm4"), _SPARSE),
+    **dict.fromkeys(("t5", "mt5", "bart", "mbart", "whisper", "t5gemma", "pegasus", "marian"), _ENCODER),
+    **dict.fromkeys(("mllama", "mllama_text_model"), _CROSS),
+    **dict.fromkeys(("gemma3n", "gemma3n_text", "gemma4", "gemma4_text"), _SHARED),
+    **dict.fromkeys(("nemotron-nas", "nemotron_nas", "deci", "openelm"), _UNEQUAL),
+    "longcat_flash": "has experts that compute nothing",
+}
+
+_HINTS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("ssm_cfg", "ssm_state_size", "mamba_d_state", "mamba_d_ssm", "mamba_num_heads"), _STATE),
+    **dict.fromkeys(("state_size", "hybrid_override_pattern", "hybrid_layer_ids", "attn_layer_indices"), _STATE),
+    **dict.fromkeys(("attn_layer_period", "linear_attn_config", "full_attention_interval"), _STATE),
+    **dict.fromkeys(("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "rwkv_version"), _STATE),
+    **dict.fromkeys(("index_topk", "index_n_heads", "compress_ratios", "sparse_attention_config"), _SPARSE),
+    **dict.fromkeys(("sparse_config", "nsa_config"), _SPARSE),
+    "is_encoder_decoder": _ENCODER,
+    "cross_attention_layers": _CROSS,
+    "add_cross_attention": _CROSS,
+    **dict.fromkeys(("use_cla", "num_kv_shared_layers", "hidden_size_per_layer_input", "altup_num_inputs"), _SHARED),
+    **dict.fromkeys(("block_configs", "hybrid_layer_pattern", "attention_other_setting"), _UNEQUAL),
+    **dict.fromkeys(("zero_expert_num", "num_zero_experts"), "has experts that compute nothing"),
+}
+"""Fields that only models have which are not modelled; a null, false, zero or empty value does not count."""
+
+_LAYER_TYPES: Final = frozenset(("full_attention", "sliding_attention", "chunked_attention"))
+
+
+def why_not(config: Mapping[str, Any]) -> str | None:
+    """Return in words what of a configuration is not modelled; None: nothing that is known to be so."""
+    model_type = config.get("model_type")
+    if isinstance(model_type, str) and model_type in _TYPES:
+        return f"model_type {model_type!r} {_TYPES[model_type]}"
+    for name, reason in _HINTS.items():
+        if config.get(name):
+            return f"{name} says that it {reason}"
+    softmax = config.get("attn_type_list")  # of MiniMax: 1 is attention with softmax, 0 is linear
+    if isinstance(softmax, list) and any(kind != 1 for kind in softmax):
+        return f"attn_type_list says that it {_STATE}"
+    kinds = config.get("layer_types")
+    for kind in kinds if isinstance(kinds, list) else ():
+        if kind not in _LAYER_TYPES:
+            return f"layer_types has {str(kind)[:40]!r}, which is not attention over keys and values"
+    return None

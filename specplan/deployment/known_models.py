@@ -1,0 +1,126 @@
+"""The table of well-known models: reduced configurations by name on the Hugging Face hub.
+
+An entry holds the fields of the model's ``config.json`` that sizes depend on, so that one reader serves files and
+names. Models that are not modelled stand in it with their type alone, so that their names give the reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from pydantic import Field
+
+from calibrate.record.fields import AtLeastOne, Record
+from theory.errors import ParameterError
+
+__all__ = ["KnownModel", "known_config", "known_models"]
+
+_SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "-fp8": {"quant_method": "modelopt", "quant_algo": "FP8"},
+    "-fp8-dynamic": {"quant_method": "modelopt", "quant_algo": "FP8"},
+    "-awq": {"quant_method": "awq", "bits": 4},
+    "-awq-int4": {"quant_method": "awq", "bits": 4},
+    "-gptq-int4": {"quant_method": "gptq", "bits": 4},
+    "-gptq-int8": {"quant_method": "gptq", "bits": 8},
+    "-quantized.w4a16": {"quant_method": "gptq", "bits": 4},
+    "-quantized.w8a8": {"quant_method": "gptq", "bits": 8},
+    "-nvfp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+    "-fp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+    "-bf16": {},
+}
+"""What the end of a name says about the formats of its weights."""
+
+_BLOCK_FP8: Final = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+_BLOCK_PUBLISHERS: Final = ("qwen",)
+"""Organisations whose ``-FP8`` weights have scales per block of 128 x 128 instead of per tensor or channel."""
+
+
+class KnownModel(Record):
+    """A model of the table."""
+
+    names: list[str] = Field(min_length=1)
+    """On the hub, the usual one first; all have the same sizes."""
+    n_parameters: AtLeastOne | None = None
+    """As published, of the language part; None: not published, or not modelled."""
+    config: dict[str, Any]
+    """Fields of its ``config.json``."""
+
+
+class _Table(Record):
+    schema_version: int
+    source: str
+    models: list[KnownModel]
+
+
+@cache
+def known_models() -> tuple[KnownModel, ...]:
+    """Return the models of the table."""
+    text = files(__package__).joinpath("known_models.json").read_text(encoding="utf-8")
+    return tuple(_Table.model_validate(json.loads(text)).models)
+
+
+def known_config(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the name on the hub and the reduced configuration of a well-known model.
+
+    Parameters
+    ----------
+    name : in any case, with or without an organisation; an ending such as ``-FP8``, ``-AWQ`` or ``-NVFP4`` changes the
+        formats of its weights.
+
+    Raises
+    ------
+    ParameterError : it is not in the table; the message suggests the nearest.
+
+    >>> known_config("qwen3-8b")[0]
+    'Qwen/Qwen3-8B'
+    >>> known_config("Qwen/Qwen3-32B-AWQ")[1]["quantization_config"]["bits"]
+    4
+    """
+    asked = name.strip().lower().replace(" ", "-")
+    found = _found(asked)
+    if found is not None:
+        return found
+    for ending, quantisation in _SUFFIXES.items():
+        base = _found(asked.removesuffix(ending)) if asked.endswith(ending) else None
+        if base is not None:
+            return _requantised(base, name.strip()[-len(ending) :], quantisation)
+    by_name = _by_name()
+    near = get_close_matches(asked, by_name, n=3) or get_close_matches(asked.rpartition("/")[2], by_name, n=3)
+    suggested = dict.fromkeys(by_name[one][0] for one in near)
+    hint = f"; did you mean {' or '.join(suggested)}?" if suggested else ""
+    rule = f"must be a config.json, a folder with one, or one of {len(known_models())} known models"
+    raise ParameterError("model", name, rule + hint)
+
+
+def _found(asked: str) -> tuple[str, dict[str, Any]] | None:
+    by_name = _by_name()
+    entry = by_name.get(asked) or by_name.get(asked.rpartition("/")[2])
+    return None if entry is None else (entry[0], dict(entry[1].config))
+
+
+def _requantised(
+    base: tuple[str, dict[str, Any]], ending: str, quantisation: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    name, config = base
+    config.pop("quantization_config", None)
+    if ending.lower() == "-fp8" and name.lower().split("/")[0] in _BLOCK_PUBLISHERS:
+        quantisation = _BLOCK_FP8
+    if quantisation:
+        config["quantization_config"] = dict(quantisation)
+    return name + ending, config
+
+
+@cache
+def _by_name() -> dict[str, tuple[str, KnownModel]]:
+    """Names in lower case, with and without organisation; the first of two alike wins."""
+    found: dict[str, tuple[str, KnownModel]] = {}
+    for model in known_models():
+        for name in model.names:
+            found.setdefault(name.lower(), (name, model))
+            found.setdefault(name.lower().rpartition("/")[2], (name, model))
+    return found
