@@ -1,0 +1,100 @@
+"""Errors, coverage and regret of predictions, in all and apart by what the rows have in common."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from specplan.scoreboard.outcomes import Outcome
+
+__all__ = ["Regret", "Score", "by_label", "regrets", "score"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """How far predictions are from measured values."""
+
+    n: int
+    mean: float
+    """Mean absolute relative error."""
+    median: float
+    """Median of it."""
+    p90: float
+    """90th percentile of it."""
+    signed: float
+    """Mean relative error: above 0 where predictions are too large."""
+    coverage: float
+    """Share of measured values within the 95 % interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regret:
+    """What choosing by prediction loses against the best measured configuration."""
+
+    alike: tuple[str, ...]
+    """What the configurations share."""
+    choices: int
+    chosen: str
+    best: str
+    loss: float
+    """Measured gain of the best over that of the chosen one, less 1; 0: the best was chosen."""
+
+
+def score(outcomes: Sequence[Outcome]) -> Score:
+    """Score at least one outcome."""
+    errors = np.array([one.error for one in outcomes])
+    absolute = np.abs(errors)
+    return Score(
+        n=len(outcomes),
+        mean=float(absolute.mean()),
+        median=float(np.median(absolute)),
+        p90=float(np.quantile(absolute, 0.9)),
+        signed=float(errors.mean()),
+        coverage=float(np.mean([one.covered for one in outcomes])),
+    )
+
+
+def by_label(outcomes: Iterable[Outcome], label: str) -> dict[str, Score]:
+    """Score the rows of each value of a label apart, values in order; ``model`` is a label too."""
+    groups: dict[str, list[Outcome]] = defaultdict(list)
+    for one in outcomes:
+        value = one.model if label == "model" else one.labels.get(label)
+        if value is not None:
+            groups[value].append(one)
+    return {value: score(groups[value]) for value in sorted(groups, key=_in_order)}
+
+
+def regrets(outcomes: Iterable[Outcome]) -> list[Regret]:
+    """Return the regret of each group of rows that differ only by the configuration.
+
+    Of a configuration measured more than once the mean counts, measured and predicted.
+    """
+    groups: dict[tuple[str, ...], dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
+    for one in outcomes:
+        if one.alike:
+            groups[one.alike][one.configuration].append(one)
+    found = []
+    for alike, options in groups.items():
+        if len(options) < 2:
+            continue
+        worth = {
+            name: tuple(float(np.mean([one.gain[side] for one in rows])) for side in ("measured", "predicted"))
+            for name, rows in options.items()
+        }
+        best = max(worth, key=lambda name: worth[name][0])
+        chosen = max(worth, key=lambda name: worth[name][1])
+        loss = worth[best][0] / worth[chosen][0] - 1.0
+        found.append(Regret(alike=alike, choices=len(options), chosen=chosen, best=best, loss=loss))
+    return found
+
+
+def _in_order(value: str) -> tuple[float, str]:
+    """Numbers by size, before words."""
+    head = value.split()[0] if value.split() else ""
+    try:
+        return float(head.split("-")[0]), value
+    except ValueError:
+        return float("inf"), value

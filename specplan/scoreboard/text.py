@@ -1,0 +1,152 @@
+"""The scoreboard as text, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+
+from specplan.output import table
+from specplan.scoreboard.board import Board
+from specplan.scoreboard.outcomes import Outcome
+from specplan.scoreboard.score import Score, by_label, regrets, score
+
+__all__ = ["as_csv", "as_json", "rows_text", "summary_text"]
+
+_HEADINGS: Final = ("rows", "n", "mean |error|", "median", "p90", "mean error", "in 95 % interval")
+
+
+def summary_text(board: Board) -> str:
+    """Errors of each quantity in all and by label, regret, doubted rows and refused ones."""
+    parts = []
+    for quantity, outcomes in board.quantities().items():
+        trusted = [one for one in outcomes if one.doubt is None]
+        if trusted:
+            parts.append(_scores_text(quantity, trusted))
+            parts += _regret_text(quantity, trusted)
+        doubted = [one for one in outcomes if one.doubt is not None]
+        if doubted:
+            parts.append(_doubted_text(quantity, doubted))
+    if board.refused:
+        parts.append(_refused_text(board))
+    parts += [f"note: {note}" for note in board.notes]
+    return "\n\n".join(parts)
+
+
+def rows_text(board: Board) -> str:
+    """Every row: predicted beside measured."""
+    lines = [
+        [
+            one.where, one.quantity, one.model, " ".join(f"{key}={value}" for key, value in one.labels.items()),
+            f"{one.measured:.3f}", f"{one.predicted:.3f}", "[{:.3f}, {:.3f}]".format(*one.interval), one.unit,
+            f"{one.error:+.1%}", one.doubt or "",
+        ]
+        for one in board.outcomes
+    ]  # fmt: skip
+    heads = ["row", "quantity", "model", "of", "measured", "predicted", "95 % interval", "unit", "error", "doubt"]
+    return table(heads, lines)
+
+
+def as_json(board: Board) -> dict[str, Any]:
+    """Summary and rows as plain data."""
+    quantities = {}
+    for quantity, outcomes in board.quantities().items():
+        trusted = [one for one in outcomes if one.doubt is None]
+        quantities[quantity] = {
+            "trusted": asdict(score(trusted)) if trusted else None,
+            "all": asdict(score(outcomes)),
+            "by": {
+                label: {value: asdict(found) for value, found in by_label(trusted, label).items()}
+                for label in _labels(trusted)
+            },
+            "regret": [asdict(one) for one in regrets(trusted)],
+        }
+    return {
+        "schema": "specplan.scoreboard",
+        "schema_version": 1,
+        "files": list(board.files),
+        "notes": list(board.notes),
+        "quantities": quantities,
+        "refused": [asdict(one) for one in board.refused],
+        "rows": [_plain(one) for one in board.outcomes],
+    }
+
+
+def as_csv(board: Board) -> str:
+    """One line per row, refused ones with their reason."""
+    labels = list(dict.fromkeys(key for one in board.outcomes for key in one.labels))
+    heads = ["row", "quantity", "unit", "model", *labels, "measured", "predicted", "low", "high", "error", "doubt", "refused"]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, heads, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for one in board.outcomes:
+        plain = _plain(one)
+        writer.writerow({**one.labels, **plain, "doubt": one.doubt or ""})
+    for one in board.refused:
+        writer.writerow({"row": one.where, "model": one.model, "refused": one.reason})
+    return out.getvalue().rstrip("\n")
+
+
+def _plain(one: Outcome) -> dict[str, Any]:
+    low, high = one.interval
+    return {
+        "row": one.where, "quantity": one.quantity, "unit": one.unit, "model": one.model, "labels": dict(one.labels),
+        "measured": one.measured, "predicted": one.predicted, "low": low, "high": high, "error": one.error,
+        "doubt": one.doubt,
+    }  # fmt: skip
+
+
+def _labels(outcomes: Sequence[Outcome]) -> list[str]:
+    return ["model", *dict.fromkeys(key for one in outcomes for key in one.labels)]
+
+
+def _scores_text(quantity: str, trusted: Sequence[Outcome]) -> str:
+    lines = [_line("all trusted rows", score(trusted))]
+    for label in _labels(trusted):
+        found = by_label(trusted, label)
+        if len(found) > 1 or label == "model":
+            lines += [_line(f"{label} {value}", one) for value, one in found.items()]
+    return f"{quantity}, predicted against measured\n\n{table(_HEADINGS, lines)}"
+
+
+def _line(name: str, one: Score) -> list[str]:
+    return [
+        name, str(one.n), f"{one.mean:.1%}", f"{one.median:.1%}", f"{one.p90:.1%}", f"{one.signed:+.1%}",
+        f"{one.coverage:.0%}",
+    ]  # fmt: skip
+
+
+def _regret_text(quantity: str, trusted: Sequence[Outcome]) -> list[str]:
+    found = regrets(trusted)
+    if not found:
+        return []
+    losses = np.array([one.loss for one in found])
+    best = int(np.sum(losses == 0.0))
+    what = trusted[0].labels.get("chosen by", "the configuration")
+    return [
+        f"Choosing by prediction ({what}): in {best} of {len(found)} choices the best measured one is chosen; what the"
+        f" chosen one loses against it is {losses.mean():.1%} on average, {np.quantile(losses, 0.9):.1%} at the 90th"
+        f" percentile and {losses.max():.1%} at most."
+    ]
+
+
+def _doubted_text(quantity: str, doubted: Sequence[Outcome]) -> str:
+    counts = Counter(str(one.doubt) for one in doubted)
+    mean = score(doubted).mean
+    listed = "\n".join(f"  {count:>5}  {reason}" for reason, count in counts.most_common())
+    return f"{quantity}: {len(doubted)} rows are not trusted (mean |error| {mean:.1%}), and not counted above\n{listed}"
+
+
+def _refused_text(board: Board) -> str:
+    counts = Counter(one.reason for one in board.refused)
+    listed = "\n".join(f"  {count:>5}  {reason}" for reason, count in counts.most_common())
+    return f"{len(board.refused)} rows are not predicted\n{listed}"
+
+
+def _unused(values: Iterable[str]) -> list[str]:
+    return list(values)
