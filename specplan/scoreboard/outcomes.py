@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Outcome", "Refused"]
+__all__ = ["Choice", "Outcome", "Refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A row as one of several options."""
+
+    goal: str
+    """What is chosen and for what, in words."""
+    alike: tuple[str, ...]
+    """What the options share."""
+    option: str
+    measured: float
+    """Worth of the option as measured, larger is better."""
+    predicted: float
+    """Worth of the option as predicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +45,8 @@ class Outcome:
     """Half-width of the 95 % interval of log(predicted)."""
     doubt: str | None = None
     """The rule by which the row is not to be trusted, decided without the prediction; None: trusted."""
-    alike: tuple[str, ...] = ()
-    """What rows share that differ only by the configuration: regret is counted among them. Empty: no choice."""
-    configuration: str = ""
-    """What is chosen among alike rows."""
-    gain: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """``measured`` and ``predicted`` worth of the configuration, larger is better (tokens per second and GPU, speedup)."""
+    choices: tuple[Choice, ...] = ()
+    """The choices in which this row is one of the options."""
 
     @property
     def error(self) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from specplan.scoreboard.outcomes import Outcome
+from specplan.scoreboard.outcomes import Choice, Outcome
 
 __all__ = ["Regret", "Score", "by_label", "regrets", "score"]
 
@@ -35,12 +35,12 @@ class Regret:
     """What choosing by prediction loses against the best measured configuration."""
 
     alike: tuple[str, ...]
-    """What the configurations share."""
-    choices: int
+    """What the options share."""
+    options: int
     chosen: str
     best: str
     loss: float
-    """Measured gain of the best over that of the chosen one, less 1; 0: the best was chosen."""
+    """Measured worth of the best over that of the chosen one, less 1; 0: the best was chosen."""
 
 
 def score(outcomes: Sequence[Outcome]) -> Score:
@@ -67,28 +67,29 @@ def by_label(outcomes: Iterable[Outcome], label: str) -> dict[str, Score]:
     return {value: score(groups[value]) for value in sorted(groups, key=_in_order)}
 
 
-def regrets(outcomes: Iterable[Outcome]) -> list[Regret]:
-    """Return the regret of each group of rows that differ only by the configuration.
+def regrets(outcomes: Iterable[Outcome]) -> dict[str, list[Regret]]:
+    """Return, for each goal, the regret of each choice among at least two options.
 
-    Of a configuration measured more than once the mean counts, measured and predicted.
+    Of an option measured more than once the mean counts, measured and predicted.
     """
-    groups: dict[tuple[str, ...], dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[tuple[str, tuple[str, ...]], dict[str, list[Choice]]] = defaultdict(lambda: defaultdict(list))
     for one in outcomes:
-        if one.alike:
-            groups[one.alike][one.configuration].append(one)
-    found = []
-    for alike, options in groups.items():
-        if len(options) < 2:
-            continue
-        worth = {
-            name: tuple(float(np.mean([one.gain[side] for one in rows])) for side in ("measured", "predicted"))
-            for name, rows in options.items()
-        }
-        best = max(worth, key=lambda name: worth[name][0])
-        chosen = max(worth, key=lambda name: worth[name][1])
-        loss = worth[best][0] / worth[chosen][0] - 1.0
-        found.append(Regret(alike=alike, choices=len(options), chosen=chosen, best=best, loss=loss))
-    return found
+        for choice in one.choices:
+            groups[choice.goal, choice.alike][choice.option].append(choice)
+    found: dict[str, list[Regret]] = defaultdict(list)
+    for (goal, alike), options in groups.items():
+        if len(options) > 1:
+            found[goal].append(_regret(alike, options))
+    return dict(found)
+
+
+def _regret(alike: tuple[str, ...], options: Mapping[str, Sequence[Choice]]) -> Regret:
+    measured = {name: float(np.mean([one.measured for one in rows])) for name, rows in options.items()}
+    predicted = {name: float(np.mean([one.predicted for one in rows])) for name, rows in options.items()}
+    best = max(measured, key=lambda name: measured[name])
+    chosen = max(predicted, key=lambda name: predicted[name])
+    loss = measured[best] / measured[chosen] - 1.0
+    return Regret(alike=alike, options=len(options), chosen=chosen, best=best, loss=loss)
 
 
 def _in_order(value: str) -> tuple[float, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ def summary_text(board: Board) -> str:
         trusted = [one for one in outcomes if one.doubt is None]
         if trusted:
             parts.append(_scores_text(quantity, trusted))
-            parts += _regret_text(quantity, trusted)
+            parts += _regret_text(trusted)
         doubted = [one for one in outcomes if one.doubt is not None]
         if doubted:
             parts.append(_doubted_text(quantity, doubted))
@@ -64,7 +64,7 @@ def as_json(board: Board) -> dict[str, Any]:
                 label: {value: asdict(found) for value, found in by_label(trusted, label).items()}
                 for label in _labels(trusted)
             },
-            "regret": [asdict(one) for one in regrets(trusted)],
+            "regret": {goal: [asdict(one) for one in found] for goal, found in regrets(trusted).items()},
         }
     return {
         "schema": "specplan.scoreboard",
@@ -121,18 +121,17 @@ def _line(name: str, one: Score) -> list[str]:
     ]  # fmt: skip
 
 
-def _regret_text(quantity: str, trusted: Sequence[Outcome]) -> list[str]:
-    found = regrets(trusted)
-    if not found:
-        return []
-    losses = np.array([one.loss for one in found])
-    best = int(np.sum(losses == 0.0))
-    what = trusted[0].labels.get("chosen by", "the configuration")
-    return [
-        f"Choosing by prediction ({what}): in {best} of {len(found)} choices the best measured one is chosen; what the"
-        f" chosen one loses against it is {losses.mean():.1%} on average, {np.quantile(losses, 0.9):.1%} at the 90th"
-        f" percentile and {losses.max():.1%} at most."
-    ]
+def _regret_text(outcomes: Sequence[Outcome]) -> list[str]:
+    lines = []
+    for goal, found in regrets(outcomes).items():
+        losses = np.array([one.loss for one in found])
+        best = int(np.sum(losses == 0.0))
+        lines.append(
+            f"Choosing {goal} by prediction: the best measured one in {best} of {len(found)} choices; the chosen one"
+            f" loses {losses.mean():.1%} against it on average, {np.quantile(losses, 0.9):.1%} at the 90th percentile,"
+            f" {losses.max():.1%} at most"
+        )
+    return lines
 
 
 def _doubted_text(quantity: str, doubted: Sequence[Outcome]) -> str:
@@ -146,7 +145,3 @@ def _refused_text(board: Board) -> str:
     counts = Counter(one.reason for one in board.refused)
     listed = "\n".join(f"  {count:>5}  {reason}" for reason, count in counts.most_common())
     return f"{len(board.refused)} rows are not predicted\n{listed}"
-
-
-def _unused(values: Iterable[str]) -> list[str]:
-    return list(values)
