@@ -80,7 +80,9 @@ def loaded_parallel(row: Loaded) -> Parallel:
     if row.attention_dp_size == row.tp_size and row.moe_tp_size == 1 and row.moe_ep_size == gpus > 1:
         return Parallel(dp=row.tp_size, ep=row.tp_size)
     if gpus > _PER_NODE:
-        raise ParameterError("GPUs", gpus, f"are more than the {_PER_NODE} of a node, between which no link is modelled")
+        raise ParameterError(
+            "GPUs", gpus, f"are more than the {_PER_NODE} of a node, between which no link is modelled"
+        )
     return Parallel(tp=row.tp_size, dp=row.attention_dp_size, ep=row.moe_ep_size if gpus % row.moe_ep_size == 0 else 1)
 
 

@@ -115,7 +115,15 @@ def _labels(row: Loaded, model: PassModel) -> dict[str, str]:
 
 def _choices(row: Loaded, model: PassModel, predicted: float) -> tuple[Choice, ...]:
     """The GPUs as a choice: for the least time at a concurrency, and at equal load on the same number of GPUs."""
-    alike = (row.model_path, row.system, row.precision, row.backend, row.backend_version, f"{row.isl:.0f}", f"{row.osl:.0f}")
+    alike = (
+        row.model_path,
+        row.system,
+        row.precision,
+        row.backend,
+        row.backend_version,
+        f"{row.isl:.0f}",
+        f"{row.osl:.0f}",
+    )
     parallel = model.parallel
     option = f"tp={parallel.tp} dp={parallel.dp} ep={parallel.ep}"
     share = math.floor(in_flight(row) / parallel.gpus * 1000.0) / 1000.0

@@ -76,7 +76,11 @@ def _text(path: Path) -> str:
 def _header(path: Path) -> list[str]:
     """Column names, of which the first line is enough: tables of operators are large."""
     try:
-        opened = gzip.open(path, "rt", encoding="utf-8-sig") if path.name.endswith(".gz") else path.open(encoding="utf-8-sig")
+        opened = (
+            gzip.open(path, "rt", encoding="utf-8-sig")
+            if path.name.endswith(".gz")
+            else path.open(encoding="utf-8-sig")
+        )
         with opened as file:
             return [name.strip() for name in next(csv.reader([file.readline()]), [])]
     except (OSError, EOFError, UnicodeDecodeError):

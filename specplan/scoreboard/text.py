@@ -80,7 +80,20 @@ def as_json(board: Board) -> dict[str, Any]:
 def as_csv(board: Board) -> str:
     """One line per row, refused ones with their reason."""
     labels = list(dict.fromkeys(key for one in board.outcomes for key in one.labels))
-    heads = ["row", "quantity", "unit", "model", *labels, "measured", "predicted", "low", "high", "error", "doubt", "refused"]
+    heads = [
+        "row",
+        "quantity",
+        "unit",
+        "model",
+        *labels,
+        "measured",
+        "predicted",
+        "low",
+        "high",
+        "error",
+        "doubt",
+        "refused",
+    ]
     out = io.StringIO()
     writer = csv.DictWriter(out, heads, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

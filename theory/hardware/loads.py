@@ -62,9 +62,7 @@ def prompt_seconds(model: PassModel, loop: ClosedLoop, running: float) -> float:
     context = loop.prompt_tokens + loop.answer_tokens / 2.0
     alone = model.seconds(Work(sequences=running, context=context))
     together = (
-        model.seconds(
-            Work(sequences=running, context=context, prefill_tokens=chunk, prefill_context=index * chunk)
-        )
+        model.seconds(Work(sequences=running, context=context, prefill_tokens=chunk, prefill_context=index * chunk))
         for index in range(chunks)
     )
     return sum(max(0.0, seconds - alone) for seconds in together)

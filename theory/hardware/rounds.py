@@ -67,15 +67,15 @@ class Round:
         if self.method not in METHODS:
             raise ParameterError("method", self.method, f"must be one of {', '.join(METHODS)}")
         if (self.draft is None) != (self.method == "prompt-lookup"):
-            raise ParameterError("draft", self.draft, f"must be given for all methods but prompt-lookup ({self.method})")
+            raise ParameterError(
+                "draft", self.draft, f"must be given for all methods but prompt-lookup ({self.method})"
+            )
 
     def seconds(self, batch: float, k: float, context: float, *, steps: int | None = None, topk: int = 1) -> float:
         """Return the seconds of a round; see `parts`."""
         return self.parts(batch, k, context, steps=steps, topk=topk).seconds
 
-    def parts(
-        self, batch: float, k: float, context: float, *, steps: int | None = None, topk: int = 1
-    ) -> RoundParts:
+    def parts(self, batch: float, k: float, context: float, *, steps: int | None = None, topk: int = 1) -> RoundParts:
         """Return the seconds of a round by what takes them.
 
         Parameters
