@@ -60,6 +60,6 @@ def why_not(config: Mapping[str, Any]) -> str | None:
         return f"attn_type_list says that it {_STATE}"
     kinds = config.get("layer_types")
     for kind in kinds if isinstance(kinds, list) else ():
-        if kind not in _LAYER_TYPES:
+        if str(kind) not in _LAYER_TYPES:
             return f"layer_types has {str(kind)[:40]!r}, which is not attention over keys and values"
     return None

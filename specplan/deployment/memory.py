@@ -1,0 +1,293 @@
+"""Whether the models fit on the GPUs, and how many answers fit in what remains.
+
+Per GPU: an engine takes a share of the memory; of it go weights, working memory and the driver's own; the rest caches
+keys and values. Draft and judge stand beside the target on its GPUs, where they take cache away from answers, or on
+GPUs of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from theory.errors import ParameterError
+from theory.hardware.formats import Precision
+from theory.hardware.shapes import Experts, Shape
+from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
+from theory.hardware.work import Parallel
+
+__all__ = ["ENGINE_SHARE", "MemoryPlan", "Room", "Served", "memory_plan"]
+
+ENGINE_SHARE: Final = 0.9
+"""Of a GPU's memory that the engines on it take, [-]: vLLM's default ``gpu_memory_utilization`` (0.11 to 0.19). CUDA
+graphs and fragments live in the rest."""
+
+_BATCHED_TOKENS: Final = 8192
+"""Tokens of one iteration at most: vLLM's ``max_num_batched_tokens`` for a server on a large GPU."""
+
+_DRIVER_BYTES: Final = 0.5e9
+"""CUDA context and libraries of one engine on one GPU, B (an H100 context takes 0.5 GB)."""
+
+_COLLECTIVE_BYTES: Final = 0.5e9
+"""Buffers of NCCL and the custom all-reduce where a model is spread over GPUs, B."""
+
+_WORK_BYTES: Final = 2.0
+"""Of a number of the activations, B: bf16."""
+
+_LOGIT_BYTES: Final = 12.0
+"""Of a logit while tokens are chosen, B: float32, three copies (logits, probabilities, sorted)."""
+
+_SAMPLED: Final = 256
+"""Sequences that the engine prepares to sample at once: vLLM's ``max_num_seqs`` when it measures its own memory."""
+
+_MOST_GPUS: Final = 64
+"""Up to which a remedy is looked for."""
+
+_MOST_ANSWERS: Final = 1_000_000
+"""Where nothing is cached."""
+
+_GB: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A model, how it is stored, and the GPUs that it is spread over."""
+
+    role: str
+    """``target``, ``draft`` or ``judge``."""
+    name: str
+    shape: Shape
+    precision: Precision = field(default_factory=Precision)
+    parallel: Parallel = field(default_factory=Parallel)
+    own: bool = False
+    """On GPUs of its own; otherwise on the target's, over as many of them as ``parallel`` says."""
+    sequences: float = 1.0
+    """Sequences of the context that each answer keeps in this model's cache, [-]."""
+    same_engine: bool = False
+    """Part of the target's engine (a token draft, an EAGLE head): it needs no context and little work of its own."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.sequences) and self.sequences >= 0.0):
+            raise ParameterError("sequences", self.sequences, "must be finite and >= 0")
+        check_split(self.shape, self.parallel)
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of weights on each of its GPUs, B."""
+        return weight_bytes_per_gpu(self.shape, self.precision, self.parallel)
+
+    def cache_bytes(self, context: float) -> float:
+        """Return the bytes that an answer of ``context`` tokens takes on each of its GPUs, on average, B."""
+        each = cache_bytes_per_gpu(self.shape, self.precision, self.parallel, context)
+        return self.sequences * each / self.parallel.dp
+
+    @property
+    def work_bytes(self) -> float:
+        """Bytes of activations, sampling and the driver on each of its GPUs, B."""
+        if self.same_engine:
+            return 0.0
+        collective = _COLLECTIVE_BYTES if self.parallel.gpus > 1 else 0.0
+        logits = _SAMPLED * self.shape.vocab / self.parallel.tp * _LOGIT_BYTES
+        return _DRIVER_BYTES + collective + logits + _BATCHED_TOKENS * self._widest * _WORK_BYTES
+
+    @property
+    def _widest(self) -> float:
+        """Numbers per token alive at once: gate, up and their product, and four rows of the hidden size."""
+        inside = 0.0
+        for group in self.shape.layers:
+            forward = group.feed_forward
+            if isinstance(forward, Experts):
+                routed = forward.per_token * (3.0 * forward.intermediate / self.parallel.expert_tp + self.shape.hidden)
+                inside = max(inside, routed + 3.0 * forward.shared / self.parallel.tp)
+            else:
+                inside = max(inside, 3.0 * forward.intermediate / self.parallel.tp)
+        return inside + 4.0 * self.shape.hidden
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """GPUs that some models share, and what each of these GPUs holds."""
+
+    gpus: int
+    models: tuple[Served, ...]
+    gpu_bytes: float
+    """Memory of a GPU, B."""
+    engine_share: float
+
+    @property
+    def weight_bytes(self) -> float:
+        """Weights of all models on the fullest GPU, B."""
+        return sum(model.weight_bytes for model in self.models)
+
+    @property
+    def work_bytes(self) -> float:
+        """Working memory of all engines on it, B."""
+        return sum(model.work_bytes for model in self.models)
+
+    @property
+    def reserve_bytes(self) -> float:
+        """What engines leave alone, B."""
+        return (1.0 - self.engine_share) * self.gpu_bytes
+
+    @property
+    def free_bytes(self) -> float:
+        """What remains for keys and values, B; negative where the weights do not fit."""
+        return self.engine_share * self.gpu_bytes - self.weight_bytes - self.work_bytes
+
+    def cache_bytes(self, context: float) -> float:
+        """Return what an answer of ``context`` tokens takes on the fullest GPU, B."""
+        return sum(model.cache_bytes(context) for model in self.models)
+
+    def answers(self, context: float) -> float:
+        """Return how many answers of ``context`` tokens fit, not rounded; infinite where nothing is cached."""
+        each = self.cache_bytes(context)
+        return math.inf if each == 0.0 else max(self.free_bytes, 0.0) / each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlan:
+    """What fits where."""
+
+    rooms: tuple[Room, ...]
+    """The target's GPUs first, then those of models with GPUs of their own."""
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in all."""
+        return sum(room.gpus for room in self.rooms)
+
+    def answers(self, context: float) -> int:
+        """Return how many answers fit that are ``context`` tokens long each, prompt included, all of them at once.
+
+        Parameters
+        ----------
+        context : tokens, > 0; where lengths differ, the mean over answers in flight.
+        """
+        if not (math.isfinite(context) and context > 0.0):
+            raise ParameterError("context", context, "must be finite and > 0")
+        fewest = min(room.answers(context) for room in self.rooms)
+        return _MOST_ANSWERS if math.isinf(fewest) else math.floor(fewest)
+
+    def cache_tokens(self, context: float) -> float:
+        """Return the tokens of answers of that length that the caches hold together."""
+        return self.answers(context) * context
+
+    def bytes_per_token(self, role: str, context: float) -> float:
+        """Return the bytes that a token of context takes in a model's caches, over all GPUs, B; a mean with windows.
+
+        Raises
+        ------
+        ParameterError : no model has that role.
+        """
+        for room in self.rooms:
+            for model in room.models:
+                if model.role == role:
+                    return model.cache_bytes(context) * model.parallel.gpus / context
+        raise ParameterError("role", role, "must be a role of the plan")
+
+
+def memory_plan(
+    models: Sequence[Served],
+    *,
+    gpu_bytes: float,
+    context: float,
+    gpus: int | None = None,
+    engine_share: float = ENGINE_SHARE,
+) -> MemoryPlan:
+    """Return what fits where.
+
+    Parameters
+    ----------
+    models : the target first; the others on its GPUs or on their own.
+    gpu_bytes : memory of one GPU, B, > 0.
+    context : tokens of an answer, its prompt included, > 0: at least one must fit.
+    gpus : GPUs at hand, in all; None: as many as the models ask for.
+    engine_share : of a GPU's memory that the engines take, in (0, 1].
+
+    Raises
+    ------
+    ParameterError : the models do not fit; the message says what is needed, what there is, and what would do.
+    """
+    if not models:
+        raise ParameterError("models", list(models), "must hold the target at least")
+    for name, value, most in (("gpu_bytes", gpu_bytes, math.inf), ("engine_share", engine_share, 1.0)):
+        if not (0.0 < value <= most and math.isfinite(value)):
+            raise ParameterError(name, value, "must be finite and > 0" if most > 1.0 else "must be in (0, 1]")
+    plan = _planned(models, gpu_bytes, engine_share)
+    if gpus is not None and plan.gpus > gpus:
+        asked = ", ".join(f"{room.gpus} for {_names(room)}" for room in plan.rooms)
+        raise ParameterError("gpus", gpus, f"must be at least {plan.gpus}: {asked}")
+    for room in plan.rooms:
+        if room.answers(context) < 1.0:
+            raise ParameterError("gpus", room.gpus, _too_little(room, context))
+    return plan
+
+
+def _planned(models: Sequence[Served], gpu_bytes: float, engine_share: float) -> MemoryPlan:
+    target = models[0]
+    shared = tuple(model for model in models if model is target or not model.own)
+    for model in shared:
+        if model.parallel.gpus > target.parallel.gpus:
+            most = target.parallel.gpus
+            raise ParameterError(f"{model.role} gpus", model.parallel.gpus, f"must be at most the target's {most}")
+    groups = [shared, *((model,) for model in models[1:] if model.own)]
+    return MemoryPlan(
+        rooms=tuple(
+            Room(gpus=group[0].parallel.gpus, models=group, gpu_bytes=gpu_bytes, engine_share=engine_share)
+            for group in groups
+        )
+    )
+
+
+def _names(room: Room) -> str:
+    return " + ".join(model.name for model in room.models)
+
+
+def _too_little(room: Room, context: float) -> str:
+    needed = room.weight_bytes + room.work_bytes + room.cache_bytes(context)
+    there = room.engine_share * room.gpu_bytes
+    what = (
+        f"of {room.gpu_bytes / _GB:.0f} GB hold too little for {_names(room)}: each needs {needed / _GB:.1f} GB "
+        f"(weights {room.weight_bytes / _GB:.1f}, work {room.work_bytes / _GB:.1f}, one answer of {context:.0f} tokens "
+        f"{room.cache_bytes(context) / _GB:.1f}) and offers {there / _GB:.1f}"
+    )
+    remedies = [remedy for remedy in (_more_gpus(room, context), _fewer_bytes(room, context)) if remedy]
+    return f"{what}; {' or '.join(remedies) or 'no number of GPUs or precision would do'}"
+
+
+def _more_gpus(room: Room, context: float) -> str:
+    n = room.gpus * 2
+    while n <= _MOST_GPUS:
+        factor = n // room.gpus
+        if _would_do(room, context, lambda model, f=factor: _wider(model, f)):  # type: ignore[misc]
+            return f"{n} GPUs would do"
+        n *= 2
+    return ""
+
+
+def _fewer_bytes(room: Room, context: float) -> str:
+    for name in ("fp8", "int4"):
+        if _would_do(room, context, lambda model, f=name: replace(model, precision=_at_most(model, f))):  # type: ignore[misc]
+            return f"{name} weights would do"
+    return ""
+
+
+def _would_do(room: Room, context: float, change: Callable[[Served], Served]) -> bool:
+    try:
+        changed = replace(room, models=tuple(change(model) for model in room.models))
+    except ParameterError:  # heads or experts that so many GPUs cannot share
+        return False
+    return changed.answers(context) >= 1.0
+
+
+def _wider(model: Served, factor: int) -> Served:
+    ep = model.parallel.ep * factor if model.parallel.ep > 1 else 1
+    return replace(model, parallel=replace(model.parallel, tp=model.parallel.tp * factor, ep=ep))
+
+
+def _at_most(model: Served, name: str) -> Precision:
+    if not model.shape.n_layers > 1:
+        return model.precision
+    return Precision(weights=name, cache=model.precision.cache)

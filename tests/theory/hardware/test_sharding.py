@@ -1,0 +1,93 @@
+"""What one GPU holds: nothing is lost by splitting, and what cannot be split is copied."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory.errors import ParameterError
+from theory.hardware.formats import Precision
+from theory.hardware.shapes import Attention, Dense, Experts, LatentAttention, Layers, Shape
+from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
+from theory.hardware.work import Parallel
+
+DENSE = Shape(
+    hidden=4096,
+    vocab=151936,
+    layers=(
+        Layers(
+            count=36,
+            attention=Attention(heads=32, kv_heads=8, head_dim=128),
+            feed_forward=Dense(intermediate=12288),
+        ),
+    ),
+)
+LATENT = LatentAttention(heads=128, cache_rank=512, rope_dim=64, nope_dim=128, value_dim=128, query_rank=1536)
+DEEPSEEK = Shape(
+    hidden=7168,
+    vocab=129280,
+    layers=(
+        Layers(count=3, attention=LATENT, feed_forward=Dense(intermediate=18432)),
+        Layers(
+            count=58,
+            attention=LATENT,
+            feed_forward=Experts(count=256, per_token=8, intermediate=2048, shared=2048),
+        ),
+    ),
+)
+FORMATS = st.sampled_from([Precision(), Precision(weights="fp8", attention="bf16"), Precision(experts="mxfp4")])
+SPLITS = st.sampled_from([Parallel(tp=tp, dp=dp, ep=ep) for tp in (1, 2, 4, 8) for dp in (1, 2) for ep in (1, tp * dp)])
+
+
+@given(st.sampled_from([DENSE, DEEPSEEK]), FORMATS, SPLITS)
+def test_all_gpus_together_hold_the_model_at_least_once(shape: Shape, precision: Precision, parallel: Parallel) -> None:
+    together = weight_bytes_per_gpu(shape, precision, parallel) * parallel.gpus
+    whole = shape.weight_bytes(precision)
+    assert together >= 0.999 * whole  # routers stay in bf16 here, at most 0.1 % of the weights
+    assert together <= whole * parallel.gpus * 1.001
+
+
+def test_one_gpu_holds_everything() -> None:
+    for shape in (DENSE, DEEPSEEK):
+        assert weight_bytes_per_gpu(shape, Precision(), Parallel()) == shape.weight_bytes(Precision())
+        assert cache_bytes_per_gpu(shape, Precision(), Parallel(), 1000) == shape.cache_bytes(1000, Precision())
+
+
+def test_heads_of_keys_and_values_are_copied_beyond_their_number() -> None:
+    whole = DENSE.cache_bytes(1000, Precision())
+    by_tp = {tp: cache_bytes_per_gpu(DENSE, Precision(), Parallel(tp=tp), 1000) for tp in (1, 2, 8, 16, 32)}
+    assert [by_tp[tp] / whole for tp in (1, 2, 8, 16, 32)] == [1, 1 / 2, 1 / 8, 1 / 8, 1 / 8]
+
+
+def test_latent_caches_are_copied_to_every_gpu_of_a_replica() -> None:
+    assert cache_bytes_per_gpu(DEEPSEEK, Precision(), Parallel(tp=8), 1000) == 1000 * 61 * 576 * 2
+
+
+def test_experts_are_split_over_all_gpus_and_attention_over_a_replica_only() -> None:
+    attention_copied = weight_bytes_per_gpu(DEEPSEEK, Precision(weights="fp8"), Parallel(dp=8, ep=8))
+    split = weight_bytes_per_gpu(DEEPSEEK, Precision(weights="fp8"), Parallel(tp=8, ep=8))
+    routed = 58 * 3 * 7168 * 256 * 2048 / 8
+    assert attention_copied > split > routed
+    assert split < routed * 1.1
+
+
+def test_windows_keep_no_more_than_their_tokens() -> None:
+    attention = Attention(heads=4, kv_heads=2, head_dim=16, window=128)
+    layers = Layers(count=2, attention=attention, feed_forward=Dense(intermediate=8))
+    windowed = Shape(hidden=64, vocab=100, layers=(layers,))
+    at = [cache_bytes_per_gpu(windowed, Precision(), Parallel(), context) for context in (64, 128, 10_000)]
+    assert at == [64 * 256, 128 * 256, 128 * 256]
+
+
+@pytest.mark.parametrize(
+    ("shape", "parallel", "expected"),
+    [
+        (DENSE, Parallel(tp=3), "tp=3 must divide the 32 heads"),
+        (DEEPSEEK, Parallel(tp=3, ep=3), "tp=3 must divide the 128 heads"),
+        (DEEPSEEK, Parallel(dp=3, ep=3), "ep=3 must divide the 256 experts"),
+    ],
+)
+def test_splits_that_engines_refuse(shape: Shape, parallel: Parallel, expected: str) -> None:
+    with pytest.raises(ParameterError, match=expected):
+        check_split(shape, parallel)

@@ -1,0 +1,159 @@
+"""GPUs: what their data sheets say, and what products, attention, experts and sums of served models reach of it.
+
+Constants of H100, H200, B200, A100 and L40S are fitted to measured operators (NVIDIA aiconfigurator tables for vLLM
+0.24.0, of the A100 0.14.0; Apache-2.0) by ``benchmarks/fit_hardware.py``. Of other GPUs the data sheet is known, and
+the fitted ones tell which share of it to expect (`from_data_sheet`); what is planned with them has a wider interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from theory.errors import ParameterError
+
+__all__ = [
+    "AttentionRates",
+    "DataSheet",
+    "ExpertRates",
+    "Gpu",
+    "LatentRates",
+    "ProductRates",
+    "SumRates",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductRates:
+    """Matrix products with weights of one format: ``s + [(bytes / B)^p + (operations / F)^p]^(1/p)``."""
+
+    overhead_s: float
+    """s, fixed time of a product, s."""
+    bandwidth: float
+    """B, bytes read and written per second, B/s."""
+    rate: float
+    """F, operations per second, 1/s."""
+    sharpness: float
+    """p, how sharply one limit gives way to the other, [-], >= 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRates:
+    """Attention of one layer: ``sqrt(s^2 + (s' b)^2) + cache / B + queries / B' + operations / F``, b sequences."""
+
+    overhead_s: float
+    """s, fixed time, s."""
+    sequence_s: float
+    """s', time per sequence of a large batch, s."""
+    cache_bandwidth: float
+    """B, cached bytes read per second, B/s."""
+    query_bandwidth: float
+    """B', bytes of queries and outputs handled per second, B/s."""
+    rate: float
+    """F, operations per second, 1/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertRates:
+    """Routed experts of one layer: ``s + [(bytes / B)^3 + (operations / F)^3]^(1/3) + activations / B'``."""
+
+    overhead_s: float
+    """s, fixed time (routing, sorting, launches), s."""
+    bandwidth: float
+    """B, weights of touched experts read per second, B/s."""
+    rate: float
+    """F, operations per second on padded rows, 1/s."""
+    activation_bandwidth: float
+    """B', bytes of permuted activations moved per second, B/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatentRates:
+    """Latent attention of one layer with its projections: ``s + |weights / B, operations / F| + cache / B' + ...``."""
+
+    overhead_s: float
+    """s, fixed time, s."""
+    bandwidth: float
+    """B, weights read per second, B/s."""
+    rate: float
+    """F, operations of projections per second, 1/s."""
+    cache_bandwidth: float
+    """B', cached bytes read per second, B/s."""
+    attention_rate: float
+    """Operations of attention per second, 1/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class SumRates:
+    """Sums over the GPUs of a machine: the faster of a custom kernel and of NCCL, ``s + bytes / B`` each."""
+
+    custom_s: float
+    custom_bandwidth: float
+    nccl_s: float
+    nccl_bandwidth: float
+
+    def seconds(self, size: float) -> float:
+        """Return the time to sum ``size`` bytes, s."""
+        return min(self.custom_s + size / self.custom_bandwidth, self.nccl_s + size / self.nccl_bandwidth)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSheet:
+    """What the maker says."""
+
+    memory: float
+    """Memory as the driver reports it, B."""
+    bandwidth: float
+    """Memory bandwidth, B/s."""
+    bf16: float
+    """Dense arithmetic in bf16, operations per second, 1/s."""
+    fp8: float | None = None
+    """The same in fp8; None: it has none, and computes in bf16."""
+    fp4: float | None = None
+    link: float = 0.0
+    """Bandwidth between GPUs of a machine, both directions, B/s."""
+
+    def rate(self, arithmetic: str) -> float:
+        """Return the rate of a format, or of the widest smaller one that the GPU has, 1/s."""
+        if arithmetic == "fp4" and self.fp4 is not None:
+            return self.fp4
+        if arithmetic in ("fp4", "fp8") and self.fp8 is not None:
+            return self.fp8
+        return self.bf16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """A GPU as the pass model needs it."""
+
+    name: str
+    sheet: DataSheet
+    products: Mapping[str, ProductRates] = field(repr=False)
+    """By arithmetic: bf16, fp8, fp4."""
+    attention: AttentionRates = field(repr=False)
+    latent: LatentRates = field(repr=False)
+    experts: Mapping[str, ExpertRates] = field(repr=False)
+    """By format of the weights: bf16, fp8, fp4."""
+    sums: Mapping[int, SumRates] = field(repr=False)
+    """By number of GPUs."""
+    fitted: bool = True
+    """Whether the constants are fitted to measurements of this GPU, or scaled from others'."""
+
+    @property
+    def memory(self) -> float:
+        """Memory, B."""
+        return self.sheet.memory
+
+    def sum_seconds(self, n_gpus: int, size: float) -> float:
+        """Return the time to sum ``size`` bytes over GPUs of a machine, s; 0 for one.
+
+        Raises
+        ------
+        ParameterError : more GPUs than the machine that was measured has.
+        """
+        if n_gpus == 1:
+            return 0.0
+        known = next((n for n in sorted(self.sums) if n >= n_gpus), None)
+        if known is None:
+            raise ParameterError("tp", n_gpus, f"must be at most {max(self.sums)}, the GPUs of a machine")
+        return self.sums[known].seconds(size)

@@ -1,0 +1,265 @@
+"""The table of GPUs: data sheets, fitted constants, and what is expected of GPUs that were not measured.
+
+Sources of the data sheets: the makers' product pages and architecture papers; memory as the driver reports it. Fitted
+constants are printed by ``python -m benchmarks.fit_hardware FOLDER``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Final
+
+from theory.errors import ParameterError
+from theory.hardware.gpu_records import AttentionRates, DataSheet, ExpertRates, Gpu, LatentRates, ProductRates, SumRates
+
+__all__ = ["GPUS", "gpu_named"]
+
+_MIB: Final = 2.0**20
+_T: Final = 1e12
+_G: Final = 1e9
+
+
+def _sheet(
+    mib: float,
+    bandwidth: float,
+    bf16: float,
+    fp8: float | None = None,
+    fp4: float | None = None,
+    link: float = 64.0,
+) -> DataSheet:
+    """A data sheet in the units of data sheets: MiB, TB/s, TFLOP/s (dense), GB/s."""
+    return DataSheet(
+        memory=mib * _MIB,
+        bandwidth=bandwidth * _T,
+        bf16=bf16 * _T,
+        fp8=None if fp8 is None else fp8 * _T,
+        fp4=None if fp4 is None else fp4 * _T,
+        link=link * _G,
+    )
+
+
+_SHEETS: Final[Mapping[str, DataSheet]] = {
+    "NVIDIA H100 SXM": _sheet(81559, 3.35, 989, 1979, link=900),
+    "NVIDIA H100 PCIe": _sheet(81559, 2.0, 756, 1513, link=600),
+    "NVIDIA H100 NVL": _sheet(95830, 3.9, 835, 1671, link=600),
+    "NVIDIA H200 SXM": _sheet(143771, 4.8, 989, 1979, link=900),
+    "NVIDIA H800 SXM": _sheet(81559, 3.35, 989, 1979, link=400),
+    "NVIDIA H20": _sheet(97871, 4.0, 148, 296, link=900),
+    "NVIDIA GH200": _sheet(97871, 4.0, 989, 1979, link=900),
+    "NVIDIA B200 SXM": _sheet(183359, 8.0, 2250, 4500, 9000, link=1800),
+    "NVIDIA B300 SXM": _sheet(275040, 8.0, 2250, 4500, 13500, link=1800),
+    "NVIDIA GB200": _sheet(189471, 8.0, 2500, 5000, 10000, link=1800),
+    "NVIDIA GB300": _sheet(284208, 8.0, 2500, 5000, 15000, link=1800),
+    "NVIDIA A100 SXM": _sheet(81920, 2.039, 312, link=600),
+    "NVIDIA A100 SXM 40GB": _sheet(40960, 1.555, 312, link=600),
+    "NVIDIA A100 PCIe": _sheet(81920, 1.935, 312, link=600),
+    "NVIDIA A800": _sheet(81920, 2.039, 312, link=400),
+    "NVIDIA A30": _sheet(24576, 0.933, 165, link=200),
+    "NVIDIA A40": _sheet(46068, 0.696, 149.7),
+    "NVIDIA A10": _sheet(23028, 0.6, 125),
+    "NVIDIA L4": _sheet(23034, 0.3, 121, 242),
+    "NVIDIA L40": _sheet(46068, 0.864, 181, 362),
+    "NVIDIA L40S": _sheet(46068, 0.864, 362, 733),
+    "NVIDIA RTX 4090": _sheet(24564, 1.008, 165, 330),
+    "NVIDIA RTX 5090": _sheet(32607, 1.792, 209, 419, 838),
+    "NVIDIA RTX 6000 Ada": _sheet(49140, 0.96, 364, 728),
+    "NVIDIA RTX PRO 6000": _sheet(97887, 1.792, 500, 1000, 2000),
+    "NVIDIA V100": _sheet(32768, 0.9, 125, link=300),
+    "AMD MI300X": _sheet(196592, 5.3, 1307, 2614, link=896),
+    "AMD MI325X": _sheet(262128, 6.0, 1307, 2614, link=896),
+    "AMD MI355X": _sheet(294896, 8.0, 2500, 5000, 10000, link=1075),
+}
+
+_ALIASES: Final[Mapping[str, str]] = {
+    "h100": "NVIDIA H100 SXM",
+    "h200": "NVIDIA H200 SXM",
+    "h800": "NVIDIA H800 SXM",
+    "b200": "NVIDIA B200 SXM",
+    "b300": "NVIDIA B300 SXM",
+    "a100": "NVIDIA A100 SXM",
+    "a10080gb": "NVIDIA A100 SXM",
+    "a10040gb": "NVIDIA A100 SXM 40GB",
+    "a10g": "NVIDIA A10",
+    "4090": "NVIDIA RTX 4090",
+    "5090": "NVIDIA RTX 5090",
+    "h10080gbhbm3": "NVIDIA H100 SXM",
+}
+
+_PRODUCTS: Final = {
+    "NVIDIA H100 SXM": {
+        "bf16": ProductRates(3.80e-6, 2.96e12, 8.09e14, 2.73),
+        "fp8": ProductRates(6.97e-6, 2.96e12, 9.49e14, 1.16),
+    },
+    "NVIDIA H200 SXM": {
+        "bf16": ProductRates(4.10e-6, 4.06e12, 8.02e14, 3.12),
+        "fp8": ProductRates(7.38e-6, 4.14e12, 1.03e15, 1.0),
+    },
+    "NVIDIA B200 SXM": {
+        "bf16": ProductRates(3.59e-6, 6.32e12, 1.63e15, 2.44),
+        "fp8": ProductRates(7.41e-6, 6.37e12, 2.16e15, 1.0),
+    },
+    "NVIDIA A100 SXM": {"bf16": ProductRates(5.77e-6, 1.55e12, 2.63e14, 1.65)},
+    "NVIDIA L40S": {
+        "bf16": ProductRates(1.0e-6, 6.8e11, 2.35e14, 2.14),
+        "fp8": ProductRates(4.17e-6, 6.8e11, 4.21e14, 1.0),
+    },
+}
+_ATTENTION: Final = {
+    "NVIDIA H100 SXM": AttentionRates(1.19e-5, 5.6e-8, 3.09e12, 1.04e12, 5.96e14),
+    "NVIDIA H200 SXM": AttentionRates(1.19e-5, 5.9e-8, 4.24e12, 1.08e12, 5.85e14),
+    "NVIDIA B200 SXM": AttentionRates(9.87e-6, 2.0e-8, 7.38e12, 1.13e12, 1.15e15),
+    "NVIDIA A100 SXM": AttentionRates(1.60e-5, 8.3e-8, 1.43e12, 7.2e11, 1.80e14),
+    "NVIDIA L40S": AttentionRates(9.5e-6, 4.7e-8, 7.9e11, 6.4e11, 1.85e14),
+}
+_LATENT: Final = {
+    "NVIDIA H100 SXM": LatentRates(8.4e-5, 2.5e12, 3.5e14, 2.97e12, 1.2e15),
+    "NVIDIA H200 SXM": LatentRates(8.4e-5, 3.4e12, 3.7e14, 4.46e12, 1.1e15),
+    "NVIDIA B200 SXM": LatentRates(3.4e-5, 4.0e12, 5.2e14, 5.5e12, 2.2e15),
+}
+_EXPERTS: Final = {
+    "NVIDIA H100 SXM": {
+        "bf16": ExpertRates(31.6e-6, 3.03e12, 5.62e14, 1.23e12),
+        "fp8": ExpertRates(42.4e-6, 3.14e12, 7.03e14, 1.06e12),
+        "fp4": ExpertRates(35.1e-6, 2.45e12, 4.33e14, 6.5e11),
+    },
+    "NVIDIA H200 SXM": {
+        "bf16": ExpertRates(32.7e-6, 4.41e12, 6.74e14, 1.12e12),
+        "fp8": ExpertRates(42.0e-6, 4.67e12, 7.45e14, 1.01e12),
+        "fp4": ExpertRates(34.5e-6, 2.61e12, 3.97e14, 6.7e11),
+    },
+    "NVIDIA B200 SXM": {
+        "bf16": ExpertRates(18.3e-6, 6.6e12, 4.41e14, 3.0e12),
+        "fp8": ExpertRates(31.6e-6, 8.17e12, 1.11e15, 1.33e12),
+        "fp4": ExpertRates(18.5e-6, 3.96e12, 2.0e15, 4.6e11),
+    },
+    "NVIDIA A100 SXM": {"bf16": ExpertRates(33.1e-6, 1.69e12, 1.63e14, 2.8e11)},
+    "NVIDIA L40S": {
+        "bf16": ExpertRates(5.0e-6, 6.8e11, 2.35e14, 3.6e11),
+        "fp8": ExpertRates(5.0e-6, 6.8e11, 4.20e14, 5.1e11),
+        "fp4": ExpertRates(5.9e-6, 6.4e11, 1.59e14, 5.9e11),
+    },
+}
+_SUMS: Final = {
+    "NVIDIA H100 SXM": {
+        2: SumRates(4.27e-6, 1.31e11, 2.03e-5, 2.74e11),
+        4: SumRates(4.71e-6, 6.59e10, 2.07e-5, 2.11e11),
+        8: SumRates(4.96e-6, 3.80e10, 1.79e-5, 1.75e11),
+    },
+    "NVIDIA H200 SXM": {
+        2: SumRates(4.40e-6, 1.33e11, 2.00e-5, 2.86e11),
+        4: SumRates(4.73e-6, 7.10e10, 2.03e-5, 2.16e11),
+        8: SumRates(4.94e-6, 3.00e10, 1.26e-5, 1.68e11),
+    },
+    "NVIDIA B200 SXM": {
+        2: SumRates(7.00e-6, 1.46e11, 2.67e-5, 5.35e11),
+        4: SumRates(7.12e-6, 6.58e10, 2.56e-5, 3.78e11),
+        8: SumRates(7.31e-6, 1.40e10, 1.94e-5, 2.77e11),
+    },
+    "NVIDIA A100 SXM": {
+        2: SumRates(5.09e-6, 9.40e10, 4.93e-5, 1.86e11),
+        4: SumRates(5.62e-6, 4.00e10, 3.12e-5, 1.19e11),
+        8: SumRates(6.99e-6, 3.37e10, 2.91e-5, 9.76e10),
+    },
+    "NVIDIA L40S": {
+        2: SumRates(5.40e-6, 1.04e10, 2.56e-5, 2.05e10),
+        4: SumRates(1.10e-5, 2.88e9, 3.14e-5, 3.63e9),
+        8: SumRates(2.08e-5, 7.28e8, 2.08e-5, 7.28e8),
+    },
+}
+
+_LIKE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"), "NVIDIA B200 SXM"),
+    **dict.fromkeys(("NVIDIA RTX 5090", "NVIDIA RTX PRO 6000"), "NVIDIA L40S"),
+    **dict.fromkeys(("NVIDIA L4", "NVIDIA L40", "NVIDIA RTX 4090", "NVIDIA RTX 6000 Ada"), "NVIDIA L40S"),
+    **dict.fromkeys(("NVIDIA A100 SXM 40GB", "NVIDIA A100 PCIe", "NVIDIA A800", "NVIDIA A30"), "NVIDIA A100 SXM"),
+    **dict.fromkeys(("NVIDIA A40", "NVIDIA A10", "NVIDIA V100"), "NVIDIA A100 SXM"),
+}
+"""GPU to the fitted one that is built most like it; the H100 for all others."""
+
+
+def _gpu(name: str) -> Gpu:
+    """A GPU, its fitted constants or those of the one most like it, scaled by the data sheets."""
+    sheet = _SHEETS[name]
+    like = name if name in _PRODUCTS else _LIKE.get(name, "NVIDIA H100 SXM")
+    known = _SHEETS[like]
+    memory = sheet.bandwidth / known.bandwidth
+
+    def arithmetic(of: str) -> float:
+        return sheet.rate(of) / known.rate(of)
+
+    latent_like = like if like in _LATENT else "NVIDIA H100 SXM"
+    latent, latent_memory = _LATENT[latent_like], sheet.bandwidth / _SHEETS[latent_like].bandwidth
+    latent_rate = sheet.bf16 / _SHEETS[latent_like].bf16
+    return Gpu(
+        name=name,
+        sheet=sheet,
+        products={of: _scaled(rates, memory, arithmetic(of)) for of, rates in _PRODUCTS[like].items()},
+        attention=AttentionRates(
+            _ATTENTION[like].overhead_s,
+            _ATTENTION[like].sequence_s,
+            _ATTENTION[like].cache_bandwidth * memory,
+            _ATTENTION[like].query_bandwidth * memory,
+            _ATTENTION[like].rate * arithmetic("bf16"),
+        ),
+        latent=LatentRates(
+            latent.overhead_s,
+            latent.bandwidth * latent_memory,
+            latent.rate * latent_rate,
+            latent.cache_bandwidth * latent_memory,
+            latent.attention_rate * latent_rate,
+        ),
+        experts={
+            of: ExpertRates(
+                rates.overhead_s,
+                rates.bandwidth * memory,
+                rates.rate * arithmetic(of),
+                rates.activation_bandwidth * memory,
+            )
+            for of, rates in _EXPERTS[like].items()
+        },
+        sums={n: _linked(rates, sheet.link / known.link) for n, rates in _SUMS[like].items()},
+        fitted=name == like,
+    )
+
+
+def _scaled(rates: ProductRates, memory: float, arithmetic: float) -> ProductRates:
+    return ProductRates(rates.overhead_s, rates.bandwidth * memory, rates.rate * arithmetic, rates.sharpness)
+
+
+def _linked(rates: SumRates, link: float) -> SumRates:
+    return SumRates(rates.custom_s, rates.custom_bandwidth * link, rates.nccl_s, rates.nccl_bandwidth * link)
+
+
+GPUS: Final[Mapping[str, Gpu]] = MappingProxyType({name: _gpu(name) for name in _SHEETS})
+"""All GPUs by name."""
+
+
+def _plain(name: str) -> str:
+    """A name without what people write differently."""
+    found = "".join(c for c in name.lower() if c.isalnum())
+    for word in ("nvidia", "amd", "instinct", "geforce", "tesla", "sxm5", "sxm4", "sxm6", "sxm"):
+        found = found.replace(word, "")
+    return found
+
+
+_BY_NAME: Final = {**{_plain(name): name for name in _SHEETS}, **_ALIASES}
+
+
+def gpu_named(name: str) -> Gpu:
+    """Return a GPU by its name, in any case, with or without maker and socket.
+
+    Raises
+    ------
+    ParameterError : it is not in the table.
+
+    >>> gpu_named("h100_sxm").name
+    'NVIDIA H100 SXM'
+    """
+    found = _BY_NAME.get(_plain(name))
+    if found is None:
+        near = get_close_matches(_plain(name), _BY_NAME, n=1)
+        hint = f"did you mean {_BY_NAME[near[0]]!r}? " if near else ""
+        raise ParameterError("gpu", name, f"is not known: {hint}known are {', '.join(GPUS)}")
+    return GPUS[found]

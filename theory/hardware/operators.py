@@ -1,0 +1,170 @@
+"""Operators of a forward pass on one GPU: matrix products, attention, latent attention, routed experts."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from theory.hardware.formats import Format
+from theory.hardware.gpu_records import Gpu, ProductRates
+from theory.hardware.shapes import Experts, LatentAttention
+
+__all__ = [
+    "attention_seconds",
+    "distinct_experts",
+    "experts_seconds",
+    "fullest_share",
+    "latent_seconds",
+    "product_seconds",
+]
+
+_ACTIVATION: Final = 2.0
+"""Bytes of an activation, B: bf16."""
+_UNEVEN: Final = 0.9
+"""Exponent of the tokens that count as independent draws of experts, [-]: routing is uneven, and tokens of one text ask
+for the same experts. Measured loads of experts follow power laws of exponents 1.0 to 1.2, between which it hardly
+differs."""
+_FULLEST: Final = {1: 0.0, 2: 0.56, 4: 1.03, 8: 1.42}
+"""Mean of the largest of so many standard normal numbers, [-]: of the fullest GPU that experts are dealt out to."""
+_TILE: Final = 64.0
+"""Rows to which a touched expert's tokens are padded."""
+
+
+def _rates(gpu: Gpu, arithmetic: str) -> tuple[ProductRates, float]:
+    """Rates of products in an arithmetic or the next wider one that was measured, and bytes of an activation there."""
+    for name, size in (("fp4", 1.0), ("fp8", 1.0), ("bf16", _ACTIVATION)):
+        if name == arithmetic and name in gpu.products:
+            return gpu.products[name], size
+        if name == arithmetic:
+            arithmetic = {"fp4": "fp8", "fp8": "bf16"}[arithmetic]
+    raise AssertionError
+
+
+def product_seconds(gpu: Gpu, rows: float, outputs: float, inputs: float, weights: Format) -> float:
+    """Return the time of a product of (rows, inputs) with weights (inputs, outputs) of a format, s.
+
+    >>> from theory.hardware.formats import FORMATS
+    >>> from theory.hardware.gpus import GPUS
+    >>> round(1e6 * product_seconds(GPUS["NVIDIA H100 SXM"], 1, 65536, 8192, FORMATS["bf16"]))  # measured: 362 us
+    367
+    """
+    rates, size = _rates(gpu, weights.arithmetic)
+    moved = weights.bytes_per_number * outputs * inputs + rows * (size * inputs + _ACTIVATION * outputs)
+    limits = (moved / rates.bandwidth, 2.0 * rows * outputs * inputs / rates.rate)
+    return rates.overhead_s + _joined(*limits, rates.sharpness)
+
+
+def attention_seconds(
+    gpu: Gpu,
+    *,
+    sequences: float,
+    tokens: float,
+    context: float,
+    heads: float,
+    kv_heads: float,
+    head_dim: int,
+    cache_bytes: float,
+    window: float = math.inf,
+) -> float:
+    """Return the time of one layer's attention of new tokens to cached ones and to themselves, s.
+
+    Parameters
+    ----------
+    gpu : constants.
+    sequences : > 0.
+    tokens, context : per sequence; new tokens > 0, cached ones >= 0.
+    heads, kv_heads, head_dim : on this GPU.
+    cache_bytes : of a cached number, B.
+    window : tokens that a new one looks back at, at most.
+    """
+    rates = gpu.attention
+    read = min(context, window) + tokens
+    seen = min(context + (tokens + 1.0) / 2.0, window) if math.isfinite(window) else context + (tokens + 1.0) / 2.0
+    cache = 2.0 * cache_bytes * sequences * kv_heads * head_dim * read
+    queries = 2.0 * _ACTIVATION * sequences * heads * head_dim * tokens
+    operations = 4.0 * sequences * heads * head_dim * tokens * seen
+    fixed = math.hypot(rates.overhead_s, rates.sequence_s * sequences)
+    return fixed + cache / rates.cache_bandwidth + queries / rates.query_bandwidth + operations / rates.rate
+
+
+def latent_seconds(
+    gpu: Gpu,
+    attention: LatentAttention,
+    *,
+    hidden: int,
+    tp: int,
+    sequences: float,
+    tokens: float,
+    context: float,
+    weights: Format,
+    cache_bytes: float,
+) -> float:
+    """Return the time of one layer's latent attention with its projections on one of ``tp`` GPUs, s.
+
+    Few new tokens attend in the compressed space, many expand it, whichever is less work.
+    """
+    rates = gpu.latent
+    heads = attention.heads / tp
+    key_dim = attention.nope_dim + attention.rope_dim
+    rank = attention.query_rank
+    query = hidden * heads * key_dim if rank is None else rank * (hidden + heads * key_dim)
+    cached = hidden * attention.cached + attention.cache_rank * heads * (attention.nope_dim + attention.value_dim)
+    parameters = query + cached + heads * attention.value_dim * hidden
+    rows = sequences * tokens
+    projected = _joined(
+        parameters * weights.bytes_per_number / rates.bandwidth, 2.0 * parameters * rows / rates.rate, 2.0
+    )
+    seen = context + (tokens + 1.0) / 2.0
+    compressed = 2.0 * rows * heads * seen * (attention.cached + attention.cache_rank)
+    expanded = 2.0 * rows * heads * seen * (key_dim + attention.value_dim)
+    expanded += 2.0 * sequences * context * attention.cache_rank * heads * (attention.nope_dim + attention.value_dim)
+    read = sequences * (context + tokens) * attention.cached * cache_bytes
+    return (
+        rates.overhead_s + projected + read / rates.cache_bandwidth + min(compressed, expanded) / rates.attention_rate
+    )
+
+
+def distinct_experts(count: int, per_token: int, tokens: float) -> float:
+    """Return how many experts so many tokens touch, at most all of them; routing is uneven.
+
+    >>> distinct_experts(128, 8, 1.0)
+    8.0
+    """
+    if tokens <= 1.0:
+        return per_token * min(tokens, 1.0)
+    return -count * math.expm1(tokens**_UNEVEN * math.log1p(-per_token / count)) if per_token < count else float(count)
+
+
+def fullest_share(count: int, touched: float, ep: int) -> float:
+    """Return the touched experts of the fullest of ``ep`` GPUs that experts are dealt out to."""
+    if ep == 1:
+        return touched
+    share = touched / count
+    nearest = min(_FULLEST, key=lambda n: abs(math.log(n / ep)))
+    spread = _FULLEST[nearest] * math.sqrt(count * share * (1.0 - share) / ep)
+    return min(touched / ep + spread, count / ep)
+
+
+def experts_seconds(
+    gpu: Gpu, experts: Experts, *, hidden: int, tokens: float, ep: int, expert_tp: int, weights: Format
+) -> float:
+    """Return the time of one layer's routed experts on the fullest GPU, s."""
+    arithmetic = weights.arithmetic
+    while arithmetic not in gpu.experts:
+        arithmetic = {"fp4": "fp8", "fp8": "bf16"}[arithmetic]
+    rates = gpu.experts[arithmetic]
+    touched = distinct_experts(experts.count, experts.per_token, tokens)
+    here = fullest_share(experts.count, touched, ep)
+    intermediate = experts.intermediate / expert_tp
+    routed = tokens * experts.per_token / ep
+    size = experts.matrices * hidden * intermediate
+    rows = max(here * _TILE * math.ceil(routed / here / _TILE), routed) if arithmetic != "fp4" else routed
+    read = here * size * weights.bytes_per_number / rates.bandwidth
+    activations = _ACTIVATION * routed * (2.0 * hidden + 3.0 * intermediate) / rates.activation_bandwidth
+    return rates.overhead_s + _joined(read, 2.0 * size * rows / rates.rate, 3.0) + activations
+
+
+def _joined(one: float, other: float, sharpness: float) -> float:
+    """Two limits of which the larger decides, rounded at the corner."""
+    high, low = max(one, other), min(one, other)
+    return high * (1.0 + (low / high) ** sharpness) ** (1.0 / sharpness) if high > 0.0 else 0.0

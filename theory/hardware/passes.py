@@ -1,0 +1,194 @@
+r"""One iteration of a serving engine on a GPU or several: seconds against shape, formats, work and split.
+
+.. math::
+
+    t = \sum_{\text{layers}} (t_{\text{products}} + t_{\text{attention}} + t_{\text{experts}} + t_{\text{sums}} + \ell)
+        + t_{\text{head}} + u b
+
+b is the number of sequences; :math:`\ell` (per layer) and u (per sequence) belong to the engine, all else to the GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Final, Literal
+
+from theory.hardware.engines import EngineConstants, engine_named
+from theory.hardware.formats import FORMATS, Precision
+from theory.hardware.gpu_records import Gpu
+from theory.hardware.operators import attention_seconds, experts_seconds, latent_seconds, product_seconds
+from theory.hardware.shapes import Attention, Experts, Layers, Shape
+from theory.hardware.sharding import check_split
+from theory.hardware.work import Parallel, Work
+
+__all__ = ["Limit", "PassModel", "PassParts"]
+
+Limit = Literal["bandwidth", "compute", "cache", "overhead"]
+_BF16: Final = FORMATS["bf16"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassParts:
+    """Where the seconds of a pass go, s."""
+
+    products: float = 0.0
+    """Matrix products of attention and dense layers."""
+    experts: float = 0.0
+    attention: float = 0.0
+    """Attention over cached tokens; of latent attention with its projections."""
+    sums: float = 0.0
+    """Sums over GPUs."""
+    head: float = 0.0
+    """Scores of all tokens."""
+    layers: float = 0.0
+    """The engine's, per layer."""
+    sequences: float = 0.0
+    """The engine's, per sequence."""
+
+    @property
+    def seconds(self) -> float:
+        """All of them."""
+        return float(sum(getattr(self, one.name) for one in fields(self)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassModel:
+    """A model on GPUs under an engine.
+
+    Raises
+    ------
+    ParameterError : a split that engines refuse.
+    """
+
+    gpu: Gpu
+    shape: Shape
+    precision: Precision = field(default_factory=Precision)
+    parallel: Parallel = field(default_factory=Parallel)
+    engine: EngineConstants = field(default_factory=lambda: engine_named("vllm"))
+
+    def __post_init__(self) -> None:
+        check_split(self.shape, self.parallel)
+
+    def seconds(self, work: Work) -> float:
+        """Return the time of an iteration, s."""
+        return self.parts(work).seconds
+
+    def parts(self, work: Work) -> PassParts:
+        """Return where the time of an iteration goes."""
+        totals = {"products": 0.0, "experts": 0.0, "attention": 0.0, "sums": 0.0}
+        shared = self._shared(work)
+        for group in self.shape.layers:
+            for name, seconds in self._layer(group, shared).items():
+                totals[name] += group.count * seconds
+        read = shared.sequences + (1.0 if shared.prefill_tokens else 0.0)
+        scored = shared.sequences * shared.tokens + (1.0 if shared.prefill_tokens else 0.0)
+        return PassParts(
+            **totals,
+            head=product_seconds(self.gpu, scored, self.shape.vocab / self.parallel.tp, self.shape.hidden, _BF16),
+            layers=self.shape.n_layers * self.engine.layer_s,
+            sequences=self.engine.sequence_s * read,
+        )
+
+    def limit(self, work: Work) -> Limit:
+        """Return what most of the time is spent on: weights, arithmetic, cached tokens, or overheads."""
+        parts = self.parts(work)
+        rows = self._shared(work).rows
+        arithmetic = 2.0 * self.shape.active_parameters * rows / self.parallel.gpus / self.gpu.sheet.bf16
+        busy = parts.products + parts.experts + parts.head
+        found: dict[Limit, float] = {
+            "cache": parts.attention,
+            "overhead": parts.sums + parts.layers + parts.sequences,
+            "compute" if arithmetic > 0.5 * busy else "bandwidth": busy,
+        }
+        return max(found, key=found.__getitem__)
+
+    def half_width(self, work: Work) -> float:
+        """Return the 95 % half-width of the logarithm of `seconds`, [-]."""
+        return 0.25 if self.gpu.fitted else 0.5
+
+    def _shared(self, work: Work) -> Work:
+        """The work of one of the copies of attention."""
+        dp = self.parallel.dp
+        if dp == 1:
+            return work
+        return Work(
+            sequences=work.sequences / dp,
+            tokens=work.tokens,
+            context=work.context,
+            prefill_tokens=work.prefill_tokens / dp,
+            prefill_context=work.prefill_context,
+        )
+
+    def _layer(self, group: Layers, work: Work) -> dict[str, float]:
+        """Seconds of a layer by operator."""
+        tp, hidden, rows = self.parallel.tp, self.shape.hidden, work.rows
+        found = {"products": 0.0, "experts": 0.0}
+        attention = group.attention
+        attention_format = self.precision.attention_format
+        if isinstance(attention, Attention):
+            heads, kv_heads = attention.heads / tp, max(attention.kv_heads / tp, 1.0)
+            size = attention.head_dim
+            found["products"] += product_seconds(
+                self.gpu, rows, (heads + 2.0 * kv_heads) * size, hidden, attention_format
+            ) + product_seconds(self.gpu, rows, hidden, heads * size, attention_format)
+        found["attention"] = sum(self._attention(attention, *part) for part in _attending(work))
+        forward = group.feed_forward
+        if isinstance(forward, Experts):
+            found["experts"] = experts_seconds(
+                self.gpu,
+                forward,
+                hidden=hidden,
+                tokens=rows * self.parallel.dp,
+                ep=self.parallel.ep,
+                expert_tp=self.parallel.expert_tp,
+                weights=self.precision.expert_format,
+            )
+            found["products"] += product_seconds(self.gpu, rows, forward.count, hidden, _BF16)
+            if forward.shared:
+                found["products"] += self._dense(rows, forward.shared / tp, forward.gated)
+        else:
+            found["products"] += self._dense(rows, forward.intermediate / tp, forward.gated)
+        found["sums"] = 2.0 * self.gpu.sum_seconds(min(self.parallel.gpus, 8), 2.0 * rows * hidden)
+        return found
+
+    def _dense(self, rows: float, intermediate: float, gated: bool) -> float:
+        hidden, weights = self.shape.hidden, self.precision.weight_format
+        up = product_seconds(self.gpu, rows, (2.0 if gated else 1.0) * intermediate, hidden, weights)
+        return up + product_seconds(self.gpu, rows, hidden, intermediate, weights)
+
+    def _attention(self, attention: object, sequences: float, tokens: float, context: float) -> float:
+        tp, cache_bytes = self.parallel.tp, self.precision.cache_bytes
+        if isinstance(attention, Attention):
+            return attention_seconds(
+                self.gpu,
+                sequences=sequences,
+                tokens=tokens,
+                context=context,
+                heads=attention.heads / tp,
+                kv_heads=max(attention.kv_heads / tp, 1.0),
+                head_dim=attention.head_dim,
+                cache_bytes=cache_bytes,
+                window=math.inf if attention.window is None else float(attention.window),
+            )
+        return latent_seconds(
+            self.gpu,
+            attention,  # type: ignore[arg-type]  # the other kind
+            hidden=self.shape.hidden,
+            tp=tp,
+            sequences=sequences,
+            tokens=tokens,
+            context=context,
+            weights=self.precision.attention_format,
+            cache_bytes=cache_bytes,
+        )
+
+
+def _attending(work: Work) -> list[tuple[float, float, float]]:
+    """Sequences, new tokens of each and cached tokens of each: those that decode, and a prompt that is read."""
+    found = []
+    if work.sequences > 0.0:
+        found.append((work.sequences, work.tokens, work.context))
+    if work.prefill_tokens > 0.0:
+        found.append((1.0, work.prefill_tokens, work.prefill_context))
+    return found
