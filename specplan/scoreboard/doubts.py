@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from specplan.scoreboard.rows import Loaded, Served, Speculated
 
-__all__ = ["doubts_of_loaded", "doubts_of_speculated", "in_flight", "served_doubt", "twins"]
+__all__ = [
+    "doubts_of_loaded",
+    "doubts_of_speculated",
+    "hidden_drafts",
+    "in_flight",
+    "served_doubt",
+    "server_of",
+    "twins",
+    "unread_prompts",
+]
 
 _FULL: Final = 0.95  # of max_num_seqs: below, sequences wait for cache
 _PROMPTS: Final = 0.35  # requests per answer token: above, more than a third of iterations read a prompt
 _RUNNING: Final = 0.8  # of its time that a request decodes: below, it queues
 _SLOWER: Final = 1.1  # than the same server with more requests
+_FEW: Final = 8  # requests, of which prompts hardly slow each other's answers
+_LONG: Final = 1000.0  # tokens of an answer, after which prompts hardly weigh
+_FASTER: Final = 0.9  # of the time per token, with answers at least twice as long
+_REACHED: Final = 0.6  # of a data sheet's rate: no server's prompts have been seen to reach it
 
 
 def served_doubt(row: Served) -> str | None:
@@ -35,8 +49,21 @@ def in_flight(row: Loaded) -> float:
     return row.concurrency * row.attention_dp_size
 
 
-def doubts_of_loaded(rows: Iterable[Loaded]) -> dict[str, str]:
-    """``where`` of each row not to be trusted, with the reason."""
+def doubts_of_loaded(rows: Iterable[Loaded], rate: Callable[[Loaded], float | None]) -> dict[str, str]:
+    """``where`` of each row not to be trusted, with the reason; ``rate`` as in `unread_prompts`."""
+    rows = tuple(rows)
+    found = _slower_than_busier(rows)
+    steady = [row for row in rows if row.where not in found]
+    for servers, reason in (
+        (hidden_drafts(steady), "its tokens come faster in longer answers: it drafts, which the table does not say"),
+        (unread_prompts(steady, rate), f"its server would need over {_REACHED:.0%} of the data sheet's rate"),
+    ):
+        found |= {row.where: reason for row in rows if server_of(row) in servers and row.where not in found}
+    return found
+
+
+def _slower_than_busier(rows: Iterable[Loaded]) -> dict[str, str]:
+    """Rows in which requests queue, or that are slower than the same server under more load."""
     found: dict[str, str] = {}
     series: dict[tuple[object, ...], list[Loaded]] = defaultdict(list)
     for row in rows:
@@ -51,6 +78,55 @@ def doubts_of_loaded(rows: Iterable[Loaded]) -> dict[str, str]:
             if row.tpot_ms > _SLOWER * faster:
                 found[row.where] = f"over {_SLOWER - 1:.0%} slower than the same server with more requests"
     return found
+
+
+def hidden_drafts(rows: Iterable[Loaded]) -> set[tuple[str, ...]]:
+    """`server_of` rows that must have drafted, though the table does not say so.
+
+    With longer answers contexts grow, so plain tokens take as long or longer, while drafts of a text that goes on and on
+    are accepted more often.
+    """
+    found: dict[tuple[str, ...], dict[tuple[object, ...], dict[float, list[float]]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(list))
+    )
+    for row in rows:
+        if in_flight(row) <= _FEW and row.osl >= _LONG:
+            alike = (_deployment(row)[9:], row.isl, in_flight(row))
+            found[server_of(row)][alike][row.osl].append(row.tpot_ms)
+    return {server for server, alike in found.items() if median(_ratios(alike.values()), 1.0) < _FASTER}
+
+
+def _ratios(alike: Iterable[Mapping[float, list[float]]]) -> list[float]:
+    """Time per token with answers at least twice as long, over that with the shorter ones."""
+    return [
+        median(times[long]) / median(times[short])
+        for times in alike
+        for short in times
+        for long in times
+        if long >= 2.0 * short
+    ]
+
+
+def median(values: Iterable[float], otherwise: float = float("nan")) -> float:
+    """The median; ``otherwise`` of nothing."""
+    values = list(values)
+    return statistics.median(values) if values else otherwise
+
+
+def unread_prompts(rows: Iterable[Loaded], rate: Callable[[Loaded], float | None]) -> set[tuple[str, ...]]:
+    """`server_of` rows that cannot have read all their prompts.
+
+    Parameters
+    ----------
+    rows : of any servers.
+    rate : share of the data sheet's arithmetic that reading all tokens would have taken; None where it is not known.
+    """
+    return {server_of(row) for row in rows if (rate(row) or 0.0) > _REACHED}
+
+
+def server_of(row: Loaded) -> tuple[str, ...]:
+    """What rows of one server have in common, whatever its load and its GPUs."""
+    return (row.model_path, row.system, row.precision, row.backend, row.backend_version)
 
 
 def twins(rows: Iterable[Loaded]) -> dict[str, str]:

@@ -49,13 +49,27 @@ def loop_of(row: Loaded) -> ClosedLoop:
     return ClosedLoop(concurrency=in_flight(row), prompt_tokens=drawn * row.isl, answer_tokens=drawn * row.osl)
 
 
+def rate_of(row: Loaded) -> float | None:
+    """Share of the data sheet's arithmetic that all prompts and answers of a row take; None of unknown models."""
+    try:
+        model = model_of(row)
+    except SpecplanError:
+        return None
+    cycle = 1e-3 * (row.ttft_ms + row.osl * row.tpot_ms)
+    tokens = in_flight(row) * (row.isl + row.osl) / cycle / model.parallel.gpus
+    precision = model.precision
+    of = precision.expert_format if model.shape.has_experts else precision.weight_format
+    weights = model.shape.active_parameters - model.shape.embeddings
+    return 2.0 * weights * tokens / model.gpu.sheet.rate(of.arithmetic)
+
+
 class LoadedRows:
     """All rows under load of a folder: which repeat others, and which are not to be trusted, they tell together."""
 
     def __init__(self, rows: Iterable[Loaded]) -> None:
         rows = tuple(rows)
         self._twins = twins(rows)
-        self._doubts = doubts_of_loaded(rows)
+        self._doubts = doubts_of_loaded(rows, rate_of)
         self.notes: tuple[str, ...] = ()
 
     def outcomes(self, row: Loaded) -> list[Outcome | Refused]:

@@ -104,11 +104,11 @@ def target_of(facts: ModelFacts) -> PassModel:
     ParameterError : its weights do not fit eight GPUs.
     """
     weights = facts.shape.weight_bytes(facts.precision)
-    first = gpu_named(_KINDS[0]).memory_bytes
+    first = gpu_named(_KINDS[0]).sheet.memory
     gpus = 1 if weights <= _SMALL * first else 4 if weights <= _FULL * 4 * first else 8
     for kind in _KINDS:
         gpu = gpu_named(kind)
-        if weights <= 0.9 * gpus * gpu.memory_bytes:
+        if weights <= 0.9 * gpus * gpu.sheet.memory:
             return PassModel(
                 gpu=gpu, shape=facts.shape, precision=facts.precision, parallel=Parallel(tp=gpus),
                 engine=engine_named("sglang"),
