@@ -20,6 +20,8 @@ from theory.hardware.work import Work
 
 __all__ = ["LoadedRows", "loop_of", "model_of"]
 
+_UNSAID: Final = "0"
+"""Version of an engine where the table says none: its rows are the oldest."""
 _DRAWN: Final = 0.9
 """Mean length over the length named: InferenceX draws lengths evenly from 80 to 100 % of it."""
 _DRAWN_LENGTHS: Final = frozenset({(1024.0, 1024.0), (1024.0, 8192.0), (8192.0, 1024.0)})
@@ -39,7 +41,7 @@ def model_of(row: Loaded) -> PassModel:
         shape=facts.shape,
         precision=precision_of(facts, row.gemm_quant_mode or row.precision, row.moe_quant_mode),
         parallel=loaded_parallel(row),
-        engine=engine_named(row.backend, row.backend_version),
+        engine=engine_named(row.backend, row.backend_version or _UNSAID),
     )
 
 

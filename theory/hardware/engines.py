@@ -36,9 +36,17 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
         (one.name, one.version): one
         for one in (
             EngineConstants(name="vllm", version="0.11.1", layer_s=3.4e-5, sequence_s=5.0e-5, round_s=1.0e-3),
-            EngineConstants(name="vllm", version="0.19.0", layer_s=2.3e-5, sequence_s=2.5e-6, round_s=1.0e-3),
-            EngineConstants(name="trtllm", version="1.0.0", layer_s=3.2e-5, sequence_s=0.0, round_s=1.0e-3),
-            EngineConstants(name="sglang", version="0.5.9", layer_s=2.5e-5, sequence_s=5.0e-6, round_s=1.0e-3),
+            # 0.15.1, 0.18.0, 0.19.0 and a nightly of it alike; 0.16.0 and 0.17.0 were measured with MiniMax-M2.5 only,
+            # which 0.18.0 made faster
+            EngineConstants(name="vllm", version="0.12.0", layer_s=2.45e-5, sequence_s=6.2e-6, round_s=1.0e-3),
+            EngineConstants(name="vllm", version="0.16.0", layer_s=8.21e-5, sequence_s=1.08e-5, round_s=1.0e-3),
+            EngineConstants(name="vllm", version="0.17.0", layer_s=5.57e-5, sequence_s=2.04e-5, round_s=1.0e-3),
+            EngineConstants(name="vllm", version="0.18.0", layer_s=2.45e-5, sequence_s=6.2e-6, round_s=1.0e-3),
+            # development versions of 2025
+            EngineConstants(name="trtllm", version="0.21.0", layer_s=3.82e-5, sequence_s=0.0, round_s=1.0e-3),
+            EngineConstants(name="trtllm", version="1.0.0", layer_s=2.09e-5, sequence_s=2.38e-5, round_s=1.0e-3),
+            EngineConstants(name="trtllm", version="1.2.0", layer_s=3.6e-6, sequence_s=2.5e-6, round_s=1.0e-3),
+            EngineConstants(name="sglang", version="0.5.6", layer_s=0.0, sequence_s=1.34e-5, round_s=1.0e-3),
         )
     }
 )
@@ -46,24 +54,26 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
 
 
 def engine_named(name: str, version: str | None = None) -> EngineConstants:
-    """Return the constants of an engine; those of the nearest known version, of the latest if none is said.
+    """Return the constants of an engine: of the latest known version up to the one said, or of the earliest.
+
+    Where no version is said, or a nightly build, those of the latest; those of the earliest for other names without
+    numbers (development branches).
 
     Raises
     ------
     ParameterError : an unknown engine.
 
-    >>> engine_named("vLLM", "0.11.2").version
-    '0.11.1'
+    >>> engine_named("vLLM", "0.11.2").version, engine_named("vllm", "0.15.1").version
+    ('0.11.1', '0.12.0')
     """
     plain = "".join(c for c in name.lower() if c.isalnum()).replace("tensorrtllm", "trtllm")
-    known = {key[1]: one for key, one in ENGINES.items() if key[0] == plain}
+    known = {_numbers(key[1]): one for key, one in ENGINES.items() if key[0] == plain}
     if not known:
         names = ", ".join(dict.fromkeys(key[0] for key in ENGINES))
         raise ParameterError("engine", name, f"is not known: known are {names}")
-    if not version:
-        return known[max(known, key=_numbers)]
-    wanted = _numbers(version)
-    return known[min(known, key=lambda one: _distance(_numbers(one), wanted))]
+    if not version or version.startswith("nightly"):
+        return known[max(known)]
+    return known[max((one for one in known if one <= _numbers(version)), default=min(known))]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -72,7 +82,3 @@ def _numbers(version: str) -> tuple[int, ...]:
         digits = "".join(c for c in part if c.isdigit())
         parts.append(int(digits) if digits and part[:1].isdigit() else 0)
     return (*parts, 0, 0, 0)[:3]
-
-
-def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(abs(a - b) for a, b in zip(one, other, strict=True))
