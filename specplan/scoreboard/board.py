@@ -83,5 +83,11 @@ def _board(folder: Folder, found: Iterable[Outcome | Refused], notes: Iterable[s
         outcomes=tuple(one for one in found if isinstance(one, Outcome)),
         refused=tuple(one for one in found if isinstance(one, Refused)),
         files=folder.files,
-        notes=(*notes, *(f"{name} holds another table and is not read" for name in folder.passed_over)),
+        notes=(*notes, *_passed_over(folder)),
     )
+
+
+def _passed_over(folder: Folder) -> list[str]:
+    """A line about tables that are not read."""
+    names = folder.passed_over
+    return [f"{len(names)} other tables are not read ({names[0]} and so on)"] if names else []

@@ -83,8 +83,8 @@ def _slower_than_busier(rows: Iterable[Loaded]) -> dict[str, str]:
 def hidden_drafts(rows: Iterable[Loaded]) -> set[tuple[str, ...]]:
     """`server_of` rows that must have drafted, though the table does not say so.
 
-    With longer answers contexts grow, so plain tokens take as long or longer, while drafts of a text that goes on and on
-    are accepted more often.
+    With longer answers contexts grow, so plain tokens take as long or longer, while drafts of a text that goes on
+    and on are accepted more often.
     """
     found: dict[tuple[str, ...], dict[tuple[object, ...], dict[float, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))

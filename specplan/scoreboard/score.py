@@ -94,8 +94,8 @@ def _regret(alike: tuple[str, ...], options: Mapping[str, Sequence[Choice]]) -> 
 
 def _in_order(value: str) -> tuple[float, str]:
     """Numbers by size, before words."""
-    head = value.split()[0] if value.split() else ""
+    head = value.partition(" ")[0]
     try:
-        return float(head.split("-")[0]), value
+        return float(head), value
     except ValueError:
         return float("inf"), value

@@ -16,7 +16,7 @@ from theory.errors import ParameterError, SpecplanError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 from theory.hardware.passes import PassModel
-from theory.hardware.rounds import Round, eagle_round
+from theory.hardware.rounds import Round, head_round
 from theory.hardware.work import Parallel
 
 __all__ = ["SpeculatedRows", "speedup", "target_of"]
@@ -32,7 +32,8 @@ _CONTEXT: Final = 600.0
 """Cached tokens of a running sequence, roughly."""
 _REQUEST: Final = 0.030
 """Seconds that each new request holds up the batch: its prompt, and the turn of the client. Fitted."""
-_HALF_WIDTH: Final = 0.15
+_HALF_WIDTHS: Final = MappingProxyType({"dense": 0.10, "experts": 0.16})
+"""95 % half-width of log(speedup), from targets left out of the fit (docs/scoreboard.md)."""
 
 _SMALL: Final = 0.5  # of a GPU's memory: weights up to this are served by one
 _FULL: Final = 0.75  # of it: weights up to this are served by four
@@ -57,6 +58,7 @@ class SpeculatedRows:
         except SpecplanError as error:
             return Refused(where=row.where, model=row.target, reason=str(error))
         shape = "tree" if row.topk > 1 else "chain"
+        layers = "experts" if target.shape.has_experts else "dense"
         alike = (row.target, row.dataset, row.draft)
         return Outcome(
             where=row.where,
@@ -64,14 +66,14 @@ class SpeculatedRows:
             unit="",
             model=row.target,
             labels={
-                "layers": "experts" if target.shape.has_experts else "dense",
+                "layers": layers,
                 "k": f"{row.num_draft_tokens} ({shape}, {row.steps} steps, topk {row.topk})",
                 "concurrency": str(row.batch),
                 "dataset": row.dataset,
             },
             measured=row.speedup,
             predicted=predicted,
-            half_width=_HALF_WIDTH,
+            half_width=_HALF_WIDTHS[layers],
             doubt=self._doubts.get(row.where),
             choices=(
                 Choice(
@@ -88,7 +90,7 @@ class SpeculatedRows:
 def speedup(round_: Round, row: Speculated) -> float:
     """Return plain time per token over that of rounds, both with what requests cost besides.
 
-    A request holds up its batch for `_REQUEST` seconds while others wait, which ``answer`` tokens of each of them share.
+    A request holds up its batch for `_REQUEST` seconds, which the tokens of the answers in the batch share.
     """
     plain = round_.seconds(row.batch, 1.0, _CONTEXT)
     speculating = round_.seconds(row.batch, row.num_draft_tokens, _CONTEXT, steps=row.steps, topk=row.topk)
@@ -124,4 +126,4 @@ def _deployed(target: str, draft: str) -> tuple[ModelFacts, Round]:
         head = facts_of(draft)
     except SpecplanError:
         head = draft_head(facts, "eagle3")
-    return facts, eagle_round(target_of(facts), head.shape)
+    return facts, head_round(target_of(facts), head.shape)

@@ -19,6 +19,7 @@ __all__ = ["Folder", "read_folder"]
 
 _ENDINGS: Final = (".csv", ".csv.gz")
 _NOT_COLUMNS: Final = ("where", "kind")
+_LONGEST_HEADER: Final = 100_000  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +77,9 @@ def _text(path: Path) -> str:
 def _header(path: Path) -> list[str]:
     """Column names, of which the first line is enough: tables of operators are large."""
     try:
-        opened = (
-            gzip.open(path, "rt", encoding="utf-8-sig")
-            if path.name.endswith(".gz")
-            else path.open(encoding="utf-8-sig")
-        )
-        with opened as file:
-            return [name.strip() for name in next(csv.reader([file.readline()]), [])]
+        with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as file:
+            line = file.readline(_LONGEST_HEADER).decode("utf-8-sig")
+        return [name.strip() for name in next(csv.reader([line]), [])]
     except (OSError, EOFError, UnicodeDecodeError):
         return []
 

@@ -34,7 +34,8 @@ def summary_text(board: Board) -> str:
             parts.append(_doubted_text(quantity, doubted))
     if board.refused:
         parts.append(_refused_text(board))
-    parts += [f"note: {note}" for note in board.notes]
+    if board.notes:
+        parts.append("\n".join(f"note: {note}" for note in board.notes))
     return "\n\n".join(parts)
 
 
@@ -100,8 +101,8 @@ def as_csv(board: Board) -> str:
     for one in board.outcomes:
         plain = _plain(one)
         writer.writerow({**one.labels, **plain, "doubt": one.doubt or ""})
-    for one in board.refused:
-        writer.writerow({"row": one.where, "model": one.model, "refused": one.reason})
+    for left in board.refused:
+        writer.writerow({"row": left.where, "model": left.model, "refused": left.reason})
     return out.getvalue().rstrip("\n")
 
 
