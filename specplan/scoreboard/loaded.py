@@ -16,7 +16,6 @@ from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 from theory.hardware.loads import ClosedLoop, LoopTimes, closed_loop
 from theory.hardware.passes import PassModel
-from theory.hardware.work import Work
 
 __all__ = ["LoadedRows", "loop_of", "model_of"]
 
@@ -26,6 +25,14 @@ _DRAWN: Final = 0.9
 """Mean length over the length named: InferenceX draws lengths evenly from 80 to 100 % of it."""
 _DRAWN_LENGTHS: Final = frozenset({(1024.0, 1024.0), (1024.0, 8192.0), (8192.0, 1024.0)})
 """Prompt and answer tokens of the runs of InferenceX; the other runs fix them."""
+
+
+_PER_TOKEN: Final = 0.26
+"""95 % half-width of the logarithm of time per output token, from models and engine versions left out of the fit."""
+_FIRST: Final = 0.9
+"""The same of time to first token."""
+_UNMEASURED: Final = 0.5
+"""The least half-width on a GPU whose constants come from its data sheet."""
 
 
 def model_of(row: Loaded) -> PassModel:
@@ -81,14 +88,11 @@ class LoadedRows:
         try:
             model, loop = model_of(row), loop_of(row)
             times = closed_loop(model, loop)
-            half_width = model.half_width(
-                Work(sequences=times.running, context=loop.prompt_tokens + loop.answer_tokens / 2.0)
-            )
         except SpecplanError as error:
             return [Refused(where=row.where, model=row.model_path, reason=str(error))]
-        return [self._per_token(row, model, times, half_width), self._first(row, model, times, half_width)]
+        return [self._per_token(row, model, times), self._first(row, model, times)]
 
-    def _per_token(self, row: Loaded, model: PassModel, times: LoopTimes, half_width: float) -> Outcome:
+    def _per_token(self, row: Loaded, model: PassModel, times: LoopTimes) -> Outcome:
         predicted = 1e3 * times.per_token
         return Outcome(
             where=row.where,
@@ -98,12 +102,12 @@ class LoadedRows:
             labels=_labels(row, model),
             measured=row.tpot_ms,
             predicted=predicted,
-            half_width=half_width,
+            half_width=_half_width(model, _PER_TOKEN),
             doubt=self._doubts.get(row.where),
             choices=_choices(row, model, predicted),
         )
 
-    def _first(self, row: Loaded, model: PassModel, times: LoopTimes, half_width: float) -> Outcome:
+    def _first(self, row: Loaded, model: PassModel, times: LoopTimes) -> Outcome:
         return Outcome(
             where=row.where,
             quantity="time to first token",
@@ -112,15 +116,19 @@ class LoadedRows:
             labels=_labels(row, model),
             measured=row.ttft_ms,
             predicted=1e3 * times.to_first_token,
-            half_width=half_width,
+            half_width=_half_width(model, _FIRST),
             doubt=self._doubts.get(row.where),
         )
+
+
+def _half_width(model: PassModel, known: float) -> float:
+    return known if model.gpu.fitted else max(known, _UNMEASURED)
 
 
 def _labels(row: Loaded, model: PassModel) -> dict[str, str]:
     version = f" {row.backend_version}" if row.backend_version else ""
     return {
-        "GPU": model.gpu.name,
+        "GPU": model.gpu.name.removeprefix("NVIDIA "),
         "GPUs": str(model.parallel.gpus),
         "precision": row.precision or "as published",
         "engine": f"{row.backend}{version}",
