@@ -19,7 +19,7 @@ from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
 from theory.hardware.work import Parallel
 
-__all__ = ["SpeculatedRows", "speedup", "target_of"]
+__all__ = ["CONTEXT", "SpeculatedRows", "besides", "deployed", "speedup", "target_of"]
 
 _ANSWER_TOKENS: Final = MappingProxyType(
     {"gsm8k": 150.0, "humaneval": 300.0, "mtbench": 350.0, "financeqa": 350.0, "math500": 700.0, "gpqa": 1000.0,
@@ -28,7 +28,7 @@ _ANSWER_TOKENS: Final = MappingProxyType(
 """Tokens of an answer by data set, roughly: the table does not say them. They weigh what a request costs besides its
 rounds (`_REQUEST`)."""
 _OTHER_ANSWER: Final = 500.0
-_CONTEXT: Final = 600.0
+CONTEXT: Final = 600.0
 """Cached tokens of a running sequence, roughly."""
 _REQUEST: Final = 0.030
 """Seconds that each new request holds up the batch: its prompt, and the turn of the client. Fitted."""
@@ -53,7 +53,7 @@ class SpeculatedRows:
     def outcome(self, row: Speculated) -> Outcome | Refused:
         """Predict a row."""
         try:
-            target, round_ = _deployed(row.target, row.draft)
+            target, round_ = deployed(row.target, row.draft)
             predicted = speedup(round_, row)
         except SpecplanError as error:
             return Refused(where=row.where, model=row.target, reason=str(error))
@@ -92,10 +92,15 @@ def speedup(round_: Round, row: Speculated) -> float:
 
     A request holds up its batch for `_REQUEST` seconds, which the tokens of the answers in the batch share.
     """
-    plain = round_.seconds(row.batch, 1.0, _CONTEXT)
-    speculating = round_.seconds(row.batch, row.num_draft_tokens, _CONTEXT, steps=row.steps, topk=row.topk)
-    besides = _REQUEST * row.batch / _ANSWER_TOKENS.get(row.dataset, _OTHER_ANSWER)
-    return (plain + besides) / (speculating / row.accept_length + besides)
+    plain = round_.seconds(row.batch, 1.0, CONTEXT)
+    speculating = round_.seconds(row.batch, row.num_draft_tokens, CONTEXT, steps=row.steps, topk=row.topk)
+    requests = _REQUEST * besides(row)
+    return (plain + requests) / (speculating / row.accept_length + requests)
+
+
+def besides(row: Speculated) -> float:
+    """Return how many requests hold up the batch per token of one of its answers."""
+    return row.batch / _ANSWER_TOKENS.get(row.dataset, _OTHER_ANSWER)
 
 
 def target_of(facts: ModelFacts) -> PassModel:
@@ -119,7 +124,7 @@ def target_of(facts: ModelFacts) -> PassModel:
 
 
 @cache
-def _deployed(target: str, draft: str) -> tuple[ModelFacts, Round]:
+def deployed(target: str, draft: str) -> tuple[ModelFacts, Round]:
     """A target and its rounds with a named draft, or with a head of the usual size where the draft is not known."""
     facts = facts_of(target)
     try:

@@ -1,8 +1,8 @@
 """What a serving engine spends beyond the operators of a pass, by engine and version.
 
-Two engines differ in these constants and in nothing else. Fitted to served models by
-``python -m benchmarks.fit_hardware FOLDER``: ML.ENERGY Benchmark v3 (vLLM 0.11.1) and NVIDIA aiconfigurator's table of
-aggregated serving (later versions of vLLM, TensorRT-LLM, SGLang), both Apache-2.0.
+Two engines differ in these constants and in nothing else. vLLM 0.11.1 is fitted to the ML.ENERGY Benchmark v3 by
+``python -m benchmarks.fit_hardware FOLDER``, the others to NVIDIA aiconfigurator's table of aggregated serving by
+``python -m benchmarks.fit_serving FOLDER``, both Apache-2.0.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
         (one.name, one.version): one
         for one in (
             EngineConstants(name="vllm", version="0.11.1", layer_s=3.4e-5, sequence_s=5.0e-5, round_s=8.4e-4),
-            # 0.15.1, 0.18.0, 0.19.0 and a nightly of it alike; 0.16.0 and 0.17.0 were measured with MiniMax-M2.5 only,
-            # which 0.18.0 made faster
-            EngineConstants(name="vllm", version="0.12.0", layer_s=2.45e-5, sequence_s=6.2e-6, round_s=8.4e-4),
-            EngineConstants(name="vllm", version="0.16.0", layer_s=8.21e-5, sequence_s=1.08e-5, round_s=8.4e-4),
-            EngineConstants(name="vllm", version="0.17.0", layer_s=5.57e-5, sequence_s=2.04e-5, round_s=8.4e-4),
-            EngineConstants(name="vllm", version="0.18.0", layer_s=2.45e-5, sequence_s=6.2e-6, round_s=8.4e-4),
+            # Fitted to 0.15.1 (as 0.12.0), and to 0.18.0, 0.19.0 and a nightly together. 0.16.0 and 0.17.0 were
+            # measured with MiniMax-M2.5 only, which 0.18.0 made faster.
+            EngineConstants(name="vllm", version="0.12.0", layer_s=2.16e-5, sequence_s=8.1e-6, round_s=8.4e-4),
+            EngineConstants(name="vllm", version="0.16.0", layer_s=8.25e-5, sequence_s=1.10e-5, round_s=8.4e-4),
+            EngineConstants(name="vllm", version="0.17.0", layer_s=5.59e-5, sequence_s=2.07e-5, round_s=8.4e-4),
+            EngineConstants(name="vllm", version="0.18.0", layer_s=2.59e-5, sequence_s=6.1e-6, round_s=8.4e-4),
             # development versions of 2025
-            EngineConstants(name="trtllm", version="0.21.0", layer_s=3.82e-5, sequence_s=0.0, round_s=8.4e-4),
-            EngineConstants(name="trtllm", version="1.0.0", layer_s=2.09e-5, sequence_s=2.38e-5, round_s=8.4e-4),
-            EngineConstants(name="trtllm", version="1.2.0", layer_s=3.6e-6, sequence_s=2.5e-6, round_s=8.4e-4),
-            EngineConstants(name="sglang", version="0.5.6", layer_s=0.0, sequence_s=1.34e-5, round_s=8.4e-4),
+            EngineConstants(name="trtllm", version="0.21.0", layer_s=3.88e-5, sequence_s=0.0, round_s=8.4e-4),
+            EngineConstants(name="trtllm", version="1.0.0", layer_s=2.01e-5, sequence_s=3.11e-5, round_s=8.4e-4),
+            EngineConstants(name="trtllm", version="1.2.0", layer_s=3.8e-6, sequence_s=3.1e-6, round_s=8.4e-4),
+            EngineConstants(name="sglang", version="0.5.6", layer_s=0.0, sequence_s=1.61e-5, round_s=8.4e-4),
         )
     }
 )
