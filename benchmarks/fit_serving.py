@@ -123,9 +123,8 @@ def print_loads(table: Loads) -> None:
     ):
         absolute = np.abs(np.expm1(found))
         by_gpu = ", ".join(f"{gpu} {absolute[table.gpu == gpu].mean():.1%}" for gpu in np.unique(table.gpu))
-        print(
-            f"{name}: {absolute.mean():.1%} ({by_gpu}), 95 % of log errors within {np.quantile(np.abs(found), 0.95):.2f}"
-        )
+        bound = np.quantile(np.abs(found), 0.95)
+        print(f"{name}: {absolute.mean():.1%} ({by_gpu}), 95 % of log errors within {bound:.2f}")
 
 
 _ROUND: Final = np.array([1e-3, 1e-4, 1e-3, 3e-2])

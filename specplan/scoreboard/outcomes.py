@@ -45,8 +45,15 @@ class Outcome:
     """Half-width of the 95 % interval of log(predicted)."""
     doubt: str | None = None
     """The rule by which the row is not to be trusted, decided without the prediction; None: trusted."""
+    wide: str | None = None
+    """Why operators are known not to explain the row, so that it has a wide interval; None: they do."""
     choices: tuple[Choice, ...] = ()
     """The choices in which this row is one of the options."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the row is scored with the others: trusted, and modelled."""
+        return self.doubt is None and self.wide is None
 
     @property
     def error(self) -> float:

@@ -25,13 +25,14 @@ def summary_text(board: Board) -> str:
     """Errors of each quantity in all and by label, regret, doubted rows and refused ones."""
     parts = []
     for quantity, outcomes in board.quantities().items():
-        trusted = [one for one in outcomes if one.doubt is None]
-        if trusted:
-            parts.append(_scores_text(quantity, trusted))
-            parts += _regret_text(trusted)
+        counted = [one for one in outcomes if one.counts]
+        if counted:
+            parts.append(_scores_text(quantity, counted))
+            parts += _regret_text(counted)
+        wide = [one for one in outcomes if one.doubt is None and one.wide is not None]
+        parts += _apart(f"{quantity}: {{}} rows have a wide interval", wide, [str(one.wide) for one in wide])
         doubted = [one for one in outcomes if one.doubt is not None]
-        if doubted:
-            parts.append(_doubted_text(quantity, doubted))
+        parts += _apart(f"{quantity}: {{}} rows are not trusted", doubted, [str(one.doubt) for one in doubted])
     if board.refused:
         parts.append(_refused_text(board))
     if board.notes:
@@ -57,15 +58,15 @@ def as_json(board: Board) -> dict[str, Any]:
     """Summary and rows as plain data."""
     quantities = {}
     for quantity, outcomes in board.quantities().items():
-        trusted = [one for one in outcomes if one.doubt is None]
+        counted = [one for one in outcomes if one.counts]
         quantities[quantity] = {
-            "trusted": asdict(score(trusted)) if trusted else None,
+            "counted": asdict(score(counted)) if counted else None,
             "all": asdict(score(outcomes)),
             "by": {
-                label: {value: asdict(found) for value, found in by_label(trusted, label).items()}
-                for label in _labels(trusted)
+                label: {value: asdict(found) for value, found in by_label(counted, label).items()}
+                for label in _labels(counted)
             },
-            "regret": {goal: [asdict(one) for one in found] for goal, found in regrets(trusted).items()},
+            "regret": {goal: [asdict(one) for one in found] for goal, found in regrets(counted).items()},
         }
     return {
         "schema": "specplan.scoreboard",
@@ -100,7 +101,7 @@ def as_csv(board: Board) -> str:
     writer.writeheader()
     for one in board.outcomes:
         plain = _plain(one)
-        writer.writerow({**one.labels, **plain, "doubt": one.doubt or ""})
+        writer.writerow({**one.labels, **plain, "doubt": one.doubt or "", "wide": one.wide or ""})
     for left in board.refused:
         writer.writerow({"row": left.where, "model": left.model, "refused": left.reason})
     return out.getvalue().rstrip("\n")
@@ -111,7 +112,7 @@ def _plain(one: Outcome) -> dict[str, Any]:
     return {
         "row": one.where, "quantity": one.quantity, "unit": one.unit, "model": one.model, "labels": dict(one.labels),
         "measured": one.measured, "predicted": one.predicted, "low": low, "high": high, "error": one.error,
-        "doubt": one.doubt,
+        "doubt": one.doubt, "wide": one.wide,
     }  # fmt: skip
 
 
@@ -119,10 +120,10 @@ def _labels(outcomes: Sequence[Outcome]) -> list[str]:
     return ["model", *dict.fromkeys(key for one in outcomes for key in one.labels)]
 
 
-def _scores_text(quantity: str, trusted: Sequence[Outcome]) -> str:
-    lines = [_line("all trusted rows", score(trusted))]
-    for label in _labels(trusted):
-        found = by_label(trusted, label)
+def _scores_text(quantity: str, counted: Sequence[Outcome]) -> str:
+    lines = [_line("all rows", score(counted))]
+    for label in _labels(counted):
+        found = by_label(counted, label)
         if len(found) > 1 or label == "model":
             lines += [_line(f"{label} {value}", one) for value, one in found.items()]
     return f"{quantity}, predicted against measured\n\n{table(_HEADINGS, lines)}"
@@ -148,14 +149,20 @@ def _regret_text(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-def _doubted_text(quantity: str, doubted: Sequence[Outcome]) -> str:
-    counts = Counter(str(one.doubt) for one in doubted)
-    mean = score(doubted).mean
-    listed = "\n".join(f"  {count:>5}  {reason}" for reason, count in counts.most_common())
-    return f"{quantity}: {len(doubted)} rows are not trusted (mean |error| {mean:.1%}), and not counted above\n{listed}"
+def _apart(heading: str, outcomes: Sequence[Outcome], reasons: Sequence[str]) -> list[str]:
+    """Rows that are not scored with the others, by reason."""
+    if not outcomes:
+        return []
+    found = score(outcomes)
+    heads = (
+        f"{heading.format(len(outcomes))}, not counted above: mean |error| {found.mean:.1%}, {found.coverage:.0%} in"
+    )
+    return ["\n".join([f"{heads} their interval", *_counted(reasons)])]
+
+
+def _counted(reasons: Sequence[str]) -> list[str]:
+    return [f"  {count:>5}  {reason}" for reason, count in Counter(reasons).most_common()]
 
 
 def _refused_text(board: Board) -> str:
-    counts = Counter(one.reason for one in board.refused)
-    listed = "\n".join(f"  {count:>5}  {reason}" for reason, count in counts.most_common())
-    return f"{len(board.refused)} rows are not predicted\n{listed}"
+    return "\n".join([f"{len(board.refused)} rows are not predicted", *_counted([one.reason for one in board.refused])])
