@@ -28,9 +28,7 @@ LOADED_HEAD = (
     "backend,backend_version,model_path,system,precision,isl,osl,gemm_quant_mode,moe_quant_mode,concurrency,tp_size,"
     "attention_dp_size,moe_tp_size,moe_ep_size,ttft_ms,tpot_ms\n"
 )
-SPECULATED_HEAD = (
-    "target,dataset,batch,steps,topk,num_draft_tokens,draft,base_tps,spec_tps,accept_length,speedup\n"
-)
+SPECULATED_HEAD = "target,dataset,batch,steps,topk,num_draft_tokens,draft,base_tps,spec_tps,accept_length,speedup\n"
 
 
 def loaded_line(**changes: object) -> str:
