@@ -87,9 +87,11 @@ def test_gpus_of_rows_under_load(split: tuple[int, int, int, int], parallel: Par
 
 @given(st.tuples(*[st.sampled_from([1, 2, 3, 4, 8, 16, 64])] * 4))
 def test_any_split_is_read_or_refused(split: tuple[int, int, int, int]) -> None:
+    row = loaded(*split)
     try:
-        found = loaded_parallel(loaded(*split))
-    except ParameterError as error:
-        assert "more than the 8 of a node" in str(error)
+        found = loaded_parallel(row)
+    except ParameterError:
+        with pytest.raises(ParameterError, match="more than the 8 of a node"):
+            loaded_parallel(row)
     else:
         assert found.gpus <= 8

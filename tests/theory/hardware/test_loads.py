@@ -70,7 +70,7 @@ def test_chunks_add_little_to_a_prompt(prompt: float, running: float) -> None:
         for chunk in (prompt, prompt / 2)
     )
     one, two = (prompt_seconds(MODEL, loop, running) for loop in (whole, halves))
-    assert 0.0 < one
+    assert one > 0.0
     assert two < 2.5 * one
 
 
