@@ -140,6 +140,7 @@ class PassModel:
                 forward,
                 hidden=hidden,
                 tokens=rows * self.parallel.dp,
+                asking=work.asking_rows * self.parallel.dp,
                 ep=self.parallel.ep,
                 expert_tp=self.parallel.expert_tp,
                 weights=self.precision.expert_format,
