@@ -2,10 +2,11 @@ r"""One iteration of a serving engine on a GPU or several: seconds against shape
 
 .. math::
 
-    t = \sum_{\text{layers}} (t_{\text{products}} + t_{\text{attention}} + t_{\text{experts}} + t_{\text{sums}} + \ell)
+    t = \sum_{\text{layers}} (t_{\text{products}} + t_{\text{attention}} + t_{\text{experts}} + t_{\text{sums}} + \ell n)
         + t_{\text{head}} + u b
 
-b is the number of sequences; :math:`\ell` (per layer) and u (per sequence) belong to the engine, all else to the GPU.
+b is the number of sequences and n that of a layer's normalisations: :math:`\ell` (per normalisation) and u (per
+sequence) belong to the engine, all else to the GPU.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Final, Literal
 
-from theory.hardware.engines import EngineConstants, engine_named
+from theory.hardware.engines import UNTUNED, EngineConstants, engine_named
 from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.gpu_records import Gpu
 from theory.hardware.operators import attention_seconds, experts_seconds, latent_seconds, product_seconds
@@ -86,7 +87,7 @@ class PassModel:
         return PassParts(
             **totals,
             head=product_seconds(self.gpu, scored, self.shape.vocab / self.parallel.tp, self.shape.hidden, _BF16),
-            layers=self.shape.n_layers * self.engine.layer_s,
+            layers=self.shape.n_layers * self.shape.norms * self.engine.norm_s,
             sequences=self.engine.sequence_s * read,
         )
 
@@ -145,6 +146,8 @@ class PassModel:
                 expert_tp=self.parallel.expert_tp,
                 weights=self.precision.expert_format,
             )
+            if self._is_untuned(forward, rows * self.parallel.dp):
+                found["experts"] *= 1.0 + self.engine.untuned
             found["products"] += product_seconds(self.gpu, rows, forward.count, hidden, _BF16)
             if forward.shared:
                 found["products"] += self._dense(rows, forward.shared / tp, forward.gated)
@@ -152,6 +155,11 @@ class PassModel:
             found["products"] += self._dense(rows, forward.intermediate / tp, forward.gated)
         found["sums"] = 2.0 * self.gpu.sum_seconds(min(self.parallel.gpus, 8), 2.0 * rows * hidden)
         return found
+
+    def _is_untuned(self, experts: Experts, tokens: float) -> bool:
+        """Whether the engine's general kernel runs in its larger tiles."""
+        ep = self.parallel.ep
+        return ep > 1 and self.gpu.name in UNTUNED and tokens > experts.count / ep
 
     def _dense(self, rows: float, intermediate: float, gated: bool) -> float:
         hidden, weights = self.shape.hidden, self.precision.weight_format
