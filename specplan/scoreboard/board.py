@@ -15,7 +15,7 @@ __all__ = ["Board", "hardware_board", "speculation_board"]
 Step = Callable[[], None]
 
 _HARDWARE: Final = ("served", "loaded")
-_SPECULATION: Final = ("speculated",)
+_SPECULATION: Final = ("speculated", "acceptance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,19 +62,25 @@ def hardware_board(path: Path, progress: Callable[[int], Step]) -> Board:
 
 
 def speculation_board(path: Path, progress: Callable[[int], Step]) -> Board:
-    """Predict the speedups of speculative serving, given the acceptance lengths."""
-    from specplan.scoreboard.rows import Speculated
+    """Predict speedups of speculative serving given the acceptance lengths, and the lengths from priors."""
+    from specplan.scoreboard.accepted import accepted_outcome
+    from specplan.scoreboard.rows import Acceptance, Speculated
     from specplan.scoreboard.speculated import SpeculatedRows
 
     folder = read_folder(path, _SPECULATION)
-    rows = [row for row in folder.rows if isinstance(row, Speculated)]
-    speculated = SpeculatedRows(rows)
+    rows = [row for row in folder.rows if isinstance(row, Speculated | Acceptance)]
+    speculated = SpeculatedRows(row for row in rows if isinstance(row, Speculated))
     step = progress(len(rows))
-    found: list[Outcome | Refused] = []
+    speedups: list[Outcome | Refused] = []
+    lengths: list[Outcome | Refused] = []
     for row in rows:
-        found.append(speculated.outcome(row))
+        if isinstance(row, Speculated):
+            speedups.append(speculated.outcome(row))
+        length = accepted_outcome(row)
+        if length is not None:
+            lengths.append(length)
         step()
-    return _board(folder, found, speculated.notes)
+    return _board(folder, [*speedups, *lengths], speculated.notes)
 
 
 def _board(folder: Folder, found: Iterable[Outcome | Refused], notes: Iterable[str]) -> Board:

@@ -8,7 +8,7 @@ from typing import Final
 
 from specplan.scoreboard.deployments import facts_of, loaded_parallel, precision_of
 from specplan.scoreboard.doubts import doubts_of_loaded, in_flight, twins
-from specplan.scoreboard.outcomes import Choice, Outcome, Refused
+from specplan.scoreboard.outcomes import Choice, Outcome, Refused, around
 from specplan.scoreboard.rows import Loaded
 from specplan.scoreboard.served import bucket
 from theory.errors import SpecplanError
@@ -102,12 +102,13 @@ class LoadedRows:
             labels=_labels(row, model),
             measured=row.tpot_ms,
             predicted=predicted,
-            half_width=_half_width(model, _PER_TOKEN),
+            interval=around(predicted, _half_width(model, _PER_TOKEN)),
             doubt=self._doubts.get(row.where),
             choices=_choices(row, model, predicted),
         )
 
     def _first(self, row: Loaded, model: PassModel, times: LoopTimes) -> Outcome:
+        predicted = 1e3 * times.to_first_token
         return Outcome(
             where=row.where,
             quantity="time to first token",
@@ -115,8 +116,8 @@ class LoadedRows:
             model=row.model_path,
             labels=_labels(row, model),
             measured=row.ttft_ms,
-            predicted=1e3 * times.to_first_token,
-            half_width=_half_width(model, _FIRST),
+            predicted=predicted,
+            interval=around(predicted, _half_width(model, _FIRST)),
             doubt=self._doubts.get(row.where),
         )
 

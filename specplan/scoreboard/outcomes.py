@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Choice", "Outcome", "Refused"]
+__all__ = ["Choice", "Outcome", "Refused", "around"]
+
+
+def around(value: float, half_width: float) -> tuple[float, float]:
+    """Return the interval of a value whose logarithm is known to ``half_width``."""
+    return value * math.exp(-half_width), value * math.exp(half_width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +46,8 @@ class Outcome:
     """By what errors are told apart: gpu, precision, engine, concurrency, k and so on."""
     measured: float
     predicted: float
-    half_width: float
-    """Half-width of the 95 % interval of log(predicted)."""
+    interval: tuple[float, float]
+    """The 95 % interval of the measured value."""
     doubt: str | None = None
     """The rule by which the row is not to be trusted, decided without the prediction; None: trusted."""
     wide: str | None = None
@@ -59,11 +64,6 @@ class Outcome:
     def error(self) -> float:
         """Relative error, predicted against measured."""
         return self.predicted / self.measured - 1.0
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval."""
-        return self.predicted * math.exp(-self.half_width), self.predicted * math.exp(self.half_width)
 
     @property
     def covered(self) -> bool:

@@ -100,6 +100,7 @@ class Acceptance(_Row):
     """Tokens per target pass by the number of speculative tokens (InferenceX)."""
 
     kind: Literal["acceptance"] = "acceptance"
+    file: str
     model: Name
     mode: str
     method: str

@@ -8,7 +8,7 @@ from typing import Final
 from specplan.deployment.model_files import ModelFacts
 from specplan.scoreboard.deployments import facts_of, precision_of, served_parallel
 from specplan.scoreboard.doubts import served_doubt
-from specplan.scoreboard.outcomes import Outcome, Refused
+from specplan.scoreboard.outcomes import Outcome, Refused, around
 from specplan.scoreboard.rows import Served
 from theory.errors import SpecplanError
 from theory.hardware.engines import engine_named
@@ -57,7 +57,7 @@ def served_outcome(row: Served) -> Outcome | Refused:
         },
         measured=row.median_itl_ms,
         predicted=1e3 * seconds,
-        half_width=half_width if wide is None else max(half_width, _WIDE),
+        interval=around(1e3 * seconds, half_width if wide is None else max(half_width, _WIDE)),
         doubt=served_doubt(row),
         wide=wide,
     )

@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import Final
 
 from specplan.deployment.model_files import ModelFacts, draft_head
+from specplan.scoreboard.accepted import length_prior
 from specplan.scoreboard.deployments import facts_of
 from specplan.scoreboard.doubts import doubts_of_speculated
-from specplan.scoreboard.outcomes import Choice, Outcome, Refused
+from specplan.scoreboard.outcomes import Choice, Outcome, Refused, around
 from specplan.scoreboard.rows import Speculated
 from theory.errors import ParameterError, SpecplanError
 from theory.hardware.engines import engine_named
@@ -32,6 +33,9 @@ CONTEXT: Final = 600.0
 """Cached tokens of a running sequence, roughly."""
 _REQUEST: Final = 0.030
 """Seconds that each new request holds up the batch: its prompt, and the turn of the client. Fitted."""
+_KNOBS: Final = "steps, topk and k of the draft, acceptance lengths known,"
+_KNOBS_BEFORE: Final = "steps and k of a chain, acceptance lengths not known,"
+
 _HALF_WIDTHS: Final = MappingProxyType({"dense": 0.10, "experts": 0.16})
 """95 % half-width of log(speedup), from targets left out of the fit (docs/scoreboard.md)."""
 
@@ -59,7 +63,6 @@ class SpeculatedRows:
             return Refused(where=row.where, model=row.target, reason=str(error))
         shape = "tree" if row.topk > 1 else "chain"
         layers = "experts" if target.shape.has_experts else "dense"
-        alike = (row.target, row.dataset, row.draft)
         return Outcome(
             where=row.where,
             quantity="speedup",
@@ -73,29 +76,34 @@ class SpeculatedRows:
             },
             measured=row.speedup,
             predicted=predicted,
-            half_width=_HALF_WIDTHS[layers],
+            interval=around(predicted, _HALF_WIDTHS[layers]),
             doubt=self._doubts.get(row.where),
-            choices=(
-                Choice(
-                    goal="steps, topk and k of the draft",
-                    alike=alike,
-                    option=f"steps={row.steps} topk={row.topk} k={row.num_draft_tokens}",
-                    measured=row.speedup,
-                    predicted=predicted,
-                ),
-            ),
+            choices=_choices(row, round_, predicted),
         )
 
 
-def speedup(round_: Round, row: Speculated) -> float:
+def _choices(row: Speculated, round_: Round, predicted: float) -> tuple[Choice, ...]:
+    """The draft's knobs as a choice: knowing the acceptance lengths, and, of chains, expecting those of the prior."""
+    alike = (row.target, row.dataset, row.draft)
+    option = f"steps={row.steps} topk={row.topk} k={row.num_draft_tokens}"
+    known = Choice(goal=_KNOBS, alike=alike, option=option, measured=row.speedup, predicted=predicted)
+    if row.topk > 1:
+        return (known,)
+    expected = speedup(round_, row, length_prior("eagle3", row.steps + 1, row.dataset).value)
+    return known, Choice(goal=_KNOBS_BEFORE, alike=alike, option=option, measured=row.speedup, predicted=expected)
+
+
+def speedup(round_: Round, row: Speculated, accept_length: float | None = None) -> float:
     """Return plain time per token over that of rounds, both with what requests cost besides.
+
+    Rounds commit ``accept_length`` tokens; None: those that the row gives.
 
     A request holds up its batch for `_REQUEST` seconds, which the tokens of the answers in the batch share.
     """
     plain = round_.seconds(row.batch, 1.0, CONTEXT)
     speculating = round_.seconds(row.batch, row.num_draft_tokens, CONTEXT, steps=row.steps, topk=row.topk)
     requests = _REQUEST * besides(row)
-    return (plain + requests) / (speculating / row.accept_length + requests)
+    return (plain + requests) / (speculating / (accept_length or row.accept_length) + requests)
 
 
 def besides(row: Speculated) -> float:

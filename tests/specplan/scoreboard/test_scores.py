@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.scoreboard.outcomes import Choice, Outcome
+from specplan.scoreboard.outcomes import Choice, Outcome, around
 from specplan.scoreboard.score import by_label, regrets, score
 
 
 def outcome(measured: float, predicted: float, model: str = "m", half_width: float = 0.1, **labels: str) -> Outcome:
     return Outcome(
         where="t:1", quantity="time", unit="ms", model=model, labels=labels, measured=measured, predicted=predicted,
-        half_width=half_width,
+        interval=around(predicted, half_width),
     )  # fmt: skip
 
 
@@ -23,7 +23,7 @@ def choice(alike: str, option: str, measured: float, predicted: float) -> Outcom
     one = Choice(goal="k", alike=(alike,), option=option, measured=measured, predicted=predicted)
     return Outcome(
         where="t:1", quantity="speedup", unit="", model="m", labels={}, measured=measured, predicted=predicted,
-        half_width=0.1, choices=(one,),
+        interval=around(predicted, 0.1), choices=(one,),
     )  # fmt: skip
 
 
