@@ -83,7 +83,8 @@ class ServingEngine(BatchEngine):
     Attributes
     ----------
     cache : what it keeps.
-    preempted : how often requests have lost their place, by whom they report to.
+    preempted : how often requests have lost their place.
+    preemptions : the same, by whom the requests report to.
     waited_s : seconds that requests have waited for a place, all together.
     first_token_s : when the first token after the prompt was there, by whom the request reports to.
     """
@@ -114,7 +115,8 @@ class ServingEngine(BatchEngine):
         self._numbers = 0
         self._most = self.limits.most_sequences
         self.cache = TokenCache(self.limits.cache_tokens)
-        self.preempted: Counter[Done] = Counter()
+        self.preempted = 0
+        self.preemptions: Counter[Done] = Counter()
         self.waited_s = 0.0
         self.first_token_s: dict[Done, float] = {}
 
@@ -332,7 +334,8 @@ class ServingEngine(BatchEngine):
 
     def _preempt(self, request: _Request) -> None:
         """Take a request's place and let it wait at the front; what it had is read again."""
-        self.preempted[request.done] += 1
+        self.preempted += 1
+        self.preemptions[request.done] += 1
         if request.state == _READING:
             self._reading.remove(request)
         own = self._stop(request)
