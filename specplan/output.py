@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,17 @@ import click
 
 from theory.errors import ParameterError
 
-__all__ = ["check_output", "deliver", "journal_of", "json_option", "output_options", "progress", "table", "to_json"]
+__all__ = [
+    "by_need",
+    "check_output",
+    "deliver",
+    "journal_of",
+    "json_option",
+    "output_options",
+    "progress",
+    "table",
+    "to_json",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,6 +101,14 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         lines.append("  ".join(f"{c:>{w}}" if right else f"{c:<{w}}" for c, w, right in cells).rstrip())
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
+
+
+def by_need(unknown: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Names of methods that cannot be evaluated, by what they need."""
+    names: dict[str, list[str]] = {}
+    for name, lacking in unknown.items():
+        names.setdefault("; ".join(lacking), []).append(name)
+    return names
 
 
 @contextmanager

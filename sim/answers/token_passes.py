@@ -113,7 +113,11 @@ class DrawnPasses:
 
     def _draw(self, index: int, operation: Generate, n_tokens: int) -> tuple[int, ...]:
         drawn = _generator(self.seed, index, operation).random(n_tokens)
-        return cut((np.searchsorted(self._edges, drawn, side="right") + 1).tolist(), n_tokens)
+        tokens = np.searchsorted(self._edges, drawn, side="right") + 1
+        ends = np.cumsum(tokens)
+        last = int(np.searchsorted(ends, n_tokens))  # the pass that reaches the end of the step, cut there
+        tokens[last] -= ends[last] - n_tokens
+        return tuple(tokens[: last + 1].tolist())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.output import check_output, deliver, json_option, output_options, progress, table, to_json
+from specplan.commands.plan_options import deployment_options
+from specplan.output import by_need, check_output, deliver, json_option, output_options, progress, table, to_json
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
@@ -19,7 +20,7 @@ __all__ = ["command", "plan_as_json", "plan_as_text"]
 
 
 @click.command()
-@click.option("-p", "--profile", required=True, help="Name of a bundled profile, or a profile file.")
+@click.option("-p", "--profile", help="Name of a bundled profile, or a profile file. Or else: --target.")
 @click.option(
     "--latency",
     default="auto",
@@ -27,7 +28,9 @@ __all__ = ["command", "plan_as_json", "plan_as_text"]
     help="Name or file of a profile whose timings replace those of the profile; 'auto' takes an installed latency "
     "profile of the same models if there is exactly one, 'none' takes none.",
 )
-@click.option("--gpu", help="Plan for this GPU, e.g. H200: only timings measured on it are taken.")
+@click.option(
+    "--gpu", help="With --profile: only timings measured on this GPU are taken. With --target: the GPU. Default H100."
+)
 @click.option(
     "--latency-folder",
     "folder",
@@ -57,10 +60,11 @@ __all__ = ["command", "plan_as_json", "plan_as_text"]
     show_default=True,
     help="Share of right answers that a method may cost; others are ranked last.",
 )
+@deployment_options
 @json_option
 @output_options
 def command(
-    profile: str,
+    profile: str | None,
     latency: str,
     gpu: str | None,
     folder: Path | None,
@@ -74,13 +78,26 @@ def command(
     as_json: bool,
     output: Path | None,
     force: bool,
+    **asked: Any,
 ) -> None:
-    """Rank methods and their knobs for the models of a profile.
+    """Rank methods and their knobs, for the models of a profile or for models by name.
 
-    Prints one row per method, best first: the knobs that the budget allows and that are predicted to be fastest, the
-    predicted speedup over plain decoding with its 95 % interval, what it keeps in flight, and what it wastes.
+    With --profile: one row per method, best first: the knobs that the budget allows and that are predicted to be
+    fastest, the predicted speedup over plain decoding with its 95 % interval, what it keeps in flight and wastes.
+
+    With --target: the best configuration at each load, its gain over plain decoding on the same number of GPUs, the
+    load at which to switch it off, and the commands to run it.
     """
     check_output(output, force=force)
+    _check_kind(profile, asked)
+    if asked["target"] is not None:
+        check_output(asked["picture"], force=force)
+        from specplan.commands.plan_deployment import deployment_plan
+
+        text, data = deployment_plan({**asked, "gpu": gpu}, _methods(methods), max_accuracy_loss)
+        deliver(to_json(data) if as_json else text, output)
+        return
+    assert profile is not None
     from calibrate.record.library import load
     from specplan.planning.latency import timed
     from specplan.planning.planner import Request, plan
@@ -104,6 +121,15 @@ def command(
         deliver(to_json({**plan_as_json(found, timings), "advice": advice.plain()}), output)
     else:
         deliver(f"{plan_as_text(found, timings)}\n\n{advice.text()}", output)
+
+
+def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:
+    """Refuse both kinds of plans at once, and options of the other kind."""
+    if (profile is None) == (asked["target"] is None):
+        raise click.UsageError("give --profile (models that were measured) or --target (models by name)")
+    said = [name.replace("_", "-") for name, value in asked.items() if value is not None and name != "target"]
+    if profile is not None and said:
+        raise click.UsageError(f"--{said[0]} needs --target: with --profile, one answer at a time is planned")
 
 
 def _methods(text: str) -> Any:
@@ -154,19 +180,11 @@ def plan_as_text(found: Plan, timings: Timed | None = None) -> str:
         "sequences x tokens per pass at the peak; accuracy: share of right answers; false accepts: wrong drafts let "
         "stand, per answer; waste: tokens generated in vain per committed token.",
     ]
-    lines += [f"- not evaluated: {', '.join(names)}: needs {what}" for what, names in _by_need(found.unknown).items()]
+    lines += [f"- not evaluated: {', '.join(names)}: needs {what}" for what, names in by_need(found.unknown).items()]
     about = [] if timings is None else timings.lines()
     notes = dict.fromkeys((*about, *found.assumptions, *(note for row in found.rows for note in row.prediction.notes)))
     lines += [f"- {note}" for note in notes]
     return "\n".join(lines)
-
-
-def _by_need(unknown: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    """Names of methods by what they need."""
-    names: dict[str, list[str]] = {}
-    for name, lacking in unknown.items():
-        names.setdefault("; ".join(lacking), []).append(name)
-    return names
 
 
 def _per_answer(estimate: Estimate | None) -> str:

@@ -40,7 +40,8 @@ _LOGIT_BYTES: Final = 12.0
 """Of a logit while tokens are chosen, B: float32, three copies (logits, probabilities, sorted)."""
 
 _SAMPLED: Final = 256
-"""Sequences that the engine prepares to sample at once: vLLM's ``max_num_seqs`` when it measures its own memory."""
+"""Sequences that the engine prepares to sample at once when it measures its own memory: vLLM's ``max_num_seqs`` by
+default on most GPUs; 1024 on the largest, which takes 1 GB more."""
 
 _MOST_GPUS: Final = 64
 """Up to which a remedy is looked for."""
@@ -89,7 +90,7 @@ class Served:
         if self.same_engine:
             return 0.0
         collective = _COLLECTIVE_BYTES if self.parallel.gpus > 1 else 0.0
-        logits = _SAMPLED * self.shape.vocab / self.parallel.tp * _LOGIT_BYTES
+        logits = _SAMPLED * self.shape.vocab * _LOGIT_BYTES  # gathered on every GPU before tokens are chosen
         return _DRIVER_BYTES + collective + logits + _BATCHED_TOKENS * self._widest * _WORK_BYTES
 
     @property

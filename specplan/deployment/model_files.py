@@ -90,7 +90,9 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
     """
     notes: list[str] = []
     text = _language_part(config, notes)
-    reason = why_not(config) or why_not(text)
+    if "MiniMaxM2ForCausalLM" in (text.get("architectures") or ()):
+        text["model_type"] = "minimax_m2"  # the first revisions say minimax, which is another architecture
+    reason = why_not(text) or (why_not(config) if "text_config" in config else None)
     if reason is not None:
         raise SchemaError(f"{where}: {reason}, which is not modelled")
     model_type, family = _family(text, where)

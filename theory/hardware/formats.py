@@ -34,6 +34,8 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
             Format(name="int8", bytes_per_number=1.0, arithmetic="bf16"),
             # one bf16 scale per group of 128
             Format(name="int4", bytes_per_number=0.5 + 2.0 / 128, arithmetic="bf16"),
+            # the same with groups of 32, as Kimi K2 publishes its experts
+            Format(name="int4-group32", bytes_per_number=0.5 + 2.0 / 32, arithmetic="bf16"),
             # one byte of scale per group of 32
             Format(name="mxfp4", bytes_per_number=0.5 + 1.0 / 32, arithmetic="fp4"),
             # one byte of scale per group of 16

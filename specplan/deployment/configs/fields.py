@@ -92,10 +92,11 @@ class ConfigFields(BaseModel):
     interleave_moe_layer_step: _Count | None = None
     mlp_only_layers: _Layers | None = None
     moe_layers: _Layers | None = None
+    mlp_layer_types: Annotated[list[Literal["dense", "sparse"]], Field(max_length=_MOST_LAYERS)] | None = None
     moe_layer_start_index: _AlikeCount | None = None
     moe_layer_end_index: Annotated[int, BeforeValidator(_alike)] | None = None
     moe_layer_interval: Size | None = None
 
     draft_vocab_size: Size | None = None
     target_hidden_size: Size | None = None
-    num_nextn_predict_layers: _Count | None = _named("num_nextn_predict_layers", "num_mtp_modules")
+    num_nextn_predict_layers: _Count | None = None

@@ -56,6 +56,10 @@ def _attention(fields: ConfigFields, family: Family, window: int | None) -> Atte
                 f"head_dim: missing, and hidden_size={fields.hidden_size} is no multiple of {heads} heads"
             )
         head_dim = fields.hidden_size // heads
+    if fields.v_head_dim not in (None, head_dim):
+        raise SchemaError(
+            f"v_head_dim: {fields.v_head_dim} beside head_dim={head_dim}: unequal keys and values are not modelled"
+        )
     return Attention(heads=heads, kv_heads=kv_heads, head_dim=head_dim, window=window)
 
 
@@ -142,12 +146,13 @@ def _mixture_layers(fields: ConfigFields) -> set[int]:
     n = fields.num_hidden_layers
     if fields.moe_layers:
         return {i for i in fields.moe_layers if i < n}
-    freq = fields.moe_layer_freq
-    if isinstance(freq, list):
-        if len(freq) != n:
-            raise SchemaError(f"moe_layer_freq: {len(freq)} entries must be num_hidden_layers={n}")
-        return {i for i, mixed in enumerate(freq) if mixed}
-    first, last, step, offset = fields.first_k_dense_replace or 0, n - 1, freq or 1, 0
+    freq, kinds = fields.moe_layer_freq, fields.mlp_layer_types
+    told = freq if isinstance(freq, list) else None if kinds is None else [int(kind == "sparse") for kind in kinds]
+    if told is not None:
+        if len(told) != n:
+            raise SchemaError(f"mlp_layer_types or moe_layer_freq: {len(told)} entries must be num_hidden_layers={n}")
+        return {i for i, mixed in enumerate(told) if mixed}
+    first, last, step, offset = fields.first_k_dense_replace or 0, n - 1, freq if isinstance(freq, int) else 1, 0
     if fields.moe_layer_interval is not None:
         first, step = fields.moe_layer_start_index or 0, fields.moe_layer_interval
         end = fields.moe_layer_end_index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -10,8 +11,9 @@ from theory.hardware.formats import Precision
 
 __all__ = ["published_precision"]
 
-_ATTENTION: Final = ("self_attn", "attention")
-_EXPERTS: Final = "expert"
+_ATTENTION: Final = re.compile(r"(self_attn|attention)(\W*$|.*(q_proj|qkv|q_a))")
+_DENSE: Final = re.compile(r"(mlp|feed_forward)(\W*$|.*(gate_proj|gate\||up_proj|gate_up))")
+_NUMBER: Final = re.compile(r"layers\.(\d+)\.")
 
 
 def published_precision(config: Mapping[str, Any]) -> Precision:
@@ -31,15 +33,16 @@ def published_precision(config: Mapping[str, Any]) -> Precision:
     if isinstance(producer, dict) and isinstance(inner, dict):  # hf_quant_config.json of ModelOpt
         quantisation = {"quant_method": str(producer.get("name")), **inner}
     method = str(quantisation.get("quant_method")).lower()
+    n = config.get("num_hidden_layers")
     for known, precision_of in _METHODS.items():
         if method == known or (known == "modelopt" and method.startswith(known)):
-            return precision_of(quantisation)
+            return precision_of(quantisation, n if isinstance(n, int) else 0)
     raise SchemaError(f"quantization_config: quant_method {method[:40]!r} is not modelled; give --precision")
 
 
-def _integer(bits: object) -> str:
+def _integer(bits: object, group_size: object) -> str:
     if bits == 4:
-        return "int4"
+        return "int4-group32" if group_size == 32 else "int4"
     if bits == 8:
         return "int8"
     raise SchemaError(f"quantization_config: {str(bits)[:20]} bits are not modelled, 4 and 8 are; give --precision")
@@ -49,16 +52,31 @@ def _names(value: object) -> list[str]:
     return [str(item) for item in value] if isinstance(value, Sequence) and not isinstance(value, str) else []
 
 
-def _spared(weights: str, ignored: Sequence[str], extra: Mapping[str, str]) -> Precision:
-    """Return the precision where layers of these names stay in bf16."""
-    attention = any(part in name for name in ignored for part in _ATTENTION)
-    dense = any("mlp" in name and _EXPERTS not in name and name.startswith("re:") for name in ignored)
+def _fp8_names(quantisation: Mapping[str, Any]) -> list[str]:
+    return _names(quantisation.get("modules_to_not_convert")) or _names(quantisation.get("ignored_layers"))
+
+
+def _spared(weights: str, ignored: Sequence[str], n_layers: int, cache: str = "bf16") -> Precision:
+    """Return the precision where modules of these names, or patterns of names, stay in bf16.
+
+    What is spared in a few layers only (the first and the last, say) is not told apart.
+    """
+    attention = _in_most(ignored, n_layers, lambda name: _ATTENTION.search(name) is not None)
+    dense = _in_most(ignored, n_layers, lambda name: _DENSE.search(name) is not None and "expert" not in name)
     if dense:
-        return Precision(weights="bf16", experts=weights, **extra)
-    return Precision(weights=weights, attention="bf16" if attention else None, **extra)
+        return Precision(weights="bf16", experts=weights, cache=cache)
+    return Precision(weights=weights, attention="bf16" if attention else None, cache=cache)
 
 
-def _modelopt(quantisation: Mapping[str, Any]) -> Precision:
+def _in_most(names: Sequence[str], n_layers: int, wanted: Callable[[str], bool]) -> bool:
+    """Whether such names are given for all layers at once, or for half of them one by one."""
+    found = [name for name in names if wanted(name)]
+    numbers = [_NUMBER.search(name) for name in found]
+    layers = {number.group(1) for number in numbers if number is not None}
+    return None in numbers or bool(layers and 2 * len(layers) >= n_layers)
+
+
+def _modelopt(quantisation: Mapping[str, Any], n: int) -> Precision:
     algorithm = str(quantisation.get("quant_algo") or "").upper()
     weights = {
         "FP8": "fp8",
@@ -71,13 +89,13 @@ def _modelopt(quantisation: Mapping[str, Any]) -> Precision:
     }.get(algorithm)
     if weights is None:
         raise SchemaError(f"quantization_config: quant_algo {algorithm[:40]!r} is not known; give --precision")
-    cache = str(quantisation.get("kv_cache_quant_algo") or quantisation.get("kv_cache_scheme") or "")
-    extra = {"cache": "fp8"} if "FP8" in cache.upper() else {}
+    told = str(quantisation.get("kv_cache_quant_algo") or quantisation.get("kv_cache_scheme") or "")
+    cache = "fp8" if "FP8" in told.upper() else "bf16"
     ignored = _names(quantisation.get("exclude_modules")) or _names(quantisation.get("ignore"))
-    return _spared(weights, ignored, extra)
+    return _spared(weights, ignored, n, cache)
 
 
-def _compressed(quantisation: Mapping[str, Any]) -> Precision:
+def _compressed(quantisation: Mapping[str, Any], n: int) -> Precision:
     groups = quantisation.get("config_groups")
     if not isinstance(groups, dict) or not groups:
         raise SchemaError("quantization_config: config_groups must name at least one group of layers")
@@ -85,8 +103,8 @@ def _compressed(quantisation: Mapping[str, Any]) -> Precision:
     if len(found) > 1:
         raise SchemaError("quantization_config: groups in different formats are not modelled; give --precision")
     scheme = quantisation.get("kv_cache_scheme")
-    extra = {"cache": "fp8"} if isinstance(scheme, dict) and scheme.get("num_bits") == 8 else {}
-    return _spared(found.pop(), _names(quantisation.get("ignore")), extra)
+    cache = "fp8" if isinstance(scheme, dict) and scheme.get("num_bits") == 8 else "bf16"
+    return _spared(found.pop(), _names(quantisation.get("ignore")), n, cache)
 
 
 def _group(group: object) -> str:
@@ -98,16 +116,16 @@ def _group(group: object) -> str:
         return "fp8-block" if weights.get("block_structure") else "fp8"
     if kind == "float" and bits == 4:
         return "mxfp4" if size == 32 else "nvfp4"
-    return _integer(bits)
+    return _integer(bits, size)
 
 
-_METHODS: Final[Mapping[str, Callable[[Mapping[str, Any]], Precision]]] = {
-    "fp8": lambda q: Precision(weights="fp8-block" if q.get("weight_block_size") else "fp8"),
-    "mxfp4": lambda q: Precision(experts="mxfp4"),
-    "fbgemm_fp8": lambda q: _spared("fp8", _names(q.get("modules_to_not_convert")), {}),
-    "gptq": lambda q: Precision(weights=_integer(q.get("bits"))),
-    "awq": lambda q: Precision(weights=_integer(q.get("bits"))),
-    "auto-round": lambda q: Precision(weights=_integer(q.get("bits"))),
+_METHODS: Final[Mapping[str, Callable[[Mapping[str, Any], int], Precision]]] = {
+    "fp8": lambda q, n: _spared("fp8-block" if q.get("weight_block_size") else "fp8", _fp8_names(q), n),
+    "mxfp4": lambda q, _: Precision(experts="mxfp4"),
+    "fbgemm_fp8": lambda q, n: _spared("fp8", _names(q.get("modules_to_not_convert")), n),
+    "gptq": lambda q, _: Precision(weights=_integer(q.get("bits"), q.get("group_size"))),
+    "awq": lambda q, _: Precision(weights=_integer(q.get("bits"), q.get("group_size"))),
+    "auto-round": lambda q, _: Precision(weights=_integer(q.get("bits"), q.get("group_size"))),
     "modelopt": _modelopt,
     "compressed-tensors": _compressed,
 }

@@ -25,6 +25,7 @@ _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("mllama", "mllama_text_model"), _CROSS),
     **dict.fromkeys(("gemma3n", "gemma3n_text", "gemma4", "gemma4_text"), _SHARED),
     **dict.fromkeys(("nemotron-nas", "nemotron_nas", "deci", "openelm"), _UNEQUAL),
+    **dict.fromkeys(("mimo_v2_flash", "mimo_v2", "step3p5", "step3"), _UNEQUAL),
     "longcat_flash": "has experts that compute nothing",
 }
 
@@ -40,6 +41,8 @@ _HINTS: Final[Mapping[str, str]] = {
     "add_cross_attention": _CROSS,
     **dict.fromkeys(("use_cla", "num_kv_shared_layers", "hidden_size_per_layer_input", "altup_num_inputs"), _SHARED),
     **dict.fromkeys(("block_configs", "hybrid_layer_pattern", "attention_other_setting"), _UNEQUAL),
+    **dict.fromkeys(("swa_num_key_value_heads", "swa_num_attention_heads", "swa_head_dim"), _UNEQUAL),
+    **dict.fromkeys(("global_head_dim", "num_global_key_value_heads"), _UNEQUAL),
     **dict.fromkeys(("zero_expert_num", "num_zero_experts"), "has experts that compute nothing"),
 }
 """Fields that only models have which are not modelled; a null, false, zero or empty value does not count."""

@@ -12,6 +12,9 @@ from specplan.deployment.known_models import KnownModel, known_config, known_mod
 from specplan.deployment.model_files import shape_of
 from theory.errors import ParameterError, SchemaError
 from theory.hardware.formats import Precision
+from theory.hardware.gpus import gpu_named
+from theory.hardware.passes import PassModel
+from theory.hardware.work import Work
 
 DATA = Path(os.environ.get("SPECPLAN_DATA", Path(__file__).parents[4] / "shared" / "data"))
 TOLERANCE = 0.01
@@ -30,6 +33,16 @@ def test_parameters_are_as_published_or_the_model_is_refused(model: KnownModel) 
         assert shape.parameters == pytest.approx(model.n_parameters, rel=TOLERANCE)
     else:
         assert shape.n_layers == 1, "only draft heads are published without a count"
+
+
+def test_a_pass_of_every_modelled_model_has_a_time() -> None:
+    gpu, work = gpu_named("H100"), Work(sequences=8, context=1000)
+    for model in known_models():
+        if set(model.config) != {"model_type"}:
+            facts = shape_of(model.names[0])
+            seconds = PassModel(gpu=gpu, shape=facts.shape, precision=facts.precision).seconds(work)
+            least = facts.shape.active_parameters / 2 / gpu.sheet.bandwidth  # half a byte per weight, at full bandwidth
+            assert least < seconds < 2.0, facts.name
 
 
 def test_every_name_is_found_once_and_in_any_form() -> None:
@@ -55,7 +68,7 @@ def test_every_name_is_found_once_and_in_any_form() -> None:
         ("unsloth/DeepSeek-V3-BF16", Precision()),
         ("openai/gpt-oss-120b", Precision(experts="mxfp4")),
         ("meta-llama/Llama-3.1-405B-Instruct-FP8", Precision(weights="fp8", attention="bf16")),
-        ("moonshotai/Kimi-K2-Thinking", Precision(experts="int4")),
+        ("moonshotai/Kimi-K2-Thinking", Precision(experts="int4-group32")),
     ],
 )
 def test_endings_say_how_weights_are_stored(name: str, precision: Precision) -> None:

@@ -12,9 +12,10 @@ from specplan.deployment.memory import MemoryPlan, Served, memory_plan
 from specplan.deployment.model_files import draft_head, shape_of
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
+from theory.hardware.gpus import gpu_named
 from theory.hardware.work import Parallel
 
-H100 = 79.65 * 2**30  # what CUDA reports of an 80 GB card, B
+H100 = gpu_named("H100").memory
 
 
 def served(name: str, role: str = "target", **given: object) -> Served:
@@ -106,9 +107,9 @@ def refusal(*models: Served, **given: float) -> str:
 def test_models_that_do_not_fit_say_what_would() -> None:
     llama = served("meta-llama/Llama-3.3-70B-Instruct")
     text = refusal(llama)
-    assert text.startswith("gpus=1 of 86 GB hold too little for meta-llama/Llama-3.3-70B-Instruct: each needs 144.8 GB")
+    assert text.startswith("gpus=1 of 86 GB hold too little for meta-llama/Llama-3.3-70B-Instruct: each needs 145.3 GB")
     assert text.endswith("2 GPUs would do or fp8 weights would do")  # 70.5 GB of each 77, or 72.7 with one answer
-    assert refusal(llama, context=30_000).endswith("2 GPUs would do or int4 weights would do")
+    assert refusal(llama, context=30_000).endswith("4 GPUs would do or int4 weights would do")
     assert "no number of GPUs or precision would do" in refusal(served("Qwen/Qwen3-8B"), gpu_bytes=1e8)
 
 

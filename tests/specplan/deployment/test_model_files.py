@@ -140,6 +140,18 @@ def test_experts(changed: dict[str, Any], experts: Experts, n_dense: int) -> Non
     assert sum(group.count for group in groups if isinstance(group.feed_forward, Dense)) == n_dense
 
 
+def test_layers_told_one_by_one() -> None:
+    kinds = ["dense"] * 2 + ["sparse"] * 30  # as transformers 5 writes them
+    groups = facts(MIXTURE, model_type="glm4_moe", n_routed_experts=16, mlp_layer_types=kinds).shape.layers
+    assert [(group.count, isinstance(group.feed_forward, Experts)) for group in groups] == [(2, False), (30, True)]
+
+
+def test_first_revisions_of_minimax_m2() -> None:
+    config = {**MIXTURE, "num_local_experts": 16, "architectures": ["MiniMaxM2ForCausalLM"], "attn_type_list": [1] * 32}
+    assert facts(config, model_type="minimax").architecture == "minimax_m2"
+    assert "linear-attention" in refusal({**config, "architectures": []}, model_type="minimax")
+
+
 def test_interleaved_experts_and_chunks() -> None:
     groups = shape_of("Llama-4-Maverick-17B-128E-Instruct").shape.layers
     kinds = {(isinstance(group.feed_forward, Experts), group.attention.window): group.count for group in groups}  # type: ignore[union-attr]
@@ -166,8 +178,23 @@ def test_latent_attention() -> None:
             Precision(weights="nvfp4", cache="fp8"),
         ),
         (
-            {"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["model.layers.0.self_attn.k_proj"]},
+            {
+                "quant_method": "fbgemm_fp8",
+                "modules_to_not_convert": [f"model.layers.{i}.self_attn.q_proj" for i in range(32)],
+            },
             Precision(weights="fp8", attention="bf16"),
+        ),
+        (  # spared in the first layer and the last only
+            {"quant_method": "fp8", "modules_to_not_convert": [f"model.layers.{i}.self_attn.q_proj" for i in (0, 31)]},
+            Precision(weights="fp8"),
+        ),
+        (  # patterns as Kimi K2 has them: only the experts are quantised
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 32}}},
+                "ignore": ["lm_head", "re:.*self_attn.*", r"re:.*mlp\.(gate|up|gate_up|down)_proj.*"],
+            },
+            Precision(experts="int4-group32"),
         ),
         (
             {
@@ -196,6 +223,8 @@ def test_yarn_reaches_further_than_the_positions_that_were_trained() -> None:
         ({"model_type": "mllama"}, "across to images"),
         ({"mamba_d_state": 128}, "mamba_d_state"),
         ({"index_topk": 2048}, "index_topk"),
+        ({"swa_head_dim": 192}, "swa_head_dim"),
+        ({"v_head_dim": 64}, "v_head_dim: 64 beside head_dim=128"),
         ({"attn_type_list": [0, 1]}, "attn_type_list"),
         ({"layer_types": ["linear_attention"] * 32}, "linear_attention"),
         ({"model_type": "brand_new"}, "'brand_new' is not known; if its layers are those of a known type"),

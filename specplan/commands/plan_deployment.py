@@ -1,0 +1,196 @@
+"""``specplan plan --target``: from the names of models and a load to a plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from specplan.commands.plan_options import LOADS
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from specplan.deployment.request import Deployment, Load, ServedModel
+    from specplan.deployment.settings import Settings
+    from specplan.loads.load_plan import LoadPlan
+    from specplan.loads.options import Option
+
+__all__ = ["deployment_plan"]
+
+_CONTEXT: Final = 8192
+_ANSWER_TOKENS: Final = 4096
+_MOST_GPUS: Final = 64
+_TRAINED: Final = "trained"
+
+
+def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_loss: float) -> tuple[str, Any]:
+    """Return the plan as text, and as plain data.
+
+    Parameters
+    ----------
+    asked : the options of `specplan.commands.plan_options`, and ``gpu``.
+    methods : to consider.
+    max_accuracy_loss : share of right answers that a method may cost.
+
+    Raises
+    ------
+    ParameterError : an unknown name, models that do not fit, or options that contradict each other.
+    """
+    from specplan.deployment.request import Limits
+    from specplan.loads.load_plan import plan_loads
+    from specplan.loads.picture import check_picture, draw_loads
+    from specplan.loads.text import plan_as_json, plan_as_text
+    from specplan.output import progress
+
+    picture: Path | None = asked["picture"]
+    if picture is not None:
+        check_picture(picture)
+    loads = _loads(asked)
+    deployment = _deployment(asked)
+    limits = Limits(
+        ttft_s=_seconds("slo-ttft", asked["slo_ttft"]),
+        tpot_s=_seconds("slo-tpot", asked["slo_tpot"]),
+        max_accuracy_loss=max_accuracy_loss,
+    )
+    plan = plan_loads(deployment, loads, limits, methods, progress=progress)
+    if picture is not None:
+        draw_loads(plan, picture)
+    settings = [_settings(plan, rows[0].option) for _, rows in plan.loads]
+    return plan_as_text(plan, settings), plan_as_json(plan, settings)
+
+
+def _deployment(asked: Mapping[str, Any]) -> Deployment:
+    from sim.catalogue import choice
+    from specplan.deployment.request import Deployment, Placement
+    from theory.hardware.engines import engine_named
+    from theory.hardware.gpus import gpu_named
+
+    target = _model(asked["target"], asked["precision"], asked["cache"])
+    gpu = gpu_named(asked["gpu"] or "H100")
+    name, _, version = (asked["engine"] or "vllm").partition(":")
+    made = Deployment(
+        target=target,
+        draft=_model(asked["draft"], None, asked["cache"]) if asked["draft"] else None,
+        judge=_model(asked["judge"], None, asked["cache"]) if asked["judge"] else None,
+        head=_head(asked["eagle"], target, asked["cache"]) if asked["eagle"] else None,
+        gpu=gpu,
+        gpus=asked["gpus"] or 1,
+        tp=asked["tp"],
+        placement=choice("placement", asked["placement"] or "any", get_args(Placement)),
+        engine=engine_named(name, version or None),
+        context=asked["context"] or _CONTEXT,
+        answer_tokens=asked["answer_tokens"] or _ANSWER_TOKENS,
+        task=asked["task"],
+        alpha1=asked["alpha1"],
+        alpha2=asked["alpha2"],
+        gpu_price=asked["gpu_price"],
+    )
+    if asked["tp"] is not None:
+        _check_tp(made, asked["tp"])
+    return made if asked["gpus"] is not None else _fewest(made)
+
+
+def _model(name: str, precision: str | None, cache: str | None) -> ServedModel:
+    """A model by its name, in other formats than published if the user says so."""
+    from specplan.deployment.model_files import shape_of
+    from specplan.deployment.request import ServedModel
+    from theory.hardware.formats import Precision
+
+    facts = shape_of(name)
+    formats = facts.precision if precision is None else Precision(weights=precision, cache=facts.precision.cache)
+    return ServedModel(facts=facts, precision=formats if cache is None else replace(formats, cache=cache))
+
+
+def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:
+    """An EAGLE head by its name, or one of the usual size."""
+    from specplan.deployment.model_files import draft_head
+    from specplan.deployment.request import ServedModel
+
+    if name != _TRAINED:
+        return _model(name, None, cache)
+    facts = draft_head(target.facts, "eagle3")
+    return ServedModel(facts=facts, precision=facts.precision)
+
+
+def _check_tp(deployment: Deployment, tp: int) -> None:
+    from specplan.deployment.arrangements import splits
+
+    allowed = splits(deployment.target.facts.shape, _MOST_GPUS)
+    if tp not in allowed:
+        rule = f"must be one of {', '.join(map(str, allowed))}, over which {deployment.target.name} can be split"
+        raise ParameterError("tp", tp, rule)
+    if tp > deployment.gpus:
+        raise ParameterError("tp", tp, f"must be at most the {deployment.gpus} GPUs (--gpus)")
+
+
+def _fewest(deployment: Deployment) -> Deployment:
+    """The same on the fewest GPUs that hold the target, and one more where a draft is to run beside it."""
+    from specplan.loads.options import considered
+
+    refused = None
+    for gpus in (2**i for i in range(_MOST_GPUS.bit_length())):
+        try:
+            considered(replace(deployment, gpus=gpus), ())
+        except ParameterError as error:
+            refused = error
+        else:
+            return replace(deployment, gpus=gpus + (deployment.draft is not None))
+    assert refused is not None
+    raise refused
+
+
+def _loads(asked: Mapping[str, Any]) -> list[Load]:
+    """The loads that are asked for; one answer at a time if none is."""
+    from specplan.deployment.request import Load
+
+    said = [name for name in LOADS if asked[name] is not None]
+    if len(said) > 1:
+        raise ParameterError(said[1], str(asked[said[1]]), f"must not be given with {said[0]}: say one kind of load")
+    if asked["trace"] is not None:
+        from specplan.deployment.trace_files import read_trace
+
+        return [Load(trace=read_trace(asked["trace"]))]
+    if asked["rate"] is not None:
+        return [Load(rate=value) for value in _numbers("rate", asked["rate"], float)]
+    return [Load(concurrency=value) for value in _numbers("concurrency", asked["concurrency"] or "1", int)]
+
+
+def _numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
+    """Comma-separated numbers, each once, in order."""
+    found = []
+    for part in text.split(","):
+        try:
+            found.append(kind(part.strip()))
+        except ValueError:
+            what = "integers" if kind is int else "numbers"
+            raise ParameterError(name, text, f"must be {what} with commas between them, such as 1,8,32") from None
+    return sorted(set(found))
+
+
+def _seconds(name: str, milliseconds: float | None) -> float | None:
+    if milliseconds is not None and not milliseconds > 0.0:
+        raise ParameterError(name, milliseconds, "must be > 0 milliseconds")
+    return None if milliseconds is None else milliseconds / 1e3
+
+
+def _settings(plan: LoadPlan, option: Option) -> Settings:
+    """What to paste for an option, for the largest load at which it is best."""
+    from specplan.deployment.settings import settings_of
+    from specplan.loads.schedule import best_schedule
+    from specplan.loads.simulating import shares_of
+
+    copies, configuration = option.arrangement.replicas, option.configuration
+    answers = 1
+    for load, rows in plan.loads:
+        if rows[0].option == option:
+            closed = max(shares_of(load.concurrency or 1, copies))
+            answers = max(answers, closed, 0 if load.concurrency else math.ceil(2.0 * rows[0].served.in_flight))
+    return settings_of(
+        plan.deployment,
+        configuration,
+        option.arrangement,
+        sequences=answers * configuration.most_sequences,
+        schedule=best_schedule(plan.deployment, configuration, option.arrangement.tp),
+    )

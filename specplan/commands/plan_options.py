@@ -1,0 +1,58 @@
+"""Options of ``specplan plan`` that say what is to be deployed: models by name, GPUs, sizes, load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+__all__ = ["DEPLOYMENT", "LOADS", "deployment_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_WHAT = "name on the hub, config.json, or its folder"
+
+LOADS: Final = {
+    "concurrency": click.option(
+        "--concurrency", metavar="N,N,...", help="Answers in flight at any time. Default 1 if no load is said."
+    ),
+    "rate": click.option("--rate", metavar="R,R,...", help="Answers that arrive per second, at random."),
+    "trace": click.option(
+        "--trace", type=click.Path(path_type=Path), help="File of arrivals: Mooncake (JSONL), Azure (CSV), or our own."
+    ),
+}
+"""Options that say the load, of which one may be given."""
+
+DEPLOYMENT: Final = {
+    "target": click.option("--target", metavar="MODEL", help=f"Plan from names: the target, by {_WHAT}."),
+    "draft": click.option("--draft", metavar="MODEL", help="The draft model, likewise."),
+    "judge": click.option("--judge", metavar="MODEL", help="Compares steps. Default the target itself."),
+    "eagle": click.option("--eagle", metavar="MODEL", help="An EAGLE head of the target; 'trained' for one to be."),
+    "gpus": click.option("--gpus", type=int, help="GPUs in all. Default the fewest that hold the models."),
+    "tp": click.option("--tp", type=int, help="GPUs that share the target. Default whatever is best."),
+    "placement": click.option(
+        "--placement", help="Draft and judge: 'own' GPUs, 'shared' with the target, or 'any'. Default any."
+    ),
+    "precision": click.option("--precision", help="Weights: bf16, fp8, int4, mxfp4, ... Default as published."),
+    "cache": click.option("--cache", help="Keys and values: bf16 or fp8. Default bf16."),
+    "engine": click.option("--engine", help="Serving engine, e.g. vllm or vllm:0.11.1. Default vllm."),
+    "context": click.option("--context", type=int, help="Tokens of prompt and answer together. Default 8192."),
+    "answer_tokens": click.option("--answer-tokens", type=int, help="Mean tokens of an answer. Default 4096."),
+    "task": click.option("--task", help="What is asked, e.g. gsm8k: narrows what is assumed of acceptance."),
+    "alpha1": click.option("--alpha1", type=float, help="Step acceptance, where you know it."),
+    "alpha2": click.option("--alpha2", type=float, help="Token acceptance per position, where you know it."),
+    "slo_ttft": click.option("--slo-ttft", type=float, metavar="MS", help="Bound on the time to first token (p90)."),
+    "slo_tpot": click.option("--slo-tpot", type=float, metavar="MS", help="Bound on the time per output token (p90)."),
+    "gpu_price": click.option("--gpu-price", type=float, metavar="DOLLARS", help="Of a GPU and hour."),
+    "picture": click.option("--picture", type=click.Path(path_type=Path), help="Draw the gains by load: .png, .svg."),
+}
+"""Options that only go with ``--target``."""
+
+
+def deployment_options(command: F) -> F:
+    """Give a command the options above; they reach it as keyword arguments of these names."""
+    for option in reversed((*DEPLOYMENT.values(), *LOADS.values())):
+        command = option(command)
+    return command

@@ -1,0 +1,130 @@
+"""What passes cost where nobody has measured this model: the pass model, as the simulator's engines ask it.
+
+A simulation asks for the time of an iteration many thousand times, at few batch sizes: what the pass model says is kept
+by batch size, straight between two contexts and between powers of two of prompt tokens.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from theory.errors import ParameterError
+from theory.hardware.passes import PassModel
+from theory.hardware.work import Work
+
+__all__ = ["REQUEST_S", "Contexts", "ModelCost", "RoundCost"]
+
+REQUEST_S: Final = 0.004
+"""Latency of a request outside the iterations, s: a step of Qwen3-32B on two H100 takes 6 ms besides its tokens,
+of which about 2 ms are the iteration that reads its few new tokens."""
+
+_PROMPT_SIZES: Final[tuple[int, ...]] = (0, *(2**i for i in range(18)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contexts:
+    """Cached tokens of a sequence over its life: the range in which costs are taken to be straight."""
+
+    first: float
+    """At its beginning, >= 0."""
+    last: float
+    """At its end, > first."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.first < self.last:
+            raise ParameterError("last", self.last, f"must be greater than first={self.first:g}, which must be >= 0")
+
+
+@dataclass(slots=True)
+class ModelCost:
+    """Seconds of a model's iterations, with so many new tokens of each decoding sequence.
+
+    Parameters
+    ----------
+    model : the pass model.
+    contexts : in which sequences live.
+    rows : new tokens of a decoding sequence in an iteration, >= 1: more than one verifies drafts.
+    request_s : latency of a request outside the engine, s.
+    factor : measured time / what the model says, [-]; for worlds in which the model is off.
+    """
+
+    model: PassModel
+    contexts: Contexts
+    rows: float = 1.0
+    request_s: float = REQUEST_S
+    factor: float = 1.0
+    _plain: dict[int, tuple[float, float]] = field(init=False, repr=False, default_factory=dict)
+    _reading: dict[int, list[float]] = field(init=False, repr=False, default_factory=dict)
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of an iteration of ``batch`` sequences with ``context`` cached tokens in all."""
+        known = self._plain.get(batch)
+        if known is None:
+            low, high = (self._decoding(batch, c) for c in (self.contexts.first, self.contexts.last))
+            slope = (high - low) / (self.contexts.last - self.contexts.first)
+            known = self._plain[batch] = low - slope * self.contexts.first, slope / batch
+        return known[0] + known[1] * context
+
+    def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
+        """Seconds of an iteration that also reads ``prefill_tokens`` of prompts, each after ``prefill_context``."""
+        if prefill_tokens <= 0.0:
+            return self.iteration(batch, context)
+        alone = self.iteration(batch, context) if batch else 0.0
+        return alone + self._more(batch, prefill_tokens)
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of an iteration that reads a prompt alone; at least one token is computed."""
+        return self.mixed(0, 0.0, max(n_tokens, 1), 0.0)
+
+    def _decoding(self, batch: int, context: float) -> float:
+        return self.factor * self.model.seconds(Work(sequences=batch, tokens=self.rows, context=context))
+
+    def _more(self, batch: int, tokens: float) -> float:
+        """What reading so many tokens adds to an iteration, straight between powers of two."""
+        known = self._reading.get(batch)
+        if known is None:
+            known = self._reading[batch] = [0.0]
+        right = min(bisect_right(_PROMPT_SIZES, tokens), len(_PROMPT_SIZES) - 1)
+        while len(known) <= right:
+            known.append(self._added(batch, _PROMPT_SIZES[len(known)]))
+        left = right - 1
+        share = (tokens - _PROMPT_SIZES[left]) / (_PROMPT_SIZES[right] - _PROMPT_SIZES[left])
+        if left == 0 and batch == 0:
+            return known[1]  # nothing runs without an iteration
+        return known[left] + (known[right] - known[left]) * share
+
+    def _added(self, batch: int, tokens: int) -> float:
+        context = self.contexts.first
+        work = Work(sequences=batch, tokens=self.rows, context=context, prefill_tokens=tokens, prefill_context=context)
+        both = self.factor * self.model.seconds(work)
+        return both - (self._decoding(batch, context) if batch else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCost:
+    """Iterations of a target that verifies drafts: its wide pass, and the drafting before it."""
+
+    target: ModelCost
+    drafting: Callable[[int, float], float]
+    """Seconds of drafting for a batch with so many cached tokens in all."""
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, s."""
+        return self.target.request_s
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds of a round."""
+        return self.target.iteration(batch, context) + self.drafting(batch, context)
+
+    def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
+        """Seconds of a round in whose pass prompts are read too."""
+        drafted = self.drafting(batch, context) if batch else 0.0
+        return self.target.mixed(batch, context, prefill_tokens, prefill_context) + drafted
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds of an iteration that reads a prompt alone."""
+        return self.target.prefill(n_tokens)

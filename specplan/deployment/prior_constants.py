@@ -1,0 +1,131 @@
+"""The constants behind the priors of acceptance, and the kinds of text that they tell apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import Field
+
+from calibrate.record.fields import Count, Finite, NotNegative, Record
+from sim.catalogue import choice
+
+__all__ = [
+    "DOMAIN_OF",
+    "LookupConstants",
+    "PriorConstants",
+    "StepConstants",
+    "TokenConstants",
+    "constants",
+    "domain_shares",
+    "kind_of",
+]
+
+Pair: TypeAlias = tuple[Finite, Finite]
+
+DOMAIN_OF: Final = {
+    "gsm8k": "math",
+    "math500": "math",
+    "aime24": "math",
+    "amc23": "math",
+    "humaneval": "code",
+    "livecodebench": "code",
+    "coding": "code",
+    "mtbench": "chat",
+    "gpqa": "science",
+    "financeqa": "finance",
+}
+"""Kinds of text by data set."""
+
+
+def domain_shares(kinds: Iterable[str]) -> dict[str, float]:
+    """Return how likely each kind of text is where nothing is said: a data set of `DOMAIN_OF`, picked at random."""
+    counts = {kind: sum(of == kind for of in DOMAIN_OF.values()) for kind in kinds}
+    return {kind: count / sum(counts.values()) for kind, count in counts.items()}
+
+
+class TokenConstants(Record):
+    """Of a method that drafts tokens: multivariate t over level and slope."""
+
+    level_slope: Pair
+    """Mean, in logits and logits per ln(position)."""
+    covariance: tuple[NotNegative, Finite, NotNegative]
+    """Between models, for a model not seen: of level, of both, of slope."""
+    degrees: Annotated[float, Field(gt=0)]
+    """Of freedom."""
+    models: Count
+    """Target models behind it."""
+    domains: bool
+    """Whether the effects of domains were measured on such drafts."""
+    source: str
+
+
+class LookupConstants(Record):
+    """Of prompt lookup: tokens per round at one k2, and how likely a hit goes on."""
+
+    k2: Annotated[int, Field(ge=2)]
+    log_extra: dict[str, Finite]
+    """Mean of ln(tokens per round - 1) by domain; ``all`` for none."""
+    spread: NotNegative
+    """Standard deviation of it for a pair not seen, domain known."""
+    spread_all: NotNegative
+    """The same, domain unknown."""
+    degrees: Annotated[float, Field(gt=0)]
+    going_on: Pair
+    """Logit of the acceptance after a first one: mean and standard deviation, assumed."""
+    rows: Count
+    source: str
+
+
+class StepConstants(Record):
+    """Of steps: t over logit(alpha1)."""
+
+    tasks: dict[str, Finite]
+    """Mean logit by data set, by domain, and of ``all``."""
+    spread_task: NotNegative
+    """Standard deviation for a pair not seen, data set known, in logits."""
+    spread_domain: NotNegative
+    spread_all: NotNegative
+    degrees: Annotated[float, Field(gt=0)]
+    rows: Count
+    source: str
+
+
+class PriorConstants(Record):
+    """The file ``priors.json``."""
+
+    schema_version: int
+    token: dict[str, TokenConstants]
+    domain_level_slope: dict[str, Pair]
+    """Effect of a domain on level and slope."""
+    domain_covariance: tuple[NotNegative, Finite, NotNegative]
+    """Between domains, added where the domain is unknown."""
+    lookup: LookupConstants
+    step: StepConstants
+    step_tokens: Pair
+    """Mean length of a step, tokens: value and half-width of 95 %."""
+    step_cv: Pair
+    """Coefficient of variation of a step's length: value and half-width."""
+    step_source: str
+
+
+@cache
+def constants() -> PriorConstants:
+    """Return the fitted constants."""
+    text = files(__package__).joinpath("priors.json").read_text(encoding="utf-8")
+    return PriorConstants.model_validate(json.loads(text))
+
+
+def kind_of(domain: str) -> str:
+    """Return the kind of text that a data set is of; a kind is its own.
+
+    Raises
+    ------
+    ParameterError : neither a kind nor a data set; the message suggests the nearest.
+    """
+    name = domain.strip().lower()
+    kinds = dict.fromkeys(DOMAIN_OF.values())
+    return DOMAIN_OF.get(name) or choice("domain", name, [*kinds, *DOMAIN_OF])

@@ -1,0 +1,182 @@
+"""A plan under load as something to paste: commands of the servers, and how many tokens to draft by batch size.
+
+vLLM's table counts drafted tokens (k2 - 1) by sequences in the batch; SGLang's file counts draft steps, from a batch
+size on, and cannot switch drafting off.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrate.engines.token_vocabulary import OF_CATALOGUE
+from calibrate.token_acceptance.schedule import Schedule
+from specplan.planning.advice import speculative_config
+
+if TYPE_CHECKING:
+    from sim.configuration import Configuration
+    from specplan.deployment.arrangements import Arrangement
+    from specplan.deployment.request import Deployment, ServedModel
+
+__all__ = ["Settings", "settings_of", "sglang_adaptive"]
+
+_FIRST_PORT: Final = 8000
+_NGRAM: Final = 3
+_UTILISATION: Final = 0.9
+_QUANTISED: Final = {"fp8": "fp8", "int4": "awq_marlin"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What to start for one load."""
+
+    commands: tuple[str, ...]
+    """One per server."""
+    schedule: Schedule | None
+    """Drafted tokens by batch size; None where no tokens are drafted."""
+    adaptive: Mapping[str, Any] | None = field(hash=False)
+    """SGLang's adaptive configuration; None but for EAGLE heads."""
+    client: Mapping[str, Any] | None = field(hash=False)
+    """Settings of the step-level client; None where no steps are drafted."""
+    notes: tuple[str, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "commands": list(self.commands),
+            "num_speculative_tokens_per_batch_size": None if self.schedule is None else self.schedule.plain(),
+            "sglang_adaptive": None if self.adaptive is None else dict(self.adaptive),
+            "client": None if self.client is None else dict(self.client),
+            "notes": list(self.notes),
+        }
+
+
+def settings_of(
+    deployment: Deployment,
+    configuration: Configuration,
+    arrangement: Arrangement,
+    *,
+    sequences: int,
+    schedule: Schedule | None,
+) -> Settings:
+    """Return the commands of a configuration.
+
+    Parameters
+    ----------
+    deployment, configuration, arrangement : what to run, and where.
+    sequences : of one copy of the target in flight at most.
+    schedule : drafted tokens by batch size, for methods that draft tokens.
+    """
+    config, notes = _speculation(deployment, configuration, schedule)
+    steps = configuration.spec.drafts_steps
+    commands = []
+    port, gpu = _FIRST_PORT, 0
+    for _ in range(arrangement.replicas):
+        devices = range(gpu, gpu + arrangement.tp)
+        commands.append(_vllm(deployment, deployment.target, devices, port, sequences, config, shared=steps))
+        port, gpu = port + 1, gpu + arrangement.tp
+        for i, model in enumerate(_helpers(deployment) if steps else ()):
+            own = arrangement.own_gpus
+            where = devices if not own else range(gpu + min(i, own - 1), gpu + min(i, own - 1) + 1)
+            commands.append(_vllm(deployment, model, where, port, sequences, None, shared=True))
+            port += 1
+        gpu += arrangement.own_gpus
+    if arrangement.replicas > 1:
+        notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
+    adaptive = sglang_adaptive(schedule) if schedule is not None and configuration.token == "eagle" else None
+    if adaptive is not None:
+        commands.append(_sglang(deployment, schedule, arrangement))
+        notes.append("SGLang instead of vLLM: the last command; adaptive.json holds the table below it")
+    client = _client(deployment, configuration) if steps else None
+    return Settings(commands=tuple(commands), schedule=schedule, adaptive=adaptive, client=client, notes=tuple(notes))
+
+
+def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
+    """Return SGLang's ``--speculative-adaptive-config``: draft steps to choose from, from a batch size on."""
+    return {str(entry.first): {"candidate_steps": sorted({1, max(entry.k, 1)})} for entry in schedule.ranges}
+
+
+def _speculation(
+    deployment: Deployment, configuration: Configuration, schedule: Schedule | None
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """VLLM's speculative configuration, and what to know about it."""
+    if configuration.k2 < 2 or configuration.token is None:
+        return None, []
+    terms = OF_CATALOGUE[configuration.token]
+    assert terms.vllm is not None
+    model = {"draft-model": deployment.draft, "eagle": deployment.head}.get(configuration.token)
+    k2 = configuration.k2
+    if schedule is not None:
+        k2 = max(k2, schedule.most + 1)
+    config = speculative_config(
+        "eagle3" if terms.vllm == "eagle" else terms.vllm,
+        k2,
+        model=None if model is None else model.name,
+        max_ngram=None if model is not None else _NGRAM,
+        schedule=schedule,
+    )
+    notes = [f"k2 = {configuration.k2} tokens per target pass: num_speculative_tokens = k2 - 1, less at larger batches"]
+    return config, notes
+
+
+def _helpers(deployment: Deployment) -> Sequence[ServedModel]:
+    return [model for model in (deployment.draft, deployment.judge) if model is not None]
+
+
+def _vllm(
+    deployment: Deployment,
+    model: ServedModel,
+    devices: range,
+    port: int,
+    sequences: int,
+    config: Mapping[str, Any] | None,
+    *,
+    shared: bool,
+) -> str:
+    words = ["vllm", "serve", model.name, "--port", str(port)]
+    if len(devices) > 1:
+        words += ["--tensor-parallel-size", str(len(devices))]
+    words += ["--max-model-len", str(deployment.context), "--max-num-seqs", str(sequences)]
+    quantised = _QUANTISED.get(model.precision.weights)
+    if quantised and model.precision.weights != model.facts.precision.weights:
+        words += ["--quantization", quantised]
+    if model.precision.cache != "bf16":
+        words += ["--kv-cache-dtype", model.precision.cache]
+    if shared:
+        words += ["--enable-prefix-caching"]
+    if config is not None:
+        words += ["--speculative-config", json.dumps(config)]
+    visible = ",".join(str(device) for device in devices)
+    return f"CUDA_VISIBLE_DEVICES={visible} {shlex.join(words)}"
+
+
+def _sglang(deployment: Deployment, schedule: Schedule | None, arrangement: Arrangement) -> str:
+    assert deployment.head is not None
+    assert schedule is not None
+    steps = max(schedule.most, 1)
+    words = ["python", "-m", "sglang.launch_server", "--model-path", deployment.target.name]
+    words += ["--tp", str(arrangement.tp), "--context-length", str(deployment.context)]
+    words += ["--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", deployment.head.name]
+    words += ["--speculative-num-steps", str(steps), "--speculative-eagle-topk", "1"]
+    words += ["--speculative-num-draft-tokens", str(steps + 1)]
+    words += ["--speculative-adaptive", "--speculative-adaptive-config", "adaptive.json"]
+    return shlex.join(words)
+
+
+def _client(deployment: Deployment, configuration: Configuration) -> dict[str, Any]:
+    """Settings of the step-level client, for the first copy."""
+    url = "http://127.0.0.1:{}/v1"
+    knobs = {name: value for name, value in configuration.knobs.items() if value is not None and name != "gamma"}
+    judge = _FIRST_PORT + 2 if deployment.judge is not None else _FIRST_PORT
+    return {
+        "method": configuration.method,
+        **knobs,
+        "stop": "\n\n",
+        "max_step_tokens": 100,
+        "target": url.format(_FIRST_PORT),
+        "draft": url.format(_FIRST_PORT + 1),
+        "judge": url.format(judge),
+    }

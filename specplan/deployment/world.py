@@ -1,0 +1,175 @@
+"""The world of a deployment: what the models would say and what it takes, as far as names tell; from it come trials.
+
+What is not known is a belief (`specplan.deployment.beliefs`); a world is built at the best values of all beliefs, or
+with some of them moved, so that the spread of what comes out tells how much each matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from calibrate.replay.system import ASSUMED
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
+from sim.engines.batching import Device
+from sim.operations import DRAFT, JUDGE, TARGET
+from sim.serving.engine import ServingEngine
+from sim.serving.limits import ServingLimits
+from sim.trial import Trial
+from specplan.deployment.beliefs import STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
+from specplan.deployment.costs import Contexts, ModelCost, RoundCost
+from theory.hardware.passes import PassModel
+from theory.hardware.work import Parallel
+
+if TYPE_CHECKING:
+    from sim.configuration import Configuration
+    from sim.engines.protocol import Engine
+    from sim.serving.limits import ServingCost
+    from specplan.deployment.arrangements import Arrangement
+    from specplan.deployment.request import Deployment, ServedModel
+
+__all__ = ["World"]
+
+_SEED: Final = 0
+_ALONE: Final = Parallel()
+_JUDGE_TOKENS: Final = 100
+"""Tokens of the instructions that a judge reads with two steps: those of LR's prompt."""
+
+
+class World:
+    """Trials of a deployment.
+
+    Parameters
+    ----------
+    deployment : models, GPUs, sizes.
+    moved : name of a belief to its standard normal score; those left out stay at their best values.
+    """
+
+    def __init__(self, deployment: Deployment, moved: Mapping[str, float] = MappingProxyType({})) -> None:
+        self.deployment = deployment
+        self.beliefs = Beliefs(deployment)
+        self._moved = moved
+        self._costs: dict[tuple[object, ...], ModelCost] = {}
+
+    def trial(self, configuration: Configuration, arrangement: Arrangement, limits: ServingLimits) -> Trial:
+        """Return the trial of a configuration on one copy of an arrangement.
+
+        Parameters
+        ----------
+        configuration, arrangement : what runs, and where.
+        limits : of the target's engine.
+        """
+        steps = configuration.spec.drafts_steps
+        trial = Trial.of(
+            configuration.algorithm(),
+            self._steps if steps else self._whole,
+            self._engines(configuration, arrangement, limits),
+            meets=configuration.spec.meets if steps else "plain",
+        )
+        if configuration.token is None:
+            return trial
+        z = self._moved.get(TOKEN_ACCEPTANCE, 0.0)
+        source = DrawnPasses(pmf=self.beliefs.pmf(configuration.token, configuration.k2, z), seed=_SEED)
+        return replace(trial, answer=lambda index: SpeculatedAnswer(trial.answer(index), {TARGET: source}, index))
+
+    def round_cost(self, configuration: Configuration, tp: int) -> ServingCost:
+        """What an iteration of the target costs, drafting of tokens included."""
+        deployment, rows = self.deployment, configuration.k2
+        target = self.cost(deployment.target, tp, rows=rows)
+        drafter = {"draft-model": deployment.draft, "eagle": deployment.head}.get(configuration.token or "")
+        if drafter is None:
+            return target
+        own = self.cost(drafter, tp if drafter.facts.shape.layers[0].attention.heads % tp == 0 else 1)
+        return RoundCost(target, _passes_of(own, rows - 1))
+
+    def tokens_per_pass(self, configuration: Configuration) -> float:
+        """Mean tokens that a pass of the target commits."""
+        if configuration.token is None:
+            return 1.0
+        z = self._moved.get(TOKEN_ACCEPTANCE, 0.0)
+        return self.beliefs.tokens_per_pass(configuration.token, configuration.k2, z)
+
+    def cost(self, model: ServedModel, tp: int, *, rows: int = 1) -> ModelCost:
+        """What iterations of a model cost."""
+        key = model.name, tp, rows
+        if key not in self._costs:
+            deployment = self.deployment
+            passes = PassModel(
+                gpu=deployment.gpu,
+                shape=model.facts.shape,
+                precision=model.precision,
+                parallel=Parallel(tp=tp),
+                engine=deployment.engine,
+            )
+            contexts = Contexts(first=float(deployment.prompt_tokens), last=float(deployment.context))
+            self._costs[key] = ModelCost(passes, contexts, rows=float(rows))
+        return self._costs[key]
+
+    def _engines(
+        self, configuration: Configuration, arrangement: Arrangement, limits: ServingLimits
+    ) -> dict[str, Engine]:
+        deployment, home = self.deployment, Device()
+        target = ServingEngine(self.round_cost(configuration, arrangement.tp), home, limits=limits)
+        found: dict[str, Engine] = {TARGET: target}
+        if not configuration.spec.drafts_steps:
+            return found
+        beside = [home, home] if not arrangement.own_gpus else [Device() for _ in range(arrangement.own_gpus)]
+        for role, model, device in ((DRAFT, deployment.draft, beside[0]), (JUDGE, deployment.judge, beside[-1])):
+            if model is not None:
+                found[role] = ServingEngine(self.cost(model, 1), device)
+        return found
+
+    @cached_property
+    def _whole(self) -> SyntheticBehaviour:
+        """Answers as one request each."""
+        one = Fixed(self.deployment.answer_tokens)
+        return SyntheticBehaviour(
+            lengths=Lengths(target=one, draft=one),
+            acceptance=Acceptance(alpha=0.0),
+            steps=Fixed(1),
+            prompt_tokens=self.deployment.prompt_tokens,
+            seed=_SEED,
+        )
+
+    @cached_property
+    def _steps(self) -> SyntheticBehaviour:
+        """Answers step by step, as long on average as the others."""
+        step = Lognormal(mean=self.beliefs.step_tokens(self._moved.get(STEP_LENGTHS, 0.0)), cv=ASSUMED.step_length_cv)
+        lengths = Lengths(
+            target=step,
+            draft=step,
+            correlation=ASSUMED.draft_correlation,
+            lag1=ASSUMED.lag1,
+            limit=ASSUMED.step_limit,
+        )
+        return SyntheticBehaviour(
+            lengths=lengths,
+            acceptance=Acceptance(
+                alpha=self.beliefs.alpha1(self._moved.get(STEP_ACCEPTANCE, 0.0)), siblings=ASSUMED.siblings
+            ),
+            steps=Fixed(max(round(self.deployment.answer_tokens / _mean_cut(step, ASSUMED.step_limit)), 1)),
+            prompt_tokens=self.deployment.prompt_tokens,
+            judge_overhead_tokens=_JUDGE_TOKENS,
+            seed=_SEED,
+        )
+
+
+def _passes_of(drafter: ModelCost, n: int) -> Callable[[int, float], float]:
+    """Seconds of so many passes of a drafter, one after the other."""
+    return lambda batch, context: n * drafter.iteration(batch, context)
+
+
+def _mean_cut(step: Lognormal, limit: int) -> float:
+    """Mean of step lengths that are cut at a limit, tokens: by the midpoints of a thousand quantiles."""
+    from statistics import NormalDist
+
+    z = np.array([NormalDist().inv_cdf((i + 0.5) / 1000) for i in range(1000)])
+    return float(np.minimum(step.at(z), limit).mean())

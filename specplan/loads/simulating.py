@@ -1,0 +1,158 @@
+"""How fast options are with so many answers in flight: short simulations to choose by, long ones to report.
+
+The answers are dealt out evenly to the copies of an arrangement; copies do not meet. A short simulation begins with
+answers spread over their lives and counts what is committed in a window; it does not see the ends of answers, a long
+one does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from sim.operations import TARGET, Step
+from sim.serving.answers import ServedLoad
+from sim.serving.limits import ServingLimits
+from sim.serving.run import arriving, closed_loop
+from specplan.deployment.world import World
+from specplan.loads.options import Option, room_of
+
+if TYPE_CHECKING:
+    from sim.virtual_clock import Answer
+    from specplan.deployment.request import Deployment
+
+__all__ = ["Effort", "Simulator", "shares_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How long a simulation of steps is: committed tokens per answer in flight, and in all at least."""
+
+    tokens_each: int
+    tokens_least: int
+    warmup_share: float = 0.25
+
+    def tokens(self, answers: int) -> int:
+        """Return the tokens to commit with so many answers in flight."""
+        return max(self.tokens_each * answers, self.tokens_least)
+
+
+QUICK: Final = Effort(tokens_each=400, tokens_least=8_000)
+"""To choose by: about 10 steps of each answer."""
+
+_LEAST_ANSWERS: Final = 24
+"""Answers that a short simulation of whole answers sees at least."""
+
+_NO_MOVES: Final[Mapping[str, float]] = MappingProxyType({})
+
+
+class Simulator:
+    """Simulations of a deployment; what was simulated once is kept."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self.world = World(deployment)
+        self._moved: dict[tuple[tuple[str, float], ...], World] = {(): self.world}
+        self._speeds: dict[tuple[object, ...], float] = {}
+
+    def speed(self, option: Option, answers: int, moved: Mapping[str, float] = _NO_MOVES) -> float:
+        """Return the tokens per second of the whole deployment with so many answers in flight, by short simulations."""
+        shares = shares_of(answers, option.arrangement.replicas)
+        return sum(copies * self._copy_speed(option, n, moved) for n, copies in shares.items() if n)
+
+    def served(self, option: Option, answers: int, *, lives: float = 2.0) -> ServedLoad:
+        """Return what one copy with so many answers in flight does while each place ends some ``lives``."""
+        tokens = self.deployment.answer_tokens * answers
+        return self._closed(option, answers, round((1.0 + lives) * tokens), round(tokens), _NO_MOVES, counts=True)
+
+    def arriving(self, option: Option, moments_s: Sequence[float], *, warmup: int) -> ServedLoad:
+        """Return what one copy does with answers that arrive."""
+        trial = self.world.trial(option.configuration, option.arrangement, self.limits(option))
+        return arriving(trial, moments_s, warmup=warmup, counts=True)
+
+    def limits(self, option: Option) -> ServingLimits:
+        """Return the bounds of the target's engine."""
+        room = room_of(self.deployment, option.configuration, option.arrangement)
+        return ServingLimits(cache_tokens=room.cache_tokens(float(self.deployment.context)))
+
+    def world_at(self, moved: Mapping[str, float]) -> World:
+        """Return the world with some beliefs moved."""
+        key = tuple(sorted(moved.items()))
+        if key not in self._moved:
+            self._moved[key] = World(self.deployment, moved)
+        return self._moved[key]
+
+    def _copy_speed(self, option: Option, answers: int, moved: Mapping[str, float]) -> float:
+        arrangement = option.arrangement
+        place = arrangement.tp, arrangement.own_gpus, arrangement.drafting
+        key = option.configuration, place, answers, tuple(sorted(moved.items()))
+        if key not in self._speeds:
+            if option.configuration.spec.drafts_steps:
+                tokens = QUICK.tokens(answers)
+                found = self._closed(option, answers, tokens, round(QUICK.warmup_share * tokens), moved)
+            else:
+                life = self.deployment.answer_tokens
+                counted = life * answers * math.ceil(_LEAST_ANSWERS / answers)  # whole lives: ends come in waves
+                found = self._closed(option, answers, life * answers + counted, life * answers, moved)
+            self._speeds[key] = found.tokens_per_s
+        return self._speeds[key]
+
+    def _closed(
+        self,
+        option: Option,
+        answers: int,
+        tokens: int,
+        warmup: int,
+        moved: Mapping[str, float],
+        *,
+        counts: bool = False,
+    ) -> ServedLoad:
+        world = self.world_at(moved)
+        steps = option.configuration.spec.drafts_steps
+        return closed_loop(
+            world.trial(option.configuration, option.arrangement, self.limits(option)),
+            concurrency=answers,
+            tokens=tokens,
+            warmup_tokens=warmup,
+            resume=resumed if steps else None,
+            apart_s=0.0 if steps else self._life_s(world, option, answers) / answers,
+            counts=counts,
+        )
+
+    def _life_s(self, world: World, option: Option, answers: int) -> float:
+        """About how long an answer takes that is one request, s."""
+        deployment, configuration = self.deployment, option.configuration
+        cost = world.round_cost(configuration, option.arrangement.tp)
+        context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
+        per_pass = world.tokens_per_pass(configuration)
+        return deployment.answer_tokens / per_pass * cost.iteration(answers, answers * context)
+
+
+def shares_of(answers: int, copies: int) -> dict[int, int]:
+    """Return how many answers a copy has in flight, to how many copies have so many.
+
+    >>> shares_of(7, 2), shares_of(1, 4)
+    ({3: 1, 4: 1}, {0: 3, 1: 1})
+    """
+    each, more = divmod(answers, copies)
+    return {each: copies - more, each + 1: more} if more else {each: copies}
+
+
+def resumed(answer: Answer, share: float) -> Step:
+    """Return the text of an answer after a share of its steps, which the target has written and cached."""
+    inner = answer
+    depth = int(share * inner.n_steps)  # type: ignore[attr-defined]  # drawn answers know it
+    if depth == 0:
+        return answer.root
+    lengths: list[int] = inner.target_lengths()[:depth]  # type: ignore[attr-defined]
+    text = Step(None, TARGET, 1)
+    text.depth = depth - 1
+    text.context_tokens = answer.root.n_tokens + sum(min(length, _CUT) for length in lengths)
+    return text
+
+
+_CUT: Final = 100
+"""Tokens at which a step is cut."""
