@@ -71,8 +71,6 @@ class _Request(Moment):
 class ServingEngine(BatchEngine):
     """A model server with chunked prefills and a finite cache.
 
-    What only one request runs may exceed the cache by the texts that its answer shares; all else keeps to it.
-
     Parameters
     ----------
     cost : seconds per iteration.
@@ -112,13 +110,13 @@ class ServingEngine(BatchEngine):
         self._mixed = False
         self._growth = 0.0  # tokens that an iteration adds to the cache
         self._grown_at = 0.0
-        self._numbers = 0
+        self._numbers = 0  # of requests taken in
         self._most = self.limits.most_sequences
         self.cache = TokenCache(self.limits.cache_tokens)
         self.preempted = 0
         self.preemptions: Counter[Done] = Counter()
         self.waited_s = 0.0
-        self.first_token_s: dict[Done, float] = {}
+        self.first_token_s: dict[Any, float] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle what the engine is, not what it is doing."""
@@ -319,18 +317,16 @@ class ServingEngine(BatchEngine):
 
     def _count_growth(self) -> None:
         grown = self._growth * (self._progress - self._grown_at)
-        if grown > 0.0:
-            self.cache.grow(grown)
+        self.cache.grow(grown)
         self._grown_at = self._progress
 
     def _makes_room(self) -> bool:
         """Make room for the next iteration; say whether a request had to lose its place."""
-        lost = False
+        before = self.preempted
         while self.cache.held + self._growth > self.cache.capacity and self._batch + len(self._reading) > 1:
             decoding = (entry[2] for entry in self._requests if entry[2].finish == entry[0])
             self._preempt(max((*decoding, *self._reading), key=lambda request: request.number))
-            lost = True
-        return lost
+        return self.preempted > before
 
     def _preempt(self, request: _Request) -> None:
         """Take a request's place and let it wait at the front; what it had is read again."""
@@ -379,7 +375,7 @@ class ServingEngine(BatchEngine):
             else:
                 first = self._reading[0]
                 self._chunks = [(first, first.to_read)]
-                self._prefill_left = self.cost.mixed(0, 0.0, first.to_read, first.depth - first.to_read)
+                self._prefill_left = self._mixed_seconds(0, 0.0, first.to_read, first.depth - first.to_read)
         elif self._batch:
             self._tau = self._seconds(self._batch, self._context)
             if not self._tau > 0.0:  # time would stand still while tokens pass
@@ -397,4 +393,8 @@ class ServingEngine(BatchEngine):
             self._chunks.append((request, tokens))
             read += tokens
             depths += tokens * max(request.depth - request.to_read, 0.0)
-        return self.cost.mixed(self._batch, self._context, read, depths / read if read else 0.0)
+        return self._mixed_seconds(self._batch, self._context, read, depths / read if read else 0.0)
+
+    def _mixed_seconds(self, batch: int, context: float, read: float, depth: float) -> float:
+        # Where all text is cached, one token is computed all the same: a prefill of none.
+        return self.cost.mixed(batch, context, read, depth) if batch or read else self.cost.prefill(0)

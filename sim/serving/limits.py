@@ -22,8 +22,8 @@ class ServingCost(Cost, Protocol):
         ----------
         batch : sequences that decode, >= 0.
         context : cached tokens of all of them.
-        prefill_tokens : tokens of prompts that are read, of all requests together; 0 where what they go on after is
-            all cached, so that only its last token is computed.
+        prefill_tokens : tokens of prompts that are read, of all requests together; 0 (``batch`` > 0 then) where what
+            they go on after is all cached, so that only its last token is computed.
         prefill_context : tokens that are cached before the ones read, mean over the tokens read.
         """
         ...
