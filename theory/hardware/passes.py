@@ -2,8 +2,8 @@ r"""One iteration of a serving engine on a GPU or several: seconds against shape
 
 .. math::
 
-    t = \sum_{\text{layers}} (t_{\text{products}} + t_{\text{attention}} + t_{\text{experts}} + t_{\text{sums}} + \ell n)
-        + t_{\text{head}} + u b
+    t = \sum_{\text{layers}} (t_{\text{products}} + t_{\text{attention}} + t_{\text{experts}} + t_{\text{sums}}
+        + \ell n) + t_{\text{head}} + u b
 
 b is the number of sequences and n that of a layer's normalisations: :math:`\ell` (per normalisation) and u (per
 sequence) belong to the engine, all else to the GPU.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Final, Literal
 
 from theory.hardware.engines import UNTUNED, EngineConstants, engine_named
@@ -27,6 +28,24 @@ __all__ = ["Limit", "PassModel", "PassParts"]
 
 Limit = Literal["bandwidth", "compute", "cache", "overhead"]
 _BF16: Final = FORMATS["bf16"]
+
+_HALF_WIDTHS: Final = MappingProxyType(
+    {
+        ("NVIDIA H100 SXM", "dense"): 0.09,
+        ("NVIDIA H100 SXM", "experts"): 0.15,
+        ("NVIDIA H100 SXM", "fp4 experts"): 0.2,
+        ("NVIDIA H200 SXM", "dense"): 0.12,
+        ("NVIDIA H200 SXM", "experts"): 0.18,
+        ("NVIDIA B200 SXM", "dense"): 0.37,
+        ("NVIDIA B200 SXM", "experts"): 0.22,
+    }
+)
+"""95 % half-widths of the logarithm of an iteration's time: those of served models left out of the fit (ML.ENERGY, of
+H100 and B200; 48 and 36 dense rows, 39 and 28 with experts, 25 in fp4). The H200's are taken from the H100's."""
+_UNSERVED: Final = 0.25
+"""The same on GPUs whose operators alone were measured."""
+_UNFITTED: Final = 0.5
+"""The same on GPUs known by their data sheets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +125,12 @@ class PassModel:
 
     def half_width(self, work: Work) -> float:
         """Return the 95 % half-width of the logarithm of `seconds`, [-]."""
-        return 0.25 if self.gpu.fitted else 0.5
+        if not self.gpu.fitted:
+            return _UNFITTED
+        kind = "experts" if self.shape.has_experts else "dense"
+        if self.shape.has_experts and self.precision.expert_format.arithmetic == "fp4":
+            kind = "fp4 experts"
+        return _HALF_WIDTHS.get((self.gpu.name, kind), _UNSERVED)
 
     def _shared(self, work: Work) -> Work:
         """The work of one of the copies of attention."""
