@@ -18,7 +18,7 @@ from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.timeline import Counts
 from sim.trial import Trial
-from sim.virtual_clock import Answer, Session, VirtualClock
+from sim.virtual_clock import Answer, DeadlockError, Session, VirtualClock
 from theory.errors import ParameterError
 
 __all__ = ["Resume", "arriving", "closed_loop"]
@@ -168,11 +168,14 @@ class _Run:
             self.start(replace=True)
 
     def until(self, enough: Callable[[], bool]) -> None:
-        """Let time pass."""
-        step = self.clock.env.step
+        """Let time pass; a few events at a time, since asking takes longer than an event."""
+        env = self.clock.env
         while not enough():
+            if not env._queue:
+                raise DeadlockError("answers wait although nothing that they started is running")
             for _ in range(max(len(self.in_flight), 1)):
-                step()
+                if env._queue:
+                    env.step()
 
     def until_committed(self, tokens: float) -> None:
         """Let time pass until so many tokens are committed."""

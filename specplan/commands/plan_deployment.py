@@ -88,13 +88,13 @@ def _deployment(asked: Mapping[str, Any]) -> Deployment:
         judge=_model(asked["judge"], None, asked["cache"]) if asked["judge"] else None,
         head=_head(asked["eagle"], target, asked["cache"]) if asked["eagle"] else None,
         gpu=gpu,
-        gpus=asked["gpus"] or 1,
+        gpus=_given(asked, "gpus", 1),
         tp=asked["tp"],
         placement=choice("placement", asked["placement"] or "any", get_args(Placement)),
         engine=engine_named(name, version or None),
-        context=asked["context"] or _CONTEXT,
-        answer_tokens=asked["answer_tokens"] or _ANSWER_TOKENS,
-        task=asked["task"],
+        context=_given(asked, "context", _CONTEXT),
+        answer_tokens=_given(asked, "answer_tokens", _ANSWER_TOKENS),
+        task=_task(asked["task"]),
         alpha1=asked["alpha1"],
         alpha2=asked["alpha2"],
         gpu_price=asked["gpu_price"],
@@ -106,13 +106,29 @@ def _deployment(asked: Mapping[str, Any]) -> Deployment:
 
 def _model(name: str, precision: str | None, cache: str | None) -> ServedModel:
     """A model by its name, in other formats than published if the user says so."""
+    from sim.catalogue import choice
     from specplan.deployment.model_files import shape_of
     from specplan.deployment.request import ServedModel
-    from theory.hardware.formats import Precision
+    from theory.hardware.formats import FORMATS, Precision
 
     facts = shape_of(name)
-    formats = facts.precision if precision is None else Precision(weights=precision, cache=facts.precision.cache)
+    formats = facts.precision
+    if precision is not None:
+        formats = Precision(weights=choice("precision", precision, tuple(FORMATS)), cache=formats.cache)
     return ServedModel(facts=facts, precision=formats if cache is None else replace(formats, cache=cache))
+
+
+def _given(asked: Mapping[str, Any], name: str, default: int) -> int:
+    return default if asked[name] is None else int(asked[name])
+
+
+def _task(name: str | None) -> str | None:
+    """A task that something is known about."""
+    from sim.catalogue import choice
+    from specplan.deployment.prior_constants import DOMAIN_OF
+
+    kinds = (*dict.fromkeys(DOMAIN_OF.values()), *DOMAIN_OF)
+    return None if name is None else choice("task", name.strip().lower(), tuple(dict.fromkeys(kinds)))
 
 
 def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:

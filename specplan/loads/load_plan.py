@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from calibrate.replay.trials import PLAIN
 from sim.estimate import Estimate, student_quantile
-from sim.load import OverloadError
 from sim.operations import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.arrivals import bursty_times
@@ -37,6 +36,10 @@ _MOST_CURVE: Final = 128
 _LEAST_ARRIVALS: Final = 60
 _MOST_OF_A_TRACE: Final = 500
 """Arrivals that one copy meets, of a load without end and of a trace."""
+_MOST_OF_CAPACITY: Final = 0.98
+"""Share of what an option finishes at which arrivals overload it, [-]: nearer, queues are longer than any trial."""
+_CROWDS: Final = (32, 128)
+"""Answers at once at which an option finishes most."""
 _SLO_SHARE: Final = 90
 """Percentile of the answers that must meet a bound."""
 
@@ -273,19 +276,23 @@ class _Arriving:
         ranked = sorted(best.values(), key=lambda pair: -pair[1])[:_SHOWN]
         if best[PLAIN.method] not in ranked:
             ranked.append(best[PLAIN.method])
-        served = {}
-        for option, _ in ranked:
-            try:
-                served[option] = self._served(option)
-            except OverloadError:
-                continue
+        capacity = {option: self._capacity(option) for option, _ in ranked}
+        served = {
+            option: self._served(option) for option in capacity if self.rate < _MOST_OF_CAPACITY * capacity[option]
+        }
         plain = next((s for option, s in served.items() if option.configuration == PLAIN), None)
         if not served:
-            most = max(rate for _, rate in ranked) / planner.deployment.answer_tokens
-            rule = f"is more than {planner.deployment.gpus} GPUs finish, about {most:.3g} answers per second"
+            most = max(capacity.values())
+            rule = f"must be below {most:.3g}, the answers per second that {planner.deployment.gpus} GPUs finish"
             raise ParameterError("rate", f"{self.rate:g}", rule)
         found = [self._row(option, one, plain) for option, one in served.items()]
         return tuple(sorted(found, key=lambda row: (not row.meets, row.served.mean("seconds"))))
+
+    def _capacity(self, option: Option) -> float:
+        """Answers per second that an option finishes, however many wait."""
+        planner = self.planner
+        most = max(planner.simulator.speed(option, n) for n in _CROWDS)
+        return most / planner.deployment.answer_tokens
 
     def _in_flight(self) -> int:
         """Answers in flight at this rate by plain decoding: Little's law on the curve."""

@@ -84,7 +84,8 @@ class Simulator:
         room = room_of(self.deployment, option.configuration, option.arrangement)
         context = float(self.deployment.context)
         fit = min(one.answers(context) for one in room.rooms) * context
-        return ServingLimits(cache_tokens=max(fit, context + _SLACK))  # one answer fits: `considered` has seen to it
+        rows = float(option.configuration.k2)
+        return ServingLimits(cache_tokens=max(fit, context + _SLACK), rows=rows)  # `considered` made sure that one fits
 
     def world_at(self, moved: Mapping[str, float]) -> World:
         """Return the world with some beliefs moved."""

@@ -59,7 +59,7 @@ def _title(deployment: Deployment) -> str:
 
 
 def _by_load(plan: LoadPlan) -> str:
-    headings = ["answers at once", "best", "GPUs", "gain", "95 % interval", "tokens/s", "TTFT s", "TPOT ms", "answer s"]
+    headings = ["load", "best", "GPUs", "gain", "95 % interval", "tokens/s", "TTFT s", "TPOT ms", "answer s"]
     headings += ["runs out first"]
     priced = plan.deployment.gpu_price is not None
     headings += ["$/M tokens"] if priced else []
