@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "acceptance": ("specplan.commands.acceptance", "Read, convert and write token acceptance figures."),
     "profile": ("specplan.commands.profile", "List, show, check and compare profiles."),
     "theorems": ("specplan.commands.theorems", "Check the papers' theorems by machine."),
+    "reproduce": ("specplan.commands.reproduce", "Predict public measurements, and score the predictions."),
     "demo": ("specplan.commands.demo", "Measure, plan, simulate and validate the bundled pair of models."),
 }
 """Command -> (module with a click command named ``command``, one line of help). The help is here so that

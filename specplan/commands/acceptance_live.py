@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from specplan.commands.calibrate_options import json_object
+from specplan.commands.calibration.options import json_object
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:

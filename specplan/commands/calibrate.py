@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from specplan.calibrating import Effort, calibrate, effort_options
-from specplan.commands.calibrate_options import json_object, local_models, output_file, sampling
-from specplan.commands.calibrate_vllm import vllm_command
+from specplan.commands.calibration.options import json_object, local_models, output_file, sampling
+from specplan.commands.calibration.vllm import vllm_command
 from specplan.output import check_output
 from theory.errors import ParameterError
 

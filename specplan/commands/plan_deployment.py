@@ -48,7 +48,7 @@ def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accura
     if picture is not None:
         check_picture(picture)
     loads = _loads(asked)
-    deployment = _deployment(asked)
+    deployment = _deployment(_with_sizes(asked, loads[0]))
     limits = Limits(
         ttft_s=_seconds("slo-ttft", asked["slo_ttft"]),
         tpot_s=_seconds("slo-tpot", asked["slo_tpot"]),
@@ -59,6 +59,18 @@ def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accura
         draw_loads(plan, picture)
     settings = [_settings(plan, rows[0].option) for _, rows in plan.loads]
     return plan_as_text(plan, settings), plan_as_json(plan, settings)
+
+
+def _with_sizes(asked: Mapping[str, Any], load: Load) -> Mapping[str, Any]:
+    """The options with the mean sizes of a trace, which has its own."""
+    if load.trace is None:
+        return asked
+    for name in ("context", "answer_tokens"):
+        if asked[name] is not None:
+            raise ParameterError(name, asked[name], "must not be given with --trace, which tells the sizes of answers")
+    answer = max(round(float(load.trace.answer_tokens.mean())), 1)
+    prompt = max(round(float(load.trace.prompt_tokens.mean())), 1)
+    return {**asked, "answer_tokens": answer, "context": prompt + answer}
 
 
 def _deployment(asked: Mapping[str, Any]) -> Deployment:
@@ -153,7 +165,10 @@ def _loads(asked: Mapping[str, Any]) -> list[Load]:
 
         return [Load(trace=read_trace(asked["trace"]))]
     if asked["rate"] is not None:
-        return [Load(rate=value) for value in _numbers("rate", asked["rate"], float)]
+        burstiness = 1.0 if asked["burstiness"] is None else asked["burstiness"]
+        return [Load(rate=value, burstiness=burstiness) for value in _numbers("rate", asked["rate"], float)]
+    if asked["burstiness"] is not None:
+        raise ParameterError("burstiness", asked["burstiness"], "needs --rate: it is about arrivals")
     return [Load(concurrency=value) for value in _numbers("concurrency", asked["concurrency"] or "1", int)]
 
 

@@ -46,6 +46,9 @@ DEPLOYMENT: Final = {
     "slo_ttft": click.option("--slo-ttft", type=float, metavar="MS", help="Bound on the time to first token (p90)."),
     "slo_tpot": click.option("--slo-tpot", type=float, metavar="MS", help="Bound on the time per output token (p90)."),
     "gpu_price": click.option("--gpu-price", type=float, metavar="DOLLARS", help="Of a GPU and hour."),
+    "burstiness": click.option(
+        "--burstiness", type=float, help="Spread / mean of gaps, with --rate. Default 1: at random."
+    ),
     "picture": click.option("--picture", type=click.Path(path_type=Path), help="Draw the gains by load: .png, .svg."),
 }
 """Options that only go with ``--target``."""

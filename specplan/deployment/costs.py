@@ -7,12 +7,12 @@ by batch size, straight between two contexts and between powers of two of prompt
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from theory.errors import ParameterError
 from theory.hardware.passes import PassModel
+from theory.hardware.rounds import Round
 from theory.hardware.work import Work
 
 __all__ = ["REQUEST_S", "Contexts", "ModelCost", "RoundCost"]
@@ -103,13 +103,19 @@ class ModelCost:
         return both - (self._decoding(batch, context) if batch else 0.0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RoundCost:
-    """Iterations of a target that verifies drafts: its wide pass, and the drafting before it."""
+    """Iterations of a target that verifies drafts: its wide pass, the drafting before it, and the engine between.
+
+    Parameters
+    ----------
+    target : the wide pass.
+    rounds : what drafting takes.
+    """
 
     target: ModelCost
-    drafting: Callable[[int, float], float]
-    """Seconds of drafting for a batch with so many cached tokens in all."""
+    rounds: Round
+    _drafting: dict[int, tuple[float, float]] = field(init=False, repr=False, default_factory=dict)
 
     @property
     def request_s(self) -> float:
@@ -118,13 +124,27 @@ class RoundCost:
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of a round."""
-        return self.target.iteration(batch, context) + self.drafting(batch, context)
+        return self.target.iteration(batch, context) + self._drafted(batch, context)
 
     def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
         """Seconds of a round in whose pass prompts are read too."""
-        drafted = self.drafting(batch, context) if batch else 0.0
+        drafted = self._drafted(batch, context) if batch else 0.0
         return self.target.mixed(batch, context, prefill_tokens, prefill_context) + drafted
 
     def prefill(self, n_tokens: int) -> float:
         """Seconds of an iteration that reads a prompt alone."""
         return self.target.prefill(n_tokens)
+
+    def _drafted(self, batch: int, context: float) -> float:
+        """Seconds of a round besides the target's pass, straight between two contexts."""
+        known = self._drafting.get(batch)
+        if known is None:
+            contexts = self.target.contexts
+            low, high = (self._besides(batch, c) for c in (contexts.first, contexts.last))
+            slope = (high - low) / (contexts.last - contexts.first)
+            known = self._drafting[batch] = low - slope * contexts.first, slope / batch
+        return known[0] + known[1] * context
+
+    def _besides(self, batch: int, context: float) -> float:
+        parts = self.rounds.parts(batch, self.target.rows, context)
+        return parts.drafting + parts.engine

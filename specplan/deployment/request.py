@@ -11,7 +11,6 @@ from theory.hardware.formats import Precision
 
 if TYPE_CHECKING:
     from sim.serving.arrivals import Arrivals
-
     from specplan.deployment.model_files import ModelFacts
     from theory.hardware.engines import EngineConstants
     from theory.hardware.gpu_records import Gpu
@@ -46,6 +45,8 @@ class Load:
     """Answers in flight at any time (closed loop), >= 1."""
     rate: float | None = None
     """Answers that arrive per second (Poisson), > 0."""
+    burstiness: float = 1.0
+    """Standard deviation / mean of the gaps between arrivals at a rate, [-], > 0: 1 is at random (Poisson)."""
     trace: Arrivals | None = field(default=None, repr=False)
     """Arrivals of a file, each with its sizes."""
 
@@ -56,6 +57,22 @@ class Load:
             raise ParameterError("concurrency", self.concurrency, "must be an integer in [1, 4096]")
         if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0.0):
             raise ParameterError("rate", self.rate, "must be finite and > 0 answers per second")
+
+        if not (math.isfinite(self.burstiness) and self.burstiness > 0.0):
+            raise ParameterError("burstiness", self.burstiness, "must be finite and > 0")
+
+    @property
+    def per_second(self) -> float | None:
+        """Answers that arrive per second; None in a closed loop."""
+        return self.rate if self.trace is None else self.trace.rate
+
+    def part(self, copies: int, n: int) -> Arrivals | None:
+        """Return what one of some copies of a deployment meets of a trace, ``n`` arrivals at most; None without one."""
+        if self.trace is None:
+            return None
+        every = slice(None, n * copies, copies)
+        trace = self.trace
+        return type(trace).of(trace.times_s[every], trace.prompt_tokens[every], trace.answer_tokens[every])
 
     @property
     def text(self) -> str:

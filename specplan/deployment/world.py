@@ -6,9 +6,10 @@ with some of them moved, so that the spread of what comes out tells how much eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from statistics import NormalDist
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from calibrate.replay.system import ASSUMED
 from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
 from sim.engines.batching import Device
@@ -27,11 +28,13 @@ from sim.trial import Trial
 from specplan.deployment.beliefs import STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
 from specplan.deployment.costs import Contexts, ModelCost, RoundCost
 from theory.hardware.passes import PassModel
+from theory.hardware.rounds import Round, head_round
 from theory.hardware.work import Parallel
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
     from sim.engines.protocol import Engine
+    from sim.serving.arrivals import Arrivals
     from sim.serving.limits import ServingCost
     from specplan.deployment.arrangements import Arrangement
     from specplan.deployment.request import Deployment, ServedModel
@@ -39,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["World"]
 
 _SEED: Final = 0
-_ALONE: Final = Parallel()
 _JUDGE_TOKENS: Final = 100
 """Tokens of the instructions that a judge reads with two steps: those of LR's prompt."""
 
@@ -58,19 +60,28 @@ class World:
         self.beliefs = Beliefs(deployment)
         self._moved = moved
         self._costs: dict[tuple[object, ...], ModelCost] = {}
+        self._rounds: dict[tuple[object, ...], RoundCost] = {}
 
-    def trial(self, configuration: Configuration, arrangement: Arrangement, limits: ServingLimits) -> Trial:
+    def trial(
+        self,
+        configuration: Configuration,
+        arrangement: Arrangement,
+        limits: ServingLimits,
+        sizes: Arrivals | None = None,
+    ) -> Trial:
         """Return the trial of a configuration on one copy of an arrangement.
 
         Parameters
         ----------
         configuration, arrangement : what runs, and where.
         limits : of the target's engine.
+        sizes : of each answer; None: all as long as the deployment says.
         """
         steps = configuration.spec.drafts_steps
+        alike = self._steps if steps else self._whole
         trial = Trial.of(
             configuration.algorithm(),
-            self._steps if steps else self._whole,
+            alike if sizes is None else _Sized(alike, sizes, self._mean_step if steps else None),
             self._engines(configuration, arrangement, limits),
             meets=configuration.spec.meets if steps else "plain",
         )
@@ -82,13 +93,30 @@ class World:
 
     def round_cost(self, configuration: Configuration, tp: int) -> ServingCost:
         """What an iteration of the target costs, drafting of tokens included."""
-        deployment, rows = self.deployment, configuration.k2
-        target = self.cost(deployment.target, tp, rows=rows)
-        drafter = {"draft-model": deployment.draft, "eagle": deployment.head}.get(configuration.token or "")
-        if drafter is None:
+        target = self.cost(self.deployment.target, tp, rows=configuration.k2)
+        if configuration.token is None:
             return target
-        own = self.cost(drafter, tp if drafter.facts.shape.layers[0].attention.heads % tp == 0 else 1)
-        return RoundCost(target, _passes_of(own, rows - 1))
+        key = "rounds", configuration.token, tp, configuration.k2
+        if key not in self._rounds:
+            self._rounds[key] = RoundCost(target, self._round(configuration.token, target.model, tp))
+        return self._rounds[key]
+
+    def _round(self, token: str, target: PassModel, tp: int) -> Round:
+        """What drafting takes: by a head or a model on the target's GPUs, or from the text."""
+        drafter = {"draft-model": self.deployment.draft, "eagle": self.deployment.head}.get(token)
+        if drafter is None:
+            return Round(target=target, method="prompt-lookup")
+        if token == "eagle":
+            return head_round(target, drafter.facts.shape)
+        divides = drafter.facts.shape.layers[0].attention.heads % tp == 0
+        draft = replace(
+            target,
+            shape=drafter.facts.shape,
+            precision=drafter.precision,
+            parallel=Parallel(tp=tp if divides else 1),
+            engine=replace(target.engine, sequence_s=0.0),  # the time per round holds what sequences take besides
+        )
+        return Round(target=target, method=token, draft=draft)
 
     def tokens_per_pass(self, configuration: Configuration) -> float:
         """Mean tokens that a pass of the target commits."""
@@ -140,9 +168,21 @@ class World:
         )
 
     @cached_property
+    def _step(self) -> Lognormal:
+        """Lengths of steps before they are cut."""
+        mean = self.beliefs.step_tokens(self._moved.get(STEP_LENGTHS, 0.0))
+        return Lognormal(mean=mean, cv=ASSUMED.step_length_cv)
+
+    @cached_property
+    def _mean_step(self) -> float:
+        """Mean tokens of a step, cut ones as they are cut: by the midpoints of a thousand quantiles."""
+        z = np.array([NormalDist().inv_cdf((i + 0.5) / 1000) for i in range(1000)])
+        return float(np.minimum(self._step.at(z), ASSUMED.step_limit).mean())
+
+    @cached_property
     def _steps(self) -> SyntheticBehaviour:
         """Answers step by step, as long on average as the others."""
-        step = Lognormal(mean=self.beliefs.step_tokens(self._moved.get(STEP_LENGTHS, 0.0)), cv=ASSUMED.step_length_cv)
+        step = self._step
         lengths = Lengths(
             target=step,
             draft=step,
@@ -155,21 +195,45 @@ class World:
             acceptance=Acceptance(
                 alpha=self.beliefs.alpha1(self._moved.get(STEP_ACCEPTANCE, 0.0)), siblings=ASSUMED.siblings
             ),
-            steps=Fixed(max(round(self.deployment.answer_tokens / _mean_cut(step, ASSUMED.step_limit)), 1)),
+            steps=Fixed(max(round(self.deployment.answer_tokens / self._mean_step), 1)),
             prompt_tokens=self.deployment.prompt_tokens,
             judge_overhead_tokens=_JUDGE_TOKENS,
             seed=_SEED,
         )
 
 
-def _passes_of(drafter: ModelCost, n: int) -> Callable[[int, float], float]:
-    """Seconds of so many passes of a drafter, one after the other."""
-    return lambda batch, context: n * drafter.iteration(batch, context)
+class _Sized:
+    """Answers of a behaviour, each as long as a trace says.
 
+    Parameters
+    ----------
+    alike : the behaviour, whose answers are all as long.
+    sizes : of each answer; further ones begin again.
+    step : mean tokens of a step; None for answers that are one request.
+    """
 
-def _mean_cut(step: Lognormal, limit: int) -> float:
-    """Mean of step lengths that are cut at a limit, tokens: by the midpoints of a thousand quantiles."""
-    from statistics import NormalDist
+    def __init__(self, alike: SyntheticBehaviour, sizes: Arrivals, step: float | None) -> None:
+        self._alike = alike
+        self._sizes = sizes
+        self._step = step
+        self.seed = alike.seed
+        self.n_answers = None
 
-    z = np.array([NormalDist().inv_cdf((i + 0.5) / 1000) for i in range(1000)])
-    return float(np.minimum(step.at(z), limit).mean())
+    def answer(self, index: int) -> DrawnAnswer:
+        """Return an answer of its size."""
+        place = index % len(self._sizes)
+        prompt, tokens = int(self._sizes.prompt_tokens[place]), int(self._sizes.answer_tokens[place])
+        if self._step is None:
+            one = Fixed(tokens)
+            sized = replace(self._alike, lengths=Lengths(target=one, draft=one), prompt_tokens=prompt)
+        else:
+            sized = replace(self._alike, steps=Fixed(max(round(tokens / self._step), 1)), prompt_tokens=prompt)
+        return sized.answer(index)
+
+    def baseline_answer(self, index: int) -> DrawnAnswer:
+        """Return the same answer."""
+        return self.answer(index)
+
+    def beam_answer(self, index: int) -> DrawnAnswer:
+        """Return the same answer."""
+        return self.answer(index)

@@ -12,14 +12,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from calibrate.replay.trials import PLAIN
 from sim.estimate import Estimate, student_quantile
 from sim.load import OverloadError
 from sim.operations import DRAFT, TARGET
-from sim.random_streams import stream
 from sim.serving.answers import ServedLoad
+from sim.serving.arrivals import bursty_times
 from specplan.loads.options import Considered, Option, considered
 from specplan.loads.search import Best, best_of_each_kind
 from specplan.loads.simulating import Simulator, shares_of
@@ -36,6 +34,9 @@ _SHOWN: Final = 4
 _Z: Final = 1.96
 _MOST_CURVE: Final = 128
 """Answers at once up to which the curve goes, unless a load asks for more."""
+_LEAST_ARRIVALS: Final = 60
+_MOST_OF_A_TRACE: Final = 500
+"""Arrivals that one copy meets, of a load without end and of a trace."""
 _SLO_SHARE: Final = 90
 """Percentile of the answers that must meet a bound."""
 
@@ -262,7 +263,8 @@ class _Arriving:
     def __init__(self, planner: _Planner, load: Load) -> None:
         self.planner = planner
         self.load = load
-        self.rate = load.rate if load.rate is not None else load.trace.rate if load.trace is not None else 0.0
+        assert load.per_second is not None
+        self.rate = load.per_second
 
     def rows(self) -> tuple[LoadRow, ...]:
         """What the best kinds do, by mean seconds of an answer."""
@@ -294,13 +296,13 @@ class _Arriving:
         return max(planner._best)
 
     def _served(self, option: Option) -> ServedLoad:
-        copies = option.arrangement.replicas
-        n = max(60, round(6 * self._in_flight() / copies))
-        if self.load.trace is not None:
-            moments = self.load.trace.times_s[::copies][: 4 * n]
-            return self.planner.simulator.arriving(option, [float(t) for t in moments], warmup=len(moments) // 10)
-        gaps = stream(0, "arrivals", 0).exponential(copies / self.rate, n)
-        return self.planner.simulator.arriving(option, np.cumsum(gaps).tolist(), warmup=n // 5)
+        copies, simulator = option.arrangement.replicas, self.planner.simulator
+        part = self.load.part(copies, _MOST_OF_A_TRACE)
+        if part is not None:
+            return simulator.arriving(option, part.times_s.tolist(), warmup=len(part) // 10, sizes=part)
+        n = max(_LEAST_ARRIVALS, round(6 * self._in_flight() / copies))
+        moments = bursty_times(self.rate / copies, self.load.burstiness, n)
+        return simulator.arriving(option, moments.tolist(), warmup=n // 5)
 
     def _row(self, option: Option, served: ServedLoad, plain: ServedLoad | None) -> LoadRow:
         planner = self.planner

@@ -21,6 +21,7 @@ from specplan.deployment.world import World
 from specplan.loads.options import Option, room_of
 
 if TYPE_CHECKING:
+    from sim.serving.arrivals import Arrivals
     from sim.virtual_clock import Answer
     from specplan.deployment.request import Deployment
 
@@ -42,6 +43,9 @@ class Effort:
 
 QUICK: Final = Effort(tokens_each=400, tokens_least=8_000)
 """To choose by: about 10 steps of each answer."""
+
+_SLACK: Final = 256.0
+"""Tokens beyond its context for which an engine has room where a single answer fits: a block, and the next tokens."""
 
 _LEAST_ANSWERS: Final = 24
 """Answers that a short simulation of whole answers sees at least."""
@@ -68,15 +72,19 @@ class Simulator:
         tokens = self.deployment.answer_tokens * answers
         return self._closed(option, answers, round((1.0 + lives) * tokens), round(tokens), _NO_MOVES, counts=True)
 
-    def arriving(self, option: Option, moments_s: Sequence[float], *, warmup: int) -> ServedLoad:
-        """Return what one copy does with answers that arrive."""
-        trial = self.world.trial(option.configuration, option.arrangement, self.limits(option))
+    def arriving(
+        self, option: Option, moments_s: Sequence[float], *, warmup: int, sizes: Arrivals | None = None
+    ) -> ServedLoad:
+        """Return what one copy does with answers that arrive, each of its size where sizes are told."""
+        trial = self.world.trial(option.configuration, option.arrangement, self.limits(option), sizes)
         return arriving(trial, moments_s, warmup=warmup, counts=True)
 
     def limits(self, option: Option) -> ServingLimits:
         """Return the bounds of the target's engine."""
         room = room_of(self.deployment, option.configuration, option.arrangement)
-        return ServingLimits(cache_tokens=room.cache_tokens(float(self.deployment.context)))
+        context = float(self.deployment.context)
+        fit = min(one.answers(context) for one in room.rooms) * context
+        return ServingLimits(cache_tokens=max(fit, context + _SLACK))  # one answer fits: `considered` has seen to it
 
     def world_at(self, moved: Mapping[str, float]) -> World:
         """Return the world with some beliefs moved."""

@@ -113,9 +113,10 @@ _ATTENTION: Final = {
     "NVIDIA A100 SXM": AttentionRates(1.60e-5, 8.3e-8, 1.43e12, 7.2e11, 1.80e14),
     "NVIDIA L40S": AttentionRates(9.5e-6, 4.7e-8, 7.9e11, 6.4e11, 1.85e14),
 }
+# The H100's and H200's overhead is that of served DeepSeek-R1; operators timed alone took 84 us.
 _LATENT: Final = {
-    "NVIDIA H100 SXM": LatentRates(8.4e-5, 2.5e12, 3.5e14, 2.97e12, 1.2e15),
-    "NVIDIA H200 SXM": LatentRates(8.4e-5, 3.4e12, 3.7e14, 4.46e12, 1.1e15),
+    "NVIDIA H100 SXM": LatentRates(4.0e-5, 2.5e12, 3.5e14, 2.97e12, 1.2e15),
+    "NVIDIA H200 SXM": LatentRates(4.0e-5, 3.4e12, 3.7e14, 4.46e12, 1.1e15),
     "NVIDIA B200 SXM": LatentRates(3.4e-5, 4.0e12, 5.2e14, 5.5e12, 2.2e15),
 }
 _EXPERTS: Final = {
@@ -130,9 +131,10 @@ _EXPERTS: Final = {
         "fp4": ExpertRates(34.5e-6, 2.61e12, 3.97e14, 6.7e11),
     },
     "NVIDIA B200 SXM": {
-        "bf16": ExpertRates(18.3e-6, 6.6e12, 4.41e14, 3.0e12),
+        "bf16": ExpertRates(16.3e-6, 7.11e12, 1.0e15, 3.2e12),
         "fp8": ExpertRates(31.6e-6, 8.17e12, 1.11e15, 1.33e12),
-        "fp4": ExpertRates(18.5e-6, 3.96e12, 2.0e15, 4.6e11),
+        # bandwidths from served gpt-oss and MiniMax: the table of operators timed a kernel that widens to bf16
+        "fp4": ExpertRates(18.5e-6, 7.7e12, 2.0e15, 4.0e12),
     },
     "NVIDIA A100 SXM": {"bf16": ExpertRates(33.1e-6, 1.69e12, 1.63e14, 2.8e11)},
     "NVIDIA L40S": {

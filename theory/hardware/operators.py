@@ -146,14 +146,14 @@ def fullest_share(count: int, touched: float, ep: int) -> float:
 
 
 def experts_seconds(
-    gpu: Gpu, experts: Experts, *, hidden: int, tokens: float, ep: int, expert_tp: int, weights: Format
+    gpu: Gpu, experts: Experts, *, hidden: int, tokens: float, asking: float, ep: int, expert_tp: int, weights: Format
 ) -> float:
-    """Return the time of one layer's routed experts on the fullest GPU, s."""
+    """Return the time of one layer's routed experts on the fullest GPU, s; ``asking`` as `Work.asking_rows`."""
     arithmetic = weights.arithmetic
     while arithmetic not in gpu.experts:
         arithmetic = {"fp4": "fp8", "fp8": "bf16"}[arithmetic]
     rates = gpu.experts[arithmetic]
-    touched = distinct_experts(experts.count, experts.per_token, tokens)
+    touched = distinct_experts(experts.count, experts.per_token, asking)
     here = fullest_share(experts.count, touched, ep)
     intermediate = experts.intermediate / expert_tp
     routed = tokens * experts.per_token / ep

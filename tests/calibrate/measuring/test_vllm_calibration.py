@@ -190,7 +190,7 @@ def test_predictions_beside_real_runs(profile: Profile) -> None:
 def test_the_command_refuses_wrong_json(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from specplan.commands.calibrate_vllm import vllm_command
+    from specplan.commands.calibration.vllm import vllm_command
 
     words = ["--speculative-config", "{", "-o", str(tmp_path / "x.json")]
     done = CliRunner().invoke(vllm_command, words)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from specplan.calibrating import Effort, calibrate, effort_options
-from specplan.commands.calibrate_options import json_object, local_models, output_file, sampling
+from specplan.commands.calibration.options import json_object, local_models, output_file, sampling
 from specplan.output import check_output
 
 __all__ = ["vllm_command"]

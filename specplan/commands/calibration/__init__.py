@@ -1,0 +1,1 @@
+"""What the commands that measure share, and `specplan calibrate vllm`."""

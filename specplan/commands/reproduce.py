@@ -1,0 +1,93 @@
+"""``specplan reproduce``: public measurements beside their predictions, with errors, coverage and regret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from specplan.output import check_output, deliver, json_option, output_options, progress, to_json
+
+if TYPE_CHECKING:
+    from specplan.scoreboard.board import Board
+
+__all__ = ["command", "reproduce"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def reproduce() -> None:
+    """Predict public measurements, and print what was measured beside it.
+
+    FOLDER holds the tables as CSV files (docs/scoreboard.md names their sources), which are known by their columns;
+    it may also be one such file. Nothing is fitted to them: the constants are those that plans use.
+    """
+
+
+command = reproduce
+
+
+def _options(function: F) -> F:
+    function = output_options(function)
+    function = json_option(function)
+    function = click.option("--rows", is_flag=True, help="Print every row: predicted beside measured.")(function)
+    return click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))(function)
+
+
+@reproduce.command()
+@_options
+def hardware(folder: Path, rows: bool, as_json: bool, output: Path | None, force: bool) -> None:
+    """Times of served iterations, and per output token and to first token under load.
+
+    With -o NAME.csv the rows are written as CSV.
+    """
+    from specplan.scoreboard.board import hardware_board
+
+    check_output(output, force=force)
+    with _Bar() as bar:
+        board = hardware_board(folder, bar.start)
+    deliver(_text(board, rows, as_json, output), output)
+
+
+@reproduce.command()
+@_options
+def speculation(folder: Path, rows: bool, as_json: bool, output: Path | None, force: bool) -> None:
+    """Speedups of speculative decoding, given how many tokens a round commits.
+
+    With -o NAME.csv the rows are written as CSV.
+    """
+    from specplan.scoreboard.board import speculation_board
+
+    check_output(output, force=force)
+    with _Bar() as bar:
+        board = speculation_board(folder, bar.start)
+    deliver(_text(board, rows, as_json, output), output)
+
+
+class _Bar:
+    """Progress on stderr that starts when the number of rows is known."""
+
+    def __enter__(self) -> _Bar:
+        from contextlib import ExitStack
+
+        self._stack = ExitStack()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def start(self, total: int) -> Callable[[], None]:
+        return self._stack.enter_context(progress("predicting rows", total))
+
+
+def _text(board: Board, rows: bool, as_json: bool, output: Path | None) -> str:
+    from specplan.scoreboard import text
+
+    if as_json:
+        return to_json(text.as_json(board))
+    if output is not None and output.suffix == ".csv":
+        return text.as_csv(board)
+    return text.rows_text(board) if rows else text.summary_text(board)

@@ -1,0 +1,97 @@
+"""From the words of a measured row to what was deployed: model, precision, GPUs, engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Final
+
+from specplan.deployment.model_files import ModelFacts, shape_of
+from specplan.scoreboard.rows import Loaded, Served
+from theory.errors import ParameterError
+from theory.hardware.formats import FORMATS, Precision
+from theory.hardware.work import Parallel
+
+__all__ = ["facts_of", "loaded_parallel", "precision_of", "served_parallel"]
+
+_FORMAT_OF: Final = {
+    "": "", "none": "",
+    "bf16": "bf16", "bfloat16": "bf16", "fp16": "bf16", "float16": "bf16", "half": "bf16",
+    "fp8": "fp8", "float8": "fp8", "fp8_static": "fp8", "fp8_e4m3": "fp8", "fp8_per_tensor": "fp8",
+    "fp8_block": "fp8-block",
+    "int8": "int8", "int8_wo": "int8", "sq": "int8",
+    "int4": "int4", "int4_wo": "int4", "w4a16": "int4", "awq": "int4", "gptq": "int4",
+    "fp4": "nvfp4", "nvfp4": "nvfp4",
+    "mxfp4": "mxfp4", "w4a16_mxfp4": "mxfp4", "w4a8_mxfp4_mxfp8": "mxfp4",
+}  # fmt: skip
+"""How tables call formats; empty: not said."""
+
+_PER_NODE: Final = 8  # GPUs
+
+
+@cache
+def facts_of(name: str) -> ModelFacts:
+    """What a model is made of (`specplan.deployment.model_files.shape_of`), read once."""
+    return shape_of(name)
+
+
+def precision_of(facts: ModelFacts, weights: str, experts: str = "") -> Precision:
+    """Formats that a row names, as published where the published ones take as many bits.
+
+    Raises
+    ------
+    ParameterError : a format that is not known, or one with more bits than the published weights have.
+    """
+    published = facts.precision
+    main, routed = _format(weights), _format(experts) or _format(weights)
+    if not main:
+        return published
+    of = published.experts if facts.shape.has_experts and published.experts else published.weights
+    said = routed if facts.shape.has_experts else main
+    if _bits(said) == _bits(of):
+        return published
+    if _bits(said) > _bits(of) and _bits(of) < _bits("fp8"):
+        raise ParameterError("precision", said, f"of {facts.name}, published in {of}: which weights ran is not said")
+    return replace(published, weights=main, experts=routed if routed != main else None)
+
+
+def served_parallel(row: Served) -> Parallel:
+    """GPUs of a row of the ML.ENERGY table.
+
+    It gives ``tp = dp = 1`` where vLLM splits experts over the GPUs: attention is split over them too then.
+    """
+    if row.tp * row.dp == row.num_gpus:
+        return Parallel(tp=row.tp, dp=row.dp, ep=row.ep)
+    if row.dp == row.num_gpus:
+        return Parallel(dp=row.dp, ep=row.ep)
+    return Parallel(tp=row.num_gpus, ep=min(row.ep, row.num_gpus))
+
+
+def loaded_parallel(row: Loaded) -> Parallel:
+    """GPUs of a row under load.
+
+    Where tensor and expert parallelism are over the same ``d`` GPUs, the table gives their product: ``d * d`` GPUs.
+    A run that stands in it both ways says so, and no such run fits one node otherwise.
+    """
+    gpus = row.tp_size * row.attention_dp_size
+    split = max(row.moe_tp_size, row.moe_ep_size)
+    if row.moe_tp_size == row.moe_ep_size and gpus == split**2 and split > 1 and row.attention_dp_size != row.tp_size:
+        return Parallel(dp=split, ep=split) if row.attention_dp_size > 1 else Parallel(tp=split, ep=split)
+    if row.attention_dp_size == row.tp_size and row.moe_tp_size == 1 and row.moe_ep_size == gpus > 1:
+        return Parallel(dp=row.tp_size, ep=row.tp_size)
+    if gpus > _PER_NODE:
+        raise ParameterError(
+            "GPUs", gpus, f"are more than the {_PER_NODE} of a node, between which no link is modelled"
+        )
+    return Parallel(tp=row.tp_size, dp=row.attention_dp_size, ep=row.moe_ep_size if gpus % row.moe_ep_size == 0 else 1)
+
+
+def _format(word: str) -> str:
+    found = _FORMAT_OF.get(word.strip().lower().replace("-", "_"))
+    if found is None:
+        raise ParameterError("precision", word, f"must be one of {', '.join(sorted(filter(None, _FORMAT_OF)))}")
+    return found
+
+
+def _bits(name: str) -> int:
+    return round(8 * FORMATS[name].bytes_per_number - 0.4)

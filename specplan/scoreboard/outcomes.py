@@ -1,0 +1,81 @@
+"""What became of a measured row: predicted beside measured, or refused with the reason."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Choice", "Outcome", "Refused", "around"]
+
+
+def around(value: float, half_width: float) -> tuple[float, float]:
+    """Return the interval of a value whose logarithm is known to ``half_width``."""
+    return value * math.exp(-half_width), value * math.exp(half_width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A row as one of several options."""
+
+    goal: str
+    """What is chosen and for what, in words."""
+    alike: tuple[str, ...]
+    """What the options share."""
+    option: str
+    measured: float
+    """Worth of the option as measured, larger is better."""
+    predicted: float
+    """Worth of the option as predicted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A row that was predicted."""
+
+    where: str
+    """File and line."""
+    quantity: str
+    """What was measured: ``time per iteration``, ``time per output token``, ``time to first token`` or ``speedup``."""
+    unit: str
+    model: str
+    labels: Mapping[str, str]
+    """By what errors are told apart: gpu, precision, engine, concurrency, k and so on."""
+    measured: float
+    predicted: float
+    interval: tuple[float, float]
+    """The 95 % interval of the measured value."""
+    doubt: str | None = None
+    """The rule by which the row is not to be trusted, decided without the prediction; None: trusted."""
+    wide: str | None = None
+    """Why operators are known not to explain the row, so that it has a wide interval; None: they do."""
+    choices: tuple[Choice, ...] = ()
+    """The choices in which this row is one of the options."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the row is scored with the others: trusted, and modelled."""
+        return self.doubt is None and self.wide is None
+
+    @property
+    def error(self) -> float:
+        """Relative error, predicted against measured."""
+        return self.predicted / self.measured - 1.0
+
+    @property
+    def covered(self) -> bool:
+        """Whether the interval holds the measured value."""
+        low, high = self.interval
+        return low <= self.measured <= high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A row that is not predicted."""
+
+    where: str
+    model: str
+    reason: str

@@ -1,0 +1,122 @@
+"""Rows of public measurements, as their tables give them.
+
+Four tables are known, by their columns and not by the names of their files: served iterations (ML.ENERGY), aggregated
+serving under load (NVIDIA aiconfigurator), speculative serving (SpecBundle) and acceptance lengths (InferenceX).
+Further models, GPUs, engines and columns may stand in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+__all__ = ["TABLES", "Acceptance", "Loaded", "Measured", "Served", "Speculated"]
+
+
+def _blank(value: Any) -> Any:
+    """An empty cell as no value."""
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count: TypeAlias = Annotated[int, BeforeValidator(lambda v: float(v) if isinstance(v, str) else v), Field(ge=1)]
+One: TypeAlias = Annotated[int, BeforeValidator(lambda v: float(_blank(v) or 1)), Field(ge=1)]
+"""A count of GPUs that is 1 where the cell is empty."""
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+
+
+class _Row(BaseModel):
+    """A line of a table; columns that it does not name are left alone."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True)
+
+    where: str
+    """File and line, as ``serving_load.csv:12``."""
+
+
+class Served(_Row):
+    """Time between tokens of a server that only decodes, at a mean number of sequences (ML.ENERGY)."""
+
+    kind: Literal["served"] = "served"
+    task: str
+    model_id: Name
+    weight_precision: str
+    gpu: Name
+    num_gpus: Count
+    tp: One
+    dp: One
+    ep: One
+    max_num_seqs: Positive
+    avg_batch: Positive
+    median_itl_ms: Positive
+    avg_output_len: Positive
+    mean_pos_len_biased: Positive
+    """Mean position of a running sequence in its answer, tokens."""
+
+
+class Loaded(_Row):
+    """Time to first token and per output token in a closed loop of requests (NVIDIA aiconfigurator)."""
+
+    kind: Literal["loaded"] = "loaded"
+    backend: Name
+    backend_version: str
+    model_path: Name
+    system: Name
+    precision: str
+    isl: Positive
+    osl: Positive
+    gemm_quant_mode: str
+    moe_quant_mode: str
+    concurrency: Positive
+    """Requests in flight per copy of the attention."""
+    tp_size: One
+    attention_dp_size: One
+    moe_tp_size: One
+    moe_ep_size: One
+    ttft_ms: Positive
+    tpot_ms: Positive
+
+
+class Speculated(_Row):
+    """Throughput of a batch without and with an EAGLE-3 draft (SpecBundle)."""
+
+    kind: Literal["speculated"] = "speculated"
+    target: Name
+    dataset: str
+    batch: Count
+    steps: Count
+    topk: Count
+    num_draft_tokens: Count
+    draft: Name
+    base_tps: Positive
+    spec_tps: Positive
+    accept_length: Annotated[float, Field(ge=1, allow_inf_nan=False)]
+    speedup: Positive
+
+
+class Acceptance(_Row):
+    """Tokens per target pass by the number of speculative tokens (InferenceX)."""
+
+    kind: Literal["acceptance"] = "acceptance"
+    file: str
+    model: Name
+    mode: str
+    method: str
+    dataset: str
+    temperature: str
+    measured_on: str
+    num_speculative_tokens: Count
+    acceptance_length: Annotated[float, Field(ge=1, allow_inf_nan=False)]
+
+
+Measured: TypeAlias = Served | Loaded | Speculated | Acceptance
+
+TABLES: Final[Mapping[str, tuple[type[Measured], frozenset[str]]]] = {
+    "served": (Served, frozenset({"model_id", "median_itl_ms"})),
+    "loaded": (Loaded, frozenset({"model_path", "tpot_ms"})),
+    "speculated": (Speculated, frozenset({"target", "accept_length"})),
+    "acceptance": (Acceptance, frozenset({"num_speculative_tokens", "acceptance_length"})),
+}
+"""Kind -> (its rows, the columns by which a table is known to be of that kind)."""

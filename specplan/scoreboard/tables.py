@@ -1,0 +1,109 @@
+"""Reading a folder of public measurements: every table in it that is known, each defect told in one line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from specplan.scoreboard.rows import TABLES, Measured
+from theory.errors import ParameterError, SchemaError
+
+__all__ = ["Folder", "read_folder"]
+
+_ENDINGS: Final = (".csv", ".csv.gz")
+_NOT_COLUMNS: Final = ("where", "kind")
+_LONGEST_HEADER: Final = 100_000  # bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """What was read."""
+
+    rows: tuple[Measured, ...]
+    files: tuple[str, ...]
+    """Files that hold the rows."""
+    passed_over: tuple[str, ...]
+    """Files of other tables (of single operators, say), unread."""
+
+
+def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
+    """Read all tables of ``kinds`` in a folder and the folders directly in it, or in one file.
+
+    Raises
+    ------
+    ParameterError : there is no such folder, or no such table in it.
+    SchemaError : a table lacks a column, or a cell is not what its column asks for; the text names file and line.
+    """
+    if not path.exists():
+        raise ParameterError("FOLDER", str(path), "does not exist; give the folder that holds the tables")
+    files = [path] if path.is_file() else sorted(
+        file for pattern in ("*", "*/*") for file in path.glob(pattern) if file.is_file() and _is_table(file)
+    )  # fmt: skip
+    rows: list[Measured] = []
+    read, passed_over = [], []
+    for file in files:
+        kind = _kind(file)
+        if kind is None:
+            passed_over.append(file.name)
+        elif kind in kinds:
+            rows += _rows(file, kind)
+            read.append(file.name)
+    if not rows:
+        wanted = " or ".join(f"{kind} ({', '.join(sorted(TABLES[kind][1]))})" for kind in kinds)
+        raise ParameterError("FOLDER", str(path), f"holds no CSV table with rows of the kind {wanted}")
+    return Folder(rows=tuple(rows), files=tuple(read), passed_over=tuple(passed_over))
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.endswith(_ENDINGS)
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.name.endswith(".gz") else data).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not CSV text"
+        raise SchemaError(f"{path.name}: cannot be read: {reason}") from None
+
+
+def _header(path: Path) -> list[str]:
+    """Column names, of which the first line is enough: tables of operators are large."""
+    try:
+        with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as file:
+            line = file.readline(_LONGEST_HEADER).decode("utf-8-sig")
+        return [name.strip() for name in next(csv.reader([line]), [])]
+    except (OSError, EOFError, UnicodeDecodeError):
+        return []
+
+
+def _kind(path: Path) -> str | None:
+    """Which table a file holds, None for others."""
+    columns = set(_header(path))
+    return next((kind for kind, (_, known_by) in TABLES.items() if known_by <= columns), None)
+
+
+def _rows(path: Path, kind: str) -> Iterator[Measured]:
+    form = TABLES[kind][0]
+    reader = csv.DictReader(io.StringIO(_text(path)))
+    columns = [name.strip() for name in reader.fieldnames or []]
+    missing = [name for name in form.model_fields if name not in (*columns, *_NOT_COLUMNS)]
+    if missing:
+        raise SchemaError(f"{path.name}: lacks the column {missing[0]!r} of a table of {kind} rows")
+    for cells in reader:
+        where = f"{path.name}:{reader.line_num}"
+        if None in cells or None in cells.values():
+            raise SchemaError(f"{where}: has another number of cells than the {len(columns)} columns")
+        try:
+            yield form.model_validate({**{name.strip(): cell for name, cell in cells.items()}, "where": where})
+        except ValidationError as error:
+            first = error.errors()[0]
+            column = str(first["loc"][0]) if first["loc"] else "?"
+            raise SchemaError(f"{where}: {column}={cells.get(column)!r}: {first['msg'].lower()}") from None

@@ -1,0 +1,168 @@
+"""The scoreboard as text, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+
+from specplan.output import table
+from specplan.scoreboard.board import Board
+from specplan.scoreboard.outcomes import Outcome
+from specplan.scoreboard.score import Score, by_label, regrets, score
+
+__all__ = ["as_csv", "as_json", "rows_text", "summary_text"]
+
+_HEADINGS: Final = ("rows", "n", "mean |error|", "median", "p90", "mean error", "in 95 % interval")
+
+
+def summary_text(board: Board) -> str:
+    """Errors of each quantity in all and by label, regret, doubted rows and refused ones."""
+    parts = []
+    for quantity, outcomes in board.quantities().items():
+        counted = [one for one in outcomes if one.counts]
+        if counted:
+            parts.append(_scores_text(quantity, counted))
+            parts += _regret_text(counted)
+        wide = [one for one in outcomes if one.doubt is None and one.wide is not None]
+        parts += _apart(f"{quantity}: {{}} rows have a wide interval", wide, [str(one.wide) for one in wide])
+        doubted = [one for one in outcomes if one.doubt is not None]
+        parts += _apart(f"{quantity}: {{}} rows are not trusted", doubted, [str(one.doubt) for one in doubted])
+    if board.refused:
+        parts.append(_refused_text(board))
+    if board.notes:
+        parts.append("\n".join(f"note: {note}" for note in board.notes))
+    return "\n\n".join(parts)
+
+
+def rows_text(board: Board) -> str:
+    """Every row: predicted beside measured."""
+    lines = [
+        [
+            one.where, one.quantity, one.model, " ".join(f"{key}={value}" for key, value in one.labels.items()),
+            f"{one.measured:.3f}", f"{one.predicted:.3f}", "[{:.3f}, {:.3f}]".format(*one.interval), one.unit,
+            f"{one.error:+.1%}", one.doubt or "",
+        ]
+        for one in board.outcomes
+    ]  # fmt: skip
+    heads = ["row", "quantity", "model", "of", "measured", "predicted", "95 % interval", "unit", "error", "doubt"]
+    return table(heads, lines)
+
+
+def as_json(board: Board) -> dict[str, Any]:
+    """Summary and rows as plain data."""
+    quantities = {}
+    for quantity, outcomes in board.quantities().items():
+        counted = [one for one in outcomes if one.counts]
+        quantities[quantity] = {
+            "counted": asdict(score(counted)) if counted else None,
+            "all": asdict(score(outcomes)),
+            "by": {
+                label: {value: asdict(found) for value, found in by_label(counted, label).items()}
+                for label in _labels(counted)
+            },
+            "regret": {goal: [asdict(one) for one in found] for goal, found in regrets(counted).items()},
+        }
+    return {
+        "schema": "specplan.scoreboard",
+        "schema_version": 1,
+        "files": list(board.files),
+        "notes": list(board.notes),
+        "quantities": quantities,
+        "refused": [asdict(one) for one in board.refused],
+        "rows": [_plain(one) for one in board.outcomes],
+    }
+
+
+def as_csv(board: Board) -> str:
+    """One line per row, refused ones with their reason."""
+    labels = list(dict.fromkeys(key for one in board.outcomes for key in one.labels))
+    heads = [
+        "row",
+        "quantity",
+        "unit",
+        "model",
+        *labels,
+        "measured",
+        "predicted",
+        "low",
+        "high",
+        "error",
+        "doubt",
+        "refused",
+    ]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, heads, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for one in board.outcomes:
+        plain = _plain(one)
+        writer.writerow({**one.labels, **plain, "doubt": one.doubt or "", "wide": one.wide or ""})
+    for left in board.refused:
+        writer.writerow({"row": left.where, "model": left.model, "refused": left.reason})
+    return out.getvalue().rstrip("\n")
+
+
+def _plain(one: Outcome) -> dict[str, Any]:
+    low, high = one.interval
+    return {
+        "row": one.where, "quantity": one.quantity, "unit": one.unit, "model": one.model, "labels": dict(one.labels),
+        "measured": one.measured, "predicted": one.predicted, "low": low, "high": high, "error": one.error,
+        "doubt": one.doubt, "wide": one.wide,
+    }  # fmt: skip
+
+
+def _labels(outcomes: Sequence[Outcome]) -> list[str]:
+    return ["model", *dict.fromkeys(key for one in outcomes for key in one.labels)]
+
+
+def _scores_text(quantity: str, counted: Sequence[Outcome]) -> str:
+    lines = [_line("all rows", score(counted))]
+    for label in _labels(counted):
+        found = by_label(counted, label)
+        if len(found) > 1 or label == "model":
+            lines += [_line(f"{label} {value}", one) for value, one in found.items()]
+    return f"{quantity}, predicted against measured\n\n{table(_HEADINGS, lines)}"
+
+
+def _line(name: str, one: Score) -> list[str]:
+    return [
+        name, str(one.n), f"{one.mean:.1%}", f"{one.median:.1%}", f"{one.p90:.1%}", f"{one.signed:+.1%}",
+        f"{one.coverage:.0%}",
+    ]  # fmt: skip
+
+
+def _regret_text(outcomes: Sequence[Outcome]) -> list[str]:
+    lines = []
+    for goal, found in regrets(outcomes).items():
+        losses = np.array([one.loss for one in found])
+        best = int(np.sum(losses == 0.0))
+        lines.append(
+            f"Choosing {goal} by prediction: the best measured one in {best} of {len(found)} choices; the chosen one"
+            f" loses {losses.mean():.1%} against it on average, {np.quantile(losses, 0.9):.1%} at the 90th percentile,"
+            f" {losses.max():.1%} at most"
+        )
+    return lines
+
+
+def _apart(heading: str, outcomes: Sequence[Outcome], reasons: Sequence[str]) -> list[str]:
+    """Rows that are not scored with the others, by reason."""
+    if not outcomes:
+        return []
+    found = score(outcomes)
+    heads = (
+        f"{heading.format(len(outcomes))}, not counted above: mean |error| {found.mean:.1%}, {found.coverage:.0%} in"
+    )
+    return ["\n".join([f"{heads} their interval", *_counted(reasons)])]
+
+
+def _counted(reasons: Sequence[str]) -> list[str]:
+    return [f"  {count:>5}  {reason}" for reason, count in Counter(reasons).most_common()]
+
+
+def _refused_text(board: Board) -> str:
+    return "\n".join([f"{len(board.refused)} rows are not predicted", *_counted([one.reason for one in board.refused])])

@@ -1,0 +1,82 @@
+"""Closed loops of requests: limits, conservation, and what grows with what."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory.errors import ParameterError
+from theory.hardware.engines import engine_named
+from theory.hardware.gpus import gpu_named
+from theory.hardware.loads import ClosedLoop, closed_loop, prompt_seconds
+from theory.hardware.passes import PassModel
+from theory.hardware.shapes import Attention, Dense, Layers, Shape
+from theory.hardware.work import Work
+
+LAYERS = Layers(
+    count=32, attention=Attention(heads=32, kv_heads=8, head_dim=128), feed_forward=Dense(intermediate=14336)
+)
+MODEL = PassModel(
+    gpu=gpu_named("H100"), shape=Shape(hidden=4096, vocab=128256, layers=(LAYERS,)), engine=engine_named("vllm")
+)
+tokens = st.floats(16.0, 16_384.0)
+loops = st.builds(
+    ClosedLoop, concurrency=st.floats(1.0, 256.0), prompt_tokens=tokens, answer_tokens=st.floats(64.0, 8192.0)
+)
+
+
+@given(tokens, tokens)
+def test_a_request_alone_decodes_at_the_pace_of_a_pass(prompt: float, answer: float) -> None:
+    found = closed_loop(MODEL, ClosedLoop(concurrency=1, prompt_tokens=prompt, answer_tokens=answer))
+    assert (found.prompts, found.running) == (0.0, 1.0)
+    assert found.per_token == MODEL.seconds(Work(sequences=1, context=prompt + answer / 2))
+
+
+@given(loops)
+def test_what_runs_is_the_share_of_time_that_requests_decode(loop: ClosedLoop) -> None:
+    found = closed_loop(MODEL, loop)
+    answer = loop.answer_tokens * found.per_token
+    share = answer / (answer + found.to_first_token)
+    assert found.per_token == pytest.approx(found.decoding + found.prompts)
+    assert found.running == pytest.approx(max(1.0, loop.concurrency * share), rel=1e-6)
+
+
+@given(loops, st.floats(1.1, 4.0))
+def test_more_requests_longer_prompts_and_shorter_answers_slow_tokens(loop: ClosedLoop, factor: float) -> None:
+    found = closed_loop(MODEL, loop)
+    more = closed_loop(
+        MODEL,
+        ClosedLoop(
+            concurrency=loop.concurrency * factor, prompt_tokens=loop.prompt_tokens, answer_tokens=loop.answer_tokens
+        ),
+    )
+    assert more.per_token >= found.per_token * (1 - 1e-9)
+    assert more.to_first_token > found.to_first_token
+    longer = closed_loop(
+        MODEL,
+        ClosedLoop(
+            concurrency=loop.concurrency, prompt_tokens=loop.prompt_tokens * factor, answer_tokens=loop.answer_tokens
+        ),
+    )
+    assert longer.to_first_token > found.to_first_token
+
+
+@given(tokens, st.floats(1.0, 64.0))
+def test_chunks_add_little_to_a_prompt(prompt: float, running: float) -> None:
+    """A prompt in chunks takes longer than in one piece: weights are read once for all that it shares."""
+    whole, halves = (
+        ClosedLoop(concurrency=64, prompt_tokens=prompt, answer_tokens=1000, chunk_tokens=max(1.0, chunk))
+        for chunk in (prompt, prompt / 2)
+    )
+    one, two = (prompt_seconds(MODEL, loop, running) for loop in (whole, halves))
+    assert one > 0.0
+    assert two < 2.5 * one
+
+
+@pytest.mark.parametrize("name", ["concurrency", "prompt_tokens", "answer_tokens", "chunk_tokens", "turns"])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
+def test_what_is_refused(name: str, value: float) -> None:
+    settings = {"concurrency": 8.0, "prompt_tokens": 1000.0, "answer_tokens": 100.0, name: value}
+    with pytest.raises(ParameterError, match=f"{name}=.* must be finite and >= 1"):
+        ClosedLoop(**settings)

@@ -1,0 +1,96 @@
+"""Rounds of speculation: laws that hold whatever the constants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory.errors import ParameterError
+from theory.hardware.engines import engine_named
+from theory.hardware.gpus import gpu_named
+from theory.hardware.passes import PassModel
+from theory.hardware.rounds import Round, head_round
+from theory.hardware.shapes import Attention, Dense, Experts, Layers, Shape
+from theory.hardware.work import Parallel, Work
+
+ATTENTION = Attention(heads=32, kv_heads=8, head_dim=128)
+DENSE = Shape(
+    hidden=4096, vocab=128256, layers=(Layers(count=32, attention=ATTENTION, feed_forward=Dense(intermediate=14336)),)
+)
+SPARSE = Shape(
+    hidden=2048,
+    vocab=151936,
+    layers=(Layers(count=48, attention=ATTENTION, feed_forward=Experts(count=128, per_token=8, intermediate=768)),),
+)
+HEAD = Shape(
+    hidden=4096, vocab=32000, layers=(Layers(count=1, attention=ATTENTION, feed_forward=Dense(intermediate=14336)),)
+)
+ROUNDS = [
+    head_round(PassModel(gpu=gpu_named("H100"), shape=shape, engine=engine_named("sglang"), parallel=parallel), HEAD)
+    for shape, parallel in ((DENSE, Parallel()), (SPARSE, Parallel(tp=4)))
+]
+rounds = st.sampled_from(ROUNDS)
+batches = st.floats(1.0, 256.0)
+contexts = st.floats(0.0, 30_000.0)
+
+
+@given(rounds, batches, contexts)
+def test_a_round_of_one_token_is_a_plain_step(one: Round, batch: float, context: float) -> None:
+    assert one.seconds(batch, 1.0, context) == one.target.seconds(Work(sequences=batch, context=context))
+
+
+@given(rounds, batches, contexts, st.integers(2, 15))
+def test_more_tokens_passes_and_branches_take_more_time(one: Round, batch: float, context: float, k: int) -> None:
+    chain = one.parts(batch, k, context)
+    assert chain.seconds == pytest.approx(chain.verification + chain.drafting + chain.engine)
+    assert one.seconds(batch, k + 1, context) > chain.seconds > one.seconds(batch, 1, context)
+    assert one.parts(batch, k, context, steps=k - 1) == chain
+    assert one.seconds(batch, k, context, steps=k) > chain.seconds
+    tree = one.parts(batch, k, context, topk=4)
+    assert tree.engine > chain.engine
+    assert tree.drafting >= chain.drafting
+    assert tree.verification == chain.verification
+
+
+@given(rounds, batches, contexts, st.integers(2, 15))
+def test_drafting_from_the_prompt_costs_no_pass(one: Round, batch: float, context: float, k: int) -> None:
+    lookup = Round(target=one.target, method="prompt-lookup").parts(batch, k, context)
+    assert lookup.drafting == 0.0
+    assert lookup.engine == one.target.engine.round_s
+
+
+@given(batches, st.integers(2, 8))
+def test_a_draft_model_on_its_own_gpus_takes_its_own_time(batch: float, k: int) -> None:
+    draft = PassModel(gpu=gpu_named("L40S"), shape=replace(DENSE, layers=(replace(DENSE.layers[0], count=4),)))
+    found = Round(target=ROUNDS[0].target, method="draft-model", draft=draft).parts(batch, k, 1000.0)
+    plain = draft.seconds(Work(sequences=batch, context=1000.0))
+    assert found.drafting >= (k - 1) * plain
+
+
+@given(st.floats(1.0, 64.0), st.integers(2, 8))
+def test_tokens_of_one_text_share_experts(batch: float, k: int) -> None:
+    """Verifying k tokens of each sequence reads fewer experts than decoding k times as many sequences."""
+    target = ROUNDS[1].target
+    verified = target.parts(Work(sequences=batch, tokens=k)).experts
+    assert target.parts(Work(sequences=batch)).experts < verified
+    assert verified <= target.parts(Work(sequences=batch * k)).experts
+
+
+def test_what_is_refused() -> None:
+    target, draft = ROUNDS[0].target, ROUNDS[0].draft
+    with pytest.raises(ParameterError, match="method='medusa' must be one of eagle, mtp, draft-model, prompt-lookup"):
+        Round(target=target, method="medusa", draft=draft)
+    with pytest.raises(ParameterError, match="draft=None must be given for eagle"):
+        Round(target=target, method="eagle")
+    with pytest.raises(ParameterError, match="must not be given for prompt-lookup"):
+        Round(target=target, method="prompt-lookup", draft=draft)
+    for k in (0.5, float("nan"), float("inf")):
+        with pytest.raises(ParameterError, match="k="):
+            ROUNDS[0].seconds(1.0, k, 100.0)
+    with pytest.raises(ParameterError, match="steps=0 must be >= 1"):
+        ROUNDS[0].seconds(1.0, 4, 100.0, steps=0)
+    with pytest.raises(ParameterError, match="topk=0 must be >= 1"):
+        ROUNDS[0].seconds(1.0, 4, 100.0, topk=0)

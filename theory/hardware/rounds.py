@@ -1,0 +1,112 @@
+"""Seconds of a round of token-level speculation: drafting, the target's verification, and the engine between them.
+
+A round drafts ``k - 1`` tokens for each sequence and verifies them with the target in one pass of ``k`` tokens per
+sequence. Drafts come from a head on the target's states (EAGLE, arXiv 2503.01840; multi-token prediction,
+arXiv 2412.19437), from a model of its own, or from the prompt (prompt lookup), which costs no pass.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+from theory.errors import ParameterError
+from theory.hardware.formats import Precision
+from theory.hardware.passes import PassModel
+from theory.hardware.shapes import Shape
+from theory.hardware.work import Work
+
+__all__ = ["METHODS", "Round", "RoundParts", "head_round"]
+
+METHODS: Final = ("eagle", "mtp", "draft-model", "prompt-lookup")
+"""Where drafts come from."""
+
+# Fitted to SpecBundle (SGLang, EAGLE-3, six targets) together with the engine's time per round.
+_DRAFT_PASS_S: Final = 7.2e-5
+"""Between two passes of a draft, s."""
+_TREE_S: Final = 9.7e-4
+"""Building a tree of drafts and choosing among its branches, once per round, s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundParts:
+    """Seconds of a round."""
+
+    verification: float
+    drafting: float
+    engine: float
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.verification + self.drafting + self.engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """Rounds of a target with a draft; the engine's time is that of the target's engine.
+
+    Raises
+    ------
+    ParameterError : an unknown method, prompt lookup with a draft, or another method without one.
+    """
+
+    target: PassModel
+    method: str
+    draft: PassModel | None = None
+    """The head or the model that drafts, on the target's GPUs or its own; None for prompt lookup."""
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ParameterError("method", self.method, f"must be one of {', '.join(METHODS)}")
+        if self.method == "prompt-lookup" and self.draft is not None:
+            raise ParameterError("draft", "a model", "must not be given for prompt-lookup, which drafts from the text")
+        if self.method != "prompt-lookup" and self.draft is None:
+            raise ParameterError("draft", None, f"must be given for {self.method}")
+
+    def seconds(self, batch: float, k: float, context: float, *, steps: int | None = None, topk: int = 1) -> float:
+        """Return the seconds of a round; see `parts`."""
+        return self.parts(batch, k, context, steps=steps, topk=topk).seconds
+
+    def parts(self, batch: float, k: float, context: float, *, steps: int | None = None, topk: int = 1) -> RoundParts:
+        """Return the seconds of a round by what takes them.
+
+        Parameters
+        ----------
+        batch : sequences, > 0.
+        k : tokens that the target verifies per sequence, >= 1; 1 is a plain step, without draft or round.
+        context : cached tokens of each sequence, mean, >= 0.
+        steps : passes of the draft, >= 1; None: ``k - 1``, a chain.
+        topk : branches with which a pass of the draft goes on, >= 1; 1: a chain.
+        """
+        if not (math.isfinite(k) and k >= 1.0):
+            raise ParameterError("k", k, "must be finite and >= 1")
+        for name, value in (("steps", 1 if steps is None else steps), ("topk", topk)):
+            if value < 1:
+                raise ParameterError(name, value, "must be >= 1")
+        verification = self.target.seconds(Work(sequences=batch, tokens=k, context=context))
+        if k == 1.0:
+            return RoundParts(verification=verification, drafting=0.0, engine=0.0)
+        passes = math.ceil(k) - 1 if steps is None else steps
+        engine = self.target.engine.round_s
+        if self.draft is None:
+            return RoundParts(verification=verification, drafting=0.0, engine=engine)
+        return RoundParts(
+            verification=verification,
+            drafting=_drafting(self.draft, batch, k, context, passes, topk),
+            engine=engine + passes * _DRAFT_PASS_S + (_TREE_S if topk > 1 else 0.0),
+        )
+
+
+def head_round(target: PassModel, head: Shape, method: str = "eagle") -> Round:
+    """Return the rounds of a target with a head in bf16 that runs on the target's GPUs, split as the target is."""
+    engine = replace(target.engine, sequence_s=0.0)  # the time per round holds what sequences take besides
+    draft = replace(target, shape=head, precision=Precision(cache=target.precision.cache), engine=engine)
+    return Round(target=target, method=method, draft=draft)
+
+
+def _drafting(draft: PassModel, batch: float, k: float, context: float, passes: int, topk: int) -> float:
+    """Seconds of the draft's passes: the first reads what the last round committed, the others ``topk`` branches."""
+    first = draft.seconds(Work(sequences=batch, tokens=(k + 1.0) / 2.0, context=context))
+    return first + (passes - 1) * draft.seconds(Work(sequences=batch, tokens=float(topk), context=context))
