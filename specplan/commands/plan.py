@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.commands.plan_options import deployment_options
+from specplan.loads.asking import deployment_options
 from specplan.output import by_need, check_output, deliver, json_option, output_options, progress, table, to_json
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def command(
     _check_kind(profile, asked)
     if asked["target"] is not None:
         check_output(asked["picture"], force=force)
-        from specplan.commands.plan_deployment import deployment_plan
+        from specplan.loads.asked import deployment_plan
 
         text, data = deployment_plan({**asked, "gpu": gpu}, _methods(methods), max_accuracy_loss)
         deliver(to_json(data) if as_json else text, output)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from specplan.commands.plan_options import LOADS
+from specplan.loads.asking import LOADS
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accura
 
     Parameters
     ----------
-    asked : the options of `specplan.commands.plan_options`, and ``gpu``.
+    asked : the options of `specplan.loads.asking`, and ``gpu``.
     methods : to consider.
     max_accuracy_loss : share of right answers that a method may cost.
 
