@@ -15,8 +15,8 @@ __all__ = ["TokenCache"]
 class _Text:
     __slots__ = ("requests", "tokens")
 
-    def __init__(self) -> None:
-        self.tokens = 0.0
+    def __init__(self, tokens: float) -> None:
+        self.tokens = tokens
         self.requests = 0
 
 
@@ -29,80 +29,84 @@ class TokenCache:
 
     Attributes
     ----------
-    used : tokens in it.
-    peak : most tokens that were in it.
+    held : tokens that requests in flight need; above the capacity only if one request alone is.
+    idle : tokens of texts that no request uses now; held and idle together keep to the capacity.
+    peak : most tokens that were held at once.
     """
 
     def __init__(self, capacity: float) -> None:
         self.capacity = capacity
-        self.used = 0.0
-        self.peak = 0.0
-        self._texts: dict[Hashable, _Text] = {}  # least recently used first
+        self.held = self.idle = self.peak = 0.0
+        self._is_bounded = math.isfinite(capacity)
+        self._used: dict[Hashable, _Text] = {}
+        self._idle: dict[Hashable, float] = {}  # least recently used first
+        self._lost: set[Hashable] = set()
 
-    def missing(self, owner: Hashable, context: float, new: float) -> float:
-        """Return what a request has to read: what is new to the model, and what was evicted of the text before it."""
-        text = self._texts.get(owner)
-        known = 0.0 if text is None else min(text.tokens, context)
-        return max(new, context - known)
+    def has_lost(self, owner: Hashable) -> bool:
+        """Whether the text of an answer was evicted, and has to be read again."""
+        return owner in self._lost
 
-    def admit(self, owner: Hashable, context: float, extra: float, *, force: bool) -> bool:
-        """Take a request in, whose text is ``context`` long, with ``extra`` tokens of its own; say whether it fits.
+    def needs(self, owner: Hashable, text: float, own: float) -> float:
+        """Return the tokens by which ``held`` grows when a request comes in: what it shares counts once."""
+        if not text:
+            return own
+        used = self._used.get(owner)
+        return own + (max(text, self._idle.get(owner, 0.0)) if used is None else max(text - used.tokens, 0.0))
 
-        Parameters
-        ----------
-        owner : the answer.
-        context : tokens of the text that it shares with other requests.
-        extra : tokens that only it has.
-        force : take it in whatever there is room for: nothing else runs.
-        """
-        text = self._texts.pop(owner, None) or _Text()
-        grown = max(context - text.tokens, 0.0)
-        fits = self._make_room(grown + extra) or force
-        if fits:
-            text.requests += 1
-            text.tokens += grown
-            self._take(grown + extra)
-        if fits or text.tokens:
-            self._texts[owner] = text
-        return fits
+    def admit(self, owner: Hashable, text: float, own: float) -> None:
+        """Take in a request that shares ``text`` tokens with others of its answer and has ``own`` ones."""
+        grown = self.needs(owner, text, own)
+        if text:
+            used = self._used.get(owner)
+            if used is None:
+                idle = self._idle.pop(owner, 0.0)
+                self.idle -= idle
+                used = self._used[owner] = _Text(max(text, idle))
+            elif text > used.tokens:
+                used.tokens = text
+            used.requests += 1
+            self._lost.discard(owner)
+        self.grow(grown)
 
     def grow(self, tokens: float) -> None:
-        """Count tokens that requests have generated."""
-        self._take(tokens)
+        """Count tokens that requests have added."""
+        self.held += tokens
+        self.peak = max(self.peak, self.held)
+        if self.held + self.idle > self.capacity:
+            self._evict()
 
-    @property
-    def idle(self) -> float:
-        """Tokens of texts that no request uses now."""
-        return sum(text.tokens for text in self._texts.values() if not text.requests)
-
-    def room(self) -> float:
-        """Return the tokens that still fit, idle texts evicted as need be."""
-        return math.inf if math.isinf(self.capacity) else self.capacity - self.used + self.idle
-
-    def make_room(self, tokens: float) -> bool:
-        """Evict idle texts until so many tokens fit; say whether they do."""
-        return self._make_room(tokens)
-
-    def release(self, owner: Hashable, own: float, *, forget: bool = False) -> None:
-        """Let a request go with the tokens that only it had; ``forget`` its text too, if no other request needs it."""
-        self.used -= own
-        text = self._texts.get(owner)
-        if text is None:
+    def release(self, owner: Hashable, text: float, own: float, *, written: float = 0.0) -> None:
+        """Let a request go; its answer's text is now ``written`` tokens long at least."""
+        self.held -= own
+        if not text:
             return
-        text.requests -= 1
-        if forget and text.requests == 0:
-            self.used -= text.tokens
-            del self._texts[owner]
+        used = self._used[owner]
+        used.requests -= 1
+        if written > used.tokens:
+            self.held += written - used.tokens
+            used.tokens = written
+        if used.requests == 0:
+            del self._used[owner]
+            self.held -= used.tokens
+            if self._is_bounded:
+                self._idle[owner] = used.tokens
+                self.idle += used.tokens
+                self._evict()
+        if not self._used:
+            self.held = max(self.held, 0.0)  # of rounding
 
-    def _take(self, tokens: float) -> None:
-        self.used += tokens
-        self.peak = max(self.peak, self.used)
+    def forget(self, owner: Hashable, text: float, own: float) -> None:
+        """Let a request go that has lost its place, and the text with it unless another request needs that."""
+        self.release(owner, text, own)
+        if owner in self._idle:
+            self._drop(owner)
 
-    def _make_room(self, tokens: float) -> bool:
-        if self.used + tokens <= self.capacity:
-            return True
-        for owner in [owner for owner, text in self._texts.items() if not text.requests]:
-            self.used -= self._texts.pop(owner).tokens
-            if self.used + tokens <= self.capacity:
-                return True
-        return False
+    def _evict(self) -> None:
+        while self._idle and self.held + self.idle > self.capacity:
+            self._drop(next(iter(self._idle)))
+
+    def _drop(self, owner: Hashable) -> None:
+        self.idle -= self._idle.pop(owner)
+        self._lost.add(owner)
+        if not self._idle:
+            self.idle = 0.0  # forget what rounding has left

@@ -9,11 +9,13 @@ in `sim.engines.batching`, so that a long answer costs a few events.
 from __future__ import annotations
 
 import math
+from collections import Counter, deque
 from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any, Final
 
 from simpy import Environment
+from simpy.events import NORMAL
 
 from sim.engines.batching import BatchEngine, Device
 from sim.engines.protocol import Done, Moment
@@ -26,15 +28,15 @@ __all__ = ["ServingEngine"]
 
 _TRAVELLING, _QUEUED, _READING, _DECODING, _LEAVING, _OVER = range(6)
 _BOUNDARY: Final = 1e-6
-"""Iterations; progress this near to a whole number is at the boundary."""
+"""Iterations; progress this near to a whole number is at the boundary (rounding is below 1e-9)."""
 
 
 class _Request(Moment):
     """A request inside a `ServingEngine`, and the moment of its arrival there."""
 
     __slots__ = (
-        "arrived", "context", "done", "finish", "left", "n_iterations", "number", "operation", "own", "passes",
-        "per_iteration", "state", "text", "to_read",
+        "arrived", "began", "context", "depth", "done", "finish", "left", "n_iterations", "new", "number", "operation",
+        "own", "passes", "per_iteration", "state", "text", "to_read",
     )  # fmt: skip
 
     def __init__(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
@@ -42,16 +44,17 @@ class _Request(Moment):
         self.done = done
         self.passes = operation.passes
         self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
-        self.per_iteration = (n_tokens - 1) / self.n_iterations if self.n_iterations else 0.0
-        # What a judge reads is its own; what a model goes on after is the answer's.
-        is_text = operation.__class__ is Generate
-        self.text = float(context) if is_text else 0.0
-        self.own = 1.0 if is_text else n_prompt + 1.0
+        self.per_iteration = (n_tokens - 1) / self.n_iterations if self.n_iterations > 0 else 0.0
+        # What a model goes on after becomes the answer's text; what a judge or a scorer reads stays its own.
+        self.text = context if operation.__class__ is Generate else max(context - n_prompt, 0)
+        self.own = 1.0 + max(context, n_prompt) - self.text  # before it decodes
+        self.depth: float = max(context, n_prompt)  # tokens before the first that it generates
         self.context = context + n_tokens / 2  # its mean over the request's life
-        self.to_read = float(n_prompt)
-        self.left = self.n_iterations
+        self.new: float = n_prompt
+        self.to_read = 0.0
+        self.left = self.began = self.n_iterations  # iterations to go: now, and when it had its place
         self.arrived = 0.0
-        self.finish = 0
+        self.finish = -1
         self.number = 0
         self.state = _TRAVELLING
 
@@ -59,8 +62,9 @@ class _Request(Moment):
         self.state = _OVER
         self.operation.job = None  # else the two would keep each other in memory
 
-    def tokens_after(self, n_done: int) -> int:
-        """Tokens that are there after so many iterations; the first one is the reading's."""
+    def generated(self, n_left: int) -> int:
+        """Tokens that are there when ``n_left`` iterations are left; the first one is the reading's."""
+        n_done = self.n_iterations - n_left
         return 1 + (n_done if self.passes is None else sum(self.passes[:n_done]))
 
 
@@ -72,34 +76,45 @@ class ServingEngine(BatchEngine):
     cost : seconds per iteration.
     device : the processor that it shares with others; its own if None.
     limits : rows, sequences and tokens that it holds.
+    beside : as in `BatchEngine`.
 
     Attributes
     ----------
     cache : what it keeps.
-    preempted : requests that have lost their place.
+    preempted : how often requests have lost their place.
+    preemptions : the same, by whom the requests report to.
     waited_s : seconds that requests have waited for a place, all together.
-    first_token_s : owner of an answer to the moment of its first token.
+    first_token_s : when the first token after the prompt was there, by whom the request reports to.
     """
 
     cost: ServingCost
 
-    def __init__(self, cost: ServingCost, device: Device | None = None, *, limits: ServingLimits | None = None) -> None:
+    def __init__(
+        self,
+        cost: ServingCost,
+        device: Device | None = None,
+        *,
+        limits: ServingLimits | None = None,
+        beside: float = 1.0,
+    ) -> None:
         self.limits = limits or ServingLimits()
-        super().__init__(cost, device)
+        super().__init__(cost, device, beside=beside)
 
     def _reset(self) -> None:
         super()._reset()
-        self._requests: list[tuple[int, int, _Request]] = []  # heap by finish; those that are over stay until popped
-        self._waiting: list[_Request] = []
+        self._requests: list[tuple[int, int, _Request]] = []  # heap by finish; who left stays until popped
+        self._waiting: deque[_Request] = deque()
         self._reading: list[_Request] = []
         self._chunks: list[tuple[_Request, float]] = []
         self._going: list[_Request] = []
         self._mixed = False
         self._growth = 0.0  # tokens that an iteration adds to the cache
         self._grown_at = 0.0
-        self._numbers = 0
+        self._numbers = 0  # of requests taken in
+        self._most = self.limits.most_sequences
         self.cache = TokenCache(self.limits.cache_tokens)
         self.preempted = 0
+        self.preemptions: Counter[Done] = Counter()
         self.waited_s = 0.0
         self.first_token_s: dict[Any, float] = {}
 
@@ -123,11 +138,19 @@ class ServingEngine(BatchEngine):
         return self._mixed or self._batch > 0
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
-        """Start a request."""
+        """Start a request.
+
+        Raises
+        ------
+        ParameterError : it does not fit into the cache, even alone.
+        """
         request = operation.job = _Request(operation, n_tokens, n_prompt, context, done)
+        if request.depth + n_tokens > self.cache.capacity:
+            rule = f"must hold a request of {request.depth + n_tokens} tokens: give it more, or ask for less"
+            raise ParameterError("cache_tokens", self.cache.capacity, rule)
         if self._request_s > 0.0:
             request.callbacks, env = self._arriving, self._env
-            heappush(env._queue, (env._now + self._request_s, 1, next(env._eid), request))  # type: ignore[misc]
+            heappush(env._queue, (env._now + self._request_s, NORMAL, next(env._eid), request))  # type: ignore[misc]
         else:
             self._on_request(request)
 
@@ -139,13 +162,15 @@ class ServingEngine(BatchEngine):
         if request.state == _QUEUED:
             self._waiting.remove(request)
             request.end()
+            if self._batch and not self._mixed:  # whoever is first now may find room
+                self.settle()
+                self.plan()
         elif request.state == _TRAVELLING:
             request.end()
         elif request.state in (_READING, _DECODING):
             self.settle()
             if request.state == _DECODING:
-                done = request.n_iterations - (request.finish - math.floor(self._progress + _BOUNDARY))
-                operation.n_generated = request.tokens_after(done)
+                operation.n_generated = request.generated(request.finish - math.floor(self._progress + _BOUNDARY))
             else:
                 self._reading.remove(request)
             request.state = _LEAVING
@@ -180,20 +205,19 @@ class ServingEngine(BatchEngine):
         env, moment = self._env, self._spare or Moment(())
         self._spare, self._next, moment.callbacks = None, moment, self._changing
         delay = work / self.speed if work > 0.0 else 0.0
-        heappush(env._queue, (env._now + delay, 1, next(env._eid), moment))  # type: ignore[misc]
+        heappush(env._queue, (env._now + delay, NORMAL, next(env._eid), moment))  # type: ignore[misc]
 
     def _next_change(self) -> int:
-        """The boundary at which a request ends, or the cache is full."""
+        """Return the boundary at which a request ends, or the cache is too full to go on."""
         requests = self._requests
-        while requests[0][2].state != _DECODING:
+        while requests[0][2].finish != requests[0][0]:  # it has lost its place, or left
             heappop(requests)
         first = requests[0][0]
         if math.isinf(self.cache.capacity) or self._batch < 2 or self._growth <= 0.0:
             return first
-        now = round(self._progress)
-        grown = self.cache.used + self._growth * (now - self._grown_at)
-        fit = (self.cache.capacity - grown + self.cache.idle) / self._growth
-        return min(first, now + max(math.floor(fit), 0) + 1)
+        fit = math.floor((self.cache.capacity - self.cache.held) / self._growth + _BOUNDARY)
+        full = round(self._grown_at) + max(fit, 1)
+        return min(first, max(full, math.ceil(self._progress - _BOUNDARY)))
 
     def _on_request(self, request: _Request) -> None:
         if request.operation.cancelled:
@@ -220,146 +244,157 @@ class ServingEngine(BatchEngine):
 
     def _change(self) -> Sequence[_Request]:  # type: ignore[override]  # requests of its own kind
         """End the iteration that is over, start the next, and return the requests that ended."""
-        finished = self._end_chunks() if self._mixed else []
         if not self._mixed:
             self._progress = float(self._boundary)
+        elif self.limits.chunked:
+            self._progress = round(self._progress) + 1.0
         self._mixed = False
         self._count_growth()
         for request in self._going:
             self._remove(request)
         self._going.clear()
-        requests, now = self._requests, round(self._progress)
+        finished, requests, now = [], self._requests, round(self._progress)
         while requests and requests[0][0] <= now:
-            request = heappop(requests)[2]
-            if request.state == _DECODING:
-                self._remove(request)
+            finish, _, request = heappop(requests)
+            if request.state == _DECODING and request.finish == finish:
+                self._remove(request, ended=True)
                 finished.append(request)
-        self._fit()
-        self._take_in()
+        if self._chunks:
+            self._end_chunks(finished)
+        if not self._makes_room():
+            self._take_in()
         self._start_iteration()
         if self._is_watched:
             self._tell_the_device()
         return finished
 
-    def _end_chunks(self) -> list[_Request]:
+    def _end_chunks(self, finished: list[_Request]) -> None:
         """Count what was read; requests that are read to their end have their first token, and decode."""
-        self._progress = float(round(self._progress) + 1)
-        finished = []
         for request, tokens in self._chunks:
             request.to_read -= tokens
             if request.state != _READING or request.to_read > 0.0:
                 continue
             self._reading.remove(request)
-            if request.text:
+            operation = request.operation
+            if operation.__class__ is Generate and operation.prefix.depth < 0:
                 self.first_token_s.setdefault(request.done, self._env._now)
             if request.left <= 0:
-                self._forget(request)
-                request.end()
+                self._remove(request, ended=True)
                 finished.append(request)
             else:
                 self._join(request)
         self._chunks = []
-        return finished
 
     def _join(self, request: _Request) -> None:
         """Let a request decode from the next iteration on."""
         request.state = _DECODING
         request.finish = round(self._progress) + request.left
         heappush(self._requests, (request.finish, request.number, request))
-        self._count_growth()
         self._batch += 1
         self._context += request.context
         self._growth += request.per_iteration
 
-    def _remove(self, request: _Request) -> None:
-        """Take a request out that ends here, by itself or cancelled."""
-        if request.finish:  # it has decoded
-            self._stop(request)
-        self._forget(request)
+    def _remove(self, request: _Request, *, ended: bool = False) -> None:
+        """Take a request out that ends here, by itself or cancelled, and give back what it held in the cache."""
+        own = self._stop(request)
+        written = request.depth + own - request.own + 1.0 if ended and request.operation.__class__ is Generate else 0.0
+        self.cache.release(request.done, request.text, own, written=written)
         request.end()
 
-    def _stop(self, request: _Request) -> None:
-        """Take a request out of the batch."""
+    def _stop(self, request: _Request) -> float:
+        """Take a request out of the batch, if it was there, and return the tokens that are its own."""
+        if request.finish < 0:
+            return request.own
+        request.left = request.finish - round(self._progress)
+        request.finish = -1
         self._batch -= 1
         self._context -= request.context
         self._growth -= request.per_iteration
         if self._batch == 0:
             self._requests.clear()
             self._context = self._growth = 0.0  # forget what rounding has left
-
-    def _forget(self, request: _Request) -> None:
-        """Give back what a request held in the cache."""
-        done = request.n_iterations - request.left
-        if request.finish:
-            done = request.n_iterations - max(request.finish - round(self._progress), 0)
-        self.cache.release(request.done, request.own + done * request.per_iteration)
+        return request.own + (request.began - request.left) * request.per_iteration
 
     def _count_growth(self) -> None:
         grown = self._growth * (self._progress - self._grown_at)
-        if grown > 0.0:
-            self.cache.grow(grown)
+        self.cache.grow(grown)
         self._grown_at = self._progress
 
-    def _fit(self) -> None:
-        """Make room for the next iteration: evict texts that nobody uses, then take back who came last."""
-        while self._batch > 1 and not self.cache.make_room(self._growth):
-            last = max((r for _, _, r in self._requests if r.state == _DECODING), key=lambda r: r.number)
-            self._preempt(last)
+    def _makes_room(self) -> bool:
+        """Make room for the next iteration; say whether a request had to lose its place."""
+        before = self.preempted
+        while self.cache.held + self._growth > self.cache.capacity and self._batch + len(self._reading) > 1:
+            decoding = (entry[2] for entry in self._requests if entry[2].finish == entry[0])
+            self._preempt(max((*decoding, *self._reading), key=lambda request: request.number))
+        return self.preempted > before
 
     def _preempt(self, request: _Request) -> None:
         """Take a request's place and let it wait at the front; what it had is read again."""
         self.preempted += 1
-        request.left = request.finish - round(self._progress)
-        done = request.n_iterations - request.left
-        held = request.own + done * request.per_iteration
-        self._stop(request)
-        self._requests = [entry for entry in self._requests if entry[2] is not request]
-        heapify(self._requests)
-        self.cache.release(request.done, held, forget=True)
-        request.own, request.finish = held, 0
-        request.to_read = request.text + held
-        request.n_iterations = request.left  # of its second life
-        request.passes = None if request.passes is None else request.passes[done:]
+        self.preemptions[request.done] += 1
+        if request.state == _READING:
+            self._reading.remove(request)
+        own = self._stop(request)
+        self.cache.forget(request.done, request.text, own)
+        request.depth += own - request.own
+        if request.began != request.left:
+            request.new = own
+        request.own, request.began = own, request.left
         request.state = _QUEUED
         request.arrived = self._env._now
-        self._waiting.insert(0, request)
+        self._waiting.appendleft(request)
 
     def _takes(self, request: _Request) -> bool:
-        """Whether there is room for a request."""
-        if self._batch + len(self._reading) >= self.limits.max_sequences:
-            return False
-        missing = self.cache.missing(request.done, request.text, 0.0)
-        return self.cache.room() >= missing + request.own or not (self._batch or self._reading)
+        """Whether there is room for a request, and for what the next iteration adds."""
+        n_placed = self._batch + len(self._reading)
+        if n_placed == 0:
+            return True
+        needed = self.cache.needs(request.done, request.text, request.own) + request.per_iteration + self._growth
+        return n_placed < self._most and self.cache.held + needed <= self.cache.capacity
 
     def _take_in(self) -> None:
         """Give places to those who wait, in the order of their arrival, while there is room."""
         while self._waiting and self._takes(self._waiting[0]):
-            request = self._waiting.pop(0)
+            request = self._waiting.popleft()
             self.waited_s += self._env._now - request.arrived
-            missing = self.cache.missing(request.done, request.text, request.to_read)
-            self.cache.admit(request.done, request.text, request.own, force=True)
-            request.to_read = max(missing, 1.0)
-            self._numbers += 1
-            request.number = request.number or self._numbers
+            is_lost = request.text and self.cache.has_lost(request.done)
+            request.to_read = max(request.depth, request.new) if is_lost else request.new
+            self.cache.admit(request.done, request.text, request.own)
+            if not request.number:
+                self._numbers += 1
+                request.number = self._numbers
             request.state = _READING
             self._reading.append(request)
 
     def _start_iteration(self) -> None:
         """Begin the next iteration, with prompts if there are any to read."""
         if self._reading:
-            left = max(self.limits.max_batched_tokens - self._batch, 1)
-            read = depth = 0.0
-            for request in self._reading:
-                tokens = min(request.to_read, left - read)
-                if tokens <= 0.0:
-                    break
-                self._chunks.append((request, tokens))
-                read += tokens
-                depth += tokens * max(request.text - request.to_read, 0.0)
             self._mixed = True
-            self._prefill_left = self.cost.mixed(self._batch, self._context, read, depth / read)
+            if self.limits.chunked:
+                self._prefill_left = self._reading_seconds()
+            else:
+                first = self._reading[0]
+                self._chunks = [(first, first.to_read)]
+                self._prefill_left = self._mixed_seconds(0, 0.0, first.to_read, first.depth - first.to_read)
         elif self._batch:
             self._tau = self._seconds(self._batch, self._context)
             if not self._tau > 0.0:  # time would stand still while tokens pass
                 rule = f"must take more than 0 s (batch {self._batch}): check the cost model"
                 raise ParameterError("iteration", self._tau, rule)
+
+    def _reading_seconds(self) -> float:
+        """Cut prompts to the rows that decoding leaves, and return the seconds of an iteration that reads them."""
+        left = max(self.limits.max_batched_tokens - math.ceil(self.limits.rows * self._batch), 1)
+        read = depths = 0.0
+        for request in self._reading:
+            tokens = min(request.to_read, left - read)
+            if tokens <= 0.0 < request.to_read:
+                break
+            self._chunks.append((request, tokens))
+            read += tokens
+            depths += tokens * max(request.depth - request.to_read, 0.0)
+        return self._mixed_seconds(self._batch, self._context, read, depths / read if read else 0.0)
+
+    def _mixed_seconds(self, batch: int, context: float, read: float, depth: float) -> float:
+        # Where all text is cached, one token is computed all the same: a prefill of none.
+        return self.cost.mixed(batch, context, read, depth) if batch or read else self.cost.prefill(0)

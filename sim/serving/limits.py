@@ -16,7 +16,16 @@ class ServingCost(Cost, Protocol):
     """A cost that knows iterations in which prompts are read beside sequences that decode."""
 
     def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
-        """Seconds of an iteration of ``batch`` decoding sequences that also reads ``prefill_tokens`` of prompts."""
+        """Return the seconds of an iteration that reads prompts beside sequences that decode.
+
+        Parameters
+        ----------
+        batch : sequences that decode, >= 0.
+        context : cached tokens of all of them.
+        prefill_tokens : tokens of prompts that are read, of all requests together; 0 (``batch`` > 0 then) where what
+            they go on after is all cached, so that only its last token is computed.
+        prefill_context : tokens that are cached before the ones read, mean over the tokens read.
+        """
         ...
 
 
@@ -55,6 +64,15 @@ class ServingLimits:
     """Sequences in an iteration at most, >= 1."""
     cache_tokens: float = math.inf
     """Tokens whose keys and values fit, > 0."""
+    rows: float = 1.0
+    """Rows of a decoding sequence in an iteration, >= 1: more than one with token-level speculation."""
+    chunked: bool = True
+    """Whether prompts share iterations with decoding; else decoding stops while one prompt at a time is read whole."""
+
+    @property
+    def most_sequences(self) -> int:
+        """Sequences in an iteration at most, by their number and by their rows."""
+        return max(min(self.max_sequences, math.floor(self.max_batched_tokens / self.rows)), 1)
 
     def __post_init__(self) -> None:
         for name in ("max_batched_tokens", "max_sequences"):
@@ -63,3 +81,5 @@ class ServingLimits:
                 raise ParameterError(name, value, "must be an integer >= 1")
         if not self.cache_tokens > 0.0:
             raise ParameterError("cache_tokens", self.cache_tokens, "must be > 0")
+        if not (math.isfinite(self.rows) and self.rows >= 1.0):
+            raise ParameterError("rows", self.rows, "must be finite and >= 1")

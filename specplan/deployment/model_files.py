@@ -106,7 +106,7 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from None
     tied = family.tied if fields.tie_word_embeddings is None else fields.tie_word_embeddings
-    shape = Shape(hidden=fields.hidden_size, vocab=fields.vocab_size, layers=layers, tied=tied)
+    shape = Shape(hidden=fields.hidden_size, vocab=fields.vocab_size, layers=layers, tied=tied, norms=family.norms)
     if fields.draft_vocab_size is not None:
         shape = joined_head(fields, shape)
         notes.append("draft head: embeddings shared with the target; the joining of its states counts as feed-forward")

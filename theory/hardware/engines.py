@@ -14,7 +14,11 @@ from typing import Final
 
 from theory.errors import ParameterError
 
-__all__ = ["ENGINES", "EngineConstants", "engine_named"]
+__all__ = ["ENGINES", "UNTUNED", "EngineConstants", "engine_named"]
+
+
+UNTUNED: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"})
+"""GPUs newer than the engines' tables of tuned kernels for experts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +27,14 @@ class EngineConstants:
 
     name: str
     version: str
-    layer_s: float
-    """Per layer of a pass beyond its operators (norms, activations, gaps between kernels), s."""
+    norm_s: float
+    """Per normalisation of a layer, with what else stands between operators (activations, gaps between kernels), s."""
     sequence_s: float
     """Per sequence and iteration (sampling, scheduling, transport), s."""
+    untuned: float = 0.0
+    """What routed experts take more on a GPU for which the engine has no tuned kernels, as a share of their time, [-]:
+    where whole experts are dealt out and an iteration has more tokens than a GPU has experts, so that the general
+    kernel goes on in larger tiles."""
     round_s: float = 0.0
     """Per round of speculation beyond its passes (rejection, bookkeeping, starting the drafter), s. Fitted to SGLang;
     taken for the others too."""
@@ -36,18 +44,20 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
     {
         (one.name, one.version): one
         for one in (
-            EngineConstants(name="vllm", version="0.11.1", layer_s=3.4e-5, sequence_s=5.0e-5, round_s=8.4e-4),
+            EngineConstants(
+                name="vllm", version="0.11.1", norm_s=8.8e-6, sequence_s=5.55e-5, round_s=8.4e-4, untuned=0.7
+            ),
             # Fitted to 0.15.1 (as 0.12.0), and to 0.18.0, 0.19.0 and a nightly together. 0.16.0 and 0.17.0 were
             # measured with MiniMax-M2.5 only, which 0.18.0 made faster.
-            EngineConstants(name="vllm", version="0.12.0", layer_s=2.16e-5, sequence_s=8.1e-6, round_s=8.4e-4),
-            EngineConstants(name="vllm", version="0.16.0", layer_s=8.25e-5, sequence_s=1.10e-5, round_s=8.4e-4),
-            EngineConstants(name="vllm", version="0.17.0", layer_s=5.59e-5, sequence_s=2.07e-5, round_s=8.4e-4),
-            EngineConstants(name="vllm", version="0.18.0", layer_s=2.59e-5, sequence_s=6.1e-6, round_s=8.4e-4),
+            EngineConstants(name="vllm", version="0.12.0", norm_s=1.07e-5, sequence_s=8.1e-6, round_s=8.4e-4),
+            EngineConstants(name="vllm", version="0.16.0", norm_s=2.10e-5, sequence_s=1.01e-5, round_s=8.4e-4),
+            EngineConstants(name="vllm", version="0.17.0", norm_s=1.42e-5, sequence_s=1.94e-5, round_s=8.4e-4),
+            EngineConstants(name="vllm", version="0.18.0", norm_s=7.8e-6, sequence_s=6.6e-6, round_s=8.4e-4),
             # development versions of 2025
-            EngineConstants(name="trtllm", version="0.21.0", layer_s=3.88e-5, sequence_s=0.0, round_s=8.4e-4),
-            EngineConstants(name="trtllm", version="1.0.0", layer_s=2.01e-5, sequence_s=3.11e-5, round_s=8.4e-4),
-            EngineConstants(name="trtllm", version="1.2.0", layer_s=3.8e-6, sequence_s=3.1e-6, round_s=8.4e-4),
-            EngineConstants(name="sglang", version="0.5.6", layer_s=0.0, sequence_s=1.61e-5, round_s=8.4e-4),
+            EngineConstants(name="trtllm", version="0.21.0", norm_s=1.93e-5, sequence_s=0.0, round_s=8.4e-4),
+            EngineConstants(name="trtllm", version="1.0.0", norm_s=1.00e-5, sequence_s=3.13e-5, round_s=8.4e-4),
+            EngineConstants(name="trtllm", version="1.2.0", norm_s=1.9e-6, sequence_s=3.1e-6, round_s=8.4e-4),
+            EngineConstants(name="sglang", version="0.5.6", norm_s=0.0, sequence_s=1.61e-5, round_s=8.4e-4),
         )
     }
 )

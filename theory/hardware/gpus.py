@@ -131,7 +131,7 @@ _EXPERTS: Final = {
         "fp4": ExpertRates(34.5e-6, 2.61e12, 3.97e14, 6.7e11),
     },
     "NVIDIA B200 SXM": {
-        "bf16": ExpertRates(18.3e-6, 6.6e12, 4.41e14, 3.0e12),
+        "bf16": ExpertRates(16.3e-6, 7.11e12, 1.0e15, 3.2e12),
         "fp8": ExpertRates(31.6e-6, 8.17e12, 1.11e15, 1.33e12),
         # bandwidths from served gpt-oss and MiniMax: the table of operators timed a kernel that widens to bf16
         "fp4": ExpertRates(18.5e-6, 7.7e12, 2.0e15, 4.0e12),

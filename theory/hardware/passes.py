@@ -2,19 +2,21 @@ r"""One iteration of a serving engine on a GPU or several: seconds against shape
 
 .. math::
 
-    t = \sum_{\text{layers}} (t_{\text{products}} + t_{\text{attention}} + t_{\text{experts}} + t_{\text{sums}} + \ell)
-        + t_{\text{head}} + u b
+    t = \sum_{\text{layers}} (t_{\text{products}} + t_{\text{attention}} + t_{\text{experts}} + t_{\text{sums}}
+        + \ell n) + t_{\text{head}} + u b
 
-b is the number of sequences; :math:`\ell` (per layer) and u (per sequence) belong to the engine, all else to the GPU.
+b is the number of sequences and n that of a layer's normalisations: :math:`\ell` (per normalisation) and u (per
+sequence) belong to the engine, all else to the GPU.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Final, Literal
 
-from theory.hardware.engines import EngineConstants, engine_named
+from theory.hardware.engines import UNTUNED, EngineConstants, engine_named
 from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.gpu_records import Gpu
 from theory.hardware.operators import attention_seconds, experts_seconds, latent_seconds, product_seconds
@@ -26,6 +28,24 @@ __all__ = ["Limit", "PassModel", "PassParts"]
 
 Limit = Literal["bandwidth", "compute", "cache", "overhead"]
 _BF16: Final = FORMATS["bf16"]
+
+_HALF_WIDTHS: Final = MappingProxyType(
+    {
+        ("NVIDIA H100 SXM", "dense"): 0.09,
+        ("NVIDIA H100 SXM", "experts"): 0.15,
+        ("NVIDIA H100 SXM", "fp4 experts"): 0.2,
+        ("NVIDIA H200 SXM", "dense"): 0.12,
+        ("NVIDIA H200 SXM", "experts"): 0.18,
+        ("NVIDIA B200 SXM", "dense"): 0.37,
+        ("NVIDIA B200 SXM", "experts"): 0.22,
+    }
+)
+"""95 % half-widths of the logarithm of an iteration's time: those of served models left out of the fit (ML.ENERGY, of
+H100 and B200; 48 and 36 dense rows, 39 and 28 with experts, 25 in fp4). The H200's are taken from the H100's."""
+_UNSERVED: Final = 0.25
+"""The same on GPUs whose operators alone were measured."""
+_UNFITTED: Final = 0.5
+"""The same on GPUs known by their data sheets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +106,7 @@ class PassModel:
         return PassParts(
             **totals,
             head=product_seconds(self.gpu, scored, self.shape.vocab / self.parallel.tp, self.shape.hidden, _BF16),
-            layers=self.shape.n_layers * self.engine.layer_s,
+            layers=self.shape.n_layers * self.shape.norms * self.engine.norm_s,
             sequences=self.engine.sequence_s * read,
         )
 
@@ -105,7 +125,12 @@ class PassModel:
 
     def half_width(self, work: Work) -> float:
         """Return the 95 % half-width of the logarithm of `seconds`, [-]."""
-        return 0.25 if self.gpu.fitted else 0.5
+        if not self.gpu.fitted:
+            return _UNFITTED
+        kind = "experts" if self.shape.has_experts else "dense"
+        if self.shape.has_experts and self.precision.expert_format.arithmetic == "fp4":
+            kind = "fp4 experts"
+        return _HALF_WIDTHS.get((self.gpu.name, kind), _UNSERVED)
 
     def _shared(self, work: Work) -> Work:
         """The work of one of the copies of attention."""
@@ -145,6 +170,8 @@ class PassModel:
                 expert_tp=self.parallel.expert_tp,
                 weights=self.precision.expert_format,
             )
+            if self._is_untuned(forward, rows * self.parallel.dp):
+                found["experts"] *= 1.0 + self.engine.untuned
             found["products"] += product_seconds(self.gpu, rows, forward.count, hidden, _BF16)
             if forward.shared:
                 found["products"] += self._dense(rows, forward.shared / tp, forward.gated)
@@ -152,6 +179,11 @@ class PassModel:
             found["products"] += self._dense(rows, forward.intermediate / tp, forward.gated)
         found["sums"] = 2.0 * self.gpu.sum_seconds(min(self.parallel.gpus, 8), 2.0 * rows * hidden)
         return found
+
+    def _is_untuned(self, experts: Experts, tokens: float) -> bool:
+        """Whether the engine's general kernel runs in its larger tiles."""
+        ep = self.parallel.ep
+        return ep > 1 and self.gpu.name in UNTUNED and tokens > experts.count / ep
 
     def _dense(self, rows: float, intermediate: float, gated: bool) -> float:
         hidden, weights = self.shape.hidden, self.precision.weight_format

@@ -172,9 +172,12 @@ class Shape:
     layers: tuple[Layers, ...]
     tied: bool = False
     """Whether the head reuses the embeddings."""
+    norms: int = 2
+    """Normalisations of a layer: one before attention and one before the feed-forward part; more where queries and
+    keys, or outputs, have their own."""
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "vocab"):
+        for name in ("hidden", "vocab", "norms"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ParameterError(name, value, "must be an integer >= 1")

@@ -46,22 +46,27 @@ class Family:
     scaled_context: bool = False
     """Whether ``max_position_embeddings`` includes any scaling of positions already."""
 
+    norms: int = 2
+    """Normalisations of a layer (`theory.hardware.shapes.Shape`)."""
+
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What the configuration class fills in."""
 
 
 _DENSE = Family()
 _SWITCH = Family(windows="switch")
+_SWITCH_QK = Family(windows="switch", norms=4)
 _TIED = Family(tied=True)
 _EXPERTS = Family(mixture=True)
 _SMALL_EXPERTS = Family(mixture=True, expert_size="intermediate_size")
 _DEEPSEEK = Family(mixture=True, latent=True, defaults={"first_k_dense_replace": 0, "moe_layer_freq": 1})
-_GEMMA2 = Family(tied=True, windows="pattern", period=2, defaults={"head_dim": 256})
+_GEMMA2 = Family(tied=True, windows="pattern", period=2, norms=4, defaults={"head_dim": 256})
 _GEMMA3 = Family(
     tied=True,
     windows="pattern",
     period=6,
     scaled_context=True,
+    norms=6,
     defaults={
         "head_dim": 256,
         "num_attention_heads": 8,
@@ -72,12 +77,13 @@ _GEMMA3 = Family(
     },
 )
 _COHERE2 = Family(tied=True, windows="pattern", period=4, defaults={"sliding_window": 4096})
-_BAILING = Family(mixture=True, windows="switch", defaults={"first_k_dense_replace": 0})
+_BAILING = Family(mixture=True, windows="switch", norms=4, defaults={"first_k_dense_replace": 0})
 _ERNIE_MOE = Family(mixture=True, tied=True, defaults={"moe_layer_start_index": 1, "moe_layer_interval": 1})
 _LLAMA4 = Family(
     mixture=True,
     windows="pattern",
     period=4,
+    norms=4,
     expert_size="intermediate_size",
     defaults={
         "attention_chunk_size": 8192,
@@ -95,8 +101,9 @@ _UNGATED = Family(gated=False)
 
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
-        **dict.fromkeys(("llama", "glm", "glm4", "granite", "helium", "internlm3", "seed_oss", "stablelm"), _DENSE),
-        **dict.fromkeys(("olmo", "olmo2", "hunyuan_v1_dense", "mimo", "exaone", "ministral3"), _DENSE),
+        **dict.fromkeys(("llama", "glm", "granite", "helium", "internlm3", "seed_oss", "stablelm"), _DENSE),
+        **dict.fromkeys(("olmo", "mimo", "exaone", "ministral3"), _DENSE),
+        **dict.fromkeys(("glm4", "olmo2", "hunyuan_v1_dense"), Family(norms=4)),
         **dict.fromkeys(("ernie4_5", "smollm3", "cohere"), _TIED),
         **dict.fromkeys(("arcee", "apertus", "nemotron", "phi"), _UNGATED),
         "starcoder2": Family(gated=False, tied=True, windows="all"),
@@ -104,20 +111,22 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "gemma2": _GEMMA2,
         "gemma3_text": _GEMMA3,
         "cohere2": _COHERE2,
-        "exaone4": Family(windows="pattern", period=4),
-        "olmo3": Family(windows="pattern", period=4),
+        "exaone4": Family(windows="pattern", period=4, norms=4),
+        "olmo3": Family(windows="pattern", period=4, norms=4),
         **dict.fromkeys(("mistral", "phi3", "ministral"), Family(windows="all")),
-        **dict.fromkeys(("qwen2", "qwen3", "qwen2_5_vl", "qwen2_vl"), _SWITCH),
-        **dict.fromkeys(("qwen2_5_vl_text", "qwen2_vl_text", "qwen3_vl_text"), _SWITCH),
-        **dict.fromkeys(("qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text"), replace(_EXPERTS, windows="switch")),
+        **dict.fromkeys(("qwen2", "qwen2_5_vl", "qwen2_vl", "qwen2_5_vl_text", "qwen2_vl_text"), _SWITCH),
+        **dict.fromkeys(("qwen3", "qwen3_vl_text"), _SWITCH_QK),
+        "qwen2_moe": replace(_EXPERTS, windows="switch"),
+        **dict.fromkeys(("qwen3_moe", "qwen3_vl_moe_text"), replace(_EXPERTS, windows="switch", norms=4)),
         **dict.fromkeys(("mixtral", "phimoe"), replace(_SMALL_EXPERTS, windows="all")),
-        **dict.fromkeys(("olmoe", "granitemoe", "minimax_m2"), _SMALL_EXPERTS),
+        "granitemoe": _SMALL_EXPERTS,
+        **dict.fromkeys(("olmoe", "minimax_m2"), replace(_SMALL_EXPERTS, norms=4)),
         "gpt_oss": replace(_SMALL_EXPERTS, windows="pattern", period=2),
         **dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2", "kimi_k25", "glm4_moe_lite"), _DEEPSEEK),
         **dict.fromkeys(("glm4_moe", "glm4v_moe_text", "dots1"), replace(_DEEPSEEK, latent=False)),
         **dict.fromkeys(("bailing_moe", "bailing_moe_v2"), _BAILING),
         "ernie4_5_moe": _ERNIE_MOE,
-        **dict.fromkeys(("hunyuan_v1_moe", "hunyuan"), Family(mixture=True, tied=True)),
+        **dict.fromkeys(("hunyuan_v1_moe", "hunyuan"), Family(mixture=True, tied=True, norms=4)),
         "llama4_text": _LLAMA4,
     }
 )

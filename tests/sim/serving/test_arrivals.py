@@ -1,0 +1,71 @@
+"""Arrivals: rates and variation as asked, and recorded ones that are in order."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sim.serving.arrivals import Arrivals, bursty_times, poisson_times
+from theory.errors import ParameterError
+
+N = 20_000
+Z = 4.9
+"""Standard errors; a false alarm has probability 1e-6."""
+
+
+@pytest.mark.parametrize("cv", [0.3, 1.0, 2.0])
+def test_bursts_have_the_rate_and_the_variation_asked(cv: float) -> None:
+    gaps = np.diff(bursty_times(2.5, cv, N + 1, seed=1))
+    assert abs(gaps.mean() - 0.4) <= Z * 0.4 * cv / math.sqrt(N)
+    kurtosis = 3.0 + 6.0 * cv * cv  # of a gamma variable
+    error = (0.4 * cv) ** 2 * math.sqrt((kurtosis - 1.0) / N)  # of its variance
+    assert abs(gaps.var(ddof=1) - (0.4 * cv) ** 2) <= Z * error
+
+
+def test_poisson_counts_are_as_varied_as_their_mean() -> None:
+    times = poisson_times(2.0, N, seed=2)
+    counts = np.bincount(times[times < 8000.0].astype(int), minlength=8000)
+    assert abs(counts.var(ddof=1) / counts.mean() - 1.0) <= Z * math.sqrt(2.0 / 8000)
+
+
+def test_replications_differ_and_repeat() -> None:
+    first = poisson_times(1.0, 5, seed=3, replication=0)
+    assert (first == poisson_times(1.0, 5, seed=3, replication=0)).all()
+    assert (first != poisson_times(1.0, 5, seed=3, replication=1)).all()
+
+
+def test_recorded_arrivals_start_their_clock_with_the_first() -> None:
+    found = Arrivals.of([5.0, 6.0, 9.0], [1, 2, 3], [4, 5, 6])
+    assert found.times_s.tolist() == [0.0, 1.0, 4.0]
+    assert (len(found), found.rate) == (3, 0.5)
+    assert found.cv == pytest.approx(math.sqrt(2.0) / 2.0)
+    assert math.isinf(Arrivals.of([5.0], [1], [1]).rate)
+
+
+@pytest.mark.parametrize(
+    ("times", "prompts", "answers", "told"),
+    [
+        ([], [], [], "times_s"),
+        ([1.0, 0.0], [1, 1], [1, 1], "times_s"),
+        ([0.0, math.nan], [1, 1], [1, 1], "times_s"),
+        ([0.0], [1, 2], [1], "prompt_tokens"),
+        ([0.0], [-1], [1], "prompt_tokens=-1"),
+        ([0.0], [0], [0], "answer_tokens=0"),
+    ],
+)
+def test_recorded_arrivals_guard_their_domain(
+    times: list[float], prompts: list[int], answers: list[int], told: str
+) -> None:
+    with pytest.raises(ParameterError, match=told):
+        Arrivals.of(times, prompts, answers)
+
+
+def test_generators_guard_their_domain() -> None:
+    with pytest.raises(ParameterError, match="rate=0"):
+        poisson_times(0.0, 3)
+    with pytest.raises(ParameterError, match="n=0"):
+        poisson_times(1.0, 0)
+    with pytest.raises(ParameterError, match="cv=0"):
+        bursty_times(1.0, 0.0, 3)

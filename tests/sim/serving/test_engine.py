@@ -1,0 +1,174 @@
+"""The serving engine: equal to `BatchEngine` where nothing is limited, and its own laws where something is."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.algorithms import autoregressive
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.facts import Quality
+from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.catalogue import methods
+from sim.engines.batching import BatchEngine, Device
+from sim.engines.costs import LinearCost
+from sim.serving.engine import ServingEngine
+from sim.serving.limits import Added, ServingLimits
+from sim.trial import run_answer
+from sim.virtual_clock import Session, VirtualClock
+from theory.errors import ParameterError
+
+TARGET = LinearCost(
+    base_s=0.02, sequence_s=0.002, context_s=1e-6, prefill_s=0.005, prefill_token_s=1e-4, request_s=0.003
+)
+DRAFT = LinearCost(base_s=0.004, context_s=1e-7, prefill_s=0.002, prefill_token_s=1e-5)
+BEHAVIOUR = SyntheticBehaviour(
+    lengths=Lengths(target=Lognormal(mean=15.0, cv=1.0), draft=Lognormal(mean=15.0, cv=1.0), limit=50),
+    acceptance=Acceptance(alpha=0.6, siblings=0.3),
+    steps=Lognormal(mean=8.0, cv=0.4),
+    prompt_tokens=300,
+    quality=Quality(wrong_accepted=0.2, wrong_target=0.05, corruption=0.5, escalation=0.4, gate_error=0.1),
+    seed=4,
+)
+ONE_AT_A_TIME = ["autoregressive", "prompt-lookup", "draft-model", "eagle", "spec-reason", "rsd"]
+MakeEngine = Callable[[LinearCost, Device | None], BatchEngine]
+
+
+def whole_prompts(cost: LinearCost, device: Device | None = None) -> ServingEngine:
+    return ServingEngine(Added(cost), device, limits=ServingLimits(chunked=False))
+
+
+def chunked(cost: LinearCost, device: Device | None = None) -> ServingEngine:
+    return ServingEngine(Added(cost), device)
+
+
+def seconds(name: str, make: MakeEngine, index: int, *, shared: bool = False) -> float:
+    one = methods()[name]
+    answer = {"plain": BEHAVIOUR.baseline_answer, "speculation": BEHAVIOUR.answer, "candidates": BEHAVIOUR.beam_answer}
+    device = Device() if shared else None
+    target = make(TARGET, device)
+    engines = {"target": target, "draft": make(DRAFT, device), "judge": target}
+    finished = run_answer(one.build(), answer[one.meets](index), engines).finished
+    assert finished is not None
+    return finished
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("name", methods())
+def test_it_is_a_batch_engine_where_prompts_stop_decoding(name: str, shared: bool) -> None:
+    for index in (0, 3):
+        plain = seconds(name, BatchEngine, index, shared=shared)
+        assert seconds(name, whole_prompts, index, shared=shared) == pytest.approx(plain, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ONE_AT_A_TIME)
+def test_chunks_change_nothing_where_an_engine_has_one_request_at_a_time(name: str) -> None:
+    assert seconds(name, chunked, 3) == pytest.approx(seconds(name, BatchEngine, 3), rel=1e-9)
+
+
+def answers(n_tokens: list[int], prompt_tokens: int, engine: ServingEngine) -> list[Session]:
+    """Run answers of one step that all arrive at once."""
+    clock = VirtualClock({"target": engine}, record=False)
+    sessions = []
+    for n in n_tokens:
+        lengths = Lengths(target=Fixed(n), draft=Fixed(1))
+        world = SyntheticBehaviour(
+            lengths=lengths, acceptance=Acceptance(alpha=0.0), steps=Fixed(1), prompt_tokens=prompt_tokens
+        )
+        answer = world.baseline_answer(0)
+        sessions.append(clock.launch(autoregressive(answer.root), answer))
+    clock.run(*sessions)
+    return sessions
+
+
+UNIT = LinearCost(base_s=1.0)
+
+
+def test_prompts_are_cut_and_share_iterations_with_decoding() -> None:
+    """Ten rows: the first prompt of 12 takes two iterations, the second three more beside it; then both decode."""
+    cost = LinearCost(base_s=1.0, prefill_token_s=0.1)
+    engine = ServingEngine(Added(cost), limits=ServingLimits(max_batched_tokens=10))
+    first, second = answers([4, 4], 12, engine)
+    # 10 rows | 2 + 8 | first decodes, 4 of the second (9 would fit) | two iterations of both, one of the second
+    assert [first.finished, second.finished] == pytest.approx([5.4, 6.4])
+    assert engine.first_token_s[second._on_done] == pytest.approx(3.4)
+
+
+def test_sequences_beyond_the_most_wait_in_line() -> None:
+    engine = ServingEngine(Added(UNIT), limits=ServingLimits(max_sequences=1))
+    ends = [session.finished for session in answers([5, 3, 4], 0, engine)]
+    assert ends == pytest.approx([4.0, 6.0, 9.0])  # one after the other, in order; a first token takes no time here
+    assert engine.waited_s == pytest.approx(4.0 + 6.0)
+
+
+def test_a_full_cache_takes_back_who_came_last() -> None:
+    """Two answers of 10 tokens after 10: both begin in 30 tokens, and only one can end before the other goes on."""
+    engine = ServingEngine(Added(UNIT), limits=ServingLimits(cache_tokens=30))
+    first, second = answers([10, 10], 10, engine)
+    assert first.finished is not None
+    assert second.finished is not None
+    assert engine.preempted == 1
+    assert engine.preemptions == {second._on_done: 1}
+    assert first.finished < second.finished < 2 * first.finished
+    assert engine.cache.peak <= 30
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    spare=st.integers(0, 60),
+    prompt=st.integers(0, 30),
+    rows=st.integers(1, 50),
+    most=st.integers(1, 8),
+)
+def test_the_cache_is_kept_to_and_all_answers_end(
+    lengths: list[int], spare: int, prompt: int, rows: int, most: int
+) -> None:
+    capacity = prompt + max(lengths) + spare
+    limits = ServingLimits(max_batched_tokens=rows, max_sequences=most, cache_tokens=capacity)
+    engine = ServingEngine(Added(LinearCost(base_s=1.0, prefill_token_s=0.01)), limits=limits)
+    sessions = answers(lengths, prompt, engine)
+    assert all(session.finished is not None for session in sessions)
+    assert engine.cache.peak <= capacity + 1e-6
+    assert engine.cache.held == pytest.approx(0.0, abs=1e-6)
+    assert engine.cache.held + engine.cache.idle <= capacity + 1e-6
+
+
+@pytest.mark.parametrize("name", [name for name, one in methods("step").items() if one.roles])
+def test_step_methods_end_on_a_cache_that_is_too_small_for_all(name: str) -> None:
+    """Evicted texts are read again: it takes longer than without a limit, and the same steps are committed."""
+    found = []
+    for capacity in (float("inf"), 1000.0):
+        limits = ServingLimits(cache_tokens=capacity)
+        target = ServingEngine(Added(TARGET), limits=limits)
+        clock = VirtualClock(
+            {"target": target, "draft": ServingEngine(Added(DRAFT), limits=limits), "judge": target}, record=False
+        )
+        worlds = [BEHAVIOUR.answer(index) for index in range(4)]
+        sessions = [clock.launch(methods()[name].build()(world.root), world) for world in worlds]
+        clock.run(*sessions)
+        found.append((clock.env.now, [sum(s.n_tokens for s in one.committed) for one in sessions]))
+    assert found[1][0] > found[0][0]
+    assert found[1][1] == found[0][1]
+
+
+def test_what_never_fits_is_refused() -> None:
+    engine = ServingEngine(Added(UNIT), limits=ServingLimits(cache_tokens=20))
+    with pytest.raises(ParameterError, match="cache_tokens=20 must hold a request of 21 tokens"):
+        answers([11], 10, engine)
+
+
+@pytest.mark.parametrize("bad", [{"max_sequences": 0}, {"max_batched_tokens": 1.5}, {"cache_tokens": 0}, {"rows": 0.5}])
+def test_limits_guard_their_domains(bad: dict[str, float]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(bad))):
+        ServingLimits(**bad)  # type: ignore[arg-type]
+
+
+def test_an_engine_travels_to_another_process_idle() -> None:
+    engine = pickle.loads(pickle.dumps(chunked(UNIT)))
+    assert answers([5], 0, engine)[0].finished == pytest.approx(4.0)
