@@ -38,10 +38,10 @@ _USUAL, _SPREAD, _WEIGHT = np.array([8e-6, 5e-6]), np.array([8e-6, 1.5e-5]), 0.1
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Rows under load: time per token = base + layer * seconds per layer + sequence * seconds per sequence."""
+    """Rows under load: time per token = base + norm * seconds per normalisation + sequence * seconds per sequence."""
 
     base: Array
-    layer: Array
+    norm: Array
     sequence: Array
     measured: Array
     engine: NDArray[np.str_]
@@ -51,11 +51,11 @@ class Loads:
 
     def errors(self, constants: Array, chosen: NDArray[np.bool_]) -> Array:
         """Log errors of the chosen rows."""
-        times = self.base + self.layer * constants[0] + self.sequence * constants[1]
+        times = self.base + self.norm * constants[0] + self.sequence * constants[1]
         return np.asarray(np.log(np.maximum(times, 0.05 * self.measured) / self.measured)[chosen])
 
     def fitted(self, chosen: NDArray[np.bool_]) -> Array:
-        """Seconds per layer and per sequence."""
+        """Seconds per normalisation and per sequence."""
 
         def residuals(x: Array) -> Array:
             return np.concatenate([self.errors(1e-5 * x, chosen), _WEIGHT * (1e-5 * x - _USUAL) / _SPREAD])
@@ -77,8 +77,8 @@ def loads(rows: Sequence[Loaded]) -> Loads:
         if row.where in left_out:
             continue
         low, high, more = (
-            closed_loop(replace(model, engine=_engine(layer, sequence)), loop).per_token
-            for layer, sequence in ((_STEPS[0], 0.0), (_STEPS[1], 0.0), (_STEPS[0], _STEPS[2]))
+            closed_loop(replace(model, engine=_engine(norm, sequence)), loop).per_token
+            for norm, sequence in ((_STEPS[0], 0.0), (_STEPS[1], 0.0), (_STEPS[0], _STEPS[2]))
         )
         slope = (high - low) / (_STEPS[1] - _STEPS[0])
         columns.append((low - slope * _STEPS[0], slope, (more - low) / _STEPS[2], 1e-3 * row.tpot_ms))
@@ -89,8 +89,8 @@ def loads(rows: Sequence[Loaded]) -> Loads:
     return Loads(*numbers, *names)
 
 
-def _engine(layer: float, sequence: float) -> EngineConstants:
-    return EngineConstants(name="any", version="0", norm_s=layer, sequence_s=sequence)
+def _engine(norm: float, sequence: float) -> EngineConstants:
+    return EngineConstants(name="any", version="0", norm_s=norm, sequence_s=sequence)
 
 
 def left_out(table: Loads, groups: NDArray[np.str_]) -> Array:
@@ -110,7 +110,7 @@ def left_out(table: Loads, groups: NDArray[np.str_]) -> Array:
 def print_loads(table: Loads) -> None:
     """Print constants by engine version, and errors in all and left out."""
     errors = np.full(len(table.base), np.nan)
-    print("engine            rows  s/layer  s/sequence  mean |error|")
+    print("engine            rows  s/norm  s/sequence  mean |error|")
     for engine in np.unique(table.engine):
         chosen = table.engine == engine
         constants = table.fitted(chosen)
