@@ -21,6 +21,7 @@ from specplan.loads.options import Considered, Option, considered
 from specplan.loads.search import Best, best_of_each_kind
 from specplan.loads.simulating import Simulator, shares_of
 from theory.errors import ParameterError
+from theory.hardware.rounds import GAIN_HALF_WIDTHS
 from theory.hardware.work import Work
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ __all__ = ["Curve", "LoadPlan", "LoadRow", "plan_loads"]
 _SHOWN: Final = 4
 """Kinds of options that are simulated at length at each load."""
 _Z: Final = 1.96
+_STEP_HALF_WIDTH: Final = 0.22
+"""95 % half-width of the logarithm of a step-level gain, acceptance known: Lookahead Reasoning's Table 1 from the names
+of its models, 14 rows (`python -m tools.names_table`)."""
 _MOST_CURVE: Final = 128
 """Answers at once up to which the curve goes, unless a load asks for more."""
 _LEAST_ARRIVALS: Final = 60
@@ -217,8 +221,11 @@ class _Planner:
 
     def cost_error(self, option: Option) -> float:
         """95 % half-width of the logarithm of a gain that the cost of passes leaves, as measured on public rows."""
-        fitted = self.deployment.gpu.fitted
-        return 0.15 if fitted else 0.3
+        experts = self.deployment.target.facts.shape.has_experts
+        of_tokens = GAIN_HALF_WIDTHS["experts" if experts else "dense"]
+        steps = option.configuration.spec.drafts_steps
+        error = max(of_tokens, _STEP_HALF_WIDTH) if steps else of_tokens
+        return error if self.deployment.gpu.fitted else 2.0 * error
 
     def limit(self, option: Option, answers: int, served: ServedLoad) -> str:
         """What runs out first."""
