@@ -23,6 +23,9 @@ _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
 _MOST_GPUS: Final = 64
 _TRAINED: Final = "trained"
+"""An EAGLE-3 head of the usual size."""
+_OWN: Final = "mtp"
+"""The layer that the target was published with, for further tokens."""
 
 
 def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_loss: float) -> tuple[str, Any]:
@@ -136,9 +139,9 @@ def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:
     from specplan.deployment.model_files import draft_head
     from specplan.deployment.request import ServedModel
 
-    if name != _TRAINED:
+    if name not in (_TRAINED, _OWN):
         return _model(name, None, cache)
-    facts = draft_head(target.facts, "eagle3")
+    facts = draft_head(target.facts, "mtp" if name == _OWN else "eagle3")
     return ServedModel(facts=facts, precision=facts.precision)
 
 

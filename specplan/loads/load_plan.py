@@ -37,6 +37,8 @@ _STEP_HALF_WIDTH: Final = 0.22
 of its models, 14 rows (`python -m tools.names_table`)."""
 _MOST_CURVE: Final = 128
 """Answers at once up to which the curve goes, unless a load asks for more."""
+_WAITING: Final = 0.05
+"""Share of their time that answers wait for a place from which on the cache is what runs out, [-]."""
 _LEAST_ARRIVALS: Final = 60
 _MOST_OF_A_TRACE: Final = 500
 """Arrivals that one copy meets, of a load without end and of a trace."""
@@ -244,7 +246,7 @@ class _Planner:
 
     def limit(self, option: Option, answers: int, served: ServedLoad) -> str:
         """What runs out first."""
-        if served.preempted or served.waited_s > 0.05 * served.seconds:
+        if served.preempted or served.waited_s > _WAITING * served.seconds * max(served.in_flight, 1.0):
             return "cache"
         busy = served.busy
         if option.arrangement.own_gpus and busy.get(DRAFT, 0.0) > max(busy[TARGET], 0.9):
