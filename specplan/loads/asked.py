@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from specplan.loads.load_plan import LoadPlan
     from specplan.loads.options import Option
 
-__all__ = ["deployment_plan"]
+__all__ = ["deployment_plan", "numbers"]
 
 _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
@@ -185,13 +185,13 @@ def _loads(asked: Mapping[str, Any]) -> list[Load]:
         return [Load(trace=read_trace(asked["trace"]))]
     if asked["rate"] is not None:
         burstiness = 1.0 if asked["burstiness"] is None else asked["burstiness"]
-        return [Load(rate=value, burstiness=burstiness) for value in _numbers("rate", asked["rate"], float)]
+        return [Load(rate=value, burstiness=burstiness) for value in numbers("rate", asked["rate"], float)]
     if asked["burstiness"] is not None:
         raise ParameterError("burstiness", asked["burstiness"], "needs --rate: it is about arrivals")
-    return [Load(concurrency=value) for value in _numbers("concurrency", asked["concurrency"] or "1", int)]
+    return [Load(concurrency=value) for value in numbers("concurrency", asked["concurrency"] or "1", int)]
 
 
-def _numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
+def numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
     """Comma-separated numbers, each once, in order."""
     found = []
     for part in text.split(","):
