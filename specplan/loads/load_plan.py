@@ -69,6 +69,9 @@ class LoadRow:
     tokens_per_s: float
     """Of all GPUs."""
     answers_per_s: float
+    in_vain: Mapping[str, float]
+    """Role (draft, target) to what it writes or checks in vain per token that stands, [-]: tokens of steps, and
+    positions of passes."""
     limit: str
     """What runs out first: bandwidth, compute, cache, draft, or overhead."""
     meets: bool
@@ -199,6 +202,7 @@ class _Planner:
             served=served,
             tokens_per_s=rate,
             answers_per_s=rate / self.deployment.answer_tokens,
+            in_vain=self.in_vain(option, served),
             limit=self.limit(option, fullest, served),
             meets=self.meets(served),
         )
@@ -226,6 +230,17 @@ class _Planner:
         steps = option.configuration.spec.drafts_steps
         error = max(of_tokens, _STEP_HALF_WIDTH) if steps else of_tokens
         return error if self.deployment.gpu.fitted else 2.0 * error
+
+    def in_vain(self, option: Option, served: ServedLoad) -> dict[str, float]:
+        """What draft and target do in vain per token that stands."""
+        configuration = option.configuration
+        per_pass = self.simulator.world.tokens_per_pass(configuration)
+        unused = (configuration.k2 - per_pass) / per_pass
+        drafts = configuration.token in ("draft-model", "eagle")
+        return {
+            DRAFT: served.in_vain(DRAFT) + (unused if drafts else 0.0),
+            TARGET: served.in_vain(TARGET) + unused,
+        }
 
     def limit(self, option: Option, answers: int, served: ServedLoad) -> str:
         """What runs out first."""
@@ -331,6 +346,7 @@ class _Arriving:
             served=served,
             tokens_per_s=served.tokens_per_s * copies,
             answers_per_s=served.answers_per_s * copies,
+            in_vain=planner.in_vain(option, served),
             limit=planner.limit(option, in_flight, served),
             meets=planner.meets(served),
         )
