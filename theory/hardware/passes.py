@@ -33,15 +33,19 @@ _HALF_WIDTHS: Final = MappingProxyType(
     {
         ("NVIDIA H100 SXM", "dense"): 0.09,
         ("NVIDIA H100 SXM", "experts"): 0.15,
+        ("NVIDIA H100 SXM", "fp8 experts"): 0.17,
         ("NVIDIA H100 SXM", "fp4 experts"): 0.2,
         ("NVIDIA H200 SXM", "dense"): 0.12,
         ("NVIDIA H200 SXM", "experts"): 0.18,
+        ("NVIDIA H200 SXM", "fp8 experts"): 0.2,
         ("NVIDIA B200 SXM", "dense"): 0.37,
         ("NVIDIA B200 SXM", "experts"): 0.22,
+        ("NVIDIA B200 SXM", "fp8 experts"): 0.32,
     }
 )
 """95 % half-widths of the logarithm of an iteration's time: those of served models left out of the fit (ML.ENERGY, of
-H100 and B200; 48 and 36 dense rows, 39 and 28 with experts, 25 in fp4). The H200's are taken from the H100's."""
+H100 and B200; 48 and 36 dense rows, 39 and 28 with experts in bf16, 24 and 15 in fp8, 25 in fp4), as
+``python -m benchmarks.fit_hardware FOLDER`` prints them. The H200's are taken from the H100's."""
 _UNSERVED: Final = 0.25
 """The same on GPUs whose operators alone were measured."""
 _UNFITTED: Final = 0.5
@@ -128,8 +132,8 @@ class PassModel:
         if not self.gpu.fitted:
             return _UNFITTED
         kind = "experts" if self.shape.has_experts else "dense"
-        if self.shape.has_experts and self.precision.expert_format.arithmetic == "fp4":
-            kind = "fp4 experts"
+        if self.shape.has_experts and self.precision.expert_format.arithmetic != "bf16":
+            kind = f"{self.precision.expert_format.arithmetic} experts"
         return _HALF_WIDTHS.get((self.gpu.name, kind), _UNSERVED)
 
     def _shared(self, work: Work) -> Work:
@@ -160,6 +164,7 @@ class PassModel:
         found["attention"] = sum(self._attention(attention, *part) for part in _attending(work))
         forward = group.feed_forward
         if isinstance(forward, Experts):
+            in_blocks = self.precision.expert_format.name == "fp8-block"
             found["experts"] = experts_seconds(
                 self.gpu,
                 forward,
@@ -169,8 +174,9 @@ class PassModel:
                 ep=self.parallel.ep,
                 expert_tp=self.parallel.expert_tp,
                 weights=self.precision.expert_format,
+                padding=self.engine.padding if in_blocks else 0.0,
             )
-            if self._is_untuned(forward, rows * self.parallel.dp):
+            if not in_blocks and self._is_untuned(forward, rows * self.parallel.dp):
                 found["experts"] *= 1.0 + self.engine.untuned
             found["products"] += product_seconds(self.gpu, rows, forward.count, hidden, _BF16)
             if forward.shared:
