@@ -25,7 +25,7 @@ from specplan.scoreboard.rows import Served
 from specplan.scoreboard.served import ENGINE, unexplained
 from specplan.scoreboard.tables import read_folder
 from theory.errors import SpecplanError
-from theory.hardware.engines import EngineConstants, engine_named
+from theory.hardware.engines import engine_named
 from theory.hardware.gpus import GPUS, gpu_named
 from theory.hardware.passes import PassModel
 from theory.hardware.work import Work
@@ -37,17 +37,18 @@ _PROMPT_TOKENS: Final = {"gpqa": 250.0}
 _OTHER_PROMPT: Final = 150.0
 _FAMILIES: Final = ("30B-A3B", "235B-A22B", "480B-A35B", "gemma-3", "Llama-3.1-405B", "gpt-oss", "Llama-4")
 """Parts of names by which models are left out together: one shape under several names, or one design in sizes."""
-_SCALES: Final = np.array([1e-5, 1e-5, 1.0])
-"""Scales of the engine's constants: per normalisation (s), per sequence (s), untuned experts ([-])."""
+_NAMES: Final = ("norm_s", "sequence_s", "untuned", "untuned_small")
+"""The engine's constants that are fitted."""
+_SCALES: Final = np.array([1e-5, 1e-5, 1.0, 1.0])
 
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """Served iterations: time = base + slopes . (per normalisation, per sequence, untuned experts)."""
+    """Served iterations: time = base + slopes . (constants of the engine)."""
 
     base: Array
     slopes: Array
-    """Shape (rows, 3)."""
+    """Shape (rows, 4)."""
     measured: Array
     half_width: Array
     family: NDArray[np.str_]
@@ -61,9 +62,9 @@ class Iterations:
         return np.asarray(np.log((self.base + self.slopes @ constants)[chosen] / self.measured[chosen]))
 
     def fitted(self, chosen: Chosen) -> Array:
-        """The three constants, from the chosen rows."""
+        """The constants, from the chosen rows."""
         found = least_squares(
-            lambda x: self.errors(_SCALES * x, chosen), np.ones(3), bounds=(0, 20), loss="soft_l1", f_scale=0.05
+            lambda x: self.errors(_SCALES * x, chosen), np.ones(4), bounds=(0, 20), loss="soft_l1", f_scale=0.05
         )
         return np.asarray(_SCALES * found.x)
 
@@ -96,20 +97,25 @@ def iterations(rows: Sequence[Served]) -> Iterations:
             continue
         context = row.mean_pos_len_biased + _PROMPT_TOKENS.get(row.task, _OTHER_PROMPT)
         work = Work(sequences=row.avg_batch, context=context)
-        base = replace(model, engine=_engine(0.0)).seconds(work)
-        untuned = replace(model, engine=_engine(1.0)).seconds(work) - base
-        slopes = (float(facts.shape.n_layers * facts.shape.norms), row.avg_batch, untuned)
+        base, *slopes = _linear(model, work)
         group = _group(model, unexplained(facts, model) is not None)
         usual = group.endswith(("dense", "bf16"))
         numbers.append((base, *slopes, 1e-3 * row.median_itl_ms, model.half_width(work), usual))
         family = next((part for part in _FAMILIES if part in row.model_id), row.model_id)
         labels.append((family, group))
     table, names = np.array(numbers), np.array(labels)
-    return Iterations(table[:, 0], table[:, 1:4], table[:, 4], table[:, 5], *names.T, table[:, 6] > 0.0)
+    return Iterations(table[:, 0], table[:, 1:5], table[:, 5], table[:, 6], *names.T, table[:, 7] > 0.0)
 
 
-def _engine(untuned: float) -> EngineConstants:
-    return replace(engine_named(*ENGINE), norm_s=0.0, sequence_s=0.0, untuned=untuned)
+def _linear(model: PassModel, work: Work) -> tuple[float, ...]:
+    """Seconds without the engine's constants, and what each adds per unit: times are linear in them."""
+
+    def seconds(**constants: float) -> float:
+        engine = replace(model.engine, **{**dict.fromkeys(_NAMES, 0.0), **constants})
+        return replace(model, engine=engine).seconds(work)
+
+    base = seconds()
+    return base, *(seconds(**{name: 1.0}) - base for name in _NAMES)
 
 
 def _group(model: PassModel, wide: bool) -> str:
@@ -183,11 +189,9 @@ def print_operators(folder: Path) -> None:
 def print_served(folder: Path) -> None:
     """Print the engine's constants and the errors on families left out."""
     table = iterations(read_served(folder))
-    norm_s, sequence_s, untuned = table.fitted(table.usual)
     committed = engine_named(*ENGINE)
-    print(f"per normalisation {committed.norm_s:.3g} -> {norm_s:.3g} s", end=", ")
-    print(f"per sequence {committed.sequence_s:.3g} -> {sequence_s:.3g} s", end=", ")
-    print(f"untuned experts {committed.untuned:.3g} -> {untuned:.3g}")
+    for name, value in zip(_NAMES, table.fitted(table.usual), strict=True):
+        print(f"{name}: {getattr(committed, name):.3g} -> {value:.3g}")
     print(f"{'families left out':<46}  {'mean':>6}  {'p90':>6}  {'bias':>6}  {'n':>5}  covered")
     for what, error in served_errors(table).items():
         print(f"{what:<46}  {error}")

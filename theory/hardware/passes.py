@@ -176,8 +176,8 @@ class PassModel:
                 weights=self.precision.expert_format,
                 padding=self.engine.padding if in_blocks else 0.0,
             )
-            if not in_blocks and self._is_untuned(forward, rows * self.parallel.dp):
-                found["experts"] *= 1.0 + self.engine.untuned
+            if not in_blocks and self.precision.expert_format.arithmetic != "fp4":  # those have kernels of their own
+                found["experts"] *= 1.0 + self._untuned(forward, rows * self.parallel.dp)
             found["products"] += product_seconds(self.gpu, rows, forward.count, hidden, _BF16)
             if forward.shared:
                 found["products"] += self._dense(rows, forward.shared / tp, forward.gated)
@@ -186,10 +186,12 @@ class PassModel:
         found["sums"] = 2.0 * self.gpu.sum_seconds(min(self.parallel.gpus, 8), 2.0 * rows * hidden)
         return found
 
-    def _is_untuned(self, experts: Experts, tokens: float) -> bool:
-        """Whether the engine's general kernel runs in its larger tiles."""
+    def _untuned(self, experts: Experts, tokens: float) -> float:
+        """What the engine's general kernel takes more than a tuned one, as a share, [-]."""
         ep = self.parallel.ep
-        return ep > 1 and self.gpu.name in UNTUNED and tokens > experts.count / ep
+        if ep == 1 or self.gpu.name not in UNTUNED:
+            return 0.0
+        return self.engine.untuned if tokens > experts.count / ep else self.engine.untuned_small
 
     def _dense(self, rows: float, intermediate: float, gated: bool) -> float:
         hidden, weights = self.shape.hidden, self.precision.weight_format

@@ -107,3 +107,29 @@ def test_half_widths_are_wider_where_less_was_measured() -> None:
     widths = [PassModel(gpu=gpu_named(name), shape=DENSE).half_width(work) for name in ("H100", "H200", "A100", "L4")]
     assert widths == sorted(widths)
     assert len(set(widths)) == 4
+
+
+def test_which_experts_run_an_engines_untuned_kernels() -> None:
+    engine = replace(PassModel(gpu=gpu_named("B200"), shape=DENSE).engine, untuned=1.0, untuned_small=0.5, padding=0.0)
+    shape = Shape(hidden=2048, vocab=151936, layers=(Layers(count=1, attention=_HEADS, feed_forward=_MIXTURE),))
+
+    def share(gpu: str, sequences: float, ep: int = 4, weights: str = "bf16") -> float:
+        parallel = Parallel(tp=4, ep=ep)
+        model = PassModel(gpu=gpu_named(gpu), shape=shape, precision=Precision(weights=weights), parallel=parallel)
+        work = Work(sequences=sequences)
+        tuned = replace(engine, untuned=0.0, untuned_small=0.0)
+        slow, fast = (replace(model, engine=one).parts(work).experts for one in (engine, tuned))
+        return slow / fast - 1.0
+
+    assert share("B200", 32.0) == pytest.approx(0.5)  # as many tokens as a GPU has experts
+    assert share("B200", 33.0) == pytest.approx(1.0)
+    assert share("B200", 33.0, ep=1) == share("H100", 33.0) == 0.0
+    assert share("B200", 33.0, weights="fp8-block") == share("B200", 33.0, weights="mxfp4") == 0.0
+
+
+def test_only_experts_in_block_wise_fp8_are_padded() -> None:
+    for weights, more in (("bf16", False), ("fp8", False), ("fp8-block", True), ("mxfp4", False)):
+        model = PassModel(gpu=gpu_named("H100"), shape=MIXED, precision=Precision(weights=weights))
+        padded = replace(model, engine=replace(model.engine, padding=127.0))
+        work = Work(sequences=8.0)
+        assert (padded.seconds(work) > model.seconds(work)) == more
