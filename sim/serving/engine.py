@@ -338,7 +338,7 @@ class ServingEngine(BatchEngine):
         self.cache.forget(request.done, request.text, own)
         request.depth += own - request.own
         if request.began != request.left:
-            request.new = own
+            request.new = own - 1.0  # its last token is computed when it decodes
         request.own, request.began = own, request.left
         request.state = _QUEUED
         request.arrived = self._env._now

@@ -18,10 +18,10 @@ from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.timeline import Counts
 from sim.trial import Trial
-from sim.virtual_clock import Answer, Session, VirtualClock
+from sim.virtual_clock import Answer, DeadlockError, Session, VirtualClock
 from theory.errors import ParameterError
 
-__all__ = ["Resume", "arriving", "closed_loop"]
+__all__ = ["Resume", "arriving", "closed_loop", "resumed"]
 
 Resume = Callable[[Answer, float], Step]
 """Takes an answer and a share of it in [0, 1); returns the text after that share, from which it goes on."""
@@ -97,6 +97,18 @@ def arriving(trial: Trial, moments_s: Sequence[float], *, warmup: int = 0, count
     return run.window(None)
 
 
+def resumed(answer: Answer, share: float) -> Step:
+    """Return the text of a drawn answer after a share of its steps, which the target has written and cached."""
+    lengths: list[int] = answer.written_lengths()  # type: ignore[attr-defined]  # drawn answers know it
+    depth = int(share * len(lengths))
+    if depth == 0:
+        return answer.root
+    text = Step(None, TARGET, 1)
+    text.depth = depth - 1
+    text.context_tokens = answer.root.n_tokens + sum(lengths[:depth])
+    return text
+
+
 class _Place:
     """An answer in flight: who its requests report to, and how many of its tokens are committed."""
 
@@ -168,11 +180,14 @@ class _Run:
             self.start(replace=True)
 
     def until(self, enough: Callable[[], bool]) -> None:
-        """Let time pass."""
-        step = self.clock.env.step
+        """Let time pass; a few events at a time, since asking takes longer than an event."""
+        env = self.clock.env
         while not enough():
+            if not env._queue:
+                raise DeadlockError("answers wait although nothing that they started is running")
             for _ in range(max(len(self.in_flight), 1)):
-                step()
+                if env._queue:
+                    env.step()
 
     def until_committed(self, tokens: float) -> None:
         """Let time pass until so many tokens are committed."""

@@ -118,6 +118,18 @@ def test_a_full_cache_takes_back_who_came_last() -> None:
     assert engine.cache.peak <= 30
 
 
+def test_who_lost_its_place_reads_its_prompt_again_and_what_it_had_written() -> None:
+    """The same run with a price on reading: prompts of 10 and 10 tokens, then 10 again and what was computed after."""
+    cost = LinearCost(base_s=1.0, prefill_token_s=1e-3)
+    ends = []
+    for priced in (UNIT, cost):
+        engine = ServingEngine(Added(priced), limits=ServingLimits(cache_tokens=30))
+        ends.append(answers([10, 10], 10, engine)[1].finished or 0.0)
+    # After 4 iterations they hold 15 and 14 tokens, and another one would make 31. The second goes; of its 4 tokens the
+    # last is computed when it decodes again.
+    assert ends[1] - ends[0] == pytest.approx(0.001 * (10 + 10 + 10 + 3))
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=8),

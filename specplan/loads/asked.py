@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from specplan.commands.plan_options import LOADS
+from specplan.loads.asking import LOADS
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from specplan.loads.load_plan import LoadPlan
     from specplan.loads.options import Option
 
-__all__ = ["deployment_plan"]
+__all__ = ["deployment_plan", "numbers"]
 
 _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
 _MOST_GPUS: Final = 64
 _TRAINED: Final = "trained"
+"""An EAGLE-3 head of the usual size."""
+_OWN: Final = "mtp"
+"""The layer that the target was published with, for further tokens."""
 
 
 def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_loss: float) -> tuple[str, Any]:
@@ -30,7 +33,7 @@ def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accura
 
     Parameters
     ----------
-    asked : the options of `specplan.commands.plan_options`, and ``gpu``.
+    asked : the options of `specplan.loads.asking`, and ``gpu``.
     methods : to consider.
     max_accuracy_loss : share of right answers that a method may cost.
 
@@ -88,13 +91,13 @@ def _deployment(asked: Mapping[str, Any]) -> Deployment:
         judge=_model(asked["judge"], None, asked["cache"]) if asked["judge"] else None,
         head=_head(asked["eagle"], target, asked["cache"]) if asked["eagle"] else None,
         gpu=gpu,
-        gpus=asked["gpus"] or 1,
+        gpus=_given(asked, "gpus", 1),
         tp=asked["tp"],
         placement=choice("placement", asked["placement"] or "any", get_args(Placement)),
         engine=engine_named(name, version or None),
-        context=asked["context"] or _CONTEXT,
-        answer_tokens=asked["answer_tokens"] or _ANSWER_TOKENS,
-        task=asked["task"],
+        context=_given(asked, "context", _CONTEXT),
+        answer_tokens=_given(asked, "answer_tokens", _ANSWER_TOKENS),
+        task=_task(asked["task"]),
         alpha1=asked["alpha1"],
         alpha2=asked["alpha2"],
         gpu_price=asked["gpu_price"],
@@ -106,13 +109,29 @@ def _deployment(asked: Mapping[str, Any]) -> Deployment:
 
 def _model(name: str, precision: str | None, cache: str | None) -> ServedModel:
     """A model by its name, in other formats than published if the user says so."""
+    from sim.catalogue import choice
     from specplan.deployment.model_files import shape_of
     from specplan.deployment.request import ServedModel
-    from theory.hardware.formats import Precision
+    from theory.hardware.formats import FORMATS, Precision
 
     facts = shape_of(name)
-    formats = facts.precision if precision is None else Precision(weights=precision, cache=facts.precision.cache)
+    formats = facts.precision
+    if precision is not None:
+        formats = Precision(weights=choice("precision", precision, tuple(FORMATS)), cache=formats.cache)
     return ServedModel(facts=facts, precision=formats if cache is None else replace(formats, cache=cache))
+
+
+def _given(asked: Mapping[str, Any], name: str, default: int) -> int:
+    return default if asked[name] is None else int(asked[name])
+
+
+def _task(name: str | None) -> str | None:
+    """A task that something is known about."""
+    from sim.catalogue import choice
+    from specplan.deployment.prior_constants import DOMAIN_OF
+
+    kinds = (*dict.fromkeys(DOMAIN_OF.values()), *DOMAIN_OF)
+    return None if name is None else choice("task", name.strip().lower(), tuple(dict.fromkeys(kinds)))
 
 
 def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:
@@ -120,9 +139,9 @@ def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:
     from specplan.deployment.model_files import draft_head
     from specplan.deployment.request import ServedModel
 
-    if name != _TRAINED:
+    if name not in (_TRAINED, _OWN):
         return _model(name, None, cache)
-    facts = draft_head(target.facts, "eagle3")
+    facts = draft_head(target.facts, "mtp" if name == _OWN else "eagle3")
     return ServedModel(facts=facts, precision=facts.precision)
 
 
@@ -166,13 +185,13 @@ def _loads(asked: Mapping[str, Any]) -> list[Load]:
         return [Load(trace=read_trace(asked["trace"]))]
     if asked["rate"] is not None:
         burstiness = 1.0 if asked["burstiness"] is None else asked["burstiness"]
-        return [Load(rate=value, burstiness=burstiness) for value in _numbers("rate", asked["rate"], float)]
+        return [Load(rate=value, burstiness=burstiness) for value in numbers("rate", asked["rate"], float)]
     if asked["burstiness"] is not None:
         raise ParameterError("burstiness", asked["burstiness"], "needs --rate: it is about arrivals")
-    return [Load(concurrency=value) for value in _numbers("concurrency", asked["concurrency"] or "1", int)]
+    return [Load(concurrency=value) for value in numbers("concurrency", asked["concurrency"] or "1", int)]
 
 
-def _numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
+def numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
     """Comma-separated numbers, each once, in order."""
     found = []
     for part in text.split(","):

@@ -1,0 +1,240 @@
+"""The serving engine set up so that it is a queue with an exact answer, and gives that answer.
+
+Statistical tests compare the mean of independent replications with the closed form: they allow ``Z`` standard errors of
+Student's distribution, a false alarm of 1e-4 per comparison (the seeds are fixed: one that passes goes on passing), and
+the bias of whole iterations, derived where it is used. Where one path can be told exactly, it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from sim.algorithms import autoregressive
+from sim.engines.costs import LinearCost
+from sim.operations import Generate, Step, prompt
+from sim.serving.arrivals import poisson_times
+from sim.serving.engine import ServingEngine
+from sim.serving.limits import Added, ServingLimits
+from sim.virtual_clock import Session, VirtualClock
+from theory import queueing as q
+
+REPLICATIONS = 24
+ANSWERS = 700
+WARMUP = 100
+"""Answers. Relaxation takes about S / (1 - sqrt(rho))^2, 38 services at 0.7: 100 arrivals leave e^-3.7 of the start."""
+SEEN = 0.35
+"""The error that a comparison allows is below this share of the exact value: else it could not tell much."""
+Z = float(stats.t.isf(0.5e-4, REPLICATIONS - 1))
+ITERATIONS = 200
+"""Mean iterations of an answer where whole iterations stand for continuous service."""
+
+
+class OneStep:
+    """An answer of one step that decodes so many iterations after a first token that takes no time."""
+
+    def __init__(self, iterations: int) -> None:
+        self.root = prompt()
+        self.iterations = iterations
+
+    def generate(self, operation: Generate) -> Step:
+        return Step(operation.prefix, operation.role, self.iterations + 1, True)
+
+    verify = judge_tokens = score = choose = score_tokens = None
+
+
+def served(
+    cost: LinearCost, limits: ServingLimits, times: NDArray[np.float64], iterations: NDArray[np.int64]
+) -> list[Session]:
+    """Let answers arrive and end."""
+    clock = VirtualClock({"target": ServingEngine(Added(cost), limits=limits)}, record=False)
+    sessions = []
+    for time, n in zip(times, iterations, strict=True):
+        answer = OneStep(int(n))
+        sessions.append(clock.launch(autoregressive(answer.root), answer, at=float(time)))  # type: ignore[arg-type]
+    clock.run(*sessions)
+    return sessions
+
+
+def sojourns(sessions: list[Session]) -> NDArray[np.float64]:
+    return np.array([session.finished - session.started for session in sessions if session.finished is not None])
+
+
+def geometric(replication: int, n: int, mean: int) -> NDArray[np.int64]:
+    return np.random.default_rng([7, replication]).geometric(1.0 / mean, n)
+
+
+def agrees(samples: Sequence[float], exact: float, bias: tuple[float, float] = (0.0, 0.0)) -> None:
+    """Check the mean of replications; the truth may lie between ``exact`` and both ends of the bias."""
+    error = Z * float(np.std(samples, ddof=1)) / math.sqrt(len(samples))
+    found = float(np.mean(samples))
+    assert exact + bias[0] - error <= found <= exact + bias[1] + error, (found, exact, error)
+    assert error < SEEN * exact, (error, exact)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.7])
+def test_one_sequence_of_one_length_is_md1(load: float) -> None:
+    """Each wait is Lindley's recursion, to the rounding; their mean and distribution are the closed forms."""
+    means, below = [], []
+    for r in range(REPLICATIONS):
+        times = poisson_times(load, ANSWERS, seed=5, replication=r)
+        waits = (
+            sojourns(served(LinearCost(base_s=0.1), ServingLimits(max_sequences=1), times, np.full(ANSWERS, 10))) - 1.0
+        )
+        expected = [0.0]
+        for before, now in pairwise(times):
+            expected.append(max(expected[-1] + 1.0 - (now - before), 0.0))
+        assert waits == pytest.approx(expected, abs=1e-9)
+        means.append(float(waits[WARMUP:].mean()))
+        below.append(float((waits[WARMUP:] <= 0.75).mean()))
+    agrees(means, q.md1_wait(load, 1.0))
+    agrees(below, q.md1_wait_cdf(0.75, load, 1.0))
+
+
+def test_one_sequence_of_geometric_lengths_is_mg1() -> None:
+    """Geometric lengths of mean m vary by cv^2 = 1 - 1/m: Pollaczek's and Khinchine's formula is exact for them."""
+    mean, means = 10, []
+    for r in range(REPLICATIONS):
+        times = poisson_times(0.5, ANSWERS, seed=6, replication=r)
+        lengths = geometric(r, ANSWERS, mean)
+        sessions = served(LinearCost(base_s=1.0 / mean), ServingLimits(max_sequences=1), times, lengths)
+        means.append(float((sojourns(sessions) - lengths / mean)[WARMUP:].mean()))
+    agrees(means, q.mg1_wait(0.5, 1.0, math.sqrt(1.0 - 1.0 / mean)))
+
+
+LOAD_SHARED, STEP = 0.5, 1.0 / ITERATIONS
+
+
+@cache
+def shared(draw: str) -> list[tuple[NDArray[np.float64], NDArray[np.floating[Any]]]]:
+    """Return sojourns and sizes, s, of replications of a server that all in flight share equally."""
+    found = []
+    for r in range(REPLICATIONS):
+        times = poisson_times(LOAD_SHARED, ANSWERS, seed=8, replication=r)
+        lengths = geometric(r, ANSWERS, ITERATIONS) if draw == "geometric" else np.full(ANSWERS, ITERATIONS)
+        sessions = served(LinearCost(base_s=0.0, sequence_s=STEP), ServingLimits(), times, lengths)
+        found.append((sojourns(sessions)[WARMUP:], lengths[WARMUP:] * STEP))
+    return found
+
+
+@pytest.mark.parametrize("draw", ["geometric", "fixed"])
+def test_iterations_that_grow_with_the_batch_share_the_server(draw: str) -> None:
+    """Mean sojourn S / (1 - rho), whatever the distribution of the lengths.
+
+    Bias: an arrival waits for the end of the running iteration and is read in the next, so it loses at most two
+    iterations of the batch it meets, on average rho / (1 - rho) sequences and itself; service so deferred delays others
+    by no more than the same again.
+    """
+    most = 4.0 * STEP / (1.0 - LOAD_SHARED)
+    agrees([float(taken.mean()) for taken, _ in shared(draw)], q.mm1_ps_sojourn(LOAD_SHARED, 1.0), (-most, most))
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_long_answers_are_stretched_as_short_ones_where_the_server_is_shared(is_long: bool) -> None:
+    """Sojourn x / (1 - rho): the stretch of the longer half of the answers is that of the shorter.
+
+    Bias as in the test above, over the mean size: 1 + ln 2 in the longer half, 1 - ln 2 in the shorter.
+    """
+    stretches = []
+    for taken, sizes in shared("geometric"):
+        part = (sizes > math.log(2.0)) == is_long
+        stretches.append(float(taken[part].sum() / sizes[part].sum()))
+    most = 4.0 * STEP / (1.0 - LOAD_SHARED) / (1.0 + math.log(2.0) if is_long else 1.0 - math.log(2.0))
+    agrees(stretches, q.mm1_ps_sojourn_of(1.0, LOAD_SHARED, 1.0), (-most, most))
+
+
+def test_iterations_of_constant_time_are_servers() -> None:
+    """M/M/c: each wait is that of places taken in line, their mean is Erlang C's, and so is their exponential tail.
+
+    Bias: a place is taken at most two iterations late (the running one, and the one that reads), which adds 0 to 2
+    iterations to a wait and to the service that occupies a place: the load grows by up to 2 / ITERATIONS. Geometric
+    lengths vary less than exponential ones, by 1 / ITERATIONS in cv^2, and so the wait is shorter by half of that.
+    """
+    servers, load, step, t = 2, 0.5, 1.0 / ITERATIONS, 0.5
+    means, beyond = [], []
+    for r in range(REPLICATIONS):
+        times = poisson_times(load * servers, ANSWERS, seed=10, replication=r)
+        lengths = geometric(r, ANSWERS, ITERATIONS)
+        sessions = served(LinearCost(base_s=step), ServingLimits(max_sequences=servers), times, lengths)
+        waits = sojourns(sessions) - lengths * step
+        late = waits - in_line(times, lengths * step, servers)
+        assert late.min() >= -1e-9
+        assert late.mean() <= 2.0 * step / (1.0 - load)  # those who are late make others late, as load does
+        means.append(float(waits[WARMUP:].mean()))
+        beyond.append(float((waits[WARMUP:] > t).mean()))
+    rate, longer = load * servers, 1.0 + 2.0 * step
+    wait = q.mmc_wait(rate, 1.0, servers)
+    agrees(means, wait, (-wait * step / 2.0, q.mmc_wait(rate, longer, servers) - wait + 2.0 * step))
+
+    def tail(service: float, at: float) -> float:
+        return q.erlang_c(servers, rate * service) * math.exp(-(servers / service - rate) * at)
+
+    agrees(beyond, tail(1.0, t), (-tail(1.0, t) * step, tail(longer, t - 2.0 * step) - tail(1.0, t)))
+
+
+def in_line(times: NDArray[np.float64], services: NDArray[np.floating[Any]], servers: int) -> NDArray[np.float64]:
+    """Waits for places that are taken first come, first served (the recursion of Kiefer and Wolfowitz)."""
+    free = [0.0] * servers
+    waits = []
+    for now, service in zip(times, services, strict=True):
+        begun = max(heappop(free), now)
+        heappush(free, begun + service)
+        waits.append(begun - now)
+    return np.array(waits)
+
+
+def test_a_closed_loop_with_thinking_is_machine_repair() -> None:
+    """Customers think outside the engine (a constant time: its distribution does not matter), one is served at a time.
+
+    The service is geometric, not exponential: with mean m its cv^2 is 1 - 1/m, which moves the throughput by less than
+    1/m of itself (here 0.5 %: a bound, as the whole way from exponential to fixed service moves it by less than 1).
+    """
+    customers, think, step = 4, 3.0, 1.0 / ITERATIONS
+    cost = LinearCost(base_s=step, request_s=think)
+    paces = []
+    for r in range(REPLICATIONS):
+        ends = closed_loop_ends(cost, customers, geometric(r, ANSWERS + customers, ITERATIONS))
+        paces.append((ANSWERS - WARMUP) / (ends[-1] - ends[WARMUP - 1]))
+    exact = q.machine_repair_throughput(customers, think, 1.0)
+    agrees(paces, exact, (-exact / ITERATIONS, exact / ITERATIONS))
+
+
+def closed_loop_ends(cost: LinearCost, customers: int, lengths: NDArray[np.int64]) -> list[float]:
+    """Moments at which answers end that one place serves, each replaced at once."""
+    clock = VirtualClock({"target": ServingEngine(Added(cost), limits=ServingLimits(max_sequences=1))}, record=False)
+    left = iter(lengths)
+    ends: list[float] = []
+
+    def start() -> None:
+        answer = OneStep(int(next(left)))
+        clock.launch(autoregressive(answer.root), answer).on_finish = again  # type: ignore[arg-type]
+
+    def again(session: Session) -> None:
+        ends.append(clock.env.now)
+        if len(ends) < len(lengths) - customers + 1:
+            start()
+
+    for _ in range(customers):
+        start()
+    while len(ends) < len(lengths) - customers:
+        clock.env.step()
+    return ends
+
+
+@pytest.mark.parametrize("concurrency", [1, 7, 64])
+def test_a_constant_batch_is_exact(concurrency: int) -> None:
+    """Answers of one length that begin together stay together: throughput N / (tokens x iteration)."""
+    cost = LinearCost(base_s=0.02, sequence_s=0.001)
+    limits = ServingLimits(chunked=False)  # else the first one has an iteration for itself, while the others are read
+    sessions = served(cost, limits, np.zeros(concurrency), np.full(concurrency, 100))
+    pace = q.constant_batch_throughput(concurrency, cost.iteration(concurrency, 0.0), 100.0)
+    assert concurrency / sojourns(sessions) == pytest.approx(pace, rel=1e-9)

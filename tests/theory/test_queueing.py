@@ -1,0 +1,121 @@
+"""The closed forms of queues against 50 digits, exact fractions, and other ways to the same number."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from theory import queueing as q
+from theory.errors import ParameterError
+
+LOADS = st.floats(0.01, 0.98)
+TIMES = st.floats(1e-3, 1e3)
+SERVERS = st.integers(1, 60)
+
+
+def exact_b(servers: int, offered: Fraction) -> Fraction:
+    """Erlang's first formula by its definition: a^c / c! over the sum of all such terms."""
+    terms = [offered**n / math.factorial(n) for n in range(servers + 1)]
+    return terms[-1] / sum(terms)
+
+
+@given(SERVERS, st.fractions(Fraction(1, 50), 80, max_denominator=50))
+def test_erlang_b_is_its_definition(servers: int, offered: Fraction) -> None:
+    assert q.erlang_b(servers, float(offered)) == pytest.approx(float(exact_b(servers, offered)), rel=1e-12)
+
+
+@given(SERVERS, st.fractions(Fraction(1, 50), Fraction(49, 50), max_denominator=50))
+def test_erlang_c_is_its_definition(servers: int, load: Fraction) -> None:
+    """a^c / c! / (1 - rho) over itself and the terms below c."""
+    offered = load * servers
+    last = offered**servers / math.factorial(servers) / (1 - load)
+    found = last / (last + sum(offered**n / math.factorial(n) for n in range(servers)))
+    assert q.erlang_c(servers, float(offered)) == pytest.approx(float(found), rel=1e-12)
+
+
+@given(LOADS, TIMES)
+def test_one_server_is_one_of_many(load: float, service: float) -> None:
+    rate = load / service
+    wait = q.mg1_wait(rate, service, 1.0)
+    assert q.mmc_wait(rate, service, 1) == pytest.approx(wait, rel=1e-12)
+    assert q.mm1_ps_sojourn(rate, service) == pytest.approx(wait + service, rel=1e-12)
+    assert q.md1_wait(rate, service) == pytest.approx(wait / 2.0, rel=1e-12)
+
+
+@given(LOADS, TIMES, SERVERS)
+def test_one_fast_server_keeps_fewer_waiting_for_less_than_many_slow_ones_take(
+    load: float, service: float, servers: int
+) -> None:
+    rate = load * servers / service
+    pooled = q.mm1_ps_sojourn(rate, service / servers)
+    assert pooled <= (q.mmc_wait(rate, service, servers) + service) * (1 + 1e-12)
+
+
+def crommelin(t: float, rate: float, service: float) -> mpmath.mpf:
+    """The distribution of the wait in an M/D/1 queue at 200 digits, as it stands in the books."""
+    with mpmath.workdps(200):
+        rate, service, t = mpmath.mpf(rate), mpmath.mpf(service), mpmath.mpf(t)
+        terms = []
+        for j in range(int(mpmath.floor(t / service)) + 1):
+            x = rate * (t - j * service)
+            terms.append((-x) ** j / mpmath.factorial(j) * mpmath.exp(x))
+        return (1 - rate * service) * mpmath.fsum(terms)
+
+
+@settings(max_examples=50, deadline=None)
+@given(LOADS, st.floats(0.0, 60.0))
+def test_the_wait_of_md1_to_all_digits(load: float, t: float) -> None:
+    assert q.md1_wait_cdf(t, load, 1.0) == pytest.approx(float(crommelin(t, load, 1.0)), abs=1e-15)
+
+
+@pytest.mark.parametrize("load", [0.2, 0.5])
+def test_the_distribution_of_the_md1_wait_has_its_mean(load: float) -> None:
+    """The integral of P(W > t), smooth between multiples of the service."""
+    with mpmath.workdps(15):
+        whole = [mpmath.quad(lambda t: 1 - q.md1_wait_cdf(float(t), load, 1.0), [j, j + 1]) for j in range(16)]
+    assert float(mpmath.fsum(whole)) == pytest.approx(q.md1_wait(load, 1.0), rel=1e-6)
+
+
+@given(st.integers(1, 30), st.fractions(Fraction(1, 20), 20, max_denominator=20), st.integers(1, 5))
+def test_machine_repair_is_its_balance_equations(customers: int, ratio: Fraction, servers: int) -> None:
+    """Solved as fractions: the flow up from n, (N - n) / Z, is the flow down from n + 1, min(n + 1, c) / S."""
+    weights = [Fraction(1)]
+    for n in range(customers):
+        weights.append(weights[-1] * (customers - n) * ratio / min(n + 1, servers))
+    found = sum(w * min(n, servers) for n, w in enumerate(weights)) / sum(weights) / ratio
+    assert q.machine_repair_throughput(customers, 1.0, float(ratio), servers) == pytest.approx(float(found), rel=1e-12)
+
+
+def test_many_machines_keep_the_repairman_busy_and_overflow_nothing() -> None:
+    assert q.machine_repair_throughput(5000, 1.0, 0.5) == pytest.approx(2.0, rel=1e-12)
+
+
+def test_a_constant_batch_obeys_littles_law() -> None:
+    assert q.constant_batch_throughput(8, 0.02, 100.0, idle_s=1.0, per_iteration=2.0) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: q.md1_wait(1.0, 1.0), "rate=1.0 must be below 1 per second"),
+        (lambda: q.mmc_wait(2.0, 1.0, 2), "rate=2.0 must be below 2 per second"),
+        (lambda: q.mm1_ps_sojourn(-1.0, 1.0), "rate=-1.0"),
+        (lambda: q.mm1_ps_sojourn_of(0.0, 0.5, 1.0), "size_s=0.0"),
+        (lambda: q.mg1_wait(0.5, 1.0, math.nan), "cv=nan"),
+        (lambda: q.md1_wait_cdf(-1.0, 0.5, 1.0), "wait_s=-1.0"),
+        (lambda: q.erlang_b(0, 1.0), "servers=0"),
+        (lambda: q.erlang_b(1, math.inf), "offered=inf"),
+        (lambda: q.erlang_c(2, 2.0), "offered=2.0"),
+        (lambda: q.machine_repair_throughput(0, 1.0, 1.0), "customers=0"),
+        (lambda: q.constant_batch_throughput(1, 0.0, 1.0), "iteration_s=0.0"),
+    ],
+)
+def test_domains(call: object, told: str) -> None:
+    with pytest.raises(ParameterError) as error:
+        call()  # type: ignore[operator]
+    assert str(error.value).startswith(told)
