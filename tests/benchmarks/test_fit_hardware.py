@@ -18,6 +18,7 @@ from benchmarks import operator_tables as operators  # noqa: E402
 from theory.hardware.engines import engine_named  # noqa: E402
 from theory.hardware.gpu_records import SumRates  # noqa: E402
 from theory.hardware.gpus import GPUS  # noqa: E402
+from theory.hardware.passes import ERRORS  # noqa: E402
 
 DATA = ROOT.parent / "shared" / "data" / "hardware"
 
@@ -26,16 +27,6 @@ needs_data = pytest.mark.skipif(
     reason="the measured latencies are not part of the project, and not at ../shared/data/hardware",
 )
 
-SERVED = {
-    "H100 dense": (0.035, 48),
-    "H100 experts bf16": (0.061, 39),
-    "H100 experts fp8": (0.067, 24),
-    "H100 experts fp4": (0.106, 25),
-    "B200 dense": (0.105, 36),
-    "B200 experts bf16": (0.081, 28),
-    "B200 experts fp8": (0.090, 15),
-}
-"""Mean absolute relative error of served iterations, each family of models left out of the fit in turn, and rows."""
 UNEXPLAINED = "H100 experts not explained"  # Llama 4: 22 %, 18 rows; the scoreboard gives it a half-width of 0.7
 OPERATORS = {
     "products bf16": 0.15,
@@ -59,8 +50,8 @@ def served() -> fit.Iterations:
 @needs_data
 def test_errors_of_served_families_left_out_are_as_said(served: fit.Iterations) -> None:
     found = fit.served_errors(served)
-    assert {name for name in found if not name.startswith(" ")} == {*SERVED, UNEXPLAINED}
-    for name, (mean, n) in SERVED.items():
+    assert {name for name in found if not name.startswith(" ")} == {*ERRORS, UNEXPLAINED}
+    for name, (mean, n) in ERRORS.items():
         assert (found[name].mean, found[name].n) == (pytest.approx(mean, abs=0.002), n)
         covered = found[name].covered
         assert covered is not None
