@@ -14,14 +14,22 @@ from _common import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, new_figure, sa
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from theory.cost import GPUS, Shape, pass_seconds
+from theory.hardware.gpus import gpu_named
+from theory.hardware.passes import PassModel
+from theory.hardware.shapes import Attention, Dense, Layers, Shape
+from theory.hardware.work import Work
 from theory.lookahead_decoding.fit import LookaheadFit, fit_lookahead
 from theory.lookahead_decoding.parallelism import device_rows, parallel_speedup
 
 DATA: Final = Path(__file__).parent / "lookahead_compression.json"
 COLOURS: Final = {2: BLUE, 3: ORANGE, 4: GREEN, 5: VERMILION, 6: PURPLE}
 DEVICES: Final = (1, 2, 4, 8)
-SHAPE: Final = Shape(layers=36, hidden=4096, heads=32, kv_heads=8, head_dim=128, intermediate=12288, vocab=151936)
+_LAYERS: Final = Layers(
+    count=36, attention=Attention(heads=32, kv_heads=8, head_dim=128), feed_forward=Dense(intermediate=12288)
+)
+MODEL: Final = PassModel(
+    gpu=gpu_named("H100"), shape=Shape(hidden=4096, vocab=151936, layers=(_LAYERS,), norms=4)
+)  # Qwen3-8B
 CONTEXT: Final = 1000
 """Cached tokens of the modelled sequence."""
 _PARALLEL_N: Final = 5
@@ -122,7 +130,7 @@ def draw_speedups(axes: Axes, found: list[tuple[list[int], float, float, float]]
 
 def gpu_seconds(rows: int) -> float:
     """Modelled time of a pass of one sequence over so many tokens."""
-    return pass_seconds(GPUS["h100"], SHAPE, 1, tokens=rows, context=CONTEXT)
+    return MODEL.seconds(Work(sequences=1, tokens=rows, context=CONTEXT))
 
 
 def draw_parallel(axes: Axes, table: NDArray[np.float64]) -> float:

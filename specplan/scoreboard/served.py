@@ -67,9 +67,6 @@ def unexplained(facts: ModelFacts, model: PassModel) -> str | None:
     """Return why operators are known not to explain a server, or None."""
     if facts.architecture.startswith("llama4"):
         return "Llama 4: about 200 us a layer that no operator explains"
-    engine = (model.engine.name, model.engine.version)
-    if engine == ENGINE and facts.shape.has_experts and model.precision.expert_format.arithmetic == "fp8":
-        return "experts in fp8 on vLLM 0.11.1: 20 to 50 % slower than the operators of later versions"
     return None
 
 

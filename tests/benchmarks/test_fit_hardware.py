@@ -1,21 +1,24 @@
-"""The shipped constants are what the fit gives, and their errors on rows left out are what is said of them."""
+"""The committed constants are what the fit gives, and errors on what was left out are as said."""
 
 from __future__ import annotations
 
-import math
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-if str(ROOT) not in sys.path:  # a script of the checkout, not a part of the installed distribution
+if str(ROOT) not in sys.path:  # scripts of the checkout, not a part of the installed distribution
     sys.path.insert(0, str(ROOT))
 
 from benchmarks import fit_hardware as fit  # noqa: E402
-from theory.cost import ERRORS, GPUS  # noqa: E402
+from benchmarks import operator_tables as operators  # noqa: E402
+from theory.hardware.engines import engine_named  # noqa: E402
+from theory.hardware.gpu_records import SumRates  # noqa: E402
+from theory.hardware.gpus import GPUS  # noqa: E402
+from theory.hardware.passes import ERRORS  # noqa: E402
 
 DATA = ROOT.parent / "shared" / "data" / "hardware"
 
@@ -24,69 +27,105 @@ needs_data = pytest.mark.skipif(
     reason="the measured latencies are not part of the project, and not at ../shared/data/hardware",
 )
 
+UNEXPLAINED = "H100 experts not explained"  # Llama 4: 22 %, 18 rows; the scoreboard gives it a half-width of 0.7
+OPERATORS = {
+    "products bf16": 0.15,
+    "products fp8": 0.27,
+    "attention": 0.33,
+    "experts bf16": 0.19,
+    "experts fp8-block": 0.18,
+    "sums of 2": 0.06,
+    "sums of 4": 0.14,
+    "sums of 8": 0.22,
+}
+"""Bounds of the mean absolute relative error on each of the five GPUs. Attention is worst for few heads over short
+contexts, fp8 products for a few rows of small matrices."""
 
-@needs_data
-@pytest.mark.parametrize("name", sorted(GPUS))
-def test_errors_on_rows_left_out_are_as_stated(name: str) -> None:
-    found = fit.errors(DATA, name, GPUS[name])
-    stated = {what.removesuffix(f", {name}"): error for what, error in ERRORS.items() if what.endswith(f", {name}")}
-    assert {what for what in found if "fitted" not in what and "decoding" not in what} == set(stated)
-    for what, error in stated.items():
-        assert found[what].mean == pytest.approx(error, abs=0.001)  # stated with three digits
-    assert found["matmul"].worst < 0.67
-    assert found["attention"].worst < 0.89
-    served = {what: error.worst for what, error in found.items() if what.startswith("served")}
-    assert bool(served) == (name == "h100")
-    assert all(worst < 0.136 for worst in served.values())
 
-
-@needs_data
-@pytest.mark.parametrize("name", sorted(GPUS))
-def test_no_row_is_both_fitted_to_and_tested_on(name: str) -> None:
-    for rows, shape in (
-        (fit.matmul_rows(DATA, name), ("outputs", "inputs")),
-        (fit.attention_rows(DATA, name), ("heads", "kv_heads")),
-    ):
-        seen = [set(zip(*(rows.part(train)[0][column] for column in shape), strict=True)) for train in (True, False)]
-        assert not seen[0] & seen[1]
-        assert min(map(len, seen)) >= 20
-    assert not any(model in what for what in ERRORS for model in fit.FITTED)
+@pytest.fixture(scope="module")
+def served() -> fit.Iterations:
+    return fit.iterations(fit.read_served(DATA))
 
 
 @needs_data
-@pytest.mark.slow
-def test_the_shipped_constants_are_those_of_the_fit() -> None:
-    gpu = fit.fit_serving(DATA, fit.fit_operators(DATA, "h100", GPUS["h100"]))
-    for field in fields(gpu):
-        got, shipped = getattr(gpu, field.name), getattr(GPUS["h100"], field.name)
-        if field.name != "name":
-            # four digits are shipped; the optimiser stops at 1e-8 of the cost, a few 1e-4 of a constant
-            np.testing.assert_allclose(got, shipped, rtol=3e-3)
+def test_errors_of_served_families_left_out_are_as_said(served: fit.Iterations) -> None:
+    found = fit.served_errors(served)
+    assert {name for name in found if not name.startswith(" ")} == {*ERRORS, UNEXPLAINED}
+    for name, (mean, n) in ERRORS.items():
+        assert (found[name].mean, found[name].n) == (pytest.approx(mean, abs=0.002), n)
+        covered = found[name].covered
+        assert covered is not None
+        assert 0.9 <= covered <= 1.0  # of 24 rows, 23 are 96 % and all are 100 %
+    assert found[UNEXPLAINED].mean > 0.2  # when this fails, it is explained: take it into the fit
 
 
-def _rows(seconds: np.ndarray, columns: dict[str, np.ndarray]) -> fit.Rows:
-    return fit.Rows(columns, seconds, np.arange(seconds.size) % 2 == 0)
+@needs_data
+def test_the_committed_engine_is_that_of_the_fit(served: fit.Iterations) -> None:
+    engine = engine_named(*fit.ENGINE)
+    committed = [engine.norm_s, engine.sequence_s, engine.untuned, engine.untuned_small]
+    # two or three digits are committed
+    np.testing.assert_allclose(served.fitted(served.usual), committed, rtol=0.03)
+
+
+@needs_data
+@pytest.mark.parametrize("gpu", sorted(operators.FILES))
+def test_errors_of_operators_are_within_what_is_said(gpu: str) -> None:
+    found = dict(fit.operator_errors(DATA, gpu))
+    assert {"products bf16", "attention", "experts bf16", "sums of 2"} <= set(found)
+    for name, most in OPERATORS.items():
+        assert name not in found or found[name].mean < most, name
+
+
+def _sums(truth: SumRates) -> operators.Table:
+    sizes = 2.0 ** np.arange(10, 28)
+    return operators.Table(
+        name="sums",
+        calls=tuple(lambda gpu, size=size: gpu.sum_seconds(2, size) for size in sizes),
+        measured=np.array([truth.seconds(size) for size in sizes]),
+        shapes=tuple(map(str, sizes)),
+        constants=lambda gpu: (gpu.sums[2].custom_s, gpu.sums[2].custom_bandwidth, *_nccl(gpu.sums[2])),
+        with_constants=lambda gpu, values: replace(gpu, sums={**gpu.sums, 2: SumRates(*values)}),
+    )
+
+
+def _nccl(rates: SumRates) -> tuple[float, float]:
+    return rates.nccl_s, rates.nccl_bandwidth
 
 
 def test_the_fit_finds_constants_that_made_the_data() -> None:
-    truth = replace(GPUS["h100"], matmul_s=5e-6, weight_bandwidth=1e12, matmul_rate=2e14, sharpness=2.0)
+    truth = SumRates(5e-6, 1e11, 3e-5, 2e11)
+    table = _sums(truth)
+    found = table.constants(operators.fitted(table, GPUS["NVIDIA H100 SXM"]))
+    # exact data: what is left is where the optimiser stops
+    np.testing.assert_allclose(found, [5e-6, 1e11, 3e-5, 2e11], rtol=1e-3)
+    assert np.abs(operators.log_errors(table, operators.fitted(table, GPUS["NVIDIA H100 SXM"]))).max() < 1e-3
+
+
+def _iterations(constants: np.ndarray, families: list[str]) -> fit.Iterations:
     rng = np.random.default_rng(0)
-    columns = {name: 2.0 ** rng.integers(low, 14, 400) for name, low in (("rows", 0), ("outputs", 9), ("inputs", 9))}
-    rows = _rows(fit.matmul_seconds(truth, **columns), columns)
-    names = ("matmul_s", "weight_bandwidth", "matmul_rate", "sharpness")
-    found = fit._fitted(GPUS["h100"], names, rows, fit.matmul_seconds)
-    for name in names:
-        assert getattr(found, name) == pytest.approx(getattr(truth, name), rel=1e-4)
+    n = len(families)
+    slopes = np.column_stack(
+        (rng.integers(60, 200, n), rng.integers(1, 128, n), 5e-3 * rng.random(n), 5e-3 * rng.random(n))
+    )
+    base = rng.uniform(2e-3, 2e-2, n)
+    names = np.array(families)
+    return fit.Iterations(base, slopes, base + slopes @ constants, np.full(n, 0.1), names, names, np.full(n, True))
 
 
-def test_relative_errors() -> None:
-    error = fit.error_of([1.1, 0.8, 1.0], [1.0, 1.0, 1.0])
-    assert (error.mean, error.median, error.n) == (pytest.approx(0.1), pytest.approx(0.1), 3)
-    assert (error.worst, error.bias) == (pytest.approx(0.2), pytest.approx(-0.1 / 3))
-    assert math.isclose(error.mean, float(str(error).split()[1]) / 100, abs_tol=1e-3)
+def test_a_family_left_out_is_predicted_by_the_others() -> None:
+    truth = np.array([9e-6, 5e-5, 0.7, 0.4])
+    table = _iterations(truth, ["a"] * 20 + ["b"] * 20)
+    np.testing.assert_allclose(table.fitted(table.usual), truth, rtol=1e-3)
+    strange = replace(table, measured=np.where(table.family == "b", 2 * table.measured, table.measured))
+    errors = strange.left_out()
+    # nothing of b leaks into its own prediction, and what is read of a is fitted to b alone
+    np.testing.assert_allclose(errors[20:], np.log(0.5), atol=1e-3)
+    assert np.abs(errors[:20]).min() > 0.1
 
 
-def test_whole_shapes_are_left_out() -> None:
-    outputs, inputs = np.array([1.0, 1.0, 2.0, 2.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0, 5.0])
-    # sorted: (1, 1), (1, 5), (2, 1): the first and the third are fitted to
-    assert fit._alternate(outputs, inputs).tolist() == [True, True, True, True, False]
+def test_errors_of_known_ratios() -> None:
+    found = fit.error_of(np.log([1.1, 0.9, 1.0]), np.array([0.1, 0.1, 0.1]))
+    assert found.mean == pytest.approx(0.2 / 3)
+    assert found.bias == pytest.approx(0.0, abs=1e-12)
+    assert found.covered == pytest.approx(2 / 3)  # log 1.1 = 0.095, log 0.9 = -0.105
+    assert str(found).split() == ["6.7%", "10.0%", "+0.0%", "3", "66.7%"]

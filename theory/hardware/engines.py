@@ -35,6 +35,11 @@ class EngineConstants:
     """What routed experts take more on a GPU for which the engine has no tuned kernels, as a share of their time, [-]:
     where whole experts are dealt out and an iteration has more tokens than a GPU has experts, so that the general
     kernel goes on in larger tiles."""
+    untuned_small: float = 0.0
+    """The same with no more tokens than a GPU has experts, in smaller tiles, [-]."""
+    padding: float = 0.0
+    """Rows that are moved with block-wise fp8 experts beside those of tokens, for each expert that a GPU holds: a
+    kernel that lays each expert's rows out in blocks of 128 leaves room for 127 more, and passes over all of it."""
     round_s: float = 0.0
     """Per round of speculation beyond its passes (rejection, bookkeeping, starting the drafter), s. Fitted to SGLang;
     taken for the others too."""
@@ -45,7 +50,14 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
         (one.name, one.version): one
         for one in (
             EngineConstants(
-                name="vllm", version="0.11.1", norm_s=8.8e-6, sequence_s=5.55e-5, round_s=8.4e-4, untuned=0.7
+                name="vllm",
+                version="0.11.1",
+                norm_s=8.1e-6,
+                sequence_s=5.69e-5,
+                round_s=8.4e-4,
+                untuned=0.72,
+                untuned_small=0.38,
+                padding=127.0,
             ),
             # Fitted to 0.15.1 (as 0.12.0), and to 0.18.0, 0.19.0 and a nightly together. 0.16.0 and 0.17.0 were
             # measured with MiniMax-M2.5 only, which 0.18.0 made faster.

@@ -2,7 +2,7 @@
 
 Constants of H100, H200, B200, A100 and L40S are fitted to measured operators (NVIDIA aiconfigurator tables for vLLM
 0.24.0, of the A100 0.14.0; Apache-2.0) by ``benchmarks/fit_hardware.py``. Of other GPUs the data sheet is known, and
-the fitted ones tell which share of it to expect (`from_data_sheet`); what is planned with them has a wider interval.
+the fitted ones tell which share of it to expect (`gpus`); what is planned with them has a wider interval.
 """
 
 from __future__ import annotations

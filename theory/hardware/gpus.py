@@ -1,7 +1,8 @@
 """The table of GPUs: data sheets, fitted constants, and what is expected of GPUs that were not measured.
 
 Sources of the data sheets: the makers' product pages and architecture papers; memory as the driver reports it. Fitted
-constants are printed by ``python -m benchmarks.fit_hardware FOLDER``.
+constants are printed by ``python -m benchmarks.fit_hardware FOLDER``, beside what the fit gives again; where they are
+not the fit's, a comment says whose they are.
 """
 
 from __future__ import annotations

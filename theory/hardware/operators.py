@@ -146,9 +146,21 @@ def fullest_share(count: int, touched: float, ep: int) -> float:
 
 
 def experts_seconds(
-    gpu: Gpu, experts: Experts, *, hidden: int, tokens: float, asking: float, ep: int, expert_tp: int, weights: Format
+    gpu: Gpu,
+    experts: Experts,
+    *,
+    hidden: int,
+    tokens: float,
+    asking: float,
+    ep: int,
+    expert_tp: int,
+    weights: Format,
+    padding: float = 0.0,
 ) -> float:
-    """Return the time of one layer's routed experts on the fullest GPU, s; ``asking`` as `Work.asking_rows`."""
+    """Return the time of one layer's routed experts on the fullest GPU, s; ``asking`` as `Work.asking_rows`.
+
+    ``padding`` rows are moved beside those of tokens for each expert that the GPU holds, touched or not.
+    """
     arithmetic = weights.arithmetic
     while arithmetic not in gpu.experts:
         arithmetic = {"fp4": "fp8", "fp8": "bf16"}[arithmetic]
@@ -160,7 +172,8 @@ def experts_seconds(
     size = experts.matrices * hidden * intermediate
     rows = max(here * _TILE * math.ceil(routed / here / _TILE), routed) if arithmetic != "fp4" else routed
     read = here * size * weights.bytes_per_number / rates.bandwidth
-    activations = _ACTIVATION * routed * (2.0 * hidden + 3.0 * intermediate) / rates.activation_bandwidth
+    moved = routed + padding * experts.count / ep
+    activations = _ACTIVATION * moved * (2.0 * hidden + 3.0 * intermediate) / rates.activation_bandwidth
     return rates.overhead_s + _joined(read, 2.0 * size * rows / rates.rate, 3.0) + activations
 
 

@@ -1,0 +1,165 @@
+"""Operators of a pass: limits, laws, and counts of experts that are known exactly."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory.hardware.formats import FORMATS
+from theory.hardware.gpus import GPUS
+from theory.hardware.operators import (
+    attention_seconds,
+    distinct_experts,
+    experts_seconds,
+    fullest_share,
+    latent_seconds,
+    product_seconds,
+)
+from theory.hardware.shapes import Experts, LatentAttention
+
+H100 = GPUS["NVIDIA H100 SXM"]
+BF16 = FORMATS["bf16"]
+MIXTURE = Experts(count=128, per_token=8, intermediate=768)
+DEEPSEEK = LatentAttention(heads=128, cache_rank=512, rope_dim=64, nope_dim=128, value_dim=128, query_rank=1536)
+
+gpus = st.sampled_from(sorted(GPUS)).map(GPUS.__getitem__)
+formats = st.sampled_from(sorted(FORMATS)).map(FORMATS.__getitem__)
+more = st.floats(1.0, 64.0)
+
+
+def _experts(tokens: float, **changes: Any) -> float:
+    usual: dict[str, Any] = {"hidden": 2048, "asking": tokens, "ep": 1, "expert_tp": 1, "weights": BF16}
+    return experts_seconds(changes.pop("gpu", H100), MIXTURE, tokens=tokens, **{**usual, **changes})
+
+
+def _attention(**changes: Any) -> float:
+    usual: dict[str, Any] = {"sequences": 8.0, "tokens": 1.0, "context": 4096.0, "heads": 32.0, "kv_heads": 8.0}
+    usual |= {"head_dim": 128, "cache_bytes": 2.0}
+    return attention_seconds(changes.pop("gpu", H100), **{**usual, **changes})
+
+
+@given(gpus, st.integers(1, 8192), st.integers(64, 65536), st.integers(64, 65536))
+def test_a_product_takes_at_least_its_bytes_and_its_operations_and_at_most_both(gpu, rows, outputs, inputs) -> None:
+    rates = gpu.products["bf16"]
+    seconds = product_seconds(gpu, rows, outputs, inputs, BF16) - rates.overhead_s
+    moved = 2 * (outputs * inputs + rows * inputs + rows * outputs) / rates.bandwidth
+    computed = 2 * rows * outputs * inputs / rates.rate
+    slack = 1e-9 * (rates.overhead_s + moved + computed)  # rounding of the powers and of the subtraction
+    assert max(moved, computed) - slack <= seconds <= moved + computed + slack
+
+
+def test_corners_of_a_product() -> None:
+    rates = H100.products["bf16"]
+    # one row: 2 * 65536 * 8192 bytes of weights; the rest is 0.014 % of that
+    assert product_seconds(H100, 1, 65536, 8192, BF16) == pytest.approx(
+        rates.overhead_s + 2**30 / rates.bandwidth, rel=1e-3
+    )
+    # 8192 rows of 8192 x 8192: 2 * 2**39 operations; the bytes, 3 * 2**27, are under a tenth of the time
+    assert product_seconds(H100, 8192, 8192, 8192, BF16) == pytest.approx(
+        rates.overhead_s + 2**40 / rates.rate, rel=1e-3
+    )
+
+
+@given(gpus)
+def test_half_the_precision_reads_weights_in_half_the_time(gpu) -> None:
+    for name, size in (("bf16", 2.0), ("fp8", 1.0), ("int8", 1.0), ("int4", 0.5 + 2 / 128)):
+        of = FORMATS[name]
+        low, high = (product_seconds(gpu, 1.0, n, 8192, of) for n in (8192, 16384))
+        arithmetic = of.arithmetic if of.arithmetic in gpu.products else "bf16"
+        per_byte = 1.0 / gpu.products[arithmetic].bandwidth
+        read = 8192 * 8192 * size * per_byte
+        assert read <= high - low <= 1.3 * read  # one row's arithmetic, added whole where the corner is not sharp
+
+
+@given(gpus, formats, st.floats(1.0, 4096.0), more)
+def test_products_and_experts_grow_with_rows(gpu, weights, rows, factor) -> None:
+    for seconds in (
+        lambda n: product_seconds(gpu, n, 4096, 4096, weights),
+        lambda n: _experts(n, gpu=gpu, weights=weights),
+    ):
+        assert seconds(rows) <= seconds(factor * rows) * (1 + 1e-12)
+
+
+@given(gpus, more, more, st.sampled_from(["sequences", "tokens", "context", "heads", "kv_heads"]))
+def test_attention_grows_with_everything(gpu, start, factor, what) -> None:
+    assert _attention(gpu=gpu, **{what: start}) <= _attention(gpu=gpu, **{what: start * factor})
+
+
+def test_attention_term_by_term() -> None:
+    # b = 2, q = 3, n = 10, 4 heads over 2 of 128
+    cache, queries = 2 * 2 * 2 * 2 * 128 * 13, 2 * 2 * 2 * 4 * 128 * 3
+    operations = 4 * 2 * 4 * 128 * (3 * 10 + 6)  # token i sees the ten cached ones and i of the new: 1 + 2 + 3
+    rates = H100.attention
+    expected = math.hypot(rates.overhead_s, 2 * rates.sequence_s)
+    expected += cache / rates.cache_bandwidth + queries / rates.query_bandwidth + operations / rates.rate
+    found = _attention(sequences=2.0, tokens=3.0, context=10.0, heads=4.0, kv_heads=2.0)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+@given(st.floats(0.0, 1e5), st.floats(1.0, 1e5))
+def test_a_window_is_attention_over_its_tokens_and_no_wider_one_is_faster(context, window) -> None:
+    found = _attention(context=context, window=window)
+    assert found <= _attention(context=context) * (1 + 1e-12)
+    assert found <= _attention(context=context, window=2 * window) * (1 + 1e-12)
+    if context >= window:
+        assert found == pytest.approx(_attention(context=1e6, window=window), rel=1e-12)
+
+
+def test_a_cache_in_fp8_is_read_in_half_the_time() -> None:
+    full, half, none = (_attention(sequences=64.0, cache_bytes=size) for size in (2.0, 1.0, 0.0))
+    assert full - none == pytest.approx(2 * (half - none), rel=1e-9)
+
+
+@given(gpus, st.floats(1.0, 256.0), st.floats(0.0, 1e5), more)
+def test_latent_attention_grows_with_context_and_shrinks_with_tensor_parallelism(gpu, sequences, context, factor):
+    def seconds(context: float, tp: int = 1) -> float:
+        return latent_seconds(
+            gpu, DEEPSEEK, hidden=7168, tp=tp, sequences=sequences, tokens=1.0, context=context, weights=BF16,
+            cache_bytes=2.0,
+        )  # fmt: skip
+
+    assert seconds(context) <= seconds(factor * context)
+    assert seconds(context, tp=8) < seconds(context)
+
+
+@given(st.integers(1, 512), st.integers(1, 16), st.floats(0.0, 1e5), more)
+def test_distinct_experts_are_at_most_all_and_at_most_those_asked_for_and_grow(count, per_token, tokens, factor):
+    per_token = min(count, per_token)
+    found = distinct_experts(count, per_token, tokens)
+    assert found <= min(count, max(tokens, 0.0) * per_token) * (1 + 1e-12)
+    assert found <= distinct_experts(count, per_token, tokens * factor) * (1 + 1e-12)
+
+
+def test_limits_of_distinct_experts() -> None:
+    assert distinct_experts(128, 8, 1.0) == 8.0
+    assert distinct_experts(128, 8, 0.0) == 0.0
+    assert distinct_experts(128, 8, 1e6) == pytest.approx(128.0, rel=1e-9)
+    assert distinct_experts(8, 8, 5.0) == 8.0
+    assert distinct_experts(128, 8, 1.0 + 1e-9) == pytest.approx(8.0, rel=1e-6)  # no jump after the first token
+
+
+@given(st.sampled_from([64, 128, 256]), st.sampled_from([1, 2, 4, 8]), st.floats(0.0, 1.0))
+def test_the_fullest_gpu_has_at_least_an_even_share_and_at_most_its_experts(count, ep, share) -> None:
+    found = fullest_share(count, share * count, ep)
+    assert share * count / ep <= found * (1 + 1e-12)
+    assert found <= count / ep * (1 + 1e-12)
+
+
+@given(st.floats(1.0, 1e4), st.sampled_from([2, 4, 8]))
+def test_sharing_experts_is_faster_either_way(tokens, n) -> None:
+    assert _experts(tokens, ep=n) < _experts(tokens)
+    assert _experts(tokens, expert_tp=n) < _experts(tokens)
+
+
+def test_padding_takes_the_same_time_whatever_the_tokens_and_half_on_twice_the_gpus() -> None:
+    taken = [_experts(n, ep=ep, padding=127.0) - _experts(n, ep=ep) for n, ep in ((8.0, 2), (512.0, 2), (8.0, 4))]
+    rows = 127 * 128 / 2
+    assert taken[0] == pytest.approx(
+        2 * rows * (2 * 2048 + 3 * 768) / H100.experts["bf16"].activation_bandwidth, rel=1e-9
+    )
+    assert taken[1] == pytest.approx(taken[0], rel=1e-9)
+    assert taken[2] == pytest.approx(taken[0] / 2, rel=1e-9)

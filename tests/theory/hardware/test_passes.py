@@ -1,0 +1,135 @@
+"""Passes: parts add up, more work takes longer, and what splitting and formats change."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory.errors import ParameterError
+from theory.hardware.formats import Precision
+from theory.hardware.gpus import GPUS, gpu_named
+from theory.hardware.passes import PassModel
+from theory.hardware.shapes import Attention, Dense, Experts, LatentAttention, Layers, Shape
+from theory.hardware.work import Parallel, Work
+
+_HEADS = Attention(heads=32, kv_heads=8, head_dim=128)
+_LATENT = LatentAttention(heads=128, cache_rank=512, rope_dim=64, nope_dim=128, value_dim=128, query_rank=1536)
+_MIXTURE = Experts(count=128, per_token=8, intermediate=768, shared=768)
+_PLAIN = Layers(count=36, attention=_HEADS, feed_forward=Dense(intermediate=12288))
+DENSE = Shape(hidden=4096, vocab=151936, norms=4, layers=(_PLAIN,))
+MIXED = Shape(
+    hidden=2048,
+    vocab=151936,
+    layers=(
+        Layers(count=3, attention=_LATENT, feed_forward=Dense(intermediate=6144)),
+        Layers(count=40, attention=_LATENT, feed_forward=_MIXTURE),
+        Layers(count=5, attention=replace(_HEADS, window=1024), feed_forward=_MIXTURE),
+    ),
+)
+
+gpus = st.sampled_from(sorted(GPUS)).map(GPUS.__getitem__)
+shapes = st.sampled_from([DENSE, MIXED])
+parallels = st.sampled_from([Parallel(), Parallel(tp=4), Parallel(tp=4, ep=4), Parallel(dp=4, ep=4), Parallel(tp=8)])
+precisions = st.sampled_from([Precision(), Precision(weights="fp8-block", cache="fp8"), Precision(weights="mxfp4")])
+models = st.builds(PassModel, gpu=gpus, shape=shapes, precision=precisions, parallel=parallels)
+works = st.builds(
+    Work,
+    sequences=st.floats(1.0, 512.0),
+    tokens=st.floats(1.0, 16.0),
+    context=st.floats(0.0, 30_000.0),
+    prefill_tokens=st.floats(0.0, 8192.0),
+    prefill_context=st.floats(0.0, 8192.0),
+)
+
+
+@given(models, works)
+def test_parts_are_not_negative_and_sum_to_the_seconds(model: PassModel, work: Work) -> None:
+    parts = model.parts(work)
+    found = [getattr(parts, field.name) for field in fields(parts)]
+    assert min(found) >= 0.0
+    assert sum(found) == pytest.approx(model.seconds(work), rel=1e-12)
+    assert model.limit(work) in ("bandwidth", "compute", "cache", "overhead")
+    assert 0.0 < model.half_width(work) < 1.0
+
+
+@given(models, works, st.sampled_from([field.name for field in fields(Work)]), st.floats(1.0, 16.0))
+def test_more_work_takes_no_less_time(model: PassModel, work: Work, what: str, factor: float) -> None:
+    if what == "prefill_context" and work.prefill_tokens == 0.0:
+        return
+    assert model.seconds(work) <= model.seconds(replace(work, **{what: factor * getattr(work, what)})) * (1 + 1e-9)
+
+
+@given(gpus, st.floats(1.0, 64.0))
+def test_tensor_parallelism_reads_a_share_of_the_weights(gpu, sequences: float) -> None:
+    work = Work(sequences=sequences, context=1000.0)
+    one, four = (PassModel(gpu=gpu, shape=DENSE, parallel=Parallel(tp=n)).parts(work) for n in (1, 4))
+    assert four.products < one.products
+    assert four.head < one.head
+    assert one.sums == 0.0 < four.sums
+
+
+@given(gpus, st.floats(1.0, 16.0))
+def test_four_bits_are_faster_than_sixteen_for_few_sequences(gpu, sequences: float) -> None:
+    bf16, int4 = (
+        PassModel(gpu=gpu, shape=DENSE, precision=Precision(weights=of)).seconds(Work(sequences=sequences))
+        for of in ("bf16", "int4")
+    )
+    assert int4 < bf16
+
+
+@given(models, st.floats(1.0, 256.0), st.floats(1.0, 10_000.0))
+def test_a_pass_of_several_tokens_costs_less_than_as_many_passes(model, sequences, context) -> None:
+    four = model.seconds(Work(sequences=sequences, tokens=4.0, context=context))
+    assert four < 4 * model.seconds(Work(sequences=sequences, context=context)) * (1 + 1e-9)
+
+
+def test_what_a_verification_of_experts_costs_beside_a_dense_one() -> None:
+    h100 = gpu_named("H100")
+    ratios = []
+    for shape in (DENSE, replace(MIXED, layers=MIXED.layers[1:2])):
+        model = PassModel(gpu=h100, shape=shape)
+        one, five = (model.parts(Work(sequences=4.0, tokens=n, context=500.0)) for n in (1.0, 5.0))
+        ratios.append((five.products + five.experts) / (one.products + one.experts))
+    assert 1.0 <= ratios[0] < 1.1  # the same weights, twenty rows instead of four
+    assert ratios[1] > 1.2  # more experts
+
+
+def test_a_split_that_engines_refuse() -> None:
+    with pytest.raises(ParameterError, match="tp=3 must divide the 32 heads"):
+        PassModel(gpu=gpu_named("H100"), shape=DENSE, parallel=Parallel(tp=3))
+
+
+def test_half_widths_are_wider_where_less_was_measured() -> None:
+    work = Work(sequences=8.0, context=1000.0)
+    widths = [PassModel(gpu=gpu_named(name), shape=DENSE).half_width(work) for name in ("H100", "H200", "A100", "L4")]
+    assert widths == sorted(widths)
+    assert len(set(widths)) == 4
+
+
+def test_which_experts_run_an_engines_untuned_kernels() -> None:
+    engine = replace(PassModel(gpu=gpu_named("B200"), shape=DENSE).engine, untuned=1.0, untuned_small=0.5, padding=0.0)
+    shape = Shape(hidden=2048, vocab=151936, layers=(Layers(count=1, attention=_HEADS, feed_forward=_MIXTURE),))
+
+    def share(gpu: str, sequences: float, ep: int = 4, weights: str = "bf16") -> float:
+        parallel = Parallel(tp=4, ep=ep)
+        model = PassModel(gpu=gpu_named(gpu), shape=shape, precision=Precision(weights=weights), parallel=parallel)
+        work = Work(sequences=sequences)
+        tuned = replace(engine, untuned=0.0, untuned_small=0.0)
+        slow, fast = (replace(model, engine=one).parts(work).experts for one in (engine, tuned))
+        return slow / fast - 1.0
+
+    assert share("B200", 32.0) == pytest.approx(0.5)  # as many tokens as a GPU has experts
+    assert share("B200", 33.0) == pytest.approx(1.0)
+    assert share("B200", 33.0, ep=1) == share("H100", 33.0) == 0.0
+    assert share("B200", 33.0, weights="fp8-block") == share("B200", 33.0, weights="mxfp4") == 0.0
+
+
+def test_only_experts_in_block_wise_fp8_are_padded() -> None:
+    for weights, more in (("bf16", False), ("fp8", False), ("fp8-block", True), ("mxfp4", False)):
+        model = PassModel(gpu=gpu_named("H100"), shape=MIXED, precision=Precision(weights=weights))
+        padded = replace(model, engine=replace(model.engine, padding=127.0))
+        work = Work(sequences=8.0)
+        assert (padded.seconds(work) > model.seconds(work)) == more
