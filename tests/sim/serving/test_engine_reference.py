@@ -24,8 +24,9 @@ from sim.serving.engine import ServingEngine
 from sim.serving.limits import Added, ServingLimits
 
 COST = LinearCost(base_s=1.0, sequence_s=0.1, prefill_s=0.2, prefill_token_s=0.1, request_s=0.1)
-LATER, MUCH_LATER, CANCELLED = 0.0007, 0.011, 0.0003
-"""Seconds. All else is in tenths of seconds: no two moments of different kinds coincide."""
+PLACE, CANCELLED, LATER = 0.011, 0.005, 1e-5
+"""Seconds beside tenths of seconds: what each answer's arrival, a cancellation and, doubled from answer to answer, each
+second request add. No two sums of them agree, so no two moments coincide: who is first then is nobody's business."""
 
 
 @dataclass(eq=False)
@@ -266,7 +267,7 @@ def engine(asked: list[Asked], limits: ServingLimits) -> tuple[Seen, ServingEngi
 
 @st.composite
 def requests(draw: st.DrawFn) -> list[Asked]:
-    """Draw answers of one request or two; no two moments coincide, since who is first then is nobody's business."""
+    """Draw answers of one request or two."""
 
     def one(at: float, before: int) -> Asked:
         new = draw(st.integers(0 if before else 1, 40))
@@ -277,9 +278,9 @@ def requests(draw: st.DrawFn) -> list[Asked]:
 
     found = []
     for place in range(draw(st.integers(1, 8) | st.just(8))):
-        first = one(0.1 * draw(st.integers(0, 60)) + MUCH_LATER * place, 0)
+        first = one(0.1 * draw(st.integers(0, 60)) + PLACE * place, 0)
         if draw(st.booleans()):
-            first.then = one(0.1 * draw(st.integers(0, 300)) + LATER, first.text + first.tokens)
+            first.then = one(0.1 * draw(st.integers(0, 300)) + LATER * 2**place, first.text + first.tokens)
         found.append(first)
     return found
 
