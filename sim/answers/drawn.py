@@ -240,6 +240,10 @@ class DrawnAnswer:
         """Return the lengths of the target's steps by position, tokens, before any limit."""
         return self._target
 
+    def written_lengths(self) -> list[int]:
+        """Return the lengths of the target's steps by position, tokens, as they are cut."""
+        return [int(min(length, self._limit)) for length in self._target]
+
     def draft_lengths(self, branch: int = 0) -> list[int]:
         """Return the lengths of a branch's drafts by position, tokens, before any limit."""
         lengths = self._behaviour.lengths

@@ -21,7 +21,7 @@ from sim.trial import Trial
 from sim.virtual_clock import Answer, DeadlockError, Session, VirtualClock
 from theory.errors import ParameterError
 
-__all__ = ["Resume", "arriving", "closed_loop"]
+__all__ = ["Resume", "arriving", "closed_loop", "resumed"]
 
 Resume = Callable[[Answer, float], Step]
 """Takes an answer and a share of it in [0, 1); returns the text after that share, from which it goes on."""
@@ -95,6 +95,18 @@ def arriving(trial: Trial, moments_s: Sequence[float], *, warmup: int = 0, count
     run.begin_window()
     run.until(lambda: len(run.done) >= len(moments_s))
     return run.window(None)
+
+
+def resumed(answer: Answer, share: float) -> Step:
+    """Return the text of a drawn answer after a share of its steps, which the target has written and cached."""
+    lengths: list[int] = answer.written_lengths()  # type: ignore[attr-defined]  # drawn answers know it
+    depth = int(share * len(lengths))
+    if depth == 0:
+        return answer.root
+    text = Step(None, TARGET, 1)
+    text.depth = depth - 1
+    text.context_tokens = answer.root.n_tokens + sum(lengths[:depth])
+    return text
 
 
 class _Place:

@@ -1,6 +1,6 @@
 """``specplan acceptance``: token acceptance read in one format, shown in every convention, written in another.
 
-Or measured on vLLM there and then, and read in four ways (`specplan.commands.acceptance_live`).
+Or measured on vLLM there and then, and read in four ways (`specplan.commands.calibration.acceptance_live`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.commands.acceptance_live import LIVE, live_options, live_readings
+from specplan.commands.calibration.acceptance_live import LIVE, live_options, live_readings
 from specplan.output import check_output, deliver, json_option, output_options, table, to_json
 from theory.errors import ParameterError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.commands.plan_options import deployment_options
+from specplan.loads.asking import deployment_options
 from specplan.output import by_need, check_output, deliver, json_option, output_options, progress, table, to_json
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def command(
     _check_kind(profile, asked)
     if asked["target"] is not None:
         check_output(asked["picture"], force=force)
-        from specplan.commands.plan_deployment import deployment_plan
+        from specplan.loads.asked import deployment_plan
 
         text, data = deployment_plan({**asked, "gpu": gpu}, _methods(methods), max_accuracy_loss)
         deliver(to_json(data) if as_json else text, output)
@@ -117,19 +117,23 @@ def command(
     from specplan.planning.advice import advise
 
     advice = advise(known, found.best.prediction.configuration)
+    from specplan.planning.crowds_text import crowds, crowds_as_json, crowds_as_text
+
+    rows = crowds(known, found, asked["concurrency"])
     if as_json:
-        deliver(to_json({**plan_as_json(found, timings), "advice": advice.plain()}), output)
+        data = {**plan_as_json(found, timings), "at_once": crowds_as_json(rows), "advice": advice.plain()}
+        deliver(to_json(data), output)
     else:
-        deliver(f"{plan_as_text(found, timings)}\n\n{advice.text()}", output)
+        deliver("\n\n".join([plan_as_text(found, timings), *crowds_as_text(rows), advice.text()]), output)
 
 
 def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:
     """Refuse both kinds of plans at once, and options of the other kind."""
     if (profile is None) == (asked["target"] is None):
         raise click.UsageError("give --profile (models that were measured) or --target (models by name)")
-    said = [name.replace("_", "-") for name, value in asked.items() if value is not None and name != "target"]
-    if profile is not None and said:
-        raise click.UsageError(f"--{said[0]} needs --target: with --profile, one answer at a time is planned")
+    said = [name.replace("_", "-") for name, value in asked.items() if value is not None]
+    if profile is not None and set(said) - {"target", "concurrency"}:
+        raise click.UsageError(f"--{said[0]} needs --target: with --profile, only --concurrency can be said of a load")
 
 
 def _methods(text: str) -> Any:

@@ -67,6 +67,25 @@ def speculation(folder: Path, rows: bool, as_json: bool, output: Path | None, fo
     deliver(_text(board, rows, as_json, output), output)
 
 
+@reproduce.command()
+@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
+@json_option
+@output_options
+def operators(folder: Path, as_json: bool, output: Path | None, force: bool) -> None:
+    """Operators timed alone, which most constants of GPUs are fitted to: errors by operator, GPU and format."""
+    from dataclasses import asdict
+
+    from specplan.scoreboard.operators import operator_errors
+    from specplan.scoreboard.tables import table_files
+    from specplan.scoreboard.text import operators_text
+
+    check_output(output, force=force)
+    with progress("predicting operators", len(table_files(folder))) as step_done:
+        found = operator_errors(folder, step_done)
+    data = {"schema": "specplan.operators", "schema_version": 1, "operators": [asdict(one) for one in found]}
+    deliver(to_json(data) if as_json else operators_text(found), output)
+
+
 class _Bar:
     """Progress on stderr that starts when the number of rows is known."""
 

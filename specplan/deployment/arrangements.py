@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from specplan.deployment.request import Deployment
     from theory.hardware.shapes import Shape
 
-__all__ = ["Arrangement", "Drafting", "arrangements", "splits"]
+__all__ = ["MOST_TP", "Arrangement", "Drafting", "arrangements", "splits"]
 
 Drafting = Literal["none", "shared", "own"]
 """Nobody drafts steps; draft and judge run on the target's GPUs; they have GPUs of their own."""
 
-_MOST_TP: Final = 8
+MOST_TP: Final = 8
 """GPUs that share a layer: those of one machine."""
 
 
@@ -76,7 +76,7 @@ def splits(shape: Shape, gpus: int) -> list[int]:
     """Return the tensor parallelisms that a model allows on so many GPUs: powers of two that divide all it splits."""
     found = []
     tp = 1
-    while tp <= min(gpus, _MOST_TP):
+    while tp <= min(gpus, MOST_TP):
         if all(_divides(tp, shape_part) for shape_part in _parts(shape)):
             found.append(tp)
         tp *= 2

@@ -86,7 +86,10 @@ def settings_of(
         gpu += arrangement.own_gpus
     if arrangement.replicas > 1:
         notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
-    adaptive = sglang_adaptive(schedule) if schedule is not None and configuration.token == "eagle" else None
+    is_eagle = (
+        configuration.token == "eagle" and deployment.head is not None and deployment.head.facts.architecture != "mtp"
+    )
+    adaptive = sglang_adaptive(schedule) if schedule is not None and is_eagle else None
     if adaptive is not None:
         commands.append(_sglang(deployment, schedule, arrangement))
         notes.append("SGLang instead of vLLM: the last command; adaptive.json holds the table below it")
@@ -111,15 +114,27 @@ def _speculation(
     k2 = configuration.k2
     if schedule is not None:
         k2 = max(k2, schedule.most + 1)
+    if model is not None and model.facts.architecture == "mtp":
+        found: dict[str, Any] = {"method": "mtp", "num_speculative_tokens": k2 - 1}
+        if schedule is not None:
+            found["num_speculative_tokens_per_batch_size"] = schedule.plain()
+        return found, ["the target's own layer for further tokens drafts (MTP)"]
     config = speculative_config(
         "eagle3" if terms.vllm == "eagle" else terms.vllm,
         k2,
-        model=None if model is None else model.name,
+        model=None if model is None else _served_name(model),
         max_ngram=None if model is not None else _NGRAM,
         schedule=schedule,
     )
     notes = [f"k2 = {configuration.k2} tokens per target pass: num_speculative_tokens = k2 - 1, less at larger batches"]
     return config, notes
+
+
+def _served_name(model: ServedModel) -> str:
+    """What to serve; of a head that is still to be trained a name to put in its place."""
+    return (
+        "<EAGLE-3 head>" if model.facts.architecture == "eagle3" and "usual size" in model.facts.source else model.name
+    )
 
 
 def _helpers(deployment: Deployment) -> Sequence[ServedModel]:
@@ -159,7 +174,7 @@ def _sglang(deployment: Deployment, schedule: Schedule | None, arrangement: Arra
     steps = max(schedule.most, 1)
     words = ["python", "-m", "sglang.launch_server", "--model-path", deployment.target.name]
     words += ["--tp", str(arrangement.tp), "--context-length", str(deployment.context)]
-    words += ["--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", deployment.head.name]
+    words += ["--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", _served_name(deployment.head)]
     words += ["--speculative-num-steps", str(steps), "--speculative-eagle-topk", "1"]
     words += ["--speculative-num-draft-tokens", str(steps + 1)]
     words += ["--speculative-adaptive", "--speculative-adaptive-config", "adaptive.json"]

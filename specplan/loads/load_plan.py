@@ -21,6 +21,7 @@ from specplan.loads.options import Considered, Option, considered
 from specplan.loads.search import Best, best_of_each_kind
 from specplan.loads.simulating import Simulator, shares_of
 from theory.errors import ParameterError
+from theory.hardware.rounds import GAIN_HALF_WIDTHS
 from theory.hardware.work import Work
 
 if TYPE_CHECKING:
@@ -31,8 +32,13 @@ __all__ = ["Curve", "LoadPlan", "LoadRow", "plan_loads"]
 _SHOWN: Final = 4
 """Kinds of options that are simulated at length at each load."""
 _Z: Final = 1.96
+_STEP_HALF_WIDTH: Final = 0.22
+"""95 % half-width of the logarithm of a step-level gain, acceptance known: Lookahead Reasoning's Table 1 from the names
+of its models, 14 rows (`python -m tools.names_table`)."""
 _MOST_CURVE: Final = 128
 """Answers at once up to which the curve goes, unless a load asks for more."""
+_WAITING: Final = 0.05
+"""Share of their time that answers wait for a place from which on the cache is what runs out, [-]."""
 _LEAST_ARRIVALS: Final = 60
 _MOST_OF_A_TRACE: Final = 500
 """Arrivals that one copy meets, of a load without end and of a trace."""
@@ -65,6 +71,9 @@ class LoadRow:
     tokens_per_s: float
     """Of all GPUs."""
     answers_per_s: float
+    in_vain: Mapping[str, float]
+    """Role (draft, target) to what it writes or checks in vain per token that stands, [-]: tokens of steps, and
+    positions of passes."""
     limit: str
     """What runs out first: bandwidth, compute, cache, draft, or overhead."""
     meets: bool
@@ -195,6 +204,7 @@ class _Planner:
             served=served,
             tokens_per_s=rate,
             answers_per_s=rate / self.deployment.answer_tokens,
+            in_vain=self.in_vain(option, served),
             limit=self.limit(option, fullest, served),
             meets=self.meets(served),
         )
@@ -217,12 +227,26 @@ class _Planner:
 
     def cost_error(self, option: Option) -> float:
         """95 % half-width of the logarithm of a gain that the cost of passes leaves, as measured on public rows."""
-        fitted = self.deployment.gpu.fitted
-        return 0.15 if fitted else 0.3
+        experts = self.deployment.target.facts.shape.has_experts
+        of_tokens = GAIN_HALF_WIDTHS["experts" if experts else "dense"]
+        steps = option.configuration.spec.drafts_steps
+        error = max(of_tokens, _STEP_HALF_WIDTH) if steps else of_tokens
+        return error if self.deployment.gpu.fitted else 2.0 * error
+
+    def in_vain(self, option: Option, served: ServedLoad) -> dict[str, float]:
+        """What draft and target do in vain per token that stands."""
+        configuration = option.configuration
+        per_pass = self.simulator.world.tokens_per_pass(configuration)
+        unused = (configuration.k2 - per_pass) / per_pass
+        drafts = configuration.token in ("draft-model", "eagle")
+        return {
+            DRAFT: served.in_vain(DRAFT) + (unused if drafts else 0.0),
+            TARGET: served.in_vain(TARGET) + unused,
+        }
 
     def limit(self, option: Option, answers: int, served: ServedLoad) -> str:
         """What runs out first."""
-        if served.preempted or served.waited_s > 0.05 * served.seconds:
+        if served.preempted or served.waited_s > _WAITING * served.seconds * max(served.in_flight, 1.0):
             return "cache"
         busy = served.busy
         if option.arrangement.own_gpus and busy.get(DRAFT, 0.0) > max(busy[TARGET], 0.9):
@@ -324,6 +348,7 @@ class _Arriving:
             served=served,
             tokens_per_s=served.tokens_per_s * copies,
             answers_per_s=served.answers_per_s * copies,
+            in_vain=planner.in_vain(option, served),
             limit=planner.limit(option, in_flight, served),
             meets=planner.meets(served),
         )

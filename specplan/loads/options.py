@@ -10,7 +10,7 @@ from calibrate.replay.trials import PLAIN
 from sim.catalogue import Method, method
 from sim.configuration import Configuration
 from sim.operations import DRAFT, JUDGE, SCORER
-from specplan.deployment.arrangements import Arrangement, Drafting, arrangements
+from specplan.deployment.arrangements import MOST_TP, Arrangement, Drafting, arrangements
 from specplan.deployment.memory import MemoryPlan, Served, memory_plan
 from specplan.planning.planner import kind
 from theory.errors import ParameterError
@@ -155,6 +155,9 @@ def _fitting(
         else:
             found.append(arrangement)
     if required and not found:
+        if refused is not None and deployment.gpus > MOST_TP:
+            rule = f"do not do: a copy of {deployment.target.name} spreads over {MOST_TP} {deployment.gpu.name} at most"
+            raise ParameterError("gpus", deployment.gpus, rule + " (one machine); take larger ones, or fewer bits")
         raise refused or ParameterError("gpus", deployment.gpus, "must be at least 1")
     return found
 

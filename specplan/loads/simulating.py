@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from sim.operations import TARGET, Step
 from sim.serving.answers import ServedLoad
 from sim.serving.limits import ServingLimits
-from sim.serving.run import arriving, closed_loop
+from sim.serving.run import arriving, closed_loop, resumed
 from specplan.deployment.world import World
 from specplan.loads.options import Option, room_of
 
 if TYPE_CHECKING:
     from sim.serving.arrivals import Arrivals
-    from sim.virtual_clock import Answer
     from specplan.deployment.request import Deployment
 
 __all__ = ["Effort", "Simulator", "shares_of"]
@@ -148,20 +146,3 @@ def shares_of(answers: int, copies: int) -> dict[int, int]:
     """
     each, more = divmod(answers, copies)
     return {each: copies - more, each + 1: more} if more else {each: copies}
-
-
-def resumed(answer: Answer, share: float) -> Step:
-    """Return the text of an answer after a share of its steps, which the target has written and cached."""
-    inner = answer
-    depth = int(share * inner.n_steps)  # type: ignore[attr-defined]  # drawn answers know it
-    if depth == 0:
-        return answer.root
-    lengths: list[int] = inner.target_lengths()[:depth]  # type: ignore[attr-defined]
-    text = Step(None, TARGET, 1)
-    text.depth = depth - 1
-    text.context_tokens = answer.root.n_tokens + sum(min(length, _CUT) for length in lengths)
-    return text
-
-
-_CUT: Final = 100
-"""Tokens at which a step is cut."""

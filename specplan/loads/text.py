@@ -164,7 +164,7 @@ def _methods(plan: LoadPlan) -> Iterator[str]:
             if row.option.configuration != PLAIN:
                 cells = [_named(row.option), row.option.arrangement.text, f"{row.gain.value:.2f}"]
                 cells += [f"{row.gain.low:.2f} – {row.gain.high:.2f}"]
-                cells += [f"{row.served.in_vain(role):.2f}" for role in ("draft", "target")]
+                cells += [f"{row.in_vain[role]:.2f}" for role in ("draft", "target")]
                 rows.append([load.text, *cells, f"{100.0 * row.prior_share:.0f} %"])
     if rows:
         yield "What comes next, and how much of the interval (its square) is what nobody has measured:"
@@ -265,8 +265,7 @@ def _row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
         "busy": served.busy,
         "preempted": served.preempted,
         "cache_share": served.cache_share,
-        "draft_in_vain": served.in_vain("draft"),
-        "target_in_vain": served.in_vain("target"),
+        "in_vain": dict(row.in_vain),
         "limit": row.limit,
         "meets": row.meets,
     }

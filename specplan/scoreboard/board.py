@@ -96,4 +96,4 @@ def _board(folder: Folder, found: Iterable[Outcome | Refused], notes: Iterable[s
 def _passed_over(folder: Folder) -> list[str]:
     """A line about tables that are not read."""
     names = folder.passed_over
-    return [f"{len(names)} other tables are not read ({names[0]} and so on)"] if names else []
+    return [f"{len(names)} tables of operators or others are not read here ({names[0]} and so on)"] if names else []

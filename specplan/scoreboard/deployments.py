@@ -14,17 +14,12 @@ from theory.hardware.work import Parallel
 
 __all__ = ["facts_of", "loaded_parallel", "precision_of", "served_parallel"]
 
-_FORMAT_OF: Final = {
-    "": "", "none": "",
-    "bf16": "bf16", "bfloat16": "bf16", "fp16": "bf16", "float16": "bf16", "half": "bf16",
-    "fp8": "fp8", "float8": "fp8", "fp8_static": "fp8", "fp8_e4m3": "fp8", "fp8_per_tensor": "fp8",
-    "fp8_block": "fp8-block",
-    "int8": "int8", "int8_wo": "int8", "sq": "int8",
-    "int4": "int4", "int4_wo": "int4", "w4a16": "int4", "awq": "int4", "gptq": "int4",
-    "fp4": "nvfp4", "nvfp4": "nvfp4",
-    "mxfp4": "mxfp4", "w4a16_mxfp4": "mxfp4", "w4a8_mxfp4_mxfp8": "mxfp4",
-}  # fmt: skip
-"""How tables call formats; empty: not said."""
+_FORMAT_OF: Final = (
+    ("mxfp4", "mxfp4"), ("fp4", "nvfp4"), ("int4", "int4"), ("w4a", "int4"), ("awq", "int4"), ("gptq", "int4"),
+    ("block", "fp8-block"), ("fp8", "fp8"), ("float8", "fp8"), ("int8", "int8"), ("w8a8", "int8"), ("sq", "int8"),
+    ("bf16", "bf16"), ("bfloat16", "bf16"), ("fp16", "bf16"), ("float16", "bf16"), ("half", "bf16"),
+)  # fmt: skip
+"""Words in what tables call formats, the first that is found counts -> the format."""
 
 _PER_NODE: Final = 8  # GPUs
 
@@ -87,10 +82,14 @@ def loaded_parallel(row: Loaded) -> Parallel:
 
 
 def _format(word: str) -> str:
-    found = _FORMAT_OF.get(word.strip().lower().replace("-", "_"))
-    if found is None:
-        raise ParameterError("precision", word, f"must be one of {', '.join(sorted(filter(None, _FORMAT_OF)))}")
-    return found
+    """The format that a table means; empty where it says none."""
+    plain = word.strip().lower()
+    if plain in ("", "none", "auto"):
+        return ""
+    for part, found in _FORMAT_OF:
+        if part in plain:
+            return found
+    raise ParameterError("precision", word, f"must say one of {', '.join(part for part, _ in _FORMAT_OF)}")
 
 
 def _bits(name: str) -> int:

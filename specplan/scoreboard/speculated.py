@@ -17,7 +17,7 @@ from theory.errors import ParameterError, SpecplanError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 from theory.hardware.passes import PassModel
-from theory.hardware.rounds import Round, head_round
+from theory.hardware.rounds import GAIN_HALF_WIDTHS, Round, head_round
 from theory.hardware.work import Parallel
 
 __all__ = ["CONTEXT", "SpeculatedRows", "besides", "deployed", "speedup", "target_of"]
@@ -36,8 +36,6 @@ _REQUEST: Final = 0.030
 _KNOBS: Final = "steps, topk and k of the draft, acceptance lengths known,"
 _KNOBS_BEFORE: Final = "steps and k of a chain, acceptance lengths not known,"
 
-_HALF_WIDTHS: Final = MappingProxyType({"dense": 0.10, "experts": 0.16})
-"""95 % half-width of log(speedup), from targets left out of the fit (docs/scoreboard.md)."""
 
 _SMALL: Final = 0.5  # of a GPU's memory: weights up to this are served by one
 _FULL: Final = 0.75  # of it: weights up to this are served by four
@@ -76,7 +74,7 @@ class SpeculatedRows:
             },
             measured=row.speedup,
             predicted=predicted,
-            interval=around(predicted, _HALF_WIDTHS[layers]),
+            interval=around(predicted, GAIN_HALF_WIDTHS[layers]),
             doubt=self._doubts.get(row.where),
             choices=_choices(row, round_, predicted),
         )

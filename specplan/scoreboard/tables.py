@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from specplan.scoreboard.rows import TABLES, Measured
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["Folder", "read_folder"]
+__all__ = ["Folder", "read_folder", "table_files"]
 
 _ENDINGS: Final = (".csv", ".csv.gz")
 _NOT_COLUMNS: Final = ("where", "kind")
@@ -41,11 +41,7 @@ def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
     ParameterError : there is no such folder, or no such table in it.
     SchemaError : a table lacks a column, or a cell is not what its column asks for; the text names file and line.
     """
-    if not path.exists():
-        raise ParameterError("FOLDER", str(path), "does not exist; give the folder that holds the tables")
-    files = [path] if path.is_file() else sorted(
-        file for pattern in ("*", "*/*") for file in path.glob(pattern) if file.is_file() and _is_table(file)
-    )  # fmt: skip
+    files = table_files(path)
     rows: list[Measured] = []
     read, passed_over = [], []
     for file in files:
@@ -59,6 +55,20 @@ def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
         wanted = " or ".join(f"{kind} ({', '.join(sorted(TABLES[kind][1]))})" for kind in kinds)
         raise ParameterError("FOLDER", str(path), f"holds no CSV table with rows of the kind {wanted}")
     return Folder(rows=tuple(rows), files=tuple(read), passed_over=tuple(passed_over))
+
+
+def table_files(path: Path) -> list[Path]:
+    """Return the tables in a folder and the folders directly in it, in order; or the one file.
+
+    Raises
+    ------
+    ParameterError : there is no such folder.
+    """
+    if not path.exists():
+        raise ParameterError("FOLDER", str(path), "does not exist; give the folder that holds the tables")
+    if path.is_file():
+        return [path]
+    return sorted(file for pattern in ("*", "*/*") for file in path.glob(pattern) if file.is_file() and _is_table(file))
 
 
 def _is_table(path: Path) -> bool:

@@ -13,10 +13,11 @@ import numpy as np
 
 from specplan.output import table
 from specplan.scoreboard.board import Board
+from specplan.scoreboard.operators import OperatorErrors
 from specplan.scoreboard.outcomes import Outcome
 from specplan.scoreboard.score import Score, by_label, regrets, score
 
-__all__ = ["as_csv", "as_json", "rows_text", "summary_text"]
+__all__ = ["as_csv", "as_json", "operators_text", "rows_text", "summary_text"]
 
 _HEADINGS: Final = ("rows", "n", "mean |error|", "median", "p90", "mean error", "in 95 % interval")
 
@@ -52,6 +53,16 @@ def rows_text(board: Board) -> str:
     ]  # fmt: skip
     heads = ["row", "quantity", "model", "of", "measured", "predicted", "95 % interval", "unit", "error", "doubt"]
     return table(heads, lines)
+
+
+def operators_text(found: Sequence[OperatorErrors]) -> str:
+    """Errors of operators that were timed alone."""
+    lines = [
+        [one.operator, one.gpu, one.weights, str(one.n), *(f"{x:.1%}" for x in (one.mean, one.median, one.p90)),
+         f"{one.signed:+.1%}"]
+        for one in found
+    ]  # fmt: skip
+    return table(["operator", "GPU", "of", "n", "mean |error|", "median", "p90", "mean error"], lines)
 
 
 def as_json(board: Board) -> dict[str, Any]:

@@ -170,7 +170,7 @@ BAD = {
     "no file": (("plan", "-p", "missing.json"), "cannot be read as a profile: No such file"),
     "a folder": (("plan", "-p", "./"), "cannot be read as a profile: Is a directory"),
     "unknown profile": (("plan", "-p", "lr-deepseek-gsm"), "did you mean lr-deepseek-gsm8k"),
-    "no profile": (("plan",), "Missing option '-p' / '--profile'"),
+    "no profile": (("plan",), "give --profile (models that were measured) or --target"),
     "unknown command": (("plam",), "no command 'plam': did you mean 'plan'?"),
     "unknown option": (("plan", *FAST, "--K1-max", "2"), "No such option"),
     "unknown method": (("plan", *FAST, "--methods", "lr-asinc"), "did you mean 'lr-async'?"),

@@ -115,9 +115,9 @@ _ATTENTION: Final = {
 }
 # The H100's and H200's overhead is that of served DeepSeek-R1; operators timed alone took 84 us.
 _LATENT: Final = {
-    "NVIDIA H100 SXM": LatentRates(4.0e-5, 2.5e12, 3.5e14, 2.97e12, 1.2e15),
-    "NVIDIA H200 SXM": LatentRates(4.0e-5, 3.4e12, 3.7e14, 4.46e12, 1.1e15),
-    "NVIDIA B200 SXM": LatentRates(3.4e-5, 4.0e12, 5.2e14, 5.5e12, 2.2e15),
+    "NVIDIA H100 SXM": LatentRates(4.0e-5, 2.5e12, 4.2e14, 2.97e12, 1.9e15),
+    "NVIDIA H200 SXM": LatentRates(4.0e-5, 3.4e12, 4.4e14, 4.46e12, 1.9e15),
+    "NVIDIA B200 SXM": LatentRates(3.4e-5, 4.0e12, 1.24e15, 5.5e12, 3.2e15),
 }
 _EXPERTS: Final = {
     "NVIDIA H100 SXM": {

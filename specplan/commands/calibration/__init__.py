@@ -1,1 +1,1 @@
-"""What the commands that measure share, and `specplan calibrate vllm`."""
+"""What the commands that measure share, and those of their parts that would crowd the folder above."""

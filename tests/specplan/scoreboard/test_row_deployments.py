@@ -22,6 +22,9 @@ from theory.hardware.work import Parallel
         ("MiniMaxAI/MiniMax-M2.5", ("nvfp4", "nvfp4"), "nvfp4", None),
         ("openai/gpt-oss-120b", ("nvfp4", "nvfp4"), "bf16", "mxfp4"),  # as published: the table's word for 4 bits
         ("openai/gpt-oss-120b", ("", ""), "bf16", "mxfp4"),
+        ("openai/gpt-oss-120b", ("bfloat16", "w4a8_mxfp4_mxfp8"), "bf16", "mxfp4"),
+        ("deepseek-ai/DeepSeek-R1", ("fp8_block", "w4afp8"), "fp8-block", "int4"),
+        ("Qwen/Qwen3-32B", ("fp8_static", ""), "fp8", None),
     ],
 )
 def test_formats(name: str, words: tuple[str, ...], weights: str, experts: str | None) -> None:
@@ -32,7 +35,7 @@ def test_formats(name: str, words: tuple[str, ...], weights: str, experts: str |
 def test_formats_that_are_refused() -> None:
     with pytest.raises(ParameterError, match="published in mxfp4: which weights ran is not said"):
         precision_of(shape_of("openai/gpt-oss-120b"), "fp8", "fp8")
-    with pytest.raises(ParameterError, match="precision='e8m0' must be one of"):
+    with pytest.raises(ParameterError, match="precision='e8m0' must say one of mxfp4, "):
         precision_of(shape_of("Qwen/Qwen3-8B"), "e8m0")
 
 

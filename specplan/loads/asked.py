@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from specplan.commands.plan_options import LOADS
+from specplan.loads.asking import LOADS
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from specplan.loads.load_plan import LoadPlan
     from specplan.loads.options import Option
 
-__all__ = ["deployment_plan"]
+__all__ = ["deployment_plan", "numbers"]
 
 _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
 _MOST_GPUS: Final = 64
 _TRAINED: Final = "trained"
+"""An EAGLE-3 head of the usual size."""
+_OWN: Final = "mtp"
+"""The layer that the target was published with, for further tokens."""
 
 
 def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_loss: float) -> tuple[str, Any]:
@@ -30,7 +33,7 @@ def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accura
 
     Parameters
     ----------
-    asked : the options of `specplan.commands.plan_options`, and ``gpu``.
+    asked : the options of `specplan.loads.asking`, and ``gpu``.
     methods : to consider.
     max_accuracy_loss : share of right answers that a method may cost.
 
@@ -136,9 +139,9 @@ def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:
     from specplan.deployment.model_files import draft_head
     from specplan.deployment.request import ServedModel
 
-    if name != _TRAINED:
+    if name not in (_TRAINED, _OWN):
         return _model(name, None, cache)
-    facts = draft_head(target.facts, "eagle3")
+    facts = draft_head(target.facts, "mtp" if name == _OWN else "eagle3")
     return ServedModel(facts=facts, precision=facts.precision)
 
 
@@ -182,13 +185,13 @@ def _loads(asked: Mapping[str, Any]) -> list[Load]:
         return [Load(trace=read_trace(asked["trace"]))]
     if asked["rate"] is not None:
         burstiness = 1.0 if asked["burstiness"] is None else asked["burstiness"]
-        return [Load(rate=value, burstiness=burstiness) for value in _numbers("rate", asked["rate"], float)]
+        return [Load(rate=value, burstiness=burstiness) for value in numbers("rate", asked["rate"], float)]
     if asked["burstiness"] is not None:
         raise ParameterError("burstiness", asked["burstiness"], "needs --rate: it is about arrivals")
-    return [Load(concurrency=value) for value in _numbers("concurrency", asked["concurrency"] or "1", int)]
+    return [Load(concurrency=value) for value in numbers("concurrency", asked["concurrency"] or "1", int)]
 
 
-def _numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
+def numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
     """Comma-separated numbers, each once, in order."""
     found = []
     for part in text.split(","):

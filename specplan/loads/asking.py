@@ -29,7 +29,7 @@ DEPLOYMENT: Final = {
     "target": click.option("--target", metavar="MODEL", help=f"Plan from names: the target, by {_WHAT}."),
     "draft": click.option("--draft", metavar="MODEL", help="The draft model, likewise."),
     "judge": click.option("--judge", metavar="MODEL", help="Compares steps. Default the target itself."),
-    "eagle": click.option("--eagle", metavar="MODEL", help="An EAGLE head of the target; 'trained' for one to be."),
+    "eagle": click.option("--eagle", metavar="MODEL", help="EAGLE head; 'trained': one to be; 'mtp': its own."),
     "gpus": click.option("--gpus", type=int, help="GPUs in all. Default the fewest that hold the models."),
     "tp": click.option("--tp", type=int, help="GPUs that share the target. Default whatever is best."),
     "placement": click.option(
