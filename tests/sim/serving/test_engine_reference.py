@@ -285,7 +285,7 @@ def requests(draw: st.DrawFn) -> list[Asked]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     asked=requests(),
     spare=st.sampled_from([0, 5, 20, 60, 150, math.inf]),
