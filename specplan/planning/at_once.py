@@ -98,7 +98,7 @@ class Crowds:
             tokens = max(_TOKENS_EACH * answers, _LEAST_TOKENS)
             return closed_loop(trial, concurrency=answers, tokens=tokens, warmup_tokens=tokens // 4, resume=resumed)
         recorded = self._trials.profile.answers
-        life = sum(step.target.n_tokens for answer in recorded for step in answer.steps) / len(recorded)
+        life = sum(step.tokens for answer in recorded for step in answer.baseline) / len(recorded)
         return closed_loop(
             trial,
             concurrency=answers,

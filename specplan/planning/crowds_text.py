@@ -62,7 +62,7 @@ def crowds_as_text(rows: list[AtOnce]) -> list[str]:
         names[kind(row.configuration)] = label(row.configuration)
         cells.setdefault(kind(row.configuration), {})[row.answers] = _cell(row)
     body = [[names[one], *(by[n] for n in counts)] for one, by in cells.items()]
-    lines = ["Tokens per second / those of plain decoding, by answers at once on the same engines:", ""]
+    lines = ["Tokens per second / those of plain decoding, by answers at once on the same engines (k1, k2):", ""]
     lines.append(table(["method", *map(str, counts)], body))
     off = next((n for n in counts if all(row.gain.value <= 1.0 for row in rows if row.answers == n)), None)
     if off is not None:
@@ -78,4 +78,4 @@ def crowds_as_json(rows: list[AtOnce]) -> list[dict[str, Any]]:
 def _cell(row: AtOnce) -> str:
     c, gain = row.configuration, row.gain
     depths = ", ".join(str(depth) for depth in (c.k1, c.k2) if depth > 1)
-    return f"{gain.value:.2f} [{gain.low:.2f}, {gain.high:.2f}] ({depths})"
+    return f"{gain.value:.2f} [{gain.low:.2f}, {gain.high:.2f}]" + (f" ({depths})" if depths else "")
