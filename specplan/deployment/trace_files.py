@@ -6,8 +6,8 @@ Azure: columns ``TIMESTAMP`` (date and time), ``ContextTokens``, ``GeneratedToke
 https://github.com/Azure/AzurePublicDataset, AzureLLMInferenceDataset2023 and 2024.
 Our own: an object a line, ``arrival_s`` in seconds, ``prompt_tokens``, ``answer_tokens``.
 
-Which one a file is, its first line tells, whatever its name. An answer of no tokens (recorded traces have some) counts as
-one of a single token, since its prompt was read all the same. Times must be in order.
+Which one a file is, its first line tells, whatever its name. An answer of no tokens (recorded traces have some) counts
+as one of a single token, since its prompt was read all the same. Times must be in order.
 """
 
 from __future__ import annotations
