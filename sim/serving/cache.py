@@ -98,7 +98,7 @@ class TokenCache:
     def forget(self, owner: Hashable, text: float, own: float) -> None:
         """Let a request go that has lost its place, and the text with it unless another request needs that."""
         self.release(owner, text, own)
-        if owner in self._idle:
+        if text and owner in self._idle:
             self._drop(owner)
 
     def _evict(self) -> None:

@@ -22,50 +22,13 @@ from sim.engines.protocol import Done, Moment
 from sim.operations import Generate, Operation
 from sim.serving.cache import TokenCache
 from sim.serving.limits import ServingCost, ServingLimits
+from sim.serving.request import DECODING, LEAVING, QUEUED, READING, TRAVELLING, Request
 from theory.errors import ParameterError
 
 __all__ = ["ServingEngine"]
 
-_TRAVELLING, _QUEUED, _READING, _DECODING, _LEAVING, _OVER = range(6)
 _BOUNDARY: Final = 1e-6
 """Iterations; progress this near to a whole number is at the boundary (rounding is below 1e-9)."""
-
-
-class _Request(Moment):
-    """A request inside a `ServingEngine`, and the moment of its arrival there."""
-
-    __slots__ = (
-        "arrived", "began", "context", "depth", "done", "finish", "left", "n_iterations", "new", "number", "operation",
-        "own", "passes", "per_iteration", "state", "text", "to_read",
-    )  # fmt: skip
-
-    def __init__(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
-        self.operation = operation
-        self.done = done
-        self.passes = operation.passes
-        self.n_iterations = n_tokens - 1 if self.passes is None else len(self.passes)
-        self.per_iteration = (n_tokens - 1) / self.n_iterations if self.n_iterations > 0 else 0.0
-        # What a model goes on after becomes the answer's text; what a judge or a scorer reads stays its own.
-        self.text = context if operation.__class__ is Generate else max(context - n_prompt, 0)
-        self.own = 1.0 + max(context, n_prompt) - self.text  # before it decodes
-        self.depth: float = max(context, n_prompt)  # tokens before the first that it generates
-        self.context = context + n_tokens / 2  # its mean over the request's life
-        self.new: float = n_prompt
-        self.to_read = 0.0
-        self.left = self.began = self.n_iterations  # iterations to go: now, and when it had its place
-        self.arrived = 0.0
-        self.finish = -1
-        self.number = 0
-        self.state = _TRAVELLING
-
-    def end(self) -> None:
-        self.state = _OVER
-        self.operation.job = None  # else the two would keep each other in memory
-
-    def generated(self, n_left: int) -> int:
-        """Tokens that are there when ``n_left`` iterations are left; the first one is the reading's."""
-        n_done = self.n_iterations - n_left
-        return 1 + (n_done if self.passes is None else sum(self.passes[:n_done]))
 
 
 class ServingEngine(BatchEngine):
@@ -102,11 +65,11 @@ class ServingEngine(BatchEngine):
 
     def _reset(self) -> None:
         super()._reset()
-        self._requests: list[tuple[int, int, _Request]] = []  # heap by finish; who left stays until popped
-        self._waiting: deque[_Request] = deque()
-        self._reading: list[_Request] = []
-        self._chunks: list[tuple[_Request, float]] = []
-        self._going: list[_Request] = []
+        self._requests: list[tuple[int, int, Request]] = []  # heap by finish; who left stays until popped
+        self._waiting: deque[Request] = deque()
+        self._reading: list[Request] = []
+        self._chunks: list[tuple[Request, float]] = []
+        self._going: list[Request] = []
         self._mixed = False
         self._growth = 0.0  # tokens that an iteration adds to the cache
         self._grown_at = 0.0
@@ -144,7 +107,7 @@ class ServingEngine(BatchEngine):
         ------
         ParameterError : it does not fit into the cache, even alone.
         """
-        request = operation.job = _Request(operation, n_tokens, n_prompt, context, done)
+        request = operation.job = Request(operation, n_tokens, n_prompt, context, done)
         if request.depth + n_tokens > self.cache.capacity:
             rule = f"must hold a request of {request.depth + n_tokens} tokens: give it more, or ask for less"
             raise ParameterError("cache_tokens", self.cache.capacity, rule)
@@ -156,24 +119,24 @@ class ServingEngine(BatchEngine):
 
     def cancel(self, operation: Operation) -> None:
         """Stop working on a request: at once if it waits, else when the running iteration ends."""
-        request: _Request | None = operation.job
-        if request is None:
+        request: Request | None = operation.job
+        if request is None or request.state == LEAVING:
             return
-        if request.state == _QUEUED:
+        self.settle()
+        if request.has_begun:
+            n_left = request.left if request.finish < 0 else request.finish - math.floor(self._progress + _BOUNDARY)
+            operation.n_generated = request.generated(n_left)
+        if request.state == TRAVELLING:
+            request.end()
+        elif request.state == QUEUED:
             self._waiting.remove(request)
             request.end()
             if self._batch and not self._mixed:  # whoever is first now may find room
-                self.settle()
                 self.plan()
-        elif request.state == _TRAVELLING:
-            request.end()
-        elif request.state in (_READING, _DECODING):
-            self.settle()
-            if request.state == _DECODING:
-                operation.n_generated = request.generated(request.finish - math.floor(self._progress + _BOUNDARY))
-            else:
+        else:
+            if request.state == READING:
                 self._reading.remove(request)
-            request.state = _LEAVING
+            request.state = LEAVING
             self._going.append(request)
             self.plan()
 
@@ -219,10 +182,10 @@ class ServingEngine(BatchEngine):
         full = round(self._grown_at) + max(fit, 1)
         return min(first, max(full, math.ceil(self._progress - _BOUNDARY)))
 
-    def _on_request(self, request: _Request) -> None:
+    def _on_request(self, request: Request) -> None:
         if request.operation.cancelled:
             return
-        request.state = _QUEUED
+        request.state = QUEUED
         request.arrived = self._env._now
         self._waiting.append(request)
         if self._mixed or len(self._waiting) > 1:
@@ -242,7 +205,7 @@ class ServingEngine(BatchEngine):
             if not request.operation.cancelled:
                 request.done(request.operation)
 
-    def _change(self) -> Sequence[_Request]:  # type: ignore[override]  # requests of its own kind
+    def _change(self) -> Sequence[Request]:  # type: ignore[override]  # requests of its own kind
         """End the iteration that is over, start the next, and return the requests that ended."""
         if not self._mixed:
             self._progress = float(self._boundary)
@@ -250,17 +213,17 @@ class ServingEngine(BatchEngine):
             self._progress = round(self._progress) + 1.0
         self._mixed = False
         self._count_growth()
-        for request in self._going:
-            self._remove(request)
-        self._going.clear()
         finished, requests, now = [], self._requests, round(self._progress)
         while requests and requests[0][0] <= now:
             finish, _, request = heappop(requests)
-            if request.state == _DECODING and request.finish == finish:
+            if request.state == DECODING and request.finish == finish:
                 self._remove(request, ended=True)
                 finished.append(request)
         if self._chunks:
             self._end_chunks(finished)
+        for request in self._going:
+            self._remove(request)
+        self._going.clear()
         if not self._makes_room():
             self._take_in()
         self._start_iteration()
@@ -268,11 +231,11 @@ class ServingEngine(BatchEngine):
             self._tell_the_device()
         return finished
 
-    def _end_chunks(self, finished: list[_Request]) -> None:
+    def _end_chunks(self, finished: list[Request]) -> None:
         """Count what was read; requests that are read to their end have their first token, and decode."""
         for request, tokens in self._chunks:
             request.to_read -= tokens
-            if request.state != _READING or request.to_read > 0.0:
+            if request.state != READING or request.to_read > 0.0:
                 continue
             self._reading.remove(request)
             operation = request.operation
@@ -285,23 +248,28 @@ class ServingEngine(BatchEngine):
                 self._join(request)
         self._chunks = []
 
-    def _join(self, request: _Request) -> None:
+    def _join(self, request: Request) -> None:
         """Let a request decode from the next iteration on."""
-        request.state = _DECODING
+        request.state = DECODING
+        request.has_begun = True
         request.finish = round(self._progress) + request.left
         heappush(self._requests, (request.finish, request.number, request))
         self._batch += 1
         self._context += request.context
         self._growth += request.per_iteration
 
-    def _remove(self, request: _Request, *, ended: bool = False) -> None:
+    def _remove(self, request: Request, *, ended: bool = False) -> None:
         """Take a request out that ends here, by itself or cancelled, and give back what it held in the cache."""
         own = self._stop(request)
+        if not ended and request.to_read > request.new:  # it was to read a lost text, and has not come to its end
+            self.cache.forget(request.done, request.text, own)
+            request.end()
+            return
         written = request.depth + own - request.own + 1.0 if ended and request.operation.__class__ is Generate else 0.0
         self.cache.release(request.done, request.text, own, written=written)
         request.end()
 
-    def _stop(self, request: _Request) -> float:
+    def _stop(self, request: Request) -> float:
         """Take a request out of the batch, if it was there, and return the tokens that are its own."""
         if request.finish < 0:
             return request.own
@@ -328,11 +296,11 @@ class ServingEngine(BatchEngine):
             self._preempt(max((*decoding, *self._reading), key=lambda request: request.number))
         return self.preempted > before
 
-    def _preempt(self, request: _Request) -> None:
+    def _preempt(self, request: Request) -> None:
         """Take a request's place and let it wait at the front; what it had is read again."""
         self.preempted += 1
         self.preemptions[request.done] += 1
-        if request.state == _READING:
+        if request.state == READING:
             self._reading.remove(request)
         own = self._stop(request)
         self.cache.forget(request.done, request.text, own)
@@ -340,11 +308,11 @@ class ServingEngine(BatchEngine):
         if request.began != request.left:
             request.new = own - 1.0  # its last token is computed when it decodes
         request.own, request.began = own, request.left
-        request.state = _QUEUED
+        request.state = QUEUED
         request.arrived = self._env._now
         self._waiting.appendleft(request)
 
-    def _takes(self, request: _Request) -> bool:
+    def _takes(self, request: Request) -> bool:
         """Whether there is room for a request, and for what the next iteration adds."""
         n_placed = self._batch + len(self._reading)
         if n_placed == 0:
@@ -363,7 +331,7 @@ class ServingEngine(BatchEngine):
             if not request.number:
                 self._numbers += 1
                 request.number = self._numbers
-            request.state = _READING
+            request.state = READING
             self._reading.append(request)
 
     def _start_iteration(self) -> None:

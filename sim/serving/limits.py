@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
 __all__ = ["Added", "ServingCost", "ServingLimits"]
+
+_ROUNDING: Final = 1e-6
+"""Tokens; what is this little above a whole number is that number."""
 
 
 class ServingCost(Cost, Protocol):
@@ -51,7 +54,7 @@ class Added:
     def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
         """Seconds of an iteration that also reads prompts."""
         decoding = self.inner.iteration(batch, context) if batch else 0.0
-        return decoding + self.inner.prefill(math.ceil(prefill_tokens))
+        return decoding + self.inner.prefill(math.ceil(prefill_tokens - _ROUNDING))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

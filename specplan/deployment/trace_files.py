@@ -4,19 +4,24 @@ Mooncake: an object a line, ``timestamp`` in milliseconds, ``input_length``, ``o
 that prompts have in common; not used: prompts count as new). https://github.com/kvcache-ai/Mooncake, FAST '25.
 Azure: columns ``TIMESTAMP`` (date and time), ``ContextTokens``, ``GeneratedTokens``.
 https://github.com/Azure/AzurePublicDataset, AzureLLMInferenceDataset2023 and 2024.
-Our own: as Mooncake's, but ``timestamp`` in seconds, in a file named ``*arrivals.jsonl``.
+Our own: an object a line, ``arrival_s`` in seconds, ``prompt_tokens``, ``answer_tokens``.
+
+Which one a file is, its first line tells, whatever its name. An answer of no tokens (recorded traces have some) counts
+as one of a single token, since its prompt was read all the same. Times must be in order.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from sim.serving.arrivals import Arrivals
 from theory.errors import SchemaError
@@ -28,7 +33,6 @@ _MOST_ROWS: Final = 2_000_000
 _MOST_LINE: Final = 2**20
 """Characters of a line: 128k tokens in blocks of 16 with ids of 20 digits are 0.2 million."""
 _MOST_TOKENS: Final = 10_000_000
-_OWN_NAME: Final = "arrivals.jsonl"
 
 
 def _moment(text: object) -> object:
@@ -43,39 +47,57 @@ def _moment(text: object) -> object:
     return whole.timestamp() + (float(f"0.{digits}") if digits else 0.0)
 
 
+def _at_least_one(tokens: int) -> int:
+    return max(tokens, 1)
+
+
+_Prompt = Annotated[int, Field(ge=0, le=_MOST_TOKENS)]
+_Answer = Annotated[int, Field(ge=0, le=_MOST_TOKENS), AfterValidator(_at_least_one)]
+_Moment = Annotated[float, Field(ge=0.0)]
+
+
 class _Row(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    unit_s: ClassVar[float] = 1.0
+    """Of the moment."""
 
     moment: Any
     prompt: int
     answer: int
 
 
-class _LengthRow(_Row):
-    moment: float = Field(alias="timestamp", ge=0.0)
-    prompt: int = Field(alias="input_length", ge=0, le=_MOST_TOKENS)
-    answer: int = Field(alias="output_length", ge=1, le=_MOST_TOKENS)
+class _OwnRow(_Row):
+    moment: _Moment = Field(alias="arrival_s")
+    prompt: _Prompt = Field(alias="prompt_tokens")
+    answer: _Answer = Field(alias="answer_tokens")
+
+
+class _MooncakeRow(_Row):
+    unit_s = 1e-3
+
+    moment: _Moment = Field(alias="timestamp")
+    prompt: _Prompt = Field(alias="input_length")
+    answer: _Answer = Field(alias="output_length")
 
 
 class _AzureRow(_Row):
     moment: Annotated[float, BeforeValidator(_moment)] = Field(alias="TIMESTAMP")
-    prompt: int = Field(alias="ContextTokens", ge=0, le=_MOST_TOKENS)
-    answer: int = Field(alias="GeneratedTokens", ge=1, le=_MOST_TOKENS)
+    prompt: _Prompt = Field(alias="ContextTokens")
+    answer: _Answer = Field(alias="GeneratedTokens")
+
+
+_AZURE_COLUMNS: Final = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 
 
 def read_trace(path: str | Path) -> Arrivals:
-    """Read a file of arrivals; its kind is told by its name (``.csv``, ``.jsonl``).
+    """Read a file of arrivals; its first line tells of which kind it is.
 
     Raises
     ------
     SchemaError : unreadable, too large, empty, not in order, or a row that is not as its format has it.
     """
     path = Path(path)
-    readers: dict[str, Callable[[Path], Iterator[tuple[int, _Row]]]] = {".csv": _csv_rows, ".jsonl": _json_rows}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise SchemaError(f"{path}: must be named .jsonl (Mooncake's or our own) or .csv (Azure's)")
-    unit = 1e-3 if reader is _json_rows and not path.name.endswith(_OWN_NAME) else 1.0
     times: list[float] = []
     prompts: list[int] = []
     answers: list[int] = []
@@ -83,15 +105,16 @@ def read_trace(path: str | Path) -> Arrivals:
         if path.stat().st_size > _MOST_BYTES:
             raise SchemaError(f"{path}: larger than {_MOST_BYTES // 2**20} MiB: give a part of it")
         last = -math.inf
-        for number, row in reader(path):
-            if len(times) == _MOST_ROWS:
-                raise SchemaError(f"{path}:{number}: more than {_MOST_ROWS} arrivals: give a part of them")
-            if row.moment < last:
-                raise SchemaError(f"{path}:{number}: arrives before the line above: sort the file by time")
-            last = row.moment
-            times.append(last * unit)
-            prompts.append(row.prompt)
-            answers.append(row.answer)
+        with closing(_lines(path)) as lines:
+            for number, row in _rows(path, lines):
+                if len(times) == _MOST_ROWS:
+                    raise SchemaError(f"{path}:{number}: more than {_MOST_ROWS} arrivals: give a part of them")
+                if row.moment < last:
+                    raise SchemaError(f"{path}:{number}: arrives before the line above: sort the file by time")
+                last = row.moment
+                times.append(last * row.unit_s)
+                prompts.append(row.prompt)
+                answers.append(row.answer)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise SchemaError(f"{path}: cannot be read as arrivals: {reason}") from None
@@ -100,7 +123,7 @@ def read_trace(path: str | Path) -> Arrivals:
     return Arrivals.of(times, prompts, answers)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _lines(path: Path) -> Generator[tuple[int, str], None, None]:
     """Lines with their numbers, blank ones left out."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         number = 0
@@ -112,24 +135,28 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, line
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, _Row]]:
-    for number, line in _lines(path):
+def _rows(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, _Row]]:
+    """Rows of whichever kind the first line is, with their numbers."""
+    number, first = next(lines, (1, ""))
+    if first.lstrip().startswith("{"):
+        kind: type[_Row] = _OwnRow if '"arrival_s"' in first else _MooncakeRow
+        for at, line in chain([(number, first)], lines):
+            try:
+                yield at, kind.model_validate_json(line, strict=True)
+            except ValidationError as error:
+                raise SchemaError(f"{path}:{at}: {_told(error)}") from None
+        return
+    names = [name.strip() for name in first.split(",")]
+    if first and not set(_AZURE_COLUMNS) <= set(names):
+        rule = "must begin with an object (Mooncake's, or our own) or with Azure's columns"
+        raise SchemaError(f"{path}:{number}: {rule} {', '.join(_AZURE_COLUMNS)}")
+    for at, line in lines:
         try:
-            yield number, _LengthRow.model_validate_json(line)
+            yield at, _AzureRow.model_validate(dict(zip(names, next(csv.reader([line])), strict=False)))
         except ValidationError as error:
-            raise SchemaError(f"{path}:{number}: {_told(error)}") from None
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, _Row]]:
-    lines = _lines(path)
-    _, header = next(lines, (1, ""))
-    names = [name.strip() for name in header.split(",")]
-    for number, line in lines:
-        cells = next(csv.reader([line]))
-        try:
-            yield number, _AzureRow.model_validate(dict(zip(names, cells, strict=False)))
-        except ValidationError as error:
-            raise SchemaError(f"{path}:{number}: {_told(error)}") from None
+            raise SchemaError(f"{path}:{at}: {_told(error)}") from None
+        except csv.Error as error:
+            raise SchemaError(f"{path}:{at}: {error}") from None
 
 
 def _told(error: ValidationError) -> str:

@@ -47,6 +47,16 @@ def test_who_loses_its_place_loses_its_text_unless_another_needs_it() -> None:
     assert (cache.held, cache.idle, cache.has_lost("a")) == (0, 0, True)
 
 
+def test_who_loses_its_place_takes_no_text_along_that_it_does_not_use() -> None:
+    """A judge reads what is its own: the answer's text stays."""
+    cache = TokenCache(100.0)
+    cache.admit("a", 40, 2)
+    cache.release("a", 40, 2)
+    cache.admit("a", 0, 20)
+    cache.forget("a", 0, 20)
+    assert (cache.held, cache.idle, cache.has_lost("a")) == (0, 40, False)
+
+
 def test_without_a_limit_nothing_is_kept_of_answers_that_are_over() -> None:
     cache = TokenCache(math.inf)
     cache.admit("a", 40, 2)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simpy import Environment
 
 from sim.algorithms import autoregressive
 from sim.answers.acceptance import Acceptance
@@ -17,6 +18,7 @@ from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.catalogue import methods
 from sim.engines.batching import BatchEngine, Device
 from sim.engines.costs import LinearCost
+from sim.operations import Generate, Operation, prompt
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import Added, ServingLimits
 from sim.trial import run_answer
@@ -184,3 +186,52 @@ def test_limits_guard_their_domains(bad: dict[str, float]) -> None:
 def test_an_engine_travels_to_another_process_idle() -> None:
     engine = pickle.loads(pickle.dumps(chunked(UNIT)))
     assert answers([5], 0, engine)[0].finished == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("name", methods())
+def test_what_is_kept_changes_nothing_where_there_is_room(name: str) -> None:
+    one = methods()[name]
+    meets = {"plain": BEHAVIOUR.baseline_answer, "speculation": BEHAVIOUR.answer, "candidates": BEHAVIOUR.beam_answer}
+    ends = []
+    for capacity in (float("inf"), 1e9):
+        limits = ServingLimits(cache_tokens=capacity)
+        target = ServingEngine(Added(TARGET), limits=limits)
+        draft = ServingEngine(Added(DRAFT), limits=limits)
+        clock = VirtualClock({"target": target, "draft": draft, "judge": target}, record=False)
+        worlds = [meets[one.meets](index) for index in range(3)]
+        sessions = [clock.launch(one.build()(world.root), world) for world in worlds]
+        clock.run(*sessions)
+        ends.append([session.finished for session in sessions])
+    assert ends[0] == ends[1]
+
+
+def test_a_lost_text_that_is_not_read_to_its_end_is_read_again() -> None:
+    """Rows of 10, 60 tokens of text: a request that is cancelled after two iterations has brought back nothing."""
+    env, ends = Environment(), []
+    engine = ServingEngine(
+        Added(LinearCost(base_s=1.0, prefill_s=1.0)), limits=ServingLimits(max_batched_tokens=10, cache_tokens=100)
+    )
+    engine.attach(env)
+
+    def first(operation: Operation) -> None:
+        ends.append(env.now)
+
+    def second(operation: Operation) -> None:
+        ends.append(env.now)
+
+    def ask(done: Callable[[Operation], None], new: int, text: int) -> Generate:
+        operation = Generate("target", prompt(text))
+        engine.submit(operation, 1, new, text, done)
+        return operation
+
+    for done, new, text in ((first, 60, 60), (second, 80, 80)):
+        ask(done, new, text)
+        env.run()
+    again = ask(first, 0, 61)  # its text was evicted
+    env.run(until=env.now + 1.5)
+    again.cancelled = True
+    engine.cancel(again)
+    env.run()
+    ask(first, 0, 61)
+    env.run()
+    assert ends == [6.0, 14.0, 16.0 + 7.0]

@@ -12,6 +12,10 @@ from theory.errors import SchemaError
 MOONCAKE = """{"timestamp": 27000, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47]}
 {"timestamp": 30000, "input_length": 6472, "output_length": 26, "hash_ids": [46]}
 """
+OWN = """
+{"arrival_s": 1.5, "prompt_tokens": 900, "answer_tokens": 400, "note": "whatever"}
+{"arrival_s": 1.75, "prompt_tokens": 0, "answer_tokens": 1}
+"""
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:17:03.9799600,4808,10
 2023-11-16 18:17:04.0319600,3180,8
@@ -32,7 +36,10 @@ def written(folder: Path, name: str, text: str) -> Path:
     ("name", "text", "times", "prompts", "answers"),
     [
         ("conversation.jsonl", MOONCAKE, [0.0, 3.0], [6955, 6472], [52, 26]),
-        ("arrivals.jsonl", MOONCAKE, [0.0, 3000.0], [6955, 6472], [52, 26]),
+        ("arrivals.jsonl", MOONCAKE, [0.0, 3.0], [6955, 6472], [52, 26]),
+        ("arrivals.jsonl", OWN, [0.0, 0.25], [900, 0], [400, 1]),
+        ("no-name", AZURE, [0.0, 0.052], [4808, 3180], [10, 8]),
+        ("unanswered.csv", AZURE.replace(",8\n", ",0\n"), [0.0, 0.052], [4808, 3180], [10, 1]),
         ("code.csv", AZURE, [0.0, 0.052], [4808, 3180], [10, 8]),
         ("week.CSV", AZURE_ZONED, [0.0, 0.99007], [2162, 2399], [5, 6]),
         ("bom.csv", "\ufeff" + AZURE.replace("\n", "\r\n"), [0.0, 0.052], [4808, 3180], [10, 8]),
@@ -52,15 +59,21 @@ def test_formats(
     [
         ("a.jsonl", "", "a.jsonl:1: no arrivals"),
         ("a.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n", "a.csv:1: no arrivals"),
-        ("a.txt", MOONCAKE, "must be named .jsonl"),
+        ("a.txt", "[1, 2]\n", "a.txt:1: must begin with an object"),
+        ("a.jsonl", OWN + MOONCAKE, "a.jsonl:4: arrival_s: Field required"),
+        ("a.jsonl", '{"arrival_s": Infinity, "prompt_tokens": 1, "answer_tokens": 1}', "a.jsonl:1: arrival_s: "),
+        ("a.jsonl", '{"arrival_s": 1, "prompt_tokens": true, "answer_tokens": 1}', "a.jsonl:1: prompt_tokens: "),
+        ("a.jsonl", '{"arrival_s": 1, "prompt_tokens": 1e99, "answer_tokens": 1}', "a.jsonl:1: prompt_tokens: "),
+        ("a.jsonl", '{"timestamp": ' + "[" * 5000 + "]" * 5000 + "}", "a.jsonl:1: "),
+        ("a.csv", AZURE + '2023-11-16 18:17:05,"' + "1" * 200_000 + '",1\n', "a.csv:4: field larger"),
         ("a.jsonl", MOONCAKE + "{", "a.jsonl:3: Invalid JSON"),
         ("a.jsonl", MOONCAKE + "\n[1]\n", "a.jsonl:4: "),
         ("a.jsonl", '{"timestamp": 1, "input_length": 5}', "a.jsonl:1: output_length: Field required"),
         ("a.jsonl", '{"timestamp": 1, "input_length": -5, "output_length": 1}', "a.jsonl:1: input_length: "),
-        ("a.jsonl", '{"timestamp": 1, "input_length": 5, "output_length": 0}', "a.jsonl:1: output_length: "),
+        ("a.jsonl", '{"timestamp": 1, "input_length": 5, "output_length": -1}', "a.jsonl:1: output_length: "),
         ("a.jsonl", '{"timestamp": NaN, "input_length": 5, "output_length": 1}', "a.jsonl:1: timestamp: "),
         ("a.jsonl", MOONCAKE + MOONCAKE, "a.jsonl:3: arrives before the line above"),
-        ("a.csv", AZURE.replace("GeneratedTokens", "Tokens"), "a.csv:2: GeneratedTokens: Field required"),
+        ("a.csv", AZURE.replace("GeneratedTokens", "Tokens"), "a.csv:1: must begin with"),
         ("a.csv", AZURE.replace("2023-11-16 18:17:04", "yesterday"), "a.csv:3: TIMESTAMP: "),
         ("a.csv", AZURE + "2023-11-16 18:17:05\n", "a.csv:4: ContextTokens: "),
     ],
