@@ -12,16 +12,20 @@ from itertools import count, pairwise
 from simpy import Timeout
 
 from sim.engines.batching import BatchEngine
-from sim.load import OverloadError
 from sim.operations import TARGET, Step
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.timeline import Counts
 from sim.trial import Trial
 from sim.virtual_clock import Answer, DeadlockError, Session, VirtualClock
-from theory.errors import ParameterError
+from theory.errors import ParameterError, SpecplanError
 
-__all__ = ["Resume", "arriving", "closed_loop", "resumed"]
+__all__ = ["OverloadError", "Resume", "arriving", "closed_loop", "resumed"]
+
+
+class OverloadError(SpecplanError):
+    """Answers arrive faster than the engines finish them."""
+
 
 Resume = Callable[[Answer, float], Step]
 """Takes an answer and a share of it in [0, 1); returns the text after that share, from which it goes on."""
@@ -71,7 +75,14 @@ def closed_loop(
     return run.window(float(concurrency))
 
 
-def arriving(trial: Trial, moments_s: Sequence[float], *, warmup: int = 0, counts: bool = False) -> ServedLoad:
+def arriving(
+    trial: Trial,
+    moments_s: Sequence[float],
+    *,
+    warmup: int = 0,
+    counts: bool = False,
+    max_in_flight: int = _MOST_IN_FLIGHT,
+) -> ServedLoad:
     """Let answers arrive at given moments, whatever is still in flight; the answer of an index comes at its moment.
 
     Parameters
@@ -80,15 +91,16 @@ def arriving(trial: Trial, moments_s: Sequence[float], *, warmup: int = 0, count
     moments_s : seconds, in order.
     warmup : answers that do not count, the first to end.
     counts : whether to count tokens in vain.
+    max_in_flight : give up when so many answers are in flight at once.
 
     Raises
     ------
     ParameterError : no moment, or fewer than the warm-up.
-    OverloadError : more answers in flight than any server keeps.
+    OverloadError : more answers in flight than that.
     """
     if len(moments_s) <= warmup:
         raise ParameterError("moments_s", len(moments_s), f"must be more than the warm-up of {warmup}")
-    run = _Run(trial, counts)
+    run = _Run(trial, counts, max_in_flight)
     for moment in moments_s:
         run.start(replace=False, at=moment)
     run.until(lambda: len(run.done) >= max(warmup, 1) or not warmup)
@@ -131,8 +143,9 @@ class _Place:
 class _Run:
     """One clock with answers in flight."""
 
-    def __init__(self, trial: Trial, counts: bool) -> None:
+    def __init__(self, trial: Trial, counts: bool, max_in_flight: int = _MOST_IN_FLIGHT) -> None:
         self.trial = trial
+        self.max_in_flight = max_in_flight
         self.counts = counts
         self.clock = VirtualClock(trial.engines, record=counts)
         self.indices = count()
@@ -160,8 +173,8 @@ class _Run:
             answer = self.trial.answer(index)
             root = answer.root if resume is None else resume(answer, share)
             self._count_area()
-            if len(self.in_flight) >= _MOST_IN_FLIGHT:
-                raise OverloadError(f"{_MOST_IN_FLIGHT} answers in flight: the engines cannot keep up")
+            if len(self.in_flight) >= self.max_in_flight:
+                raise OverloadError(f"{self.max_in_flight} answers in flight at once: overload")
             session = Session(self.clock, self.trial.algorithm(root), answer)
             self.in_flight[session] = _Place(session._done)
             session.on_finish = lambda ended: self._on_finish(ended, replace)

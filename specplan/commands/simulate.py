@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,30 +15,14 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     from calibrate.replay.trials import Trials
     from sim.configuration import Configuration
-    from sim.estimate import Estimate
     from sim.timeline import Timeline
+    from specplan.planning.at_once import AtOnce
     from specplan.planning.overshoot import Overshoot
     from specplan.planning.predict import Prediction, Predictor
 
 __all__ = ["command", "save_timeline"]
 
 _SHOWN_STEPS = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crowd:
-    """What a configuration does for answers that share its engines."""
-
-    concurrency: int
-    """Answers in flight at any time."""
-    speedup: Estimate
-    """Mean latency of plain decoding at the same concurrency / that of the method, paired replications."""
-    latency_s: Estimate
-    """Seconds from question to last token by the method."""
-    baseline_latency_s: Estimate
-    """The same by plain decoding."""
-    busy: dict[str, float]
-    """Role to the share of the time in which its engine worked, in [0, 1]."""
 
 
 _EXPLAINED = 12
@@ -118,7 +102,7 @@ def command(
         _check_kind(timeline, until)
     predictor = Predictor(known, n_answers=answers, corruption=corruption)
     prediction = predictor.predict(configuration)
-    crowd = None if concurrency is None else _at_once(predictor.trials, configuration, concurrency)
+    crowd = None if concurrency is None else _at_once(predictor.trials, prediction, concurrency)
     loss = _overshoot(predictor, configuration)
     if timeline is not None:
         save_timeline(predictor.timeline(configuration, answer), timeline, until=until)
@@ -141,27 +125,14 @@ def _overshoot(predictor: Predictor, configuration: Configuration) -> Overshoot 
     return overshoot(predictor.trials, configuration, n_answers=n, n_explained=n_explained)
 
 
-def _at_once(trials: Trials, configuration: Configuration, concurrency: int) -> Crowd:
+def _at_once(trials: Trials, prediction: Prediction, concurrency: int) -> AtOnce:
     """Simulate answers that share engines, so many at any time, under the method and under plain decoding."""
-    from sim.load import closed_loop, load_speedup
+    from specplan.planning.at_once import Crowds
 
-    with progress(f"simulating {concurrency} answers at once", 2) as step_done:
-        runs = []
-        for trial in (trials.trial(configuration), trials.plain()):
-            runs.append(
-                closed_loop(
-                    trial, concurrency=concurrency, answers=2 * concurrency + 10, warmup=concurrency, replications=5
-                )
-            )
-            step_done()
-    method, plain = runs
-    return Crowd(
-        concurrency=concurrency,
-        speedup=load_speedup(method, plain),
-        latency_s=method.latency_s,
-        baseline_latency_s=plain.latency_s,
-        busy={role: share.value for role, share in method.busy},
-    )
+    with progress(f"simulating {concurrency} answers at once", 1) as step_done:
+        found = Crowds(trials, [prediction]).of(prediction, concurrency)
+        step_done()
+    return found
 
 
 def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None) -> None:
@@ -186,13 +157,13 @@ def _check_kind(path: Path, until: float | None) -> None:
         raise ParameterError("until", until, "must be > 0 seconds")
 
 
-def _as_json(profile: str, prediction: Prediction, loss: Overshoot | None, crowd: Crowd | None) -> dict[str, object]:
+def _as_json(profile: str, prediction: Prediction, loss: Overshoot | None, crowd: AtOnce | None) -> dict[str, object]:
     found = {"schema": "specplan.prediction", "schema_version": 1, "profile": profile, **prediction.plain()}
-    found["at_once"] = None if crowd is None else asdict(crowd)
+    found["at_once"] = None if crowd is None else crowd.plain()
     return {**found, "overshoot": None if loss is None else {**asdict(loss), "total": loss.total}}
 
 
-def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: Crowd | None) -> str:
+def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: AtOnce | None) -> str:
     from specplan.planning.planner import label
 
     c, s = p.configuration, p.speedup
@@ -216,19 +187,19 @@ def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: Crowd |
     return "\n".join(lines)
 
 
-def _crowd_rows(crowd: Crowd) -> list[list[str]]:
-    s, n = crowd.speedup, crowd.concurrency
+def _crowd_rows(crowd: AtOnce) -> list[list[str]]:
+    s, n = crowd.gain, crowd.answers
     busiest = max(crowd.busy, key=crowd.busy.__getitem__)
     return [
         [
             f"speedup with {n} answers at once",
             f"{s.value:.3f}",
-            f"95 % interval {s.low:.3f} – {s.high:.3f}, sampling only",
+            f"95 % interval {s.low:.3f} – {s.high:.3f}",
         ],
         [
             f"seconds per answer, {n} at once",
-            f"{crowd.latency_s.value:.4g}",
-            f"plain decoding {crowd.baseline_latency_s.value:.4g}; {busiest} busy {100 * crowd.busy[busiest]:.0f} %",
+            f"{crowd.seconds:.4g}",
+            f"plain decoding {crowd.baseline_seconds:.4g}; {busiest} busy {100 * crowd.busy[busiest]:.0f} %",
         ],
     ]
 

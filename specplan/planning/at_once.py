@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from statistics import fmean
+from typing import Any, Final
 
 from calibrate.replay.trials import PLAIN, Trials
 from sim.configuration import Configuration
@@ -26,6 +28,8 @@ _LIVES: Final = 1.5
 _TOKENS_EACH: Final = 600
 """Committed tokens per answer in flight that a simulation of drawn answers counts; a quarter as many before."""
 _LEAST_TOKENS: Final = 24_000
+_ANSWERS: Final = 40
+"""Drawn answers whose mean length is taken for that of all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +42,16 @@ class AtOnce:
     """The best of its kind there."""
     gain: Estimate
     """Tokens per second / those of plain decoding with as many answers at once; the plan's errors and sampling."""
+    seconds: float
+    """Of an answer, mean: answers at once / answers per second (Little's law)."""
+    baseline_seconds: float
+    """The same by plain decoding."""
     busy: dict[str, float]
     """Role to the share of the time in which its engine worked, in [0, 1]."""
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**asdict(self), "configuration": self.configuration.name}
 
 
 class Crowds:
@@ -62,9 +74,34 @@ class Crowds:
         for alone in self._alone:
             options = [alone.configuration] if answers == 1 else _smaller(alone.configuration)
             best = max(options, key=lambda one: self._served(one, answers).tokens_per_s)
-            gain = self._gain(alone, best, answers)
-            found.append(AtOnce(answers=answers, configuration=best, gain=gain, busy=self._served(best, answers).busy))
+            found.append(self._row(alone, best, answers))
         return tuple(sorted(found, key=lambda row: -row.gain.value))
+
+    def of(self, alone: Prediction, answers: int) -> AtOnce:
+        """Return what the very configuration of a prediction does with so many answers at once."""
+        return self._row(alone, alone.configuration, answers)
+
+    def _row(self, alone: Prediction, best: Configuration, answers: int) -> AtOnce:
+        gain = self._gain(alone, best, answers)
+        pace = self._served(PLAIN, answers).tokens_per_s
+        baseline = alone.baseline_seconds if answers == 1 else answers * self._tokens / pace
+        return AtOnce(
+            answers=answers,
+            configuration=best,
+            gain=gain,
+            seconds=baseline / gain.value,
+            baseline_seconds=baseline,
+            busy=self._served(best, answers).busy,
+        )
+
+    @cached_property
+    def _tokens(self) -> float:
+        """Mean tokens of an answer."""
+        recorded = self._trials.profile.answers
+        if self._trials.plain().n_answers is not None:
+            return sum(step.tokens for answer in recorded for step in answer.baseline) / len(recorded)
+        behaviour = self._trials.system.behaviour
+        return fmean(sum(behaviour.answer(i).written_lengths()) for i in range(_ANSWERS))  # type: ignore[attr-defined]
 
     def _gain(self, alone: Prediction, best: Configuration, answers: int) -> Estimate:
         """The speedup of one answer, changed as the closed loops change."""
@@ -97,8 +134,7 @@ class Crowds:
         if trial.n_answers is None:
             tokens = max(_TOKENS_EACH * answers, _LEAST_TOKENS)
             return closed_loop(trial, concurrency=answers, tokens=tokens, warmup_tokens=tokens // 4, resume=resumed)
-        recorded = self._trials.profile.answers
-        life = sum(step.tokens for answer in recorded for step in answer.baseline) / len(recorded)
+        life, recorded = self._tokens, self._trials.profile.answers
         return closed_loop(
             trial,
             concurrency=answers,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.output import progress, table
@@ -72,7 +71,7 @@ def crowds_as_text(rows: list[AtOnce]) -> list[str]:
 
 def crowds_as_json(rows: list[AtOnce]) -> list[dict[str, Any]]:
     """Return the rows as plain data."""
-    return [asdict(row) | {"configuration": row.configuration.name} for row in rows]
+    return [row.plain() for row in rows]
 
 
 def _cell(row: AtOnce) -> str:

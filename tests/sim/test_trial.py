@@ -22,8 +22,9 @@ from sim.answers.traces import AnswerTrace, StepTrace
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
-from sim.load import OverloadError, closed_loop, load_speedup, poisson
 from sim.operations import Algorithm, Step
+from sim.serving.arrivals import poisson_times
+from sim.serving.run import OverloadError, arriving, closed_loop
 from sim.trial import Trial, simulate, with_plain
 from theory.errors import ParameterError
 
@@ -158,50 +159,50 @@ def method(k1: int, sync: bool = False) -> partial[Algorithm]:
 
 
 def test_closed_loop_of_one_is_one_answer_after_the_other() -> None:
-    alone = closed_loop(
-        Trial.of(autoregressive, behaviour(), FIXED), concurrency=1, answers=5, warmup=2, replications=2
-    )
-    assert alone.latency_s.value == 20.0
-    assert alone.answers_per_s.value == pytest.approx(1 / 20)
+    alone = closed_loop(Trial.of(autoregressive, behaviour(), FIXED), concurrency=1, tokens=4_000)
+    assert len(alone.answers) > 3
+    assert {answer.seconds for answer in alone.answers} == {20.0}
 
 
 def test_closed_loop_obeys_littles_law() -> None:
     """In flight = throughput x latency, up to the answers cut at both ends of the window (concurrency / answers)."""
-    result = closed_loop(Trial.of(method(3), behaviour(), batch_engines()), concurrency=4, answers=60, replications=3)
-    in_flight = result.answers_per_s.value * result.latency_s.value
-    assert in_flight == pytest.approx(4.0, rel=4 / 60 * 2)
-    assert dict(result.busy)["target"].value > 0.99
+    trial = Trial.of(method(3), behaviour(), batch_engines())
+    result = closed_loop(trial, concurrency=4, tokens=60_000, warmup_tokens=4_000)
+    n = len(result.answers)
+    assert result.answers_per_s * result.mean("seconds") == pytest.approx(4.0, rel=2 * 4 / n)
+    assert result.busy["target"] > 0.99
 
 
 def test_speculation_gains_less_under_load() -> None:
     """Extra target sequences are cheap on an idle engine and dear on a loaded one."""
     gains = []
     for concurrency in (1, 12):
-        results = [
-            closed_loop(trial, concurrency=concurrency, answers=24, replications=3)
+        paces = [
+            closed_loop(trial, concurrency=concurrency, tokens=40_000, warmup_tokens=8_000).tokens_per_s
             for trial in with_plain(method(4), behaviour(), batch_engines())
         ]
-        gains.append(load_speedup(*results).value)
+        gains.append(paces[0] / paces[1])
     assert gains[1] < gains[0] - 0.1
 
 
 def test_poisson_arrivals_at_light_load_take_as_long_as_alone() -> None:
     alone = simulate(*with_plain(method(3), behaviour(), batch_engines()), n=60).method.seconds
-    light = poisson(Trial.of(method(3), behaviour(), batch_engines()), rate=0.002, answers=20, warmup=1, replications=4)
-    assert abs(light.latency_s.value - alone.mean()) <= 5.0 * math.hypot(light.latency_s.stderr, stats.sem(alone))
-    # Arrival times alone spread the throughput: 1 / sqrt(80) of its mean.
-    assert light.answers_per_s.value == pytest.approx(0.002, rel=5.0 / math.sqrt(80))
-    heavy = poisson(Trial.of(method(3), behaviour(), batch_engines()), rate=0.5, answers=20, warmup=1, replications=2)
-    assert heavy.latency_s.value > 1.2 * light.latency_s.value
+    trial = Trial.of(method(3), behaviour(), batch_engines())
+    light = [answer.seconds for answer in arriving(trial, poisson_times(0.002, 80).tolist()).answers]
+    error = math.hypot(stats.sem(light), stats.sem(alone))
+    assert abs(np.mean(light) - alone.mean()) <= 5.0 * error
+    heavy = arriving(trial, poisson_times(0.5, 60).tolist(), warmup=20)
+    assert heavy.mean("seconds") > 1.2 * np.mean(light)
 
 
 def test_overload_is_said() -> None:
+    trial = Trial.of(autoregressive, behaviour(), batch_engines())
     with pytest.raises(OverloadError, match="overload"):
-        poisson(Trial.of(autoregressive, behaviour(), batch_engines()), rate=50.0, max_in_flight=30, replications=2)
-    with pytest.raises(ParameterError, match="rate=0"):
-        poisson(Trial.of(autoregressive, behaviour(), FIXED), rate=0)
-    with pytest.raises(ParameterError, match="replications=1"):
-        closed_loop(Trial.of(autoregressive, behaviour(), FIXED), concurrency=1, replications=1)
+        arriving(trial, poisson_times(50.0, 200).tolist(), max_in_flight=30)
+    with pytest.raises(ParameterError, match="moments_s=0"):
+        arriving(trial, [])
+    with pytest.raises(ParameterError, match="concurrency=0"):
+        closed_loop(trial, concurrency=0, tokens=1)
 
 
 def test_same_seed_same_bytes_in_another_process() -> None:

@@ -22,7 +22,6 @@ from sim.engines.batching import BatchEngine
 from sim.engines.costs import TableCost
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
-from sim.load import closed_loop, poisson
 from sim.operations import (
     DRAFT,
     DRAFT_LIKELIHOOD,
@@ -35,6 +34,7 @@ from sim.operations import (
     Score,
     Step,
 )
+from sim.serving.run import arriving, closed_loop
 from sim.timeline import Counts
 from sim.trial import Trial, run_answer, simulate, with_plain
 from sim.virtual_clock import Session
@@ -419,17 +419,15 @@ def test_replays_meet_the_candidates_however_they_are_simulated(name: str, width
     assert alone is not None
     trial, plain = with_plain(make, behaviour, engines(), meets="candidates")
     assert simulate(trial, plain, n=2).method.seconds == pytest.approx(alone)
-    load = closed_loop(trial, concurrency=2, answers=4, replications=2)
-    assert load.latency_s.value == pytest.approx(alone)
-    assert load.tokens_per_s.value == pytest.approx(2 * 6 / alone)
+    load = closed_loop(trial, concurrency=2, tokens=24)
+    assert load.mean("seconds") == pytest.approx(alone)
+    assert load.tokens_per_s == pytest.approx(2 * 6 / alone)
 
 
 def test_specs_meets_its_likelihoods_under_load() -> None:
     make = method("specs").build(width=1)
-    load = poisson(
-        Trial.of(make, recorded(), engines(), meets="candidates"), rate=0.01, answers=2, warmup=0, replications=2
-    )
-    assert load.latency_s.value == pytest.approx(run_answer(make, recorded().beam_answer(0), engines()).finished)
+    load = arriving(Trial.of(make, recorded(), engines(), meets="candidates"), [0.0, 1e4])
+    assert load.mean("seconds") == pytest.approx(run_answer(make, recorded().beam_answer(0), engines()).finished)
 
 
 def test_a_replay_of_speculation_refuses_to_score_the_target() -> None:
