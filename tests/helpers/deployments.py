@@ -1,0 +1,61 @@
+"""Small deployments: a Qwen3 target on H100 GPUs, with short answers so that plans take no time."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from specplan.deployment.arrangements import Arrangement
+from specplan.deployment.model_files import draft_head, shape_of
+from specplan.deployment.request import Deployment, Load, ServedModel
+from specplan.loads.options import Option
+from theory.hardware.engines import engine_named
+from theory.hardware.gpus import gpu_named
+
+__all__ = ["arrangement_of", "closed", "deployment", "head_of", "model", "option"]
+
+
+@cache
+def model(name: str) -> ServedModel:
+    """A well-known model in the formats that it is published in."""
+    facts = shape_of(name)
+    return ServedModel(facts=facts, precision=facts.precision)
+
+
+@cache
+def head_of(name: str) -> ServedModel:
+    """An EAGLE head of the usual size for a model."""
+    facts = draft_head(model(name).facts, "eagle3")
+    return ServedModel(facts=facts, precision=facts.precision)
+
+
+def deployment(**changed: Any) -> Deployment:
+    """Qwen3-8B on one H100, answers of 200 tokens after prompts of 100; changed as told."""
+    told: dict[str, Any] = {
+        "target": "Qwen/Qwen3-8B",
+        "gpu": gpu_named("H100"),
+        "gpus": 1,
+        "engine": engine_named("vllm"),
+        "context": 300,
+        "answer_tokens": 200,
+        **changed,
+    }
+    for role in ("target", "draft", "judge"):
+        if isinstance(told.get(role), str):
+            told[role] = model(told[role])
+    return Deployment(**told)
+
+
+def arrangement_of(tp: int = 1, replicas: int = 1, own_gpus: int = 0) -> Arrangement:
+    """An arrangement of a target alone, or with GPUs of its draft's own."""
+    return Arrangement(tp=tp, replicas=replicas, own_gpus=own_gpus, drafting="own" if own_gpus else "none")
+
+
+def option(configuration: Any, **arrangement: int) -> Option:
+    """A configuration on an arrangement."""
+    return Option(configuration, arrangement_of(**arrangement))
+
+
+def closed(*answers: int) -> list[Load]:
+    """Loads of so many answers at once."""
+    return [Load(concurrency=n) for n in answers]
