@@ -166,6 +166,8 @@ def test_what_is_no_profile_is_refused_in_one_line(
     assert said in err
 
 
+NAMED = ("--target", "Qwen/Qwen3-8B")
+
 BAD = {
     "no file": (("plan", "-p", "missing.json"), "cannot be read as a profile: No such file"),
     "a folder": (("plan", "-p", "./"), "cannot be read as a profile: Is a directory"),
@@ -192,6 +194,23 @@ BAD = {
     "answer < 0": (("simulate", *FAST, "--answer", "-1"), "-1 is not in the range"),
     "output folder": (("plan", *FAST, "-o", "."), "is a folder; give the name of a file"),
     "output nowhere": (("plan", *FAST, "-o", "no/where.json"), "there is no folder 'no'"),
+    "both kinds": (("plan", *FAST, "--target", "Qwen/Qwen3-8B"), "give --profile"),
+    "target's option": (("plan", *FAST, "--gpus", "2"), "--gpus needs --target"),
+    "unknown model": (("plan", "--target", "Qwen/Qwen3-9B"), "did you mean Qwen/Qwen3-"),
+    "unmodelled": (("plan", "--target", "nvidia/NVIDIA-Nemotron-Nano-9B-v2"), "is not modelled"),
+    "unknown gpu": (("plan", *NAMED, "--gpu", "H1000"), "did you mean 'NVIDIA H100 SXM'?"),
+    "too few gpus": (("plan", "--target", "meta-llama/Llama-3.3-70B-Instruct", "--gpus", "1"), "2 GPUs would do"),
+    "no gpus": (("plan", *NAMED, "--gpus", "0"), "gpus=0 must be an integer in [1, 1024]"),
+    "odd split": (("plan", *NAMED, "--gpus", "4", "--tp", "3"), "tp=3 must be one of 1, 2, 4, 8"),
+    "two loads": (("plan", *NAMED, "--concurrency", "1", "--rate", "1"), "say one kind of load"),
+    "no load": (("plan", *NAMED, "--concurrency", "0"), "concurrency=0 must be an integer in [1, 4096]"),
+    "no rate": (("plan", *NAMED, "--rate", "0"), "rate=0.0 must be finite and > 0"),
+    "bursts of nothing": (("plan", *NAMED, "--burstiness", "2"), "needs --rate"),
+    "no prompt": (("plan", *NAMED, "--context", "100", "--answer-tokens", "100"), "it holds prompt and answer"),
+    "unknown task": (("plan", *NAMED, "--task", "gsm9k"), "did you mean 'gsm8k'?"),
+    "unknown format": (("plan", *NAMED, "--precision", "fp3"), "precision='fp3' must be one of bf16, fp8"),
+    "no trace": (("plan", *NAMED, "--trace", "missing.jsonl"), "missing.jsonl"),
+    "picture kind": (("plan", *NAMED, "--picture", "x.bmp"), "picture='x.bmp' must end in .png, .svg, .pdf"),
     "nothing to check": (("profile", "check"), "Missing argument"),
 }
 

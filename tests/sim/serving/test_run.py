@@ -1,0 +1,92 @@
+"""Answers that come and go: windows, what users see, and what a server delivers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sim.algorithms.autoregressive import autoregressive
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.lengths import Fixed, Lengths
+from sim.engines.costs import LinearCost
+from sim.operations import TARGET
+from sim.serving.answers import ServedAnswer, ServedLoad
+from sim.serving.engine import ServingEngine
+from sim.serving.limits import Added
+from sim.serving.run import arriving, closed_loop, resumed
+from sim.trial import Trial
+from theory.errors import ParameterError
+
+TOKENS, PREFILL, ITERATION = 50, 0.3, 0.02
+
+
+def trial(steps: int = 1) -> Trial:
+    one = Fixed(TOKENS // steps)
+    behaviour = SyntheticBehaviour(
+        lengths=Lengths(target=one, draft=one), acceptance=Acceptance(alpha=0.0), steps=Fixed(steps), prompt_tokens=20
+    )
+    cost = LinearCost(base_s=ITERATION, prefill_s=PREFILL)
+    return Trial.of(autoregressive, behaviour, {TARGET: ServingEngine(Added(cost))}, meets="plain")
+
+
+def test_one_answer_after_the_other_is_seen_as_it_is() -> None:
+    load = closed_loop(trial(), concurrency=1, tokens=4 * TOKENS, warmup_tokens=TOKENS)
+    life = PREFILL + (TOKENS - 1) * ITERATION
+    assert len(load.answers) == 3
+    assert load.seconds == pytest.approx(3 * life)
+    for answer in load.answers:
+        assert (answer.ttft_s, answer.tpot_s) == (pytest.approx(PREFILL), pytest.approx(ITERATION))
+    assert load.tokens_per_s == pytest.approx(TOKENS / life)
+    assert load.busy == {TARGET: pytest.approx(1.0)}
+    assert load.pace.value == pytest.approx(load.tokens_per_s, rel=0.5)
+
+
+def test_so_many_answers_are_in_flight_and_share_iterations() -> None:
+    """Eight that begin apart read a prompt while seven decode: a life has eight prompts and its iterations."""
+    life = 8 * PREFILL + (TOKENS - 1) * ITERATION
+    load = closed_loop(trial(), concurrency=8, tokens=32 * TOKENS, warmup_tokens=8 * TOKENS, apart_s=life / 8)
+    assert load.in_flight == 8.0
+    assert load.answers_per_s * load.mean("seconds") == pytest.approx(8.0, rel=0.1)
+    assert load.tokens_per_s == pytest.approx(8 * TOKENS / life, rel=0.05)
+
+
+def test_arrivals_far_apart_meet_an_empty_server() -> None:
+    load = arriving(trial(), [0.0, 10.0, 20.0], warmup=1)
+    assert len(load.answers) == 2
+    assert [answer.arrived_s for answer in load.answers] == [10.0, 20.0]
+    life = PREFILL + (TOKENS - 1) * ITERATION
+    assert load.in_flight == pytest.approx(2 * life / load.seconds)
+
+
+def test_answers_that_go_on_have_the_rest_of_their_text() -> None:
+    answer = trial(steps=10).answer(0)
+    middle = resumed(answer, 0.45)
+    assert (middle.depth, middle.context_tokens) == (3, 20 + 4 * 5)
+    assert resumed(answer, 0.0) is answer.root
+    load = closed_loop(trial(steps=10), concurrency=4, tokens=400, resume=resumed)
+    assert load.tokens >= 400
+
+
+def test_percentiles_goodput_and_waste() -> None:
+    answers = tuple(
+        ServedAnswer(0.0, first, first + 9.0 * pace, 10, draft_in_vain=5)
+        for first, pace in ((0.1, 0.01), (0.2, 0.02), (0.9, 0.03), (0.3, 0.09))
+    )
+    load = ServedLoad(answers=answers, seconds=2.0, tokens=40, in_flight=1.0, busy={})
+    assert load.goodput() == 2.0
+    assert load.goodput(ttft_s=0.5) == 1.5
+    assert load.goodput(ttft_s=0.5, tpot_s=0.05) == 1.0
+    assert load.percentiles("tpot_s")[50] == pytest.approx(0.025)
+    assert load.in_vain("draft") == 0.5
+    assert load.in_vain("target") == 0.0
+    empty = ServedLoad(answers=(), seconds=1.0, tokens=0, in_flight=1.0, busy={})
+    assert math.isnan(empty.percentiles("seconds")[90])
+    assert math.isnan(empty.mean("seconds"))
+
+
+@pytest.mark.parametrize(("wrong", "said"), [({"concurrency": 0}, "concurrency=0"), ({"tokens": 0}, "tokens=0")])
+def test_counts_outside_their_domain_are_refused(wrong: dict[str, int], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        closed_loop(trial(), **{"concurrency": 1, "tokens": 1, **wrong})
