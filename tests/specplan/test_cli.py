@@ -196,7 +196,7 @@ BAD = {
     "output nowhere": (("plan", *FAST, "-o", "no/where.json"), "there is no folder 'no'"),
     "both kinds": (("plan", *FAST, "--target", "Qwen/Qwen3-8B"), "give --profile"),
     "target's option": (("plan", *FAST, "--gpus", "2"), "--gpus needs --target"),
-    "unknown model": (("plan", "--target", "Qwen/Qwen3-9B"), "did you mean Qwen/Qwen3-"),
+    "unknown model": (("plan", "--target", "Qwen/Qwen3-9B"), "one of 145 known models; did you mean "),
     "unmodelled": (("plan", "--target", "nvidia/NVIDIA-Nemotron-Nano-9B-v2"), "is not modelled"),
     "unknown gpu": (("plan", *NAMED, "--gpu", "H1000"), "did you mean 'NVIDIA H100 SXM'?"),
     "too few gpus": (("plan", "--target", "meta-llama/Llama-3.3-70B-Instruct", "--gpus", "1"), "2 GPUs would do"),
