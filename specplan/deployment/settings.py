@@ -7,13 +7,15 @@ size on, and cannot switch drafting off.
 from __future__ import annotations
 
 import json
+import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.token_vocabulary import OF_CATALOGUE
 from calibrate.token_acceptance.schedule import Schedule
+from specplan.deployment.memory import ENGINE_SHARE
 from specplan.planning.advice import speculative_config
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ __all__ = ["Settings", "settings_of", "sglang_adaptive"]
 
 _FIRST_PORT: Final = 8000
 _NGRAM: Final = 3
-_UTILISATION: Final = 0.9
+_HELPER_CACHE: Final = 4e9
+"""Room for the cache and the working memory of a draft or a judge that shares its GPU, B."""
 _QUANTISED: Final = {"fp8": "fp8", "int4": "awq_marlin"}
 
 
@@ -72,18 +75,10 @@ def settings_of(
     """
     config, notes = _speculation(deployment, configuration, schedule)
     steps = configuration.spec.drafts_steps
-    commands = []
-    port, gpu = _FIRST_PORT, 0
-    for _ in range(arrangement.replicas):
-        devices = range(gpu, gpu + arrangement.tp)
-        commands.append(_vllm(deployment, deployment.target, devices, port, sequences, config, shared=steps))
-        port, gpu = port + 1, gpu + arrangement.tp
-        for i, model in enumerate(_helpers(deployment) if steps else ()):
-            own = arrangement.own_gpus
-            where = devices if not own else range(gpu + min(i, own - 1), gpu + min(i, own - 1) + 1)
-            commands.append(_vllm(deployment, model, where, port, sequences, None, shared=True))
-            port += 1
-        gpu += arrangement.own_gpus
+    commands = [
+        _vllm(deployment, server, port, sequences, config if server.model is deployment.target else None, cached=steps)
+        for port, server in enumerate(_servers(deployment, arrangement, steps=steps), _FIRST_PORT)
+    ]
     if arrangement.replicas > 1:
         notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
     is_eagle = (
@@ -137,20 +132,49 @@ def _served_name(model: ServedModel) -> str:
     )
 
 
-def _helpers(deployment: Deployment) -> Sequence[ServedModel]:
-    return [model for model in (deployment.draft, deployment.judge) if model is not None]
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """A model on its GPUs, and the share of their memory that it may take; None: vLLM's default."""
+
+    model: ServedModel
+    devices: range
+    share: float | None = None
+
+
+def _servers(deployment: Deployment, arrangement: Arrangement, *, steps: bool) -> Iterator[_Server]:
+    """The servers of all copies: each target, then draft and judge of its steps."""
+    helpers = [model for model in (deployment.draft, deployment.judge) if model is not None] if steps else []
+    own, gpu = arrangement.own_gpus, 0
+    alone = [_alone_share(deployment, model) for model in helpers]
+    for _ in range(arrangement.replicas):
+        beside = helpers and not own
+        yield _Server(
+            deployment.target, range(gpu, gpu + arrangement.tp), round(ENGINE_SHARE - sum(alone), 2) if beside else None
+        )
+        for i, model in enumerate(helpers):
+            place = gpu if not own else gpu + arrangement.tp + min(i, own - 1)
+            crowded = beside or len(helpers) > own
+            share = (alone[i] if beside else round(ENGINE_SHARE * alone[i] / sum(alone), 2)) if crowded else None
+            yield _Server(model, range(place, place + 1), share)
+        gpu += arrangement.tp + own
+
+
+def _alone_share(deployment: Deployment, model: ServedModel) -> float:
+    """Share of a GPU that a helper's weights and a modest cache take, rounded up to hundredths."""
+    needed = model.facts.shape.weight_bytes(model.precision) + _HELPER_CACHE
+    return math.ceil(100.0 * needed / deployment.gpu.memory) / 100.0
 
 
 def _vllm(
     deployment: Deployment,
-    model: ServedModel,
-    devices: range,
+    server: _Server,
     port: int,
     sequences: int,
     config: Mapping[str, Any] | None,
     *,
-    shared: bool,
+    cached: bool,
 ) -> str:
+    model, devices = server.model, server.devices
     words = ["vllm", "serve", model.name, "--port", str(port)]
     if len(devices) > 1:
         words += ["--tensor-parallel-size", str(len(devices))]
@@ -160,7 +184,9 @@ def _vllm(
         words += ["--quantization", quantised]
     if model.precision.cache != "bf16":
         words += ["--kv-cache-dtype", model.precision.cache]
-    if shared:
+    if server.share is not None:
+        words += ["--gpu-memory-utilization", f"{server.share:g}"]
+    if cached:
         words += ["--enable-prefix-caching"]
     if config is not None:
         words += ["--speculative-config", json.dumps(config)]
