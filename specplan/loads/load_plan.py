@@ -75,7 +75,7 @@ class LoadRow:
     """Role (draft, target) to what it writes or checks in vain per token that stands, [-]: tokens of steps, and
     positions of passes."""
     limit: str
-    """What runs out first: bandwidth, compute, cache, draft, or overhead."""
+    """What runs out first: bandwidth (of weights), compute, cache reads, cache full, draft, or overhead."""
     meets: bool
     """Whether it meets the bounds."""
 
@@ -247,7 +247,7 @@ class _Planner:
     def limit(self, option: Option, answers: int, served: ServedLoad) -> str:
         """What runs out first."""
         if served.preempted or served.waited_s > _WAITING * served.seconds * max(served.in_flight, 1.0):
-            return "cache"
+            return "cache full"
         busy = served.busy
         if option.arrangement.own_gpus and busy.get(DRAFT, 0.0) > max(busy[TARGET], 0.9):
             return "draft"
@@ -256,7 +256,8 @@ class _Planner:
         rows = option.configuration.k2
         context = self.deployment.prompt_tokens + self.deployment.answer_tokens / 2.0
         sequences = answers * max(option.configuration.k1, 1)
-        return model.limit(Work(sequences=sequences, tokens=rows, context=context))
+        found = model.limit(Work(sequences=sequences, tokens=rows, context=context))
+        return "cache reads" if found == "cache" else found
 
     def meets(self, served: ServedLoad) -> bool:
         """Whether enough answers meet the bounds."""

@@ -46,7 +46,9 @@ def plan_as_text(plan: LoadPlan, settings: Sequence[Settings]) -> str:
 
 
 def _title(deployment: Deployment) -> str:
-    models = [f"{deployment.target.name} ({deployment.target.precision.weights})"]
+    formats = deployment.target.precision
+    stored = formats.weights if formats.experts in (None, formats.weights) else f"{formats.weights}, {formats.experts}"
+    models = [f"{deployment.target.name} ({stored})"]
     for words, model in (("drafted by", deployment.draft), ("judged by", deployment.judge)):
         if model is not None:
             models.append(f"{words} {model.name}")

@@ -44,7 +44,7 @@ def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: LoadP
         for row in all_rows:
             assert row.gain.low <= row.gain.value <= row.gain.high
             assert 0.0 <= row.prior_share <= 1.0
-            assert row.limit in ("bandwidth", "compute", "cache", "draft", "overhead")
+            assert row.limit in ("bandwidth", "compute", "cache reads", "cache full", "draft", "overhead")
             assert row.option.arrangement.gpus <= WANTED.gpus
         assert [row.gain.value for row in all_rows] == sorted((row.gain.value for row in all_rows), reverse=True)
         assert load.text
@@ -88,7 +88,7 @@ def test_what_misses_a_bound_is_ranked_last() -> None:
 def test_a_small_cache_is_what_runs_out() -> None:
     long = deployment(target="Qwen/Qwen3-32B", gpus=1, context=9000, answer_tokens=6000)
     row = plan_loads(long, [Load(concurrency=16)], Limits(), []).loads[0][1][0]
-    assert row.limit == "cache"
+    assert row.limit == "cache full"
     assert row.served.preempted or row.served.waited_s > 0.0
 
 
