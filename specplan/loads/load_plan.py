@@ -77,7 +77,9 @@ class LoadRow:
     limit: str
     """What runs out first: bandwidth (of weights), compute, cache reads, cache full, draft, or overhead."""
     meets: bool
-    """Whether it meets the bounds."""
+    """Whether 90 % of the answers meet the bounds."""
+    goodput: float
+    """Answers per second of all GPUs that meet the bounds."""
 
     @property
     def prior_share(self) -> float:
@@ -207,6 +209,7 @@ class _Planner:
             in_vain=self.in_vain(option, served),
             limit=self.limit(option, fullest, served),
             meets=self.meets(served),
+            goodput=self.goodput(option, served),
         )
 
     def errors(self, option: Option, answers: int, served: ServedLoad) -> dict[str, float]:
@@ -266,6 +269,11 @@ class _Planner:
             bound is None or not served.answers or served.percentiles(name)[_SLO_SHARE] <= bound
             for name, bound in bounds
         )
+
+    def goodput(self, option: Option, served: ServedLoad) -> float:
+        """Answers per second of all copies that meet the bounds."""
+        each = served.goodput(ttft_s=self.limits.ttft_s, tpot_s=self.limits.tpot_s)
+        return option.arrangement.replicas * each
 
     def curve(self, grid: Sequence[int]) -> Curve:
         """Gains by answers at once."""
@@ -352,6 +360,7 @@ class _Arriving:
             in_vain=planner.in_vain(option, served),
             limit=planner.limit(option, in_flight, served),
             meets=planner.meets(served),
+            goodput=planner.goodput(option, served),
         )
 
 

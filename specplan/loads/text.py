@@ -65,14 +65,20 @@ def _by_load(plan: LoadPlan) -> str:
     headings += ["runs out first"]
     priced = plan.deployment.gpu_price is not None
     headings += ["$/M tokens"] if priced else []
+    headings += ["goodput/s"] if plan.limits.binding else []
+
+    def more(row: LoadRow) -> list[str]:
+        dollars = [_dollars(plan.deployment, row)] if priced else []
+        return dollars + ([f"{row.goodput:.3g}"] if plan.limits.binding else [])
+
     rows = []
     for load, found in plan.loads:
         best = found[0]
-        rows.append([load.text, *_cells(best)] + ([_dollars(plan.deployment, best)] if priced else []))
+        rows.append([load.text, *_cells(best), *more(best)])
         if best.option.configuration != PLAIN:
             plain = next((row for row in found if row.option.configuration == PLAIN), None)
             if plain is not None:
-                rows.append(["", *_cells(plain)] + ([_dollars(plan.deployment, plain)] if priced else []))
+                rows.append(["", *_cells(plain), *more(plain)])
     return table(headings, rows)
 
 
@@ -270,4 +276,5 @@ def _row_as_json(deployment: Deployment, row: LoadRow) -> dict[str, Any]:
         "in_vain": dict(row.in_vain),
         "limit": row.limit,
         "meets": row.meets,
+        "goodput": row.goodput,
     }
