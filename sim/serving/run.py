@@ -51,7 +51,8 @@ def closed_loop(
     ----------
     trial : the algorithm, its answers and the engines that they share.
     concurrency : answers in flight, >= 1.
-    tokens, warmup_tokens : committed tokens that count, >= 1, and before them those that do not.
+    tokens : committed ones after which it ends, >= 1.
+    warmup_tokens : of these the first, which do not count.
     resume : how answers go on from the middle: the first ones begin there, spread evenly. None: from their beginnings.
     apart_s : seconds between the beginnings of the first answers, for those that cannot go on from the middle.
     counts : whether to count tokens in vain.

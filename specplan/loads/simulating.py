@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -23,24 +22,14 @@ if TYPE_CHECKING:
     from sim.serving.arrivals import Arrivals
     from specplan.deployment.request import Deployment
 
-__all__ = ["Effort", "Simulator", "shares_of"]
+__all__ = ["Simulator", "shares_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
-    """How long a simulation of steps is: committed tokens per answer in flight, and in all at least."""
-
-    tokens_each: int
-    tokens_least: int
-    warmup_share: float = 0.25
-
-    def tokens(self, answers: int) -> int:
-        """Return the tokens to commit with so many answers in flight."""
-        return max(self.tokens_each * answers, self.tokens_least)
-
-
-QUICK: Final = Effort(tokens_each=400, tokens_least=8_000)
-"""To choose by: about 10 steps of each answer."""
+_TOKENS_EACH: Final = 400
+"""Tokens that a short simulation of steps commits per answer in flight: about 10 steps of each."""
+_TOKENS_LEAST: Final = 8_000
+_WARMUP_SHARE: Final = 0.25
+"""Share of them that does not count, [-]."""
 
 _SLACK: Final = 256.0
 """Tokens beyond its context for which an engine has room where a single answer fits: a block, and the next tokens."""
@@ -98,8 +87,8 @@ class Simulator:
         key = option.configuration, place, answers, tuple(sorted(moved.items()))
         if key not in self._speeds:
             if option.configuration.spec.drafts_steps:
-                tokens = QUICK.tokens(answers)
-                found = self._closed(option, answers, tokens, round(QUICK.warmup_share * tokens), moved)
+                tokens = max(_TOKENS_EACH * answers, _TOKENS_LEAST)
+                found = self._closed(option, answers, tokens, round(_WARMUP_SHARE * tokens), moved)
             else:
                 life = self.deployment.answer_tokens
                 counted = life * answers * math.ceil(_LEAST_ANSWERS / answers)  # whole lives: ends come in waves
