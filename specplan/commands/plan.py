@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,11 +129,24 @@ def command(
 
 def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:
     """Refuse both kinds of plans at once, and options of the other kind."""
-    if (profile is None) == (asked["target"] is None):
+    if profile is None and asked["target"] is None:
         raise click.UsageError("give --profile (models that were measured) or --target (models by name)")
+    if profile is not None and asked["target"] is not None:
+        raise click.UsageError("give --profile or --target, not both")
+    if profile is None:
+        _refuse(("max_parallel", "k1_max", "k2_max", "rules", "answers", "latency", "folder"))
     said = [name.replace("_", "-") for name, value in asked.items() if value is not None]
     if profile is not None and set(said) - {"target", "concurrency"}:
         raise click.UsageError(f"--{said[0]} needs --target: with --profile, only --concurrency can be said of a load")
+
+
+def _refuse(names: Sequence[str]) -> None:
+    """Refuse options that only a profile has a use for."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
+        if option.name in names and given:
+            raise click.UsageError(f"{option.opts[-1]} needs --profile: plans from names find it out")
 
 
 def _methods(text: str) -> Any:

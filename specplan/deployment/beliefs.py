@@ -6,10 +6,12 @@ takes the place of a belief, and has no interval.
 
 from __future__ import annotations
 
+from functools import cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specplan.deployment.priors import step_length_prior, step_prior, token_curves
 
@@ -35,6 +37,14 @@ _NEAR: Final = 0.02
 """Share of the worlds on either side of a quantile that stand for it."""
 _RANKED_AT: Final = 4
 """Drafted tokens by whose acceptance worlds are ranked."""
+
+
+@cache
+def _ranked(method: str, task: str | None) -> NDArray[np.float64]:
+    """The worlds of a method, those with fewer tokens accepted first."""
+    worlds = token_curves(method, task).worlds
+    order = np.argsort(np.cumprod(worlds[:, :_RANKED_AT], axis=1).sum(axis=1), kind="stable")
+    return np.asarray(worlds[order])
 
 
 class Beliefs:
@@ -67,8 +77,7 @@ class Beliefs:
         """Probability that each of the k2 - 1 drafted tokens is right if those before it were, [-]."""
         if self._alpha2 is not None:
             return (self._alpha2,) * (k2 - 1)
-        worlds = token_curves(self._head if method == "eagle" else method, self._task).worlds
-        ranked = worlds[np.argsort(np.cumprod(worlds[:, :_RANKED_AT], axis=1).sum(axis=1), kind="stable")]
+        ranked = _ranked(self._head if method == "eagle" else method, self._task)
         u, n = NormalDist().cdf(z), len(ranked)
         first, last = max(int((u - _NEAR) * n), 0), min(int((u + _NEAR) * n), n)
         return tuple(float(right) for right in ranked[first:last, : k2 - 1].mean(axis=0))

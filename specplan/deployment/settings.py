@@ -79,6 +79,8 @@ def settings_of(
         _vllm(deployment, server, port, sequences, config if server.model is deployment.target else None, cached=steps)
         for port, server in enumerate(_servers(deployment, arrangement, steps=steps), _FIRST_PORT)
     ]
+    if deployment.engine.name != "vllm":
+        notes.append(f"planned with what {deployment.engine.name} takes; the commands start vLLM")
     if arrangement.replicas > 1:
         notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
     is_eagle = (
@@ -121,7 +123,7 @@ def _speculation(
         max_ngram=None if model is not None else _NGRAM,
         schedule=schedule,
     )
-    notes = [f"k2 = {configuration.k2} tokens per target pass: num_speculative_tokens = k2 - 1, less at larger batches"]
+    notes = [f"planned with k2 = {configuration.k2}: k2 - 1 tokens are drafted; by batch size as the table says"]
     return config, notes
 
 

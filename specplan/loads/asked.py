@@ -213,7 +213,7 @@ def _settings(plan: LoadPlan, option: Option) -> Settings:
     """What to paste for an option, for the largest load at which it is best."""
     from specplan.deployment.settings import settings_of
     from specplan.loads.schedule import best_schedule
-    from specplan.loads.simulating import shares_of
+    from specplan.loads.simulating import sequences_for, shares_of
 
     copies, configuration = option.arrangement.replicas, option.configuration
     answers = 1
@@ -225,6 +225,6 @@ def _settings(plan: LoadPlan, option: Option) -> Settings:
         plan.deployment,
         configuration,
         option.arrangement,
-        sequences=answers * configuration.most_sequences,
+        sequences=sequences_for(configuration, answers),
         schedule=best_schedule(plan.deployment, configuration, option.arrangement.tp),
     )

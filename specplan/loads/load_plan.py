@@ -32,6 +32,8 @@ __all__ = ["Curve", "LoadPlan", "LoadRow", "plan_loads"]
 _SHOWN: Final = 4
 """Kinds of options that are simulated at length at each load."""
 _Z: Final = 1.96
+_CLOSE: Final = 0.01
+"""Gains nearer to 1 than this share are none: short simulations do not tell them from it."""
 _STEP_HALF_WIDTH: Final = 0.22
 """95 % half-width of the logarithm of a step-level gain, acceptance known: Lookahead Reasoning's Table 1 from the names
 of its models, 14 rows (`python -m tools.names_table`)."""
@@ -102,7 +104,7 @@ class Curve:
         """Return the answers at once from which on nothing beats plain decoding; None if something always does."""
         for i in range(len(self.answers)):
             later = [g[j] for g in self.gains.values() for j in range(i, len(self.answers))]
-            if all(gain is None or gain <= 1.0 for gain in later):
+            if all(gain is None or gain <= 1.0 + _CLOSE for gain in later):
                 return self.answers[i]
         return None
 
@@ -198,7 +200,7 @@ class _Planner:
         fullest = max(shares)
         served = self.simulator.served(option, fullest)
         rate = self.simulator.speed(option, answers)
-        errors = self.errors(option, answers, served)
+        errors = self.errors(option, answers, self.simulator.short(option, fullest))
         return LoadRow(
             option=option,
             gain=with_errors(gain, errors, len(served.paces)),
@@ -316,7 +318,8 @@ class _Arriving:
         plain = next((s for option, s in served.items() if option.configuration == PLAIN), None)
         if not served:
             most = max(capacity.values())
-            rule = f"must be below {most:.3g}, the answers per second that {planner.deployment.gpus} GPUs finish"
+            rule = f"must be below {most:.3g}, the answers per second that {planner.deployment.gpus} x "
+            rule += f"{planner.deployment.gpu.name} finish"
             raise ParameterError("rate", f"{self.rate:g}", rule)
         found = [self._row(option, one, plain) for option, one in served.items()]
         return tuple(sorted(found, key=lambda row: (not row.meets, row.served.mean("seconds"))))
@@ -352,7 +355,7 @@ class _Arriving:
         copies = option.arrangement.replicas
         return LoadRow(
             option=option,
-            gain=with_errors(gain, errors, len(served.answers)),
+            gain=with_errors(gain, errors, len(served.answers), of="mean seconds of an answer"),
             errors=errors,
             served=served,
             tokens_per_s=served.tokens_per_s * copies,
@@ -364,7 +367,7 @@ class _Arriving:
         )
 
 
-def with_errors(value: float, errors: Mapping[str, float], n: int) -> Estimate:
+def with_errors(value: float, errors: Mapping[str, float], n: int, *, of: str = "tokens per second") -> Estimate:
     """Return a gain with an interval of all its errors in squares, on the logarithm: a gain cannot be negative."""
     total = math.sqrt(sum(part * part for part in errors.values()))
     return Estimate(
@@ -373,6 +376,6 @@ def with_errors(value: float, errors: Mapping[str, float], n: int) -> Estimate:
         low=value * math.exp(-total),
         high=value * math.exp(total),
         n=n,
-        estimator="ratio of tokens per second, simulated; interval: " + (", ".join(sorted(errors)) or "none"),
+        estimator=f"ratio of {of}, simulated; interval: " + (", ".join(sorted(errors)) or "none"),
         seed=0,
     )

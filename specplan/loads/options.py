@@ -98,7 +98,19 @@ def considered(deployment: Deployment, names: Sequence[str]) -> Considered:
         places: tuple[Drafting, ...] = ("own", "shared")
         for drafting in places if deployment.placement == "any" else (deployment.placement,):
             found.steps += _fitting(deployment, example, drafting, tp=deployment.tp)
+    _say_what_has_no_room(found)
     return found
+
+
+def _say_what_has_no_room(found: Considered) -> None:
+    """Tell of methods whose models fit on no arrangement."""
+    for name in [name for name, places in found.tokens.items() if not places]:
+        del found.tokens[name]
+        found.unknown[name] = ("room for its drafter beside the target (--gpus, --tp, --precision)",)
+    if not found.steps:
+        for name in found.step_methods:
+            found.unknown[name] = ("room for draft and judge (--gpus, --tp, --placement)",)
+        found.step_methods.clear()
 
 
 def room_of(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> MemoryPlan:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_picture", "draw_loads"]
 
+_APART: Final = 1.04
+"""Factor by which intervals of one load stand apart."""
 _KINDS: Final = (".png", ".svg", ".pdf")
 _COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 
@@ -42,8 +44,7 @@ def draw_loads(plan: LoadPlan, path: Path) -> None:
     figure = Figure(figsize=(7.0, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.axhline(1.0, color="#555555", linewidth=1.0)
-    axes.text(plan.curve.answers[0], 1.0, "plain decoding", va="bottom", ha="left", fontsize=8, color="#555555")
+    axes.axhline(1.0, color="#555555", linewidth=1.0, label="plain decoding")
     colours = dict(zip(plan.curve.gains, _COLOURS * 3, strict=False))
     for kind, gains in plan.curve.gains.items():
         points = [(n, gain) for n, gain in zip(plan.curve.answers, gains, strict=True) if gain is not None]
@@ -51,13 +52,12 @@ def draw_loads(plan: LoadPlan, path: Path) -> None:
         x, y = zip(*points, strict=True)
         axes.plot(x, y, marker="o", markersize=3, color=colours[kind], label=label(first.configuration))
     for load, rows in plan.loads:
-        for row in rows:
+        for place, row in enumerate(rows):
             if load.concurrency and row.option.configuration.speculates:
                 low, high = row.gain.value - row.gain.low, row.gain.high - row.gain.value
                 colour = colours.get(row.option.kind, "#000000")
-                axes.errorbar(
-                    [load.concurrency], [row.gain.value], yerr=[[low], [high]], color=colour, capsize=3, alpha=0.6
-                )
+                at, bars = load.concurrency * _APART**place, [[low], [high]]
+                axes.errorbar([at], [row.gain.value], yerr=bars, color=colour, capsize=3, alpha=0.6)
     axes.set_xscale("log", base=2)
     axes.set_xticks(plan.curve.answers, [str(n) for n in plan.curve.answers])
     axes.set_xlabel("answers at once")

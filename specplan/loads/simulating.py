@@ -19,10 +19,11 @@ from specplan.deployment.world import World
 from specplan.loads.options import Option, room_of
 
 if TYPE_CHECKING:
+    from sim.configuration import Configuration
     from sim.serving.arrivals import Arrivals
     from specplan.deployment.request import Deployment
 
-__all__ = ["Simulator", "shares_of"]
+__all__ = ["Simulator", "sequences_for", "shares_of"]
 
 
 _TOKENS_EACH: Final = 400
@@ -37,6 +38,9 @@ _SLACK: Final = 256.0
 _LEAST_ANSWERS: Final = 24
 """Answers that a short simulation of whole answers sees at least."""
 
+_MOST_SEQUENCES: Final = 1024
+"""Places of an engine at most: vLLM's default on large GPUs."""
+
 _NO_MOVES: Final[Mapping[str, float]] = MappingProxyType({})
 
 
@@ -47,32 +51,50 @@ class Simulator:
         self.deployment = deployment
         self.world = World(deployment)
         self._moved: dict[tuple[tuple[str, float], ...], World] = {(): self.world}
-        self._speeds: dict[tuple[object, ...], float] = {}
+        self._short: dict[tuple[object, ...], ServedLoad] = {}
 
     def speed(self, option: Option, answers: int, moved: Mapping[str, float] = _NO_MOVES) -> float:
         """Return the tokens per second of the whole deployment with so many answers in flight, by short simulations."""
         shares = shares_of(answers, option.arrangement.replicas)
-        return sum(copies * self._copy_speed(option, n, moved) for n, copies in shares.items() if n)
+        return sum(copies * self.short(option, n, moved).tokens_per_s for n, copies in shares.items() if n)
 
     def served(self, option: Option, answers: int, *, lives: float = 2.0) -> ServedLoad:
         """Return what one copy with so many answers in flight does while each place ends some ``lives``."""
         tokens = self.deployment.answer_tokens * answers
         return self._closed(option, answers, round((1.0 + lives) * tokens), round(tokens), _NO_MOVES, counts=True)
 
+    def short(self, option: Option, answers: int, moved: Mapping[str, float] = _NO_MOVES) -> ServedLoad:
+        """Return what one copy with so many answers in flight does, by a short simulation."""
+        arrangement = option.arrangement
+        place = arrangement.tp, arrangement.own_gpus, arrangement.drafting
+        key = option.configuration, place, answers, tuple(sorted(moved.items()))
+        if key not in self._short:
+            if option.configuration.spec.drafts_steps:
+                tokens = max(_TOKENS_EACH * answers, _TOKENS_LEAST)
+                warmup = round(_WARMUP_SHARE * tokens)
+            else:
+                warmup = self.deployment.answer_tokens * answers
+                tokens = warmup * (1 + math.ceil(_LEAST_ANSWERS / answers))  # whole lives: ends come in waves
+            self._short[key] = self._closed(option, answers, tokens, warmup, moved)
+        return self._short[key]
+
     def arriving(
         self, option: Option, moments_s: Sequence[float], *, warmup: int, sizes: Arrivals | None = None
     ) -> ServedLoad:
         """Return what one copy does with answers that arrive, each of its size where sizes are told."""
-        trial = self.world.trial(option.configuration, option.arrangement, self.limits(option), sizes)
+        limits = self.limits(option, _MOST_SEQUENCES)
+        trial = self.world.trial(option.configuration, option.arrangement, limits, sizes)
         return arriving(trial, moments_s, warmup=warmup, counts=True)
 
-    def limits(self, option: Option) -> ServingLimits:
-        """Return the bounds of the target's engine."""
+    def limits(self, option: Option, answers: int) -> ServingLimits:
+        """Return the bounds of the target's engine, which is started for so many answers."""
         room = room_of(self.deployment, option.configuration, option.arrangement)
         context = float(self.deployment.context)
         fit = min(one.answers(context) for one in room.rooms) * context
         rows = float(option.configuration.k2)
-        return ServingLimits(cache_tokens=max(fit, context + _SLACK), rows=rows)  # `considered` made sure that one fits
+        places = sequences_for(option.configuration, answers)
+        # `considered` made sure that one answer fits
+        return ServingLimits(max_sequences=places, cache_tokens=max(fit, context + _SLACK), rows=rows)
 
     def world_at(self, moved: Mapping[str, float]) -> World:
         """Return the world with some beliefs moved."""
@@ -80,21 +102,6 @@ class Simulator:
         if key not in self._moved:
             self._moved[key] = World(self.deployment, moved)
         return self._moved[key]
-
-    def _copy_speed(self, option: Option, answers: int, moved: Mapping[str, float]) -> float:
-        arrangement = option.arrangement
-        place = arrangement.tp, arrangement.own_gpus, arrangement.drafting
-        key = option.configuration, place, answers, tuple(sorted(moved.items()))
-        if key not in self._speeds:
-            if option.configuration.spec.drafts_steps:
-                tokens = max(_TOKENS_EACH * answers, _TOKENS_LEAST)
-                found = self._closed(option, answers, tokens, round(_WARMUP_SHARE * tokens), moved)
-            else:
-                life = self.deployment.answer_tokens
-                counted = life * answers * math.ceil(_LEAST_ANSWERS / answers)  # whole lives: ends come in waves
-                found = self._closed(option, answers, life * answers + counted, life * answers, moved)
-            self._speeds[key] = found.tokens_per_s
-        return self._speeds[key]
 
     def _closed(
         self,
@@ -109,7 +116,7 @@ class Simulator:
         world = self.world_at(moved)
         steps = option.configuration.spec.drafts_steps
         return closed_loop(
-            world.trial(option.configuration, option.arrangement, self.limits(option)),
+            world.trial(option.configuration, option.arrangement, self.limits(option, answers)),
             concurrency=answers,
             tokens=tokens,
             warmup_tokens=warmup,
@@ -125,6 +132,11 @@ class Simulator:
         context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
         per_pass = world.tokens_per_pass(configuration)
         return deployment.answer_tokens / per_pass * cost.iteration(answers, answers * context)
+
+
+def sequences_for(configuration: Configuration, answers: int) -> int:
+    """Return the places that the target's engine needs for so many answers, as far as engines have them."""
+    return min(answers * configuration.most_sequences, _MOST_SEQUENCES)
 
 
 def shares_of(answers: int, copies: int) -> dict[int, int]:

@@ -33,8 +33,10 @@ def plan_as_text(plan: LoadPlan, settings: Sequence[Settings]) -> str:
     """
     lines = [_title(plan.deployment), "", _by_load(plan), ""]
     lines += [_verdict(load, rows) for load, rows in plan.loads]
-    lines += ["", "Gain over plain decoding on the same GPUs, by answers at once (in brackets k1, k2):", ""]
-    lines += [_curve(plan.curve), "", _switch(plan.curve), ""]
+    if plan.curve.gains:
+        lines += ["", "Gain over plain decoding on the same GPUs, by answers at once (in brackets k1, k2):", ""]
+        lines += [_curve(plan.curve), "", _switch(plan.curve)]
+    lines += [""]
     lines += _methods(plan)
     lines += [f"- {note}" for note in _notes(plan)]
     together: dict[Settings, list[str]] = {}
@@ -120,11 +122,17 @@ def _verdict(load: Load, rows: Sequence[LoadRow]) -> str:
         f"At {load.text} answer{'s' if load.concurrency > 1 else ''} at once" if load.concurrency else f"At {load.text}"
     )
     best = rows[0]
+    if len(rows) == 1 and best.option.configuration == PLAIN:
+        return f"{at}: nothing was compared with plain decoding."
+    if math.isinf(best.gain.value):
+        return f"{at}: {_named(best.option)} on {best.option.arrangement.text}; plain decoding cannot keep up."
     if best.option.configuration == PLAIN:
         return f"{at}: switch speculation off; nothing is expected to be faster than plain decoding."
     text = f"{at}: {_named(best.option)} on {best.option.arrangement.text}, {best.gain.value:.2f} times plain decoding"
     if best.gain.low < 1.0:
         text += f"; it may lose (from {best.gain.low:.2f})"
+    if not best.meets:
+        text += "; nothing meets the bounds"
     return text + "."
 
 
@@ -186,6 +194,8 @@ def _notes(plan: LoadPlan) -> Iterator[str]:
         "gain: tokens per second of all GPUs / those of plain decoding in its best arrangement on as many GPUs; TTFT, "
         "TPOT, answer: median / 90th percentile, simulated; waste: tokens in vain per token that stands"
     )
+    if any(load.concurrency is None for load, _ in plan.loads):
+        yield "of arrivals, tokens/s are those that arrive, and the gain is one of the mean seconds of an answer"
     widest: dict[str, float] = {}
     for _, rows in plan.loads:
         for name, part in rows[0].errors.items():

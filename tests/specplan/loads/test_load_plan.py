@@ -93,7 +93,7 @@ def test_a_small_cache_is_what_runs_out() -> None:
 
 
 def test_rates_beyond_what_the_gpus_finish_are_refused() -> None:
-    with pytest.raises(ParameterError, match=r"rate='1000' must be below [\d.]+, the answers per second that 2 GPUs"):
+    with pytest.raises(ParameterError, match=r"rate='1000' must be below [\d.]+, the answers per second that 2 x NVIDIA H100 SXM"):
         plan_loads(WANTED, [Load(rate=1000.0)], Limits(), ["prompt-lookup"])
 
 
