@@ -117,6 +117,8 @@ class LoadPlan:
     limits: Limits
     loads: tuple[tuple[Load, tuple[LoadRow, ...]], ...]
     """Each load with its rows, best first; plain decoding is among them."""
+    beyond: tuple[str, ...]
+    """Why the other loads were not planned: more arrives than the GPUs finish."""
     curve: Curve
     unknown: Mapping[str, tuple[str, ...]]
     """Name of a method that could not be evaluated to what is missing."""
@@ -152,17 +154,27 @@ def plan_loads(
         for n in points:
             planner.best_at(n)
             step_done()
-        found = []
+        found, beyond = [], []
         for load in loads:
-            found.append((load, planner.rows(load)))
+            try:
+                found.append((load, planner.rows(load)))
+            except _BeyondError as error:
+                beyond.append(str(error))
+                if len(beyond) == len(loads):
+                    raise
             step_done()
     return LoadPlan(
         deployment=deployment,
         limits=limits,
         loads=tuple(found),
+        beyond=tuple(beyond),
         curve=planner.curve(grid),
         unknown=planner.found.unknown,
     )
+
+
+class _BeyondError(ParameterError):
+    """More arrives than any option finishes."""
 
 
 class _Planner:
@@ -320,7 +332,7 @@ class _Arriving:
             most = max(capacity.values())
             rule = f"must be below {most:.3g}, the answers per second that {planner.deployment.gpus} x "
             rule += f"{planner.deployment.gpu.name} finish"
-            raise ParameterError("rate", f"{self.rate:g}", rule)
+            raise _BeyondError("rate", f"{self.rate:g}", rule)
         found = [self._row(option, one, plain) for option, one in served.items()]
         return tuple(sorted(found, key=lambda row: (not row.meets, row.served.mean("seconds"))))
 

@@ -33,6 +33,7 @@ def plan_as_text(plan: LoadPlan, settings: Sequence[Settings]) -> str:
     """
     lines = [_title(plan.deployment), "", _by_load(plan), ""]
     lines += [_verdict(load, rows) for load, rows in plan.loads]
+    lines += [f"Not planned: {why}." for why in plan.beyond]
     if plan.curve.gains:
         lines += ["", "Gain over plain decoding on the same GPUs, by answers at once (in brackets k1, k2):", ""]
         lines += [_curve(plan.curve), "", _switch(plan.curve)]
@@ -257,6 +258,7 @@ def plan_as_json(plan: LoadPlan, settings: Sequence[Settings]) -> dict[str, Any]
         ],
         "curve": {"answers": list(plan.curve.answers), "gains": {k: list(v) for k, v in plan.curve.gains.items()}},
         "switch_off_from": plan.curve.off_from(),
+        "not_planned": list(plan.beyond),
         "unknown": {name: list(lacking) for name, lacking in plan.unknown.items()},
     }
 

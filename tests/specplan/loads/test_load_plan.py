@@ -93,8 +93,13 @@ def test_a_small_cache_is_what_runs_out() -> None:
 
 
 def test_rates_beyond_what_the_gpus_finish_are_refused() -> None:
-    with pytest.raises(ParameterError, match=r"rate='1000' must be below [\d.]+, the answers per second that 2 x NVIDIA H100 SXM"):
+    with pytest.raises(
+        ParameterError, match=r"rate='1000' must be below [\d.]+, the answers per second that 2 x NVIDIA H100 SXM"
+    ):
         plan_loads(WANTED, [Load(rate=1000.0)], Limits(), ["prompt-lookup"])
+    both = plan_loads(WANTED, [Load(rate=0.5), Load(rate=1000.0)], Limits(), [])
+    assert [load.rate for load, _ in both.loads] == [0.5]
+    assert "Not planned: rate='1000' must be below" in plan_as_text(both, [_nothing()])
 
 
 def test_only_arrangements_that_hold_the_models_are_considered() -> None:
