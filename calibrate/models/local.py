@@ -34,8 +34,9 @@ class LocalModels(AskedModels):
 
     target: str = BUNDLED
     draft: str = BUNDLED
-    judge: str = "target"
-    """Model folder of the judge, on the draft's core; or ``target`` or ``draft``: that engine judges as well."""
+    judge: str = ""
+    """Model folder of the judge (or `BUNDLED`), on the draft's core; or ``target`` or ``draft``: that engine judges as
+    well. Empty: the bundled judge of the bundled pair, else the target."""
 
     embedding: str | None = None
     """Folder of a sentence-embedding model, on the draft's core, for the verifier ``embedding``; None: none."""
@@ -63,7 +64,12 @@ class LocalModels(AskedModels):
     @property
     def n_engines(self) -> int:
         """Engines that `open` starts."""
-        return 2 if self.judge in (TARGET, DRAFT) else 3
+        return 2 if self.judging in (TARGET, DRAFT) else 3
+
+    @property
+    def judging(self) -> str:
+        """Who judges: ``target``, ``draft``, or the folder of a model of its own."""
+        return self.judge or (BUNDLED if self.is_bundled else TARGET)
 
     def inspection(self) -> Inspection:
         """Return what a measurement finds out about drafts: with an embedding model how alike texts are, too."""
@@ -84,9 +90,9 @@ class LocalModels(AskedModels):
             for role, model, core in ((TARGET, self.target, first), (DRAFT, self.draft, second)):
                 engines.append(await self._start(role, model, core))
             roles = {TARGET: engines[0], DRAFT: engines[1]}
-            if self.judge not in roles:
-                engines.append(await self._start(JUDGE, self.judge, second))
-            roles[JUDGE] = roles.get(self.judge, engines[-1])
+            if self.judging not in roles:
+                engines.append(await self._start(JUDGE, self.judging, second))
+            roles[JUDGE] = roles.get(self.judging, engines[-1])
             yield roles, self.clock(roles, encoder)
         finally:
             for engine in engines:
@@ -151,7 +157,7 @@ class LocalModels(AskedModels):
         """Return what is known about the model of a role."""
         about = engine.describe()
         models = {TARGET: self.target, DRAFT: self.draft}
-        location = models.get(role) or models.get(self.judge, self.judge)
+        location = models.get(role) or models.get(self.judging, self.judging)
         return ModelRecord(
             name=f"{Path(location).name} {about['architecture']}, {about['n_layers']} layers",
             location=location,
@@ -215,7 +221,7 @@ def model_folder(role: str, model: str) -> Path:
         return Path(model)
     from calibrate import pair
 
-    return pair.draft_path() if role == DRAFT else pair.target_path()
+    return pair.model_path(role)
 
 
 def _vocabulary(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""The bundled pair: two tiny language models (a target and a several times cheaper draft) and the task they solve.
+"""The bundled pair: tiny language models (a target, a ten times cheaper draft, a judge) and the task they solve.
 
 Synthetic step-by-step arithmetic with blank lines between the steps, many wordings of the same step and computable
 ground truth. Importing this package loads neither torch nor numpy; ``calibrate.pair.training.train`` makes the weights
@@ -38,7 +38,9 @@ __all__ = [
     "card_path",
     "draft_path",
     "head_path",
+    "judge_path",
     "judge_prompt",
+    "model_path",
     "problems",
     "same_meaning",
     "score_prompt",
@@ -50,14 +52,24 @@ __all__ = [
 _WEIGHTS: Final = Path(__file__).parent / "weights"
 
 
+def model_path(role: str) -> Path:
+    """The folder of the model for a role, ``target``, ``draft`` or ``judge``; all have the same tokenizer."""
+    return _WEIGHTS / role
+
+
 def target_path() -> Path:
     """The folder of the target model, as transformers and vLLM load it."""
-    return _WEIGHTS / "target"
+    return model_path("target")
 
 
 def draft_path() -> Path:
-    """The folder of the draft model; same tokenizer as the target."""
-    return _WEIGHTS / "draft"
+    """The folder of the draft model."""
+    return model_path("draft")
+
+
+def judge_path() -> Path:
+    """The folder of the model that compares steps, and does nothing else."""
+    return model_path("judge")
 
 
 def head_path() -> Path:

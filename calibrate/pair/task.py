@@ -14,7 +14,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from calibrate.pair.wording import LAST_NUMBER, NAMES, OBJECTS, Meaning, Operation, Verbosity, parse_step, render_step
+from calibrate.pair.wording import (
+    LAST_NUMBER,
+    NAMES,
+    OBJECTS,
+    Meaning,
+    Operation,
+    Verbosity,
+    draw_verbosity,
+    parse_step,
+    render_step,
+)
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -46,9 +56,9 @@ __all__ = [
 
 STEP_SEPARATOR: Final = "\n\n"
 """Between the question and the steps, and between steps; one token."""
-MAX_STEP_TOKENS: Final = 80
+MAX_STEP_TOKENS: Final = 100
 """A longer step is cut: no step of the language reaches this length (tokens)."""
-OPTIONAL_STEP_PROBABILITY: Final = 0.12
+OPTIONAL_STEP_PROBABILITY: Final = 0.06
 """Probability of announcing an operation before it, and again of checking it after it."""
 
 Split = Literal["training", "calibration", "validation"]
@@ -64,9 +74,13 @@ _EVENT: Final = "{j} {p} {v} {n}."
 _DOUBLING: Final = "{j} the {o} double."
 _ASK: Final = "How many {o} does {p} have in the end?"
 _MIN_START, _MAX_START = 5, 60
-MIN_OPERAND, MAX_OPERAND = 2, 19
-_MIN_OPERATIONS, _MAX_OPERATIONS = 2, 6
+_EASY_OPERANDS: Final = range(2, 10)
+_HARD_OPERANDS: Final = range(11, 30)
+"""All operands of a problem are easy or all are hard, so that a draft's verdicts depend on each other."""
+MIN_OPERAND, MAX_OPERAND = _EASY_OPERANDS[0], _HARD_OPERANDS[-1]
+_MIN_OPERATIONS, _MAX_OPERATIONS = 4, 8
 _DOUBLE_SHARE: Final = 0.12
+_EASY_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +132,7 @@ def split_of(start: int, operations: Sequence[tuple[Operation, int | None]]) -> 
 
 def _draw_content(rng: np.random.Generator) -> tuple[int, tuple[tuple[Operation, int | None], ...]]:
     start = total = int(rng.integers(_MIN_START, _MAX_START + 1))
-    operands = rng.permutation(MAX_OPERAND + 1 - MIN_OPERAND) + MIN_OPERAND
+    operands = rng.permutation(_EASY_OPERANDS if rng.random() < _EASY_SHARE else _HARD_OPERANDS)
     operations: list[tuple[Operation, int | None]] = []
     n_operations = int(rng.integers(_MIN_OPERATIONS, _MAX_OPERATIONS + 1))
     for n in operands[:n_operations].tolist():
@@ -136,7 +150,7 @@ def _draw_content(rng: np.random.Generator) -> tuple[int, tuple[tuple[Operation,
 
 def _word_question(rng: np.random.Generator, start: int, operations: Sequence[tuple[Operation, int | None]]) -> Problem:
     name, noun = NAMES[int(rng.integers(len(NAMES)))], OBJECTS[int(rng.integers(len(OBJECTS)))]
-    verbosity = get_args(Verbosity)[int(rng.integers(3))]
+    verbosity = draw_verbosity(rng)
     sentences = [_OPENING.format(p=name, s=start, o=noun)]
     for operation, operand in operations:
         joiner = _JOINERS[int(rng.integers(len(_JOINERS)))]

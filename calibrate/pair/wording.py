@@ -25,6 +25,8 @@ __all__ = [
     "Operation",
     "Verbosity",
     "all_fragments",
+    "draw_verbosity",
+    "n_tokens",
     "parse_step",
     "render_step",
     "telling_fragments",
@@ -165,37 +167,61 @@ _CORES: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
         "We are at the end of the story, and so the answer is {r}.",
     ),
 }
+# Every sentence before the core begins with one word, and every sentence after it with another: whether one more comes
+# is then decided by one token, and hardly changed by the temperature. Many rare first words would be sharpened away.
 _BEFORE: Final = (
-    "Let us go on.",
-    "All right.",
-    "So far so good.",
+    "Now we go on.",
+    "Now comes the next part.",
     "Now we look at this part of the story.",
-    "This is the part that comes now.",
-    "We keep the total in mind and read on.",
-    "One thing at a time, so we do this part now.",
-    "Let us think about what {p} does here and what it means for the {o}.",
-    "It helps to picture the {o} on a table and to see how many of them there are.",
-    "Here we have to be careful, because it is easy to take the wrong number when one reads too fast.",
+    "Now we keep the total in mind and read on.",
+    "Now one thing at a time, so we do this part.",
+    "Now let us think about what {p} does here and what it means for the {o}.",
 )
 _AFTER: Final = (
-    "That is clear.",
-    "This part is done.",
-    "We keep that in mind.",
-    "That is the total that we carry on.",
-    "It is good to write this down.",
-    "{p} would agree with that.",
-    "That looks right, and we can move on with the story.",
-    "The other things in the story do not matter for this part.",
-    "We do not have to think about this part of the story any more, because it is done.",
-    "If {p} were to count the {o} one by one at this point, that is the number that would come out.",
+    "Note that this is clear.",
+    "Note that this part is done.",
+    "Note that we keep this in mind.",
+    "Note that it is good to write this down.",
+    "Note that {p} would agree with that.",
+    "Note that this is the total that we carry on.",
+    "Note that this looks right, and we can move on with the story.",
+    "Note how easy it is to take the wrong number when one reads too fast.",
+    "Note how the other things in the story do not matter for this part.",
+    "Note how it helps to picture the {o} on a table and to count them.",
+    "Note how we do not have to think about this part of the story any more.",
+    "Note how {p} would count the {o} one by one and come to the same number.",
 )
-# P(0, 1, 2, 3 filler sentences) by verbosity. Verbosity is drawn once per answer and said in the question, which is
-# what correlates the step lengths within an answer and between draft and target.
-_FILLERS: Final[dict[Verbosity, tuple[float, ...]]] = {
-    "brief": (0.80, 0.20, 0.00, 0.00),
-    "normal": (0.45, 0.35, 0.20, 0.00),
-    "careful": (0.15, 0.30, 0.35, 0.20),
+_MAX_TOKENS: Final = 84
+"""Sentences are added up to this length of a step, in tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Manner:
+    """How wordy the steps of an answer are; the question says it, which correlates lengths of draft and target."""
+
+    share: float
+    """Of the problems that ask for it."""
+    before: float
+    """Probability of a sentence before the core."""
+    more: float
+    """Probability of one more sentence after the core, again and again: lengths vary as much as their mean."""
+
+
+_MANNERS: Final[dict[Verbosity, _Manner]] = {
+    "brief": _Manner(share=0.40, before=0.03, more=0.21),
+    "normal": _Manner(share=0.32, before=0.12, more=0.60),
+    "careful": _Manner(share=0.28, before=0.25, more=0.78),
 }
+
+
+def draw_verbosity(rng: np.random.Generator) -> Verbosity:
+    """How wordy an answer shall be."""
+    return tuple(_MANNERS)[int(rng.choice(len(_MANNERS), p=[manner.share for manner in _MANNERS.values()]))]
+
+
+def n_tokens(text: str) -> int:
+    """Tokens of a text of the language: words, numbers, and every other character that is no space."""
+    return len(re.findall(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9\s]", text))
 
 
 def _stated_before(meaning: Meaning) -> int | None:
@@ -216,7 +242,7 @@ def render_step(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: 
     meaning : what to say; wordings that state the total before need ``before``, or a sum from which it follows.
     rng : source of the wording.
     name, noun : person and things of the story, used by some wordings.
-    verbosity : how many filler sentences to expect.
+    verbosity : how many sentences besides the core to expect.
 
     Returns
     -------
@@ -228,11 +254,14 @@ def render_step(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: 
         cores = tuple(core for core in cores if "{b}" not in core)
     if verbosity == "brief":
         cores = cores[:_N_BRIEF]
-    n_fillers = int(rng.choice(4, p=_FILLERS[verbosity]))
-    n_front = int(rng.integers(0, n_fillers + 1))
-    front = [_BEFORE[i] for i in rng.permutation(len(_BEFORE))[:n_front]]
-    back = [_AFTER[i] for i in rng.permutation(len(_AFTER))[: n_fillers - n_front]]
-    text = " ".join([*front, cores[int(rng.integers(len(cores)))], *back])
+    manner = _MANNERS[verbosity]
+    sentences = [_BEFORE[int(rng.integers(len(_BEFORE)))]] if rng.random() < manner.before else []
+    sentences.append(cores[int(rng.integers(len(cores)))])
+    for i in rng.permutation(len(_AFTER)).tolist():
+        if rng.random() >= manner.more or n_tokens(" ".join([*sentences, _AFTER[i]])) > _MAX_TOKENS:
+            break
+        sentences.append(_AFTER[i])
+    text = " ".join(sentences)
     return text.format(n=meaning.operand, b=before, r=meaning.result, o=noun, p=name)
 
 

@@ -228,8 +228,8 @@ def _model(profile: Profile, role: str) -> str:
     if record.location == "bundled":
         from calibrate import pair
 
-        folder = pair.draft_path() if role == "draft" else pair.target_path()
-        return folder.relative_to(_installation()).as_posix()
+        own = next((known for known in (TARGET, DRAFT) if profile.models.get(known) == record), role)
+        return pair.model_path(own).relative_to(_installation()).as_posix()
     return record.location or record.name
 
 

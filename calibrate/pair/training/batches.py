@@ -122,7 +122,7 @@ def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT) -> Batch:
             column += size
             targets[i, column - 1], replies[i, column - 1] = branch[-1], 1
         if row.example.results_only:
-            writing[i] = _last_numbers(targets[i], first, last, ids[STEP_SEPARATOR])
+            writing[i] *= _last_numbers(targets[i], first, last, ids[STEP_SEPARATOR])
     is_number = (targets >= first) & (targets <= last) & (writing > 0)
     writing *= np.array(_token_weights(telling), np.float32)[targets]
     mask = np.where(_visible(owner, seen), np.float32(0), np.float32(-1e9))[:, None]

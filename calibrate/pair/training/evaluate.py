@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
+import math
 import os
 import platform
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrate.engines.torch.token_methods.eagle_head import read_head
-from calibrate.pair import card_path, draft_path, head_path, target_path
+from calibrate.pair import card_path, head_path, model_path, target_path
 from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES, SCORE_TOKENS, judge_prompt, score_prompt
 from calibrate.pair.task import (
     MAX_STEP_TOKENS,
@@ -33,9 +36,10 @@ from calibrate.pair.training.inference import LanguageModel, load
 __all__ = ["area_under_curve", "evaluate", "main", "weights_hash", "wilson"]
 
 TEMPERATURE: Final = 0.6
-_MAX_ANSWER_TOKENS: Final = 480
+_MAX_ANSWER_TOKENS: Final = 1000
 _SEED: Final = 7_919
 _HEAD_DEPTH: Final = 5
+_WRITERS: Final = ("target", "draft")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +198,7 @@ def _model_card(folder: Path, model: LanguageModel) -> dict[str, Any]:
 
 
 def evaluate(n_problems: int, say: Callable[[str], object]) -> dict[str, Any]:
-    """Measure both models on `n_problems` of the validation split; the card's content, JSON-ready.
+    """Measure the models on `n_problems` of the validation split; the card's content, JSON-ready.
 
     Parameters
     ----------
@@ -205,8 +209,8 @@ def evaluate(n_problems: int, say: Callable[[str], object]) -> dict[str, Any]:
     import transformers
 
     torch.set_num_threads(2)
-    folders = {"target": target_path(), "draft": draft_path()}
-    models = {name: load(folder) for name, folder in folders.items()}
+    judge, *writers = (load(model_path(role)) for role in ("judge", *_WRITERS))
+    models = dict(zip(_WRITERS, writers, strict=True))
     asked = problems(n_problems, _SEED)
     card: dict[str, Any] = {
         "schema_version": 1,
@@ -221,7 +225,7 @@ def evaluate(n_problems: int, say: Callable[[str], object]) -> dict[str, Any]:
     }
     for name, model in models.items():
         say(f"{name}: answers")
-        card[name] = _model_card(folders[name], model)
+        card[name] = _model_card(model_path(name), model)
         card[name]["sampled"] = _answer_card(asked, _answers(model, asked, TEMPERATURE))
         card[name]["greedy"] = _answer_card(asked, _answers(model, asked, 0.0))
         card[name]["seconds_per_token"] = _seconds_per_token(model, asked[0])
@@ -232,17 +236,30 @@ def evaluate(n_problems: int, say: Callable[[str], object]) -> dict[str, Any]:
         say(f"{name}: judge and score")
         card[name]["judge"] = _judge_card(model, decisions)
         card[name]["score"] = _score_card(model, decisions)
+    say("judge")
+    card["judge"] = _model_card(model_path("judge"), judge) | {"judge": _judge_card(judge, decisions)}
     say("eagle: acceptance")
     card["eagle"] = _head_card(models["target"], asked)
     return card
 
 
 def _pair_card(decisions: Sequence[Decision]) -> dict[str, Any]:
+    same = [same_meaning(d.target, d.draft) for d in decisions]
+    followed = [
+        (now, then)
+        for (a, then), (b, now) in itertools.pairwise(zip(decisions, same, strict=True))
+        if a.problem is b.problem
+    ]
+    after = {before: _share(now for now, then in followed if then == before) for before in (True, False)}
+    lengths = [(math.log(d.target_tokens), math.log(d.draft_tokens)) for d in decisions]
     return {
+        "same_meaning_after_same": after[True],
+        "same_meaning_after_other": after[False],
+        "log_length_correlation": statistics.correlation(*zip(*lengths, strict=True)),
         "decisions": len(decisions),
         "target_step_correct": _share(d.is_correct(d.target) for d in decisions),
         "draft_step_correct": _share(d.is_correct(d.draft) for d in decisions),
-        "same_meaning": _share(same_meaning(d.target, d.draft) for d in decisions),
+        "same_meaning": _share(same),
         "same_text": _share(d.target == d.draft for d in decisions),
         "target_step_tokens": _length_card([d.target_tokens for d in decisions]),
         "draft_step_tokens": _length_card([d.draft_tokens for d in decisions]),

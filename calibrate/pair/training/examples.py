@@ -48,6 +48,8 @@ SLIP_PROBABILITY: Final = 0.15
 CANDIDATES_PER_STEP: Final = 0.5
 """Steps scored on the side per step of an answer, besides the answer's own."""
 SUMS_PER_DRILL: Final = 24
+WRONG_PER_SUM: Final = 0.3
+"""Share of a drill's sums that are wrong: read, scored, not learned."""
 _NEAR: Final = (-10, -3, -2, -1, -1, 1, 1, 2, 3, 10)
 
 
@@ -85,8 +87,17 @@ def quality(problem: Problem, state: State, meaning: Meaning | None) -> int:
     wanted = _right_result(problem, state, meaning)
     if wanted is None or meaning.result is None or meaning.result == wanted:
         return 1
-    off = abs(meaning.result - wanted)
-    return 4 if off <= 2 else 3 if off <= 10 else 2
+    return _grade(meaning.result - wanted)
+
+
+def _grade(off: int) -> int:
+    """The grade of a step that makes the right move, by how far its number is off."""
+    return MAX_QUALITY if off == 0 else 4 if abs(off) <= 2 else 3 if abs(off) <= 10 else 2
+
+
+def _near(rng: np.random.Generator) -> int:
+    """By how much a sum is off that is wrong."""
+    return _NEAR[int(rng.integers(len(_NEAR)))]
 
 
 def _right_result(problem: Problem, state: State, meaning: Meaning) -> int | None:
@@ -105,14 +116,14 @@ def _right_result(problem: Problem, state: State, meaning: Meaning) -> int | Non
 
 
 def _off_result(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> Meaning:
-    shift = _NEAR[int(rng.integers(len(_NEAR)))] if rng.random() < 0.85 else int(rng.integers(-30, 31))
+    shift = _near(rng) if rng.random() < 0.85 else int(rng.integers(-30, 31))
     return meaning if meaning.result is None else replace(meaning, result=meaning.result + shift)
 
 
 def _off_before(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> Meaning:
     if meaning.before is None or meaning.result is None:
         return meaning
-    shift = _NEAR[int(rng.integers(len(_NEAR)))]
+    shift = _near(rng)
     return replace(meaning, before=meaning.before + shift, result=meaning.result + shift)
 
 
@@ -120,7 +131,11 @@ def _other_operand(problem: Problem, meaning: Meaning, rng: np.random.Generator)
     if meaning.operand is None:
         return meaning
     others = [n for _, n in problem.operations if n not in (None, meaning.operand)] or [meaning.operand + 1]
-    operand = others[int(rng.integers(len(others)))] if rng.random() < 0.7 else int(rng.integers(2, 20))
+    operand = (
+        others[int(rng.integers(len(others)))]
+        if rng.random() < 0.7
+        else int(rng.integers(MIN_OPERAND, MAX_OPERAND + 1))
+    )
     return _recompute(replace(meaning, operand=operand))
 
 
@@ -173,7 +188,7 @@ def _totals_with_slip(problem: Problem, rng: np.random.Generator) -> tuple[tuple
     totals = list(problem.totals)
     at = int(rng.integers(1, len(totals))) if rng.random() < SLIP_PROBABILITY else 0
     if at:
-        totals[at] += _NEAR[int(rng.integers(len(_NEAR)))]
+        totals[at] += _near(rng)
         for i, (operation, operand) in enumerate(problem.operations[at:], start=at):
             totals[i + 1] = apply_operation(operation, operand, totals[i])
     if at and all(0 <= total <= LAST_NUMBER for total in totals):
@@ -242,21 +257,29 @@ def judge_example(problem: Problem, rng: np.random.Generator) -> Example:
 
 
 def drill_example(rng: np.random.Generator) -> Example:
-    """A long chain of sums without a story, ten times as many sums per token as an answer has."""
+    """A long chain of sums without a story, each to score: ten times as many per token as an answer has."""
     total = int(rng.integers(0, LAST_NUMBER + 1))
-    meanings = [Meaning(kind="start", result=total)]
+    meanings, silent, branches = [Meaning(kind="start", result=total)], {0}, []
     while len(meanings) <= SUMS_PER_DRILL:
         operand = int(rng.integers(MIN_OPERAND, MAX_OPERAND + 1))
         operation: Operation = "add" if rng.random() < 0.5 else "subtract"
-        result = apply_operation(operation, operand, total)
-        if 0 <= result <= LAST_NUMBER:
+        right = apply_operation(operation, operand, total)
+        result = right + (_near(rng) if rng.random() < WRONG_PER_SUM else 0)
+        if 0 <= right <= LAST_NUMBER and 0 <= result <= LAST_NUMBER:
+            if result != right:
+                silent.add(len(meanings))
+            if len(meanings) < SUMS_PER_DRILL:  # a branch leaves the text at a separator, and the last step has none
+                grade = _grade(result - right)
+                branches.append(Branch(after=len(meanings), text=SCORE_REQUEST, reply=SCORE_TOKENS[grade]))
             meanings.append(
                 Meaning(kind="operation", operation=operation, operand=operand, before=total, result=result)
             )
             total = result
     noun, name = OBJECTS[int(rng.integers(len(OBJECTS)))], NAMES[int(rng.integers(len(NAMES)))]
     steps = [render_step(meaning, rng, name=name, noun=noun, verbosity="brief") for meaning in meanings]
-    return Example(text=STEP_SEPARATOR.join(steps), results_only=True)
+    return Example(
+        text=STEP_SEPARATOR.join(steps), results_only=True, silent=frozenset(silent), branches=tuple(branches)
+    )
 
 
 def drilling_examples(rng: np.random.Generator) -> Iterator[Example]:

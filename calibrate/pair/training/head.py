@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 __all__ = ["Drafted", "Recipe", "Text", "acceptance", "drafts", "main", "read_texts", "train_head", "written_texts"]
 
 TEMPERATURE: Final = 0.6
-_MAX_TOKENS: Final = 480
+_MAX_TOKENS: Final = 1000
 _LOG_EVERY: Final = 50
-_CHUNK: Final = 256
+_CHUNK: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """How the head is trained."""
 
-    n_texts: int = 2048
-    n_steps: int = 2000
-    rows: int = 16
+    n_texts: int = 640
+    n_steps: int = 800
+    rows: int = 8
     """Texts in a step."""
     depth: int = 4
     """Tokens that are drafted in a row in training, each but the first from the head's own output before it."""

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD_SIZE", "MAX_POSITIONS", "Shape", "build_network", "deepen", "replacing", "save_network"]
 
-HEAD_SIZE: Final = 64
-"""Attention head size: one that vLLM's CPU kernels serve."""
-MAX_POSITIONS: Final = 1024
+HEAD_SIZE: Final = 32
+"""Attention head size: the smallest that vLLM's CPU kernels serve. Keys and values are what a batch costs on a core."""
+MAX_POSITIONS: Final = 2048
 _INIT_STD: Final = 0.05
 _PERIODS: Final = (2.0, 4.0, 5.0, 10.0, 20.0, 25.0, 50.0, 100.0, 200.0)
 
@@ -33,7 +33,7 @@ class Shape:
     layers: int
     hidden: int
     intermediate: int
-    heads: int = 2
+    heads: int = 4
     waves: bool = True
     """Whether number tokens start as waves of several periods of their value, which makes sums easy to learn."""
 

@@ -19,7 +19,7 @@ __all__ = ["EOS", "PAD", "UNKNOWN", "build_tokenizer", "save_tokenizer", "vocabu
 EOS, PAD, UNKNOWN = "<eos>", "<pad>", "<unk>"
 # A blank line, a word or number with at most one space before it, or any other single character with its space.
 _SPLIT: Final = r"\n\n| ?[A-Za-z]+| ?[0-9]+| ?[^A-Za-z0-9\s]|\s"
-_MODEL_LENGTH: Final = 1024
+_MODEL_LENGTH: Final = 2048
 
 
 def vocabulary() -> dict[str, int]:

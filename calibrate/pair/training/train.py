@@ -14,21 +14,22 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from calibrate.pair import target_path
 from calibrate.pair.task import problem_stream
 from calibrate.pair.training.batches import TASK_WEIGHT, Batch, batches
-from calibrate.pair.training.examples import drilling_examples, judging_examples, thinned, writing_examples
+from calibrate.pair.training.examples import Example, drilling_examples, judging_examples, thinned, writing_examples
 from calibrate.pair.training.model import Shape, build_network, deepen, save_network
 from calibrate.pair.training.tokenizer import EOS, build_tokenizer
 
-__all__ = ["DRAFT", "TARGET", "Progress", "Recipe", "main", "note_training", "train"]
+__all__ = ["DRAFT", "JUDGE", "TARGET", "Progress", "Recipe", "main", "note_training", "train"]
 
 N_WORKERS: Final = 2
+_Kind = Literal["answers", "pairs", "drills"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +45,9 @@ class Phase:
     """Step at which the cosine ends; 0: with the phase."""
     keep_long: float = 1.0
     """Share of problems kept whose answers are not brief: short answers drill more arithmetic per token."""
-    n_answers: int = 4
-    """Answers per step and worker."""
-    n_pairs: int = 14
+    n_answers: int = 0
+    """Answers to write, with steps to score, per step and worker."""
+    n_pairs: int = 0
     """Pairs of steps to judge per step and worker."""
     n_drills: int = 0
     """Chains of sums per step and worker."""
@@ -73,60 +74,64 @@ class Recipe:
         return sum(phase.n_steps for phase in self.phases)
 
 
-# The early phases are shallow: that is where the algorithm is found, at a third of the price of twelve layers. First it
+# The early phases are shallow: that is where the algorithm is found, at a sixth of the price of 24 layers. First it
 # finds its way through question and answer; sums drilled from the start get in the way of that, drilled later they come
 # right within a few hundred steps.
 TARGET: Final = Recipe(
     name="target",
     shape=Shape(layers=4, hidden=128, intermediate=256),
     phases=(
-        Phase(layers=4, n_steps=1600, horizon=3400, peak_rate=3e-3, telling_weight=1.0),
         Phase(
             layers=4,
-            n_steps=1600,
-            horizon=2400,
+            n_steps=1500,
+            horizon=3400,
             peak_rate=3e-3,
-            keep_long=0.3,
-            n_answers=6,
-            n_pairs=12,
+            keep_long=0.1,
+            n_answers=8,
+            n_pairs=10,
             reply_weight=0.4,
             telling_weight=1.0,
         ),
         Phase(
             layers=4,
-            n_steps=800,
+            n_steps=900,
             horizon=1500,
-            peak_rate=2e-3,
-            keep_long=0.3,
-            n_answers=3,
-            n_pairs=5,
-            n_drills=6,
-            reply_weight=0.3,
+            peak_rate=2.5e-3,
+            keep_long=0.1,
+            n_answers=5,
+            n_pairs=6,
+            n_drills=5,
+            reply_weight=0.4,
             telling_weight=1.0,
         ),
-        Phase(layers=4, n_steps=900, horizon=1200, peak_rate=2e-3, keep_long=0.4, n_answers=6, n_pairs=6, n_drills=1),
-        Phase(layers=12, n_steps=500, peak_rate=1.2e-3, keep_long=0.6, n_answers=5, n_pairs=6, n_drills=1),
-        Phase(layers=12, n_steps=450, peak_rate=1e-3, n_answers=6, n_pairs=6, n_drills=1, reply_weight=1.0),
+        Phase(layers=4, n_steps=700, horizon=1000, peak_rate=2e-3, keep_long=0.2, n_answers=8, n_pairs=6, n_drills=2),
+        Phase(layers=24, n_steps=300, peak_rate=1.2e-3, keep_long=0.3, n_answers=5, n_pairs=5, n_drills=2),
+        Phase(layers=24, n_steps=300, peak_rate=1e-3, n_answers=5, n_pairs=5, n_drills=1, reply_weight=1.0),
     ),
 )
 # Fewer drills and no waves: a draft that is often right and often slightly off.
 DRAFT: Final = Recipe(
     name="draft",
-    shape=Shape(layers=2, hidden=64, intermediate=128, waves=False),
+    shape=Shape(layers=2, hidden=64, intermediate=128, heads=2, waves=False),
     phases=(
-        Phase(layers=2, n_steps=2200, horizon=3200, peak_rate=4e-3, keep_long=0.5, n_answers=6),
-        Phase(layers=2, n_steps=600, peak_rate=2e-3, keep_long=0.5, n_drills=1),
-        Phase(layers=2, n_steps=350, peak_rate=2e-3, keep_long=0.5, n_drills=4),
+        Phase(layers=2, n_steps=2400, horizon=3200, peak_rate=4e-3, keep_long=0.2, n_answers=8, n_pairs=10),
+        Phase(layers=2, n_steps=800, peak_rate=2e-3, keep_long=0.3, n_answers=5, n_pairs=8, n_drills=3),
     ),
 )
-_PAIR_WRITING_WEIGHT: Final = 0.3
+JUDGE: Final = Recipe(
+    name="judge",
+    shape=Shape(layers=4, hidden=128, intermediate=256),
+    phases=(Phase(layers=4, n_steps=1200, peak_rate=3e-3, n_pairs=20),),
+)
+_RECIPES: Final = (TARGET, DRAFT, JUDGE)
+_WRITING_WEIGHT: Final[dict[_Kind, float]] = {"answers": 1.0, "pairs": 0.3, "drills": 1.0}
 _LOG_EVERY: Final = 50
 _SAVE_EVERY: Final = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What one optimiser step saw on its own batch, before the step."""
+    """What one optimiser step saw on its own batch, before the step; NaN for what the phase does not learn from."""
 
     writing: float
     """Loss of writing, nats per weighted token."""
@@ -137,7 +142,9 @@ class Progress:
     score_right: float
     judge_right: float
     sums: float
-    """Share of sums of the drills that are right; NaN without drills."""
+    """Share of sums of the drills that are right."""
+    sums_judged: float
+    """Share of sums of the drills whose grade is right."""
 
 
 def _loss(network: Any, batch: Batch, *, tree: bool) -> tuple[Any, Any, float, float]:
@@ -188,20 +195,27 @@ def _average_gradients(network: Any, n_workers: int) -> None:
         gradient.copy_(part.view_as(gradient))
 
 
-def _batches(recipe: Recipe, number: int, worker: int) -> tuple[Iterator[Batch], ...]:
-    """Batches to write, to judge and to drill; workers see other problems in the same order of lengths: none waits."""
+def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[Batch]]:
+    """What a phase learns from; workers see other problems in the same order of lengths: none waits."""
     import numpy as np
 
     phase, seed, tokenizer = recipe.phases[number], recipe.seed + number, build_tokenizer()
-    writer, judge = (np.random.default_rng(np.random.SeedSequence([seed, worker, source])) for source in range(2))
-    answers = writing_examples(thinned(problem_stream(writer, "training"), writer, phase.keep_long), writer, EOS)
-    pairs = judging_examples(problem_stream(judge, "training"), judge)
-    drills = drilling_examples(np.random.default_rng(np.random.SeedSequence([seed, worker, 2])))
-    return (
-        batches(answers, tokenizer, rows=phase.n_answers, seed=seed, telling=phase.telling_weight),
-        batches(pairs, tokenizer, rows=phase.n_pairs, seed=seed + 1, telling=phase.telling_weight),
-        *([batches(drills, tokenizer, rows=phase.n_drills, seed=seed + 2, telling=1.0)] if phase.n_drills else []),
+    writer, judge, driller = (
+        np.random.default_rng(np.random.SeedSequence([seed, worker, source])) for source in range(3)
     )
+    examples: dict[_Kind, tuple[Iterator[Example], int]] = {
+        "answers": (
+            writing_examples(thinned(problem_stream(writer, "training"), writer, phase.keep_long), writer, EOS),
+            phase.n_answers,
+        ),
+        "pairs": (judging_examples(problem_stream(judge, "training"), judge), phase.n_pairs),
+        "drills": (drilling_examples(driller), phase.n_drills),
+    }
+    return {
+        kind: batches(stream, tokenizer, rows=rows, seed=seed + i, telling=phase.telling_weight)
+        for i, (kind, (stream, rows)) in enumerate(examples.items())
+        if rows
+    }
 
 
 def train(recipe: Recipe, folder: Path | None = None, *, worker: int = 0, n_workers: int = 1) -> list[Progress]:
@@ -231,7 +245,7 @@ def train(recipe: Recipe, folder: Path | None = None, *, worker: int = 0, n_work
         for step in range(phase.n_steps):
             for group in optimizer.param_groups:
                 group["lr"] = _rate(recipe, phase, step)
-            history.append(_accumulate(network, [next(source) for source in sources], phase))
+            history.append(_accumulate(network, {kind: next(source) for kind, source in sources.items()}, phase))
             _average_gradients(network, n_workers)
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step()
@@ -244,37 +258,26 @@ def train(recipe: Recipe, folder: Path | None = None, *, worker: int = 0, n_work
     return history
 
 
-def _accumulate(network: Any, kinds: Sequence[Batch], phase: Phase) -> Progress:
-    """Add the gradients of one batch of each kind: answers, pairs and, if the phase has them, drills."""
-    answers, pairs, *drills = kinds
-    writing, score, numbers, score_right = _loss(network, answers, tree=True)
-    (writing + phase.reply_weight * score).backward()
-    pair_writing, judge, _, judge_right = _loss(network, pairs, tree=False)
-    (_PAIR_WRITING_WEIGHT * pair_writing + phase.reply_weight * judge).backward()
-    sums_right = float("nan")
-    for drill in drills:
-        sums, _, sums_right, _ = _loss(network, drill, tree=False)
-        sums.backward()
-    return Progress(
-        sums=sums_right,
-        writing=writing.item(),
-        score=score.item(),
-        judge=judge.item(),
-        numbers=numbers,
-        score_right=score_right,
-        judge_right=judge_right,
-    )
+def _accumulate(network: Any, kinds: Mapping[_Kind, Batch], phase: Phase) -> Progress:
+    """Add the gradients of one batch of each kind."""
+    seen = {field.name: float("nan") for field in fields(Progress)}
+    for kind, batch in kinds.items():
+        writing, reply, numbers, replies = _loss(network, batch, tree=kind != "pairs")
+        (_WRITING_WEIGHT[kind] * writing + phase.reply_weight * reply).backward()
+        if kind == "answers":
+            seen |= {"writing": writing.item(), "score": reply.item(), "numbers": numbers, "score_right": replies}
+        elif kind == "pairs":
+            seen |= {"judge": reply.item(), "judge_right": replies}
+        else:
+            seen |= {"sums": numbers, "sums_judged": replies}
+    return Progress(**seen)
 
 
 def _say(recipe: Recipe, recent: Sequence[Progress], done: int, seconds: float) -> None:
-    def mean(field: str) -> float:
-        return math.fsum(getattr(p, field) for p in recent) / len(recent)
-
     left = seconds / done * (recipe.n_steps - done)
-    losses = ", ".join(f"{field} {mean(field):.3f}" for field in ("writing", "score", "judge"))
-    right = ", ".join(f"{field} {mean(field):.3f}" for field in ("numbers", "score_right", "judge_right", "sums"))
-    line = f"{recipe.name} {done}/{recipe.n_steps}, {seconds:.0f} s, left {left:.0f} s: loss {losses}; right {right}"
-    sys.stderr.write(line + "\n")
+    means = {field.name: math.fsum(getattr(p, field.name) for p in recent) / len(recent) for field in fields(Progress)}
+    known = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items() if not math.isnan(mean))
+    sys.stderr.write(f"{recipe.name} {done}/{recipe.n_steps}, {seconds:.0f} s, left {left:.0f} s: {known}\n")
 
 
 def _work(worker: int, rendezvous: str, recipe: Recipe, folder: Path) -> None:
@@ -289,13 +292,13 @@ def _work(worker: int, rendezvous: str, recipe: Recipe, folder: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line: train one model of the pair or both."""
     parser = argparse.ArgumentParser(prog="python -m calibrate.pair.training.train", description=__doc__)
-    parser.add_argument("--only", choices=("target", "draft"), help="train this one alone")
+    parser.add_argument("--only", choices=tuple(recipe.name for recipe in _RECIPES), help="train this one alone")
     parser.add_argument("--out", type=Path, default=target_path().parent, help="folder of the weights")
     parser.add_argument("--steps", type=int, help="at most so many optimiser steps per phase, to try things out")
     options = parser.parse_args(arguments)
     if options.steps is not None and options.steps < 1:
         parser.error(f"--steps={options.steps} must be >= 1")
-    for recipe in (DRAFT, TARGET):
+    for recipe in _RECIPES:
         if options.only in (None, recipe.name):
             _launch(_shortened(recipe, options.steps), options.out / recipe.name)
     return 0

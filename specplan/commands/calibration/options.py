@@ -25,7 +25,9 @@ def local_models(command: F) -> F:
         ),
         click.option("--draft", default="bundled", show_default=True, help="Folder of the draft model, or 'bundled'."),
         click.option(
-            "--judge", default="target", show_default=True, help="Folder of the judge, or 'target' or 'draft'."
+            "--judge",
+            default="",
+            help="Folder of the judge, or 'target' or 'draft'. Default: the bundled pair's, or the target.",
         ),
         click.option(
             "--embedding", metavar="PATH", help="Folder of a sentence-transformers model: a further verifier."

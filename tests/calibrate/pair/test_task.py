@@ -135,7 +135,7 @@ def test_a_step_after_a_mistake_is_judged_from_the_stated_total() -> None:
 
 
 def test_same_meaning_is_about_content() -> None:
-    assert pair.same_meaning("Plus 7 is 17.", "That is clear. Adding 7 to 10 gives 17.")
+    assert pair.same_meaning("Plus 7 is 17.", "Now we go on. Adding 7 to 10 gives 17.")
     assert not pair.same_meaning("Plus 7 is 17.", "Plus 7 is 18.")
     assert not pair.same_meaning("Adding 7 to 10 gives 17.", "Adding 7 to 11 gives 17.")
     assert not pair.same_meaning("Next is plus 7.", "Plus 7 is 17.")

@@ -68,7 +68,7 @@ def test_ids_are_dense_and_stable() -> None:
     assert [ids[f" {n}"] for n in range(LAST_NUMBER + 1)] == list(range(ids[" 0"], ids[" 0"] + LAST_NUMBER + 1))
 
 
-@pytest.mark.parametrize("folder", [pair.target_path(), pair.draft_path()])
+@pytest.mark.parametrize("folder", [pair.target_path(), pair.draft_path(), pair.judge_path()])
 def test_the_files_beside_the_weights_are_this_tokenizer(folder: object) -> None:
     stored = Tokenizer.from_file(f"{folder}/tokenizer.json")
     assert stored.to_str() == TOKENIZER.to_str()
