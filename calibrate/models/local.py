@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from calibrate.engines.sentence_encoder import Encoder
 from calibrate.engines.speculation import Speculation
@@ -26,6 +26,8 @@ from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, TARGET
 from theory.errors import ParameterError
 
 __all__ = ["LocalModels", "TorchModels", "model_folder"]
+
+_MOST_CANDIDATES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +178,20 @@ class LocalModels(AskedModels):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchModels(LocalModels):
     """Target, draft and judge on torch engines, each in a process of its own."""
+
+    candidates: int = 8
+    """Candidates that both models write at every position for methods that choose among several (beam search, SPECS):
+    most of the time of a calibration. 0: none, and such methods are not planned."""
+
+    def __post_init__(self) -> None:
+        LocalModels.__post_init__(self)
+        if not 0 <= self.candidates <= _MOST_CANDIDATES:
+            raise ParameterError("candidates", self.candidates, f"must be an integer in [0, {_MOST_CANDIDATES}]")
+
+    def inspection(self) -> Inspection:
+        """Return what a measurement finds out about drafts."""
+        known = LocalModels.inspection(self)
+        return replace(known, beams=min(known.beams, self.candidates))
 
     async def _start(self, role: str, model: str, core: int) -> TorchEngine:
         return await TorchEngine.start(self._config(role, model, core))

@@ -36,6 +36,13 @@ command.add_command(vllm_command)
 @effort_options
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
 @click.option("--dtype", default="float32", show_default=True, help="float32, bfloat16 or float16.")
+@click.option(
+    "--candidates",
+    type=int,
+    default=8,
+    show_default=True,
+    help="Steps to draw at every position for methods that choose among several: most of the time. 0: do not plan them.",
+)
 @click.option("--target-core", type=int, help="CPU core for the target's process. Default: the first.")
 @click.option("--draft-core", type=int, help="CPU core for the draft's process. Default: the second.")
 @sampling
