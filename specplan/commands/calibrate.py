@@ -41,7 +41,7 @@ command.add_command(vllm_command)
     type=int,
     default=8,
     show_default=True,
-    help="Steps to draw at every position for methods that choose among several: most of the time. 0: do not plan them.",
+    help="Steps drawn at every position for methods that choose among several: most of the time. 0: do not plan them.",
 )
 @click.option("--target-core", type=int, help="CPU core for the target's process. Default: the first.")
 @click.option("--draft-core", type=int, help="CPU core for the draft's process. Default: the second.")

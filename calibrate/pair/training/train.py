@@ -121,7 +121,7 @@ DRAFT: Final = Recipe(
 JUDGE: Final = Recipe(
     name="judge",
     shape=Shape(layers=4, hidden=128, intermediate=256),
-    phases=(Phase(layers=4, n_steps=1200, peak_rate=3e-3, n_pairs=20),),
+    phases=(Phase(layers=4, n_steps=1600, peak_rate=3e-3, n_pairs=20),),
 )
 _RECIPES: Final = (TARGET, DRAFT, JUDGE)
 _WRITING_WEIGHT: Final[dict[_Kind, float]] = {"answers": 1.0, "pairs": 0.3, "drills": 1.0}
