@@ -26,7 +26,7 @@ from calibrate.pair.training.examples import Example, drilling_examples, judging
 from calibrate.pair.training.model import Shape, build_network, deepen, save_network
 from calibrate.pair.training.tokenizer import EOS, build_tokenizer
 
-__all__ = ["DRAFT", "JUDGE", "TARGET", "Progress", "Recipe", "main", "note_training", "train"]
+__all__ = ["DRAFT", "TARGET", "Progress", "Recipe", "main", "note_training", "train"]
 
 N_WORKERS: Final = 2
 _Kind = Literal["answers", "pairs", "drills"]
@@ -53,6 +53,8 @@ class Phase:
     """Chains of sums per step and worker."""
     telling_weight: float = TASK_WEIGHT
     """Weight of words that tell the operation; 1 treats them as any other word."""
+    saved_as: str = ""
+    """Name of a model of its own that the network is at the end of the phase; empty: it goes on only."""
     reply_weight: float = 0.7
     """Weight of the one-token replies (scores, verdicts) against the writing of answers."""
 
@@ -76,7 +78,7 @@ class Recipe:
 
 # The early phases are shallow: that is where the algorithm is found, at a sixth of the price of 24 layers. First it
 # finds its way through question and answer; sums drilled from the start get in the way of that, drilled later they come
-# right within a few hundred steps.
+# right within a few hundred steps. The judge is the target before it is deepened: it compares steps as well.
 TARGET: Final = Recipe(
     name="target",
     shape=Shape(layers=4, hidden=128, intermediate=256),
@@ -104,9 +106,18 @@ TARGET: Final = Recipe(
             reply_weight=0.4,
             telling_weight=1.0,
         ),
-        Phase(layers=4, n_steps=700, horizon=1000, peak_rate=2e-3, keep_long=0.2, n_answers=8, n_pairs=6, n_drills=2),
-        Phase(layers=24, n_steps=300, peak_rate=1.2e-3, keep_long=0.3, n_answers=5, n_pairs=5, n_drills=2),
-        Phase(layers=24, n_steps=300, peak_rate=1e-3, n_answers=5, n_pairs=5, n_drills=1, reply_weight=1.0),
+        Phase(
+            layers=4,
+            n_steps=900,
+            horizon=1200,
+            peak_rate=2.5e-3,
+            keep_long=0.5,
+            n_answers=7,
+            n_pairs=5,
+            n_drills=2,
+            saved_as="judge",
+        ),
+        Phase(layers=24, n_steps=200, peak_rate=1.2e-3, keep_long=0.6, n_answers=5, n_pairs=5, n_drills=2),
     ),
 )
 # Fewer drills and no waves: a draft that is often right and often slightly off.
@@ -114,16 +125,11 @@ DRAFT: Final = Recipe(
     name="draft",
     shape=Shape(layers=2, hidden=64, intermediate=128, heads=2, waves=False),
     phases=(
-        Phase(layers=2, n_steps=2400, horizon=3200, peak_rate=4e-3, keep_long=0.2, n_answers=8, n_pairs=10),
-        Phase(layers=2, n_steps=800, peak_rate=2e-3, keep_long=0.3, n_answers=5, n_pairs=8, n_drills=3),
+        Phase(layers=2, n_steps=1600, horizon=2800, peak_rate=4e-3, keep_long=0.2, n_answers=8, n_pairs=20),
+        Phase(layers=2, n_steps=900, peak_rate=2.5e-3, keep_long=0.5, n_answers=6, n_pairs=10, n_drills=3),
     ),
 )
-JUDGE: Final = Recipe(
-    name="judge",
-    shape=Shape(layers=4, hidden=128, intermediate=256),
-    phases=(Phase(layers=4, n_steps=1600, peak_rate=3e-3, n_pairs=20),),
-)
-_RECIPES: Final = (TARGET, DRAFT, JUDGE)
+_RECIPES: Final = (TARGET, DRAFT)
 _WRITING_WEIGHT: Final[dict[_Kind, float]] = {"answers": 1.0, "pairs": 0.3, "drills": 1.0}
 _LOG_EVERY: Final = 50
 _SAVE_EVERY: Final = 400
@@ -255,6 +261,8 @@ def train(recipe: Recipe, folder: Path | None = None, *, worker: int = 0, n_work
                 _say(recipe, history[-_LOG_EVERY:], done, time.monotonic() - start)
             if worker == 0 and folder and (done % _SAVE_EVERY == 0 or step == phase.n_steps - 1):
                 save_network(network, folder)
+        if worker == 0 and folder and phase.saved_as:
+            save_network(network, folder.with_name(phase.saved_as))
     return history
 
 
