@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from calibrate.pair.wording import (
     LAST_NUMBER,
+    MONTHS,
     NAMES,
     OBJECTS,
     Meaning,
@@ -41,6 +42,7 @@ __all__ = [
     "answer_is_correct",
     "answer_meanings",
     "apply_operation",
+    "is_next_move",
     "meaning_is_correct",
     "parse_question",
     "problem_stream",
@@ -68,10 +70,9 @@ _VERBS: Final[dict[Operation, tuple[str, ...]]] = {
     "subtract": ("loses", "sells", "drops", "lends", "spends"),
     "double": (),
 }
-_JOINERS: Final = ("Then", "Later", "After that")
 _OPENING: Final = "{p} has {s} {o}."
-_EVENT: Final = "{j} {p} {v} {n}."
-_DOUBLING: Final = "{j} the {o} double."
+_EVENT: Final = "In {m} {p} {v} {n}."
+_DOUBLING: Final = "In {m} the {o} double."
 _ASK: Final = "How many {o} does {p} have in the end?"
 _MIN_START, _MAX_START = 5, 60
 _EASY_OPERANDS: Final = range(2, 10)
@@ -152,13 +153,12 @@ def _word_question(rng: np.random.Generator, start: int, operations: Sequence[tu
     name, noun = NAMES[int(rng.integers(len(NAMES)))], OBJECTS[int(rng.integers(len(OBJECTS)))]
     verbosity = draw_verbosity(rng)
     sentences = [_OPENING.format(p=name, s=start, o=noun)]
-    for operation, operand in operations:
-        joiner = _JOINERS[int(rng.integers(len(_JOINERS)))]
+    for month, (operation, operand) in zip(MONTHS, operations, strict=False):
         if operation == "double":
-            sentences.append(_DOUBLING.format(j=joiner, o=noun))
+            sentences.append(_DOUBLING.format(m=month, o=noun))
         else:
             verb = _VERBS[operation][int(rng.integers(len(_VERBS[operation])))]
-            sentences.append(_EVENT.format(j=joiner, p=name, v=verb, n=operand))
+            sentences.append(_EVENT.format(m=month, p=name, v=verb, n=operand))
     question = " ".join([*sentences, _ASK.format(o=noun, p=name)]) + _VERBOSITY_WORDS[verbosity]
     return Problem(
         question=question, start=start, operations=tuple(operations), name=name, noun=noun, verbosity=verbosity
@@ -207,11 +207,11 @@ def parse_question(question: str) -> Problem | None:
         return None
     verb_of = {verb: operation for operation, verbs in _VERBS.items() for verb in verbs}
     operations: list[tuple[Operation, int | None]] = []
-    for sentence in question.strip()[opening.end() : ending.start()].strip().split(". "):
-        event = re.fullmatch(rf"(?:{'|'.join(_JOINERS)}) (?:\w+ (\w+) (\d+)|the \w+ double)\.?", sentence)
-        if event is None or (event[1] is not None and event[1] not in verb_of):
+    for month, sentence in enumerate(question.strip()[opening.end() : ending.start()].strip().split(". ")):
+        event = re.fullmatch(r"In (\w+) (?:\w+ (\w+) (\d+)|the \w+ double)\.?", sentence)
+        if event is None or event[1] not in MONTHS[month : month + 1] or (event[2] and event[2] not in verb_of):
             return None
-        operations.append((verb_of[event[1]], int(event[2])) if event[1] else ("double", None))
+        operations.append((verb_of[event[2]], int(event[3])) if event[2] else ("double", None))
     verbosity = next(key for key, text in _VERBOSITY_WORDS.items() if text == ending[3])
     return Problem(
         question=question.strip(),
@@ -236,10 +236,12 @@ def answer_meanings(
     """
     totals = problem.totals if totals is None else totals
     steps = [Meaning(kind="start", result=totals[0])]
-    for (operation, operand), before, result in zip(problem.operations, totals, totals[1:], strict=False):
-        applied = Meaning(kind="operation", operation=operation, operand=operand, before=before, result=result)
+    for i, (operation, operand) in enumerate(problem.operations):
+        applied = Meaning(
+            kind="operation", operation=operation, operand=operand, before=totals[i], result=totals[i + 1], month=i
+        )
         if rng.random() < OPTIONAL_STEP_PROBABILITY:
-            steps.append(Meaning(kind="note", operation=operation, operand=operand))
+            steps.append(replace(applied, kind="note", before=None, result=None))
         steps.append(applied)
         if rng.random() < OPTIONAL_STEP_PROBABILITY:
             steps.append(replace(applied, kind="check"))
@@ -310,9 +312,15 @@ def _undoes_last(state: State, check: Meaning) -> bool:
     return last is not None and last.kind == "operation" and replace(check, kind="operation").agrees_with(last)
 
 
+def is_next_move(problem: Problem, state: State, meaning: Meaning) -> bool:
+    """Whether a step is about the operation that is next in the question, of which there must be one."""
+    wanted = (*problem.operations[state.n_done], state.n_done)
+    return (meaning.operation, meaning.operand, meaning.month) == wanted
+
+
 def _is_next(problem: Problem, state: State, meaning: Meaning) -> bool:
     """Whether a note announces, or a step applies, the operation that is next in the question."""
-    if (meaning.operation, meaning.operand) != problem.operations[state.n_done]:
+    if not is_next_move(problem, state, meaning):
         return False
     if meaning.kind == "note":
         return state.last is None or state.last.kind != "note"
@@ -365,4 +373,4 @@ def answer_is_correct(question: str, answer: str | Sequence[str]) -> bool:
 def question_fragments() -> tuple[str, ...]:
     """Every word that a question is built from (templates and their fillings), for the tokenizer's vocabulary."""
     verbs = tuple(verb for verbs in _VERBS.values() for verb in verbs)
-    return (_OPENING, _EVENT, _DOUBLING, _ASK, *_JOINERS, *verbs, *_VERBOSITY_WORDS.values())
+    return (_OPENING, _EVENT, _DOUBLING, _ASK, *MONTHS, *verbs, *_VERBOSITY_WORDS.values())

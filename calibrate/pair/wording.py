@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LAST_NUMBER",
+    "MONTHS",
     "NAMES",
     "OBJECTS",
     "Kind",
@@ -40,6 +41,21 @@ LAST_NUMBER: Final = 99
 """Every number of the language lies in 0..LAST_NUMBER and is one token."""
 
 NAMES: Final = ("Mia", "Tom", "Ada", "Ben", "Eva", "Leo", "Ida", "Max", "Zoe", "Sam", "Amy", "Jan")
+MONTHS: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+"""When the operations of a story happen, one a month from January on: a step says which of them it is about."""
 OBJECTS: Final = (
     "apples",
     "books",
@@ -70,18 +86,22 @@ class Meaning:
     """The total before the operation where the wording states it (a check always does)."""
     result: int | None = None
     """The total after the operation, the first number, or the answer; None for a note."""
+    month: int | None = None
+    """Which operation of the story, from 0; None for start and final."""
 
     def agrees_with(self, other: Meaning) -> bool:
         """Whether both say the same; a total before the operation counts only where both state it."""
         both_before = self.before is None or other.before is None or self.before == other.before
-        mine = (self.kind, self.operation, self.operand, self.result)
-        return both_before and mine == (other.kind, other.operation, other.operand, other.result)
+        mine, others = ((one.kind, one.operation, one.operand, one.result, one.month) for one in (self, other))
+        return both_before and mine == others
 
 
+_WHEN: Final = "In {m}: "
+"""Before the core of a step that is about an operation."""
 # Fields: {n} operand, {b} total before, {r} total after, {o} a noun of the story. Short wordings first: a brief answer
 # draws from the first _N_BRIEF, so terse steps are terse in the core too.
 _N_BRIEF: Final = 3
-_CORES: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
+_WORDINGS: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
     ("start", None): (
         "Start at {r}.",
         "The first number is {r}.",
@@ -167,6 +187,7 @@ _CORES: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
         "We are at the end of the story, and so the answer is {r}.",
     ),
 }
+_CORES: Final = {key: tuple(_WHEN + text if key[1] else text for text in texts) for key, texts in _WORDINGS.items()}
 # Every sentence before the core begins with one word, and every sentence after it with another: whether one more comes
 # is then decided by one token, and hardly changed by the temperature. Many rare first words would be sharpened away.
 _BEFORE: Final = (
@@ -208,9 +229,9 @@ class _Manner:
 
 
 _MANNERS: Final[dict[Verbosity, _Manner]] = {
-    "brief": _Manner(share=0.40, before=0.03, more=0.21),
-    "normal": _Manner(share=0.32, before=0.12, more=0.60),
-    "careful": _Manner(share=0.28, before=0.25, more=0.78),
+    "brief": _Manner(share=0.45, before=0.03, more=0.21),
+    "normal": _Manner(share=0.25, before=0.12, more=0.60),
+    "careful": _Manner(share=0.30, before=0.25, more=0.80),
 }
 
 
@@ -262,7 +283,8 @@ def render_step(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: 
             break
         sentences.append(_AFTER[i])
     text = " ".join(sentences)
-    return text.format(n=meaning.operand, b=before, r=meaning.result, o=noun, p=name)
+    month = None if meaning.month is None else MONTHS[meaning.month]
+    return text.format(n=meaning.operand, b=before, r=meaning.result, o=noun, p=name, m=month)
 
 
 _NUMBER: Final = r"(0|[1-9]\d?)"
@@ -273,6 +295,7 @@ def _pattern(template: str) -> str:
     pattern = re.escape(template).replace(r"\ ", " ")
     for field in ("n", "b", "r"):
         pattern = pattern.replace(rf"\{{{field}\}}", f"(?P<{field}>{_NUMBER[1:-1]})")
+    pattern = pattern.replace(r"\{m\}", f"(?P<m>{'|'.join(MONTHS)})")
     return pattern.replace(r"\{o\}", f"(?:{'|'.join(OBJECTS)})").replace(r"\{p\}", f"(?:{'|'.join(NAMES)})")
 
 
@@ -303,9 +326,16 @@ def parse_step(step: str) -> Meaning | None:
 
 
 def _meaning(match: re.Match[str], kind: Kind, operation: Operation | None) -> Meaning:
-    number = {key: int(value) for key, value in match.groupdict().items() if value is not None}
+    said = {key: value for key, value in match.groupdict().items() if value is not None}
+    month = said.pop("m", None)
+    number = {key: int(value) for key, value in said.items()}
     return Meaning(
-        kind=kind, operation=operation, operand=number.get("n"), before=number.get("b"), result=number.get("r")
+        kind=kind,
+        operation=operation,
+        operand=number.get("n"),
+        before=number.get("b"),
+        result=number.get("r"),
+        month=None if month is None else MONTHS.index(month),
     )
 
 
@@ -326,4 +356,4 @@ def telling_fragments() -> frozenset[str]:
 
 def all_fragments() -> tuple[str, ...]:
     """Every template of the language: the tokenizer's vocabulary is built from these, not from a sample."""
-    return (*(text for texts in _CORES.values() for text in texts), *_BEFORE, *_AFTER, *NAMES, *OBJECTS)
+    return (*(text for texts in _CORES.values() for text in texts), *_BEFORE, *_AFTER, *NAMES, *OBJECTS, *MONTHS)

@@ -19,10 +19,11 @@ from calibrate.pair.task import (
     State,
     answer_meanings,
     apply_operation,
+    is_next_move,
     meaning_is_correct,
     word_step,
 )
-from calibrate.pair.wording import LAST_NUMBER, NAMES, OBJECTS, Meaning, Operation, parse_step, render_step
+from calibrate.pair.wording import LAST_NUMBER, MONTHS, NAMES, OBJECTS, Meaning, Operation, parse_step, render_step
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,7 +112,7 @@ def _right_result(problem: Problem, state: State, meaning: Meaning) -> int | Non
         return state.total
     if meaning.kind != "operation" or at_end or state.total is None:
         return None
-    right_move = (meaning.operation, meaning.operand) == problem.operations[state.n_done]
+    right_move = is_next_move(problem, state, meaning)
     return apply_operation(meaning.operation, meaning.operand, state.total) if right_move else None
 
 
@@ -150,8 +151,9 @@ def _other_move(problem: Problem, meaning: Meaning, rng: np.random.Generator) ->
     number = meaning.result if meaning.before is None else meaning.before
     if number is not None and (meaning.kind not in ("operation", "note") or rng.random() < 0.15):
         return Meaning(kind="final", result=number)
-    operation, operand = problem.operations[int(rng.integers(len(problem.operations)))]
-    return _recompute(replace(meaning, operation=operation, operand=operand))
+    month = int(rng.integers(len(problem.operations)))
+    operation, operand = problem.operations[month]
+    return _recompute(replace(meaning, operation=operation, operand=operand, month=month))
 
 
 def _recompute(meaning: Meaning) -> Meaning:
@@ -272,7 +274,14 @@ def drill_example(rng: np.random.Generator) -> Example:
                 grade = _grade(result - right)
                 branches.append(Branch(after=len(meanings), text=SCORE_REQUEST, reply=SCORE_TOKENS[grade]))
             meanings.append(
-                Meaning(kind="operation", operation=operation, operand=operand, before=total, result=result)
+                Meaning(
+                    kind="operation",
+                    operation=operation,
+                    operand=operand,
+                    before=total,
+                    result=result,
+                    month=len(meanings) % len(MONTHS),
+                )
             )
             total = result
     noun, name = OBJECTS[int(rng.integers(len(OBJECTS)))], NAMES[int(rng.integers(len(NAMES)))]
