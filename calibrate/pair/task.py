@@ -70,7 +70,7 @@ _VERBS: Final[dict[Operation, tuple[str, ...]]] = {
     "subtract": ("loses", "sells", "drops", "lends", "spends"),
     "double": (),
 }
-_OPENING: Final = "{p} has {s} {o}."
+_OPENING: Final = "In {m} {p} has {s} {o}."
 _EVENT: Final = "In {m} {p} {v} {n}."
 _DOUBLING: Final = "In {m} the {o} double."
 _ASK: Final = "How many {o} does {p} have in the end?"
@@ -152,8 +152,8 @@ def _draw_content(rng: np.random.Generator) -> tuple[int, tuple[tuple[Operation,
 def _word_question(rng: np.random.Generator, start: int, operations: Sequence[tuple[Operation, int | None]]) -> Problem:
     name, noun = NAMES[int(rng.integers(len(NAMES)))], OBJECTS[int(rng.integers(len(OBJECTS)))]
     verbosity = draw_verbosity(rng)
-    sentences = [_OPENING.format(p=name, s=start, o=noun)]
-    for month, (operation, operand) in zip(MONTHS, operations, strict=False):
+    sentences = [_OPENING.format(m=MONTHS[0], p=name, s=start, o=noun)]
+    for month, (operation, operand) in zip(MONTHS[1:], operations, strict=False):
         if operation == "double":
             sentences.append(_DOUBLING.format(m=month, o=noun))
         else:
@@ -201,13 +201,13 @@ def problems(n: int, seed: int, split: Split = "validation") -> tuple[Problem, .
 def parse_question(question: str) -> Problem | None:
     """The problem that a question tells, or None where the text is no question of the language."""
     words = "|".join(_VERBOSITY_WORDS.values())
-    opening = re.match(r"(\w+) has (\d+) (\w+)\. ", question)
+    opening = re.match(rf"In {MONTHS[0]} (\w+) has (\d+) (\w+)\. ", question)
     ending = re.search(rf"How many (\w+) does (\w+) have in the end\?({words})$", question.strip())
     if not opening or not ending or opening[1] not in NAMES or opening[3] not in OBJECTS:
         return None
     verb_of = {verb: operation for operation, verbs in _VERBS.items() for verb in verbs}
     operations: list[tuple[Operation, int | None]] = []
-    for month, sentence in enumerate(question.strip()[opening.end() : ending.start()].strip().split(". ")):
+    for month, sentence in enumerate(question.strip()[opening.end() : ending.start()].strip().split(". "), start=1):
         event = re.fullmatch(r"In (\w+) (?:\w+ (\w+) (\d+)|the \w+ double)\.?", sentence)
         if event is None or event[1] not in MONTHS[month : month + 1] or (event[2] and event[2] not in verb_of):
             return None
@@ -235,13 +235,13 @@ def answer_meanings(
     totals : the running totals that the answer states; the problem's own, and so a correct answer, by default.
     """
     totals = problem.totals if totals is None else totals
-    steps = [Meaning(kind="start", result=totals[0])]
+    steps = [Meaning(kind="start", result=totals[0], month=0)]
     for i, (operation, operand) in enumerate(problem.operations):
         applied = Meaning(
-            kind="operation", operation=operation, operand=operand, before=totals[i], result=totals[i + 1], month=i
+            kind="operation", operation=operation, operand=operand, before=totals[i], result=totals[i + 1], month=i + 1
         )
         if rng.random() < OPTIONAL_STEP_PROBABILITY:
-            steps.append(replace(applied, kind="note", before=None, result=None))
+            steps.append(replace(applied, kind="note", result=None))
         steps.append(applied)
         if rng.random() < OPTIONAL_STEP_PROBABILITY:
             steps.append(replace(applied, kind="check"))
@@ -298,23 +298,23 @@ def meaning_is_correct(problem: Problem, state: State, meaning: Meaning | None) 
     if meaning is None or state.finished:
         return False
     if state.total is None:
-        return meaning == Meaning(kind="start", result=problem.start)
+        return meaning == Meaning(kind="start", result=problem.start, month=0)
     at_end = state.n_done == len(problem.operations)
     if meaning.kind == "final":
         return at_end and meaning.result == state.total
     if meaning.kind == "check":
-        return _undoes_last(state, meaning)
+        return _repeats_last(state, meaning)
     return not at_end and _is_next(problem, state, meaning)
 
 
-def _undoes_last(state: State, check: Meaning) -> bool:
+def _repeats_last(state: State, check: Meaning) -> bool:
     last = state.last
     return last is not None and last.kind == "operation" and replace(check, kind="operation").agrees_with(last)
 
 
 def is_next_move(problem: Problem, state: State, meaning: Meaning) -> bool:
     """Whether a step is about the operation that is next in the question, of which there must be one."""
-    wanted = (*problem.operations[state.n_done], state.n_done)
+    wanted = (*problem.operations[state.n_done], state.n_done + 1)
     return (meaning.operation, meaning.operand, meaning.month) == wanted
 
 
@@ -322,11 +322,11 @@ def _is_next(problem: Problem, state: State, meaning: Meaning) -> bool:
     """Whether a note announces, or a step applies, the operation that is next in the question."""
     if not is_next_move(problem, state, meaning):
         return False
+    stated = meaning.before is None or meaning.before == state.total
     if meaning.kind == "note":
-        return state.last is None or state.last.kind != "note"
+        return stated and (state.last is None or state.last.kind != "note")
     if meaning.kind != "operation" or state.total is None:
         return False
-    stated = meaning.before is None or meaning.before == state.total
     return stated and meaning.result == apply_operation(meaning.operation, meaning.operand, state.total)
 
 

@@ -55,7 +55,7 @@ MONTHS: Final = (
     "November",
     "December",
 )
-"""When the operations of a story happen, one a month from January on: a step says which of them it is about."""
+"""A story begins in January and has an operation a month from then on: a step says which month it is about."""
 OBJECTS: Final = (
     "apples",
     "books",
@@ -77,17 +77,22 @@ class Meaning:
     """What one step says; two wordings of the same content have compatible meanings (:meth:`agrees_with`)."""
 
     kind: Kind
-    """start states the first number, operation applies one, note only announces it, check undoes it, final answers."""
+    """start states the first number, operation applies one, note only announces it, check repeats it, final answers."""
     operation: Operation | None = None
-    """Which operation is applied, announced or undone; None for start and final."""
+    """Which operation is applied, announced or repeated; None for start and final."""
     operand: int | None = None
     """The number added or subtracted; None for double, start and final."""
     before: int | None = None
-    """The total before the operation where the wording states it (a check always does)."""
+    """The total before the operation where the wording states it (a check and a note always do)."""
     result: int | None = None
     """The total after the operation, the first number, or the answer; None for a note."""
     month: int | None = None
-    """Which operation of the story, from 0; None for start and final."""
+    """Which month of the story, from 0 for January, where it begins; None for final."""
+
+    @property
+    def total(self) -> int | None:
+        """The running total when the step is done; None where the wording does not say it."""
+        return self.before if self.kind == "note" else self.result
 
     def agrees_with(self, other: Meaning) -> bool:
         """Whether both say the same; a total before the operation counts only where both state it."""
@@ -97,9 +102,10 @@ class Meaning:
 
 
 _WHEN: Final = "In {m}: "
-"""Before the core of a step that is about an operation."""
+"""Before every core but that of the final step."""
 # Fields: {n} operand, {b} total before, {r} total after, {o} a noun of the story. Short wordings first: a brief answer
-# draws from the first _N_BRIEF, so terse steps are terse in the core too.
+# draws from the first _N_BRIEF, so terse steps are terse in the core too. A step's last number is always its total: a
+# small model finds what was said last, and hardly what was said anywhere else.
 _N_BRIEF: Final = 3
 _WORDINGS: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
     ("start", None): (
@@ -143,40 +149,40 @@ _WORDINGS: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
         "The total doubles here, and so the {b} {o} that we had become {r} {o}.",
     ),
     ("note", "add"): (
-        "Next is plus {n}.",
-        "Next come {n} more.",
-        "Next we add {n}.",
-        "The story goes on to say that {n} {o} come in.",
+        "Next is plus {n} to {b}.",
+        "Next come {n} more than {b}.",
+        "Next we add {n} to {b}.",
+        "The story goes on to say that {n} {o} come in, to the {b} that we have.",
     ),
     ("note", "subtract"): (
-        "Next is minus {n}.",
-        "Next go {n} away.",
-        "Next we take {n}.",
-        "The story goes on to say that {n} {o} go away.",
+        "Next is minus {n} from {b}.",
+        "Next go {n} away from {b}.",
+        "Next we take {n} from {b}.",
+        "The story goes on to say that {n} {o} go away, from the {b} that we have.",
     ),
     ("note", "double"): (
-        "Next is twice that.",
-        "Next they double.",
-        "Next we double.",
-        "The story goes on to say that the {o} double.",
+        "Next is twice {b}.",
+        "Next they double from {b}.",
+        "Next we double {b}.",
+        "The story goes on to say that the {o} double, from the {b} that we have.",
     ),
     ("check", "add"): (
-        "Check: {r} minus {n} is {b}.",
-        "Back again, {r} minus {n} is {b}.",
-        "Indeed {r} minus {n} is {b}.",
-        "To check the sum, we go back: {r} minus {n} would be {b} again.",
+        "Check: {b} plus {n} is {r}.",
+        "Once more, {b} plus {n} is {r}.",
+        "Indeed {b} plus {n} is {r}.",
+        "To check the sum, we count again: {b} plus {n} would be {r}.",
     ),
     ("check", "subtract"): (
-        "Check: {r} plus {n} is {b}.",
-        "Back again, {r} plus {n} is {b}.",
-        "Indeed {r} plus {n} is {b}.",
-        "To check the sum, we go back: {r} plus {n} would be {b} again.",
+        "Check: {b} minus {n} is {r}.",
+        "Once more, {b} minus {n} is {r}.",
+        "Indeed {b} minus {n} is {r}.",
+        "To check the sum, we count again: {b} minus {n} would be {r}.",
     ),
     ("check", "double"): (
-        "Check: half of {r} is {b}.",
-        "Back again, half of {r} is {b}.",
-        "Indeed half of {r} is {b}.",
-        "To check the sum, we go back: half of {r} would be {b} again.",
+        "Check: two times {b} is {r}.",
+        "Once more, two times {b} is {r}.",
+        "Indeed two times {b} is {r}.",
+        "To check the sum, we count again: two times {b} would be {r}.",
     ),
     ("final", None): (
         "The answer is {r}.",
@@ -187,7 +193,9 @@ _WORDINGS: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
         "We are at the end of the story, and so the answer is {r}.",
     ),
 }
-_CORES: Final = {key: tuple(_WHEN + text if key[1] else text for text in texts) for key, texts in _WORDINGS.items()}
+_CORES: Final = {
+    key: tuple(text if key[0] == "final" else _WHEN + text for text in texts) for key, texts in _WORDINGS.items()
+}
 # Every sentence before the core begins with one word, and every sentence after it with another: whether one more comes
 # is then decided by one token, and hardly changed by the temperature. Many rare first words would be sharpened away.
 _BEFORE: Final = (
@@ -198,21 +206,22 @@ _BEFORE: Final = (
     "Now one thing at a time, so we do this part.",
     "Now let us think about what {p} does here and what it means for the {o}.",
 )
+# Each repeats month and total, so that a step leaves both near its end however long it is.
 _AFTER: Final = (
-    "Note that this is clear.",
-    "Note that this part is done.",
-    "Note that we keep this in mind.",
-    "Note that it is good to write this down.",
-    "Note that {p} would agree with that.",
-    "Note that this is the total that we carry on.",
-    "Note that this looks right, and we can move on with the story.",
-    "Note how easy it is to take the wrong number when one reads too fast.",
-    "Note how the other things in the story do not matter for this part.",
-    "Note how it helps to picture the {o} on a table and to count them.",
-    "Note how we do not have to think about this part of the story any more.",
-    "Note how {p} would count the {o} one by one and come to the same number.",
+    "Note that {m} ends with {r}.",
+    "Note that {m} is done and leaves {r}.",
+    "Note that {m} is clear and we have {r}.",
+    "Note that {p} would agree that {m} leaves {r}.",
+    "Note that after {m} it is good to write down {r}.",
+    "Note that the total that we carry on from {m} is {r}.",
+    "Note that {m} looks right, and we can move on with {r} {o}.",
+    "Note how easy it is to read {m} too fast and to take a number other than {r}.",
+    "Note how the other things in the story do not matter for {m} and its {r} {o}.",
+    "Note how it helps in {m} to picture the {o} on a table and to count {r}.",
+    "Note how we do not have to think about {m} any more, but only about {r} {o}.",
+    "Note how {p} would count the {o} of {m} one by one and come to {r} as well.",
 )
-_MAX_TOKENS: Final = 84
+_MAX_TOKENS: Final = 112
 """Sentences are added up to this length of a step, in tokens."""
 
 
@@ -229,9 +238,9 @@ class _Manner:
 
 
 _MANNERS: Final[dict[Verbosity, _Manner]] = {
-    "brief": _Manner(share=0.45, before=0.03, more=0.21),
+    "brief": _Manner(share=0.45, before=0.03, more=0.20),
     "normal": _Manner(share=0.25, before=0.12, more=0.60),
-    "careful": _Manner(share=0.30, before=0.25, more=0.80),
+    "careful": _Manner(share=0.30, before=0.25, more=0.83),
 }
 
 
@@ -276,15 +285,23 @@ def render_step(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: 
     if verbosity == "brief":
         cores = cores[:_N_BRIEF]
     manner = _MANNERS[verbosity]
+    more = 0.0 if meaning.month is None or meaning.total is None else manner.more
     sentences = [_BEFORE[int(rng.integers(len(_BEFORE)))]] if rng.random() < manner.before else []
     sentences.append(cores[int(rng.integers(len(cores)))])
     for i in rng.permutation(len(_AFTER)).tolist():
-        if rng.random() >= manner.more or n_tokens(" ".join([*sentences, _AFTER[i]])) > _MAX_TOKENS:
+        if rng.random() >= more or n_tokens(" ".join([*sentences, _AFTER[i]])) > _MAX_TOKENS:
             break
         sentences.append(_AFTER[i])
     text = " ".join(sentences)
     month = None if meaning.month is None else MONTHS[meaning.month]
-    return text.format(n=meaning.operand, b=before, r=meaning.result, o=noun, p=name, m=month)
+    return text.format(
+        n=meaning.operand,
+        b=before,
+        r=meaning.total if meaning.result is None else meaning.result,
+        o=noun,
+        p=name,
+        m=month,
+    )
 
 
 _NUMBER: Final = r"(0|[1-9]\d?)"
@@ -300,23 +317,35 @@ def _pattern(template: str) -> str:
 
 
 @functools.cache
-def _grammar() -> tuple[re.Pattern[str], tuple[tuple[re.Pattern[str], Kind, Operation | None], ...]]:
-    """(any filler sentence, each core wording with its kind and operation), compiled once."""
-    filler = re.compile("|".join(f"(?:{_pattern(text)})" for text in (*_BEFORE, *_AFTER)))
+def _grammar() -> tuple[
+    re.Pattern[str], tuple[re.Pattern[str], ...], tuple[tuple[re.Pattern[str], Kind, Operation | None], ...]
+]:
+    """(sentences before a core, those after it, each core wording with its kind and operation), compiled once."""
+    before = re.compile("|".join(f"(?:{_pattern(text)})" for text in _BEFORE))
+    after = tuple(re.compile(_pattern(text)) for text in _AFTER)
     cores = tuple((re.compile(_pattern(text)), *key) for key, texts in _CORES.items() for text in texts)
-    return filler, cores
+    return before, after, cores
 
 
 def parse_step(step: str) -> Meaning | None:
     """The meaning of a step's text, or None where it is not well formed.
 
-    Well formed is: sentences of the language separated by one space, exactly one of them a core sentence. White space
-    around the step is ignored.
+    Well formed is: sentences of the language separated by one space, exactly one of them a core sentence, and every
+    month and total that is said again the core's. White space around the step is ignored.
     """
-    filler, cores = _grammar()
+    before, after, cores = _grammar()
     parsed: Meaning | None = None
     for sentence in re.split(r"(?<=\.) ", step.strip()):
-        if filler.fullmatch(sentence):
+        if before.fullmatch(sentence):
+            continue
+        again = next((found for pattern in after if (found := pattern.fullmatch(sentence))), None)
+        if again is not None:
+            if (
+                parsed is None
+                or parsed.month is None
+                or (again["m"], again["r"]) != (MONTHS[parsed.month], str(parsed.total))
+            ):
+                return None
             continue
         meaning = next((_meaning(m, k, op) for p, k, op in cores if (m := p.fullmatch(sentence))), None)
         if meaning is None or parsed is not None:

@@ -153,7 +153,7 @@ def _other_move(problem: Problem, meaning: Meaning, rng: np.random.Generator) ->
         return Meaning(kind="final", result=number)
     month = int(rng.integers(len(problem.operations)))
     operation, operand = problem.operations[month]
-    return _recompute(replace(meaning, operation=operation, operand=operand, month=month))
+    return _recompute(replace(meaning, operation=operation, operand=operand, month=month + 1))
 
 
 def _recompute(meaning: Meaning) -> Meaning:
@@ -261,7 +261,7 @@ def judge_example(problem: Problem, rng: np.random.Generator) -> Example:
 def drill_example(rng: np.random.Generator) -> Example:
     """A long chain of sums without a story, each to score: ten times as many per token as an answer has."""
     total = int(rng.integers(0, LAST_NUMBER + 1))
-    meanings, silent, branches = [Meaning(kind="start", result=total)], {0}, []
+    meanings, silent, branches = [Meaning(kind="start", result=total, month=0)], {0}, []
     while len(meanings) <= SUMS_PER_DRILL:
         operand = int(rng.integers(MIN_OPERAND, MAX_OPERAND + 1))
         operation: Operation = "add" if rng.random() < 0.5 else "subtract"

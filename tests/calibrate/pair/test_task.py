@@ -88,12 +88,19 @@ def test_numbers_and_step_lengths_stay_in_the_language(seed: int) -> None:
     assert min(lengths) >= 4
 
 
+QUESTION = (
+    "In January Mia has 10 apples. In February Mia buys 7. In March the apples double. "
+    "How many apples does Mia have in the end?"
+)
+START, BOUGHT, DOUBLED = "In January: Start at 10.", "In February: Add 7 to get 17.", "In March: Twice that is 34."
+
+
 def test_the_arithmetic_is_done_right() -> None:
-    question = "Mia has 10 apples. Then Mia buys 7. Later the apples double. After that Mia loses 5. "
-    question += "How many apples does Mia have in the end? Be brief."
+    question = QUESTION.replace("double. ", "double. In April Mia loses 5. ") + " Be brief."
     problem = parse_question(question)
     assert problem.totals == (10, 17, 34, 29)
-    right = ("Start at 10.", "Add 7 to get 17.", "Twice that is 34.", "Check: half of 34 is 17.", "Minus 5 is 29.")
+    check, lost = "In March: Check: two times 17 is 34.", "In April: Minus 5 is 29."
+    right = (START, BOUGHT, DOUBLED, check, lost)
     for i, step in enumerate(right):
         assert pair.step_is_correct(question, right[:i], step)
     assert pair.answer_is_correct(question, (*right, "The answer is 29."))
@@ -105,40 +112,46 @@ def test_the_arithmetic_is_done_right() -> None:
 @pytest.mark.parametrize(
     ("done", "step"),
     [
-        (0, "Start at 11."),  # wrong number
-        (0, "Add 7 to get 17."),  # no first number yet
-        (1, "Add 7 to get 18."),  # wrong sum
-        (1, "Then 11 plus 7 is 17."),  # states a total that nobody said
-        (1, "Minus 7 is 3."),  # wrong operation
-        (1, "Twice that is 20."),  # skips one
-        (2, "Add 7 to get 24."),  # repeats one
+        (0, "In January: Start at 11."),  # wrong number
+        (0, "In February: Start at 10."),  # wrong month
+        (0, BOUGHT),  # no first number yet
+        (1, "In February: Add 7 to get 18."),  # wrong sum
+        (1, "In February: Then 11 plus 7 is 17."),  # states a total that nobody said
+        (1, "In February: Minus 7 is 3."),  # wrong operation
+        (1, "In March: Add 7 to get 17."),  # wrong month
+        (1, "In March: Twice that is 20."),  # skips one
+        (2, "In February: Add 7 to get 24."),  # repeats one
         (1, "The answer is 10."),  # too early
-        (1, "Check: 17 minus 7 is 10."),  # nothing to check yet
-        (1, "Start at 10."),  # again
-        (1, "Add 7 to get 17. Add 7 to get 17."),  # two steps in one
-        (1, "Add seven to get 17."),  # not of the language
+        (1, "In February: Check: 10 plus 7 is 17."),  # nothing to check yet
+        (1, "In February: Next is plus 7 to 11."),  # a total that nobody said
+        (1, START),  # again
+        (1, f"{BOUGHT} {BOUGHT}"),  # two steps in one
+        (1, f"{BOUGHT} Note that February ends with 18."),  # says another total
+        (1, f"{BOUGHT} Note that March ends with 17."),  # and another month
+        (1, "Note that February ends with 17."),  # no core
+        (1, "In February: Add seven to get 17."),  # not of the language
         (1, ""),
     ],
 )
 def test_wrong_steps_are_wrong(done: int, step: str) -> None:
-    question = "Mia has 10 apples. Then Mia buys 7. Later the apples double. How many apples does Mia have in the end?"
-    before = ("Start at 10.", "Add 7 to get 17.")[:done]
-    assert not pair.step_is_correct(question, before, step)
+    assert not pair.step_is_correct(QUESTION, (START, BOUGHT)[:done], step)
 
 
 def test_a_step_after_a_mistake_is_judged_from_the_stated_total() -> None:
-    question = "Mia has 10 apples. Then Mia buys 7. Later the apples double. How many apples does Mia have in the end?"
-    wrong = ("Start at 10.", "Add 7 to get 18.")
-    assert pair.step_is_correct(question, wrong, "Doubling 18 gives 36.")
-    assert not pair.step_is_correct(question, wrong, "Doubling 17 gives 34.")
-    assert not pair.answer_is_correct(question, (*wrong, "Doubling 18 gives 36.", "The answer is 36."))
+    wrong = (START, "In February: Add 7 to get 18.")
+    doubled = "In March: Doubling 18 gives 36."
+    assert pair.step_is_correct(QUESTION, wrong, doubled)
+    assert not pair.step_is_correct(QUESTION, wrong, "In March: Doubling 17 gives 34.")
+    assert not pair.answer_is_correct(QUESTION, (*wrong, doubled, "The answer is 36."))
 
 
 def test_same_meaning_is_about_content() -> None:
-    assert pair.same_meaning("Plus 7 is 17.", "Now we go on. Adding 7 to 10 gives 17.")
-    assert not pair.same_meaning("Plus 7 is 17.", "Plus 7 is 18.")
-    assert not pair.same_meaning("Adding 7 to 10 gives 17.", "Adding 7 to 11 gives 17.")
-    assert not pair.same_meaning("Next is plus 7.", "Plus 7 is 17.")
+    adding = "In May: Adding 7 to 10 gives 17."
+    assert pair.same_meaning("In May: Plus 7 is 17.", f"Now we go on. {adding} Note that May ends with 17.")
+    assert not pair.same_meaning("In May: Plus 7 is 17.", "In May: Plus 7 is 18.")
+    assert not pair.same_meaning("In May: Plus 7 is 17.", "In June: Plus 7 is 17.")
+    assert not pair.same_meaning(adding, "In May: Adding 7 to 11 gives 17.")
+    assert not pair.same_meaning("In May: Next is plus 7 to 10.", adding)
     assert not pair.same_meaning("Nonsense.", "Nonsense.")
 
 
@@ -165,7 +178,7 @@ def test_bad_requests_for_problems_are_refused(n: int, seed: int, split: str) ->
 
 def test_a_foreign_question_is_refused() -> None:
     with pytest.raises(ParameterError, match="question"):
-        pair.step_is_correct("What is love?", (), "Start at 1.")
+        pair.step_is_correct("What is love?", (), START)
 
 
 @FEW
@@ -183,15 +196,15 @@ def test_a_corrupted_meaning_is_another_one_and_grades_lower(seed: int) -> None:
 
 
 def test_grades_are_graded() -> None:
-    problem = parse_question("Mia has 10 apples. Then Mia buys 7. How many apples does Mia have in the end?")
+    problem = parse_question(QUESTION)
     assert problem is not None
-    state = state_after(problem, ("Start at 10.",))
-    right = parse_step("Add 7 to get 17.")
+    state = state_after(problem, (START,))
+    right = parse_step(BOUGHT)
     assert right is not None
     grades = [quality(problem, state, replace(right, result=result)) for result in (17, 18, 22, 77)]
     assert grades == [9, 4, 3, 2]
-    assert quality(problem, state, parse_step("Next is plus 7.")) == 8
-    assert quality(problem, state, parse_step("Add 8 to get 18.")) == 1
+    assert quality(problem, state, parse_step("In February: Next is plus 7 to 10.")) == 8
+    assert quality(problem, state, parse_step("In February: Add 8 to get 18.")) == 1
 
 
 @FEW
