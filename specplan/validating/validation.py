@@ -24,15 +24,18 @@ from calibrate.running.problem import Problem, Truth
 from calibrate.running.session import WallSession
 from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import AnswerTrace, StepTrace
+from sim.estimate import Estimate
 from sim.operations import DRAFT, TARGET, Generate, Outcome, Verify
 from sim.timeline import Timeline
 from specplan.planning.predict import Configuration, Prediction, Predictor
+from specplan.validating.closed_forms import closed_form
+from specplan.validating.next_measurement import next_measurement
 from specplan.validating.run_record import effective, of_configuration, of_models, of_profile, of_questions
 
 __all__ = ["TOLERANCE", "Row", "Validation", "draw_timelines", "predict_all", "trace_of_session", "validate"]
 
 TOLERANCE = 0.10
-"""A prediction is good if it is off by at most this share of the measured speedup, or inside its interval."""
+"""A prediction is good if it is off by at most this share, or the measurement inside the interval for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,13 @@ class Row:
     measured: Measured
     at_pace: float | None = None
     """The predicted speedup on engines as fast as they were in the runs; None where engines do not tell."""
+    closed_form: float | None = None
+    """What the papers' closed forms promise, from the same profile; None for methods without one."""
+
+    @property
+    def next(self) -> Estimate:
+        """What was to be measured on so many questions: the prediction with an interval for that."""
+        return next_measurement(self.prediction, self.measured.n)
 
     @property
     def error(self) -> float:
@@ -52,7 +62,12 @@ class Row:
 
     @property
     def good(self) -> bool:
-        """Whether the prediction is within the tolerance or inside the measured interval."""
+        """Whether the prediction is within the tolerance, or the measurement inside the interval for it."""
+        return abs(self.error) <= TOLERANCE or self.next.contains(self.measured.speedup.value)
+
+    @property
+    def inside_measured(self) -> bool:
+        """Whether the prediction is within the tolerance or inside the measured interval, the earlier rule."""
         return abs(self.error) <= TOLERANCE or self.measured.speedup.contains(self.prediction.speedup.value)
 
 
@@ -140,7 +155,13 @@ async def validate(
     return Validation(
         profile=profile.name,
         rows=tuple(
-            Row(name=name, prediction=p, measured=measured(runs, name), at_pace=at_pace.get(name))
+            Row(
+                name=name,
+                prediction=p,
+                measured=measured(runs, name),
+                at_pace=at_pace.get(name),
+                closed_form=closed_form(profile, p.configuration),
+            )
             for name, p in by_name.items()
         ),
         baseline=baseline,
