@@ -320,7 +320,7 @@ def as_text(found: Validation) -> str:
         "",
         "speedup: seconds of plain decoding / seconds of the method, ratio of totals over the same questions, with "
         "95 % intervals. Predicted > measured: share of judged drafts that were accepted, wrong drafts let stand per "
-        "answer, and right answers. next measurement: where the speedup measured on so many fresh questions was to be. A "
+        "answer, and right answers. next measurement: where a speedup measured on so many fresh questions was to be. A "
         "prediction is good if it was there, or within 10 %.",
         *_pace(found),
         *(compared.lines() if compared is not None else ()),
