@@ -286,7 +286,7 @@ def plain(found: Validation) -> dict[str, Any]:
                 "at_pace": row.at_pace,
                 "good": row.good,
                 "inside_measured": row.inside_measured,
-                "next_measurement": dataclasses.asdict(row.next),
+                "next_measurement": dataclasses.asdict(row.expected),
                 "closed_form": row.closed_form,
                 "seconds": [run.seconds for run in found.runs.by_name[row.name]],
             }
@@ -352,7 +352,7 @@ def _cells(row: Row) -> list[str]:
     return [
         row.name,
         _interval(prediction.speedup),
-        f"[{row.next.low:.3f}, {row.next.high:.3f}]",
+        f"[{row.expected.low:.3f}, {row.expected.high:.3f}]",
         _interval(real.speedup),
         f"{100 * row.error:+.1f} %",
         "–" if row.at_pace is None else f"{row.at_pace:.3f}",

@@ -143,7 +143,7 @@ def compare(found: Validation, *, seed: int = 0) -> Comparison | None:
         skills=skills,
         constant=constant,
         in_predicted=_inside([row.prediction.speedup for row in found.rows], measured),
-        in_next=_inside([row.next for row in found.rows], measured),
+        in_next=_inside([row.expected for row in found.rows], measured),
     )
 
 

@@ -29,7 +29,7 @@ from sim.operations import DRAFT, TARGET, Generate, Outcome, Verify
 from sim.timeline import Timeline
 from specplan.planning.predict import Configuration, Prediction, Predictor
 from specplan.validating.closed_forms import closed_form
-from specplan.validating.next_measurement import next_measurement
+from specplan.validating.next_measurement import Measurements
 from specplan.validating.run_record import effective, of_configuration, of_models, of_profile, of_questions
 
 __all__ = ["TOLERANCE", "Row", "Validation", "draw_timelines", "predict_all", "trace_of_session", "validate"]
@@ -45,15 +45,12 @@ class Row:
     name: str
     prediction: Prediction
     measured: Measured
+    expected: Estimate
+    """The prediction, with an interval for a measurement on so many fresh questions."""
     at_pace: float | None = None
     """The predicted speedup on engines as fast as they were in the runs; None where engines do not tell."""
     closed_form: float | None = None
     """What the papers' closed forms promise, from the same profile; None for methods without one."""
-
-    @property
-    def next(self) -> Estimate:
-        """What was to be measured on so many questions: the prediction with an interval for that."""
-        return next_measurement(self.prediction, self.measured.n)
 
     @property
     def error(self) -> float:
@@ -63,7 +60,7 @@ class Row:
     @property
     def good(self) -> bool:
         """Whether the prediction is within the tolerance, or the measurement inside the interval for it."""
-        return abs(self.error) <= TOLERANCE or self.next.contains(self.measured.speedup.value)
+        return abs(self.error) <= TOLERANCE or self.expected.contains(self.measured.speedup.value)
 
     @property
     def inside_measured(self) -> bool:
@@ -152,6 +149,7 @@ async def validate(
         opened = of_models(models, roles, clock)
     baseline = measured(runs, BASELINE)
     found, at_pace = _at_pace(profile, by_name, runs)
+    measurements = Measurements(profile)
     return Validation(
         profile=profile.name,
         rows=tuple(
@@ -159,6 +157,7 @@ async def validate(
                 name=name,
                 prediction=p,
                 measured=measured(runs, name),
+                expected=measurements.expected(p, len(problems)),
                 at_pace=at_pace.get(name),
                 closed_form=closed_form(profile, p.configuration),
             )
