@@ -134,7 +134,8 @@ def fit_kinds(rows: Sequence[Validated]) -> dict[str, ModelError]:
 def _fitted(rows: Sequence[Validated], which: str) -> ModelError:
     spread = left_over([row.residual for row in rows], [row.variance for row in rows])
     found = ModelError(gain=1.0, spread=spread, n=len(rows))
-    on = f"on {len(rows)} rows {which} in {len({row.source for row in rows})} validations"
+    sources = len({row.source for row in rows})
+    on = f"on {len(rows)} rows {which} of {sources} validation{'s' if sources > 1 else ''}"
     size = f"±{100 * found.half_width:.0f} %" if spread else "none seen beyond chance"
     return ModelError(gain=1.0, spread=spread, n=len(rows), note=f"model error {size}, {on}")
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from sim.estimate import Estimate
+from sim.estimate import Estimate, student_quantile
 from theory.errors import ParameterError
 
 __all__ = [
@@ -116,7 +116,8 @@ class Skill:
     regret: Estimate
     """Measured speedup of the best / of the chosen one (the geometric mean of several) - 1, [-], >= 0."""
     regret_held_out: float
-    """The same against what half of the questions find best, measured on the other half; negative by chance."""
+    """The same against what half of the questions find best, measured on the other half; negative where that is slower
+    than what was chosen."""
     mean_error: float
     """Mean of abs(predicted / measured - 1), [-]."""
     median_error: float
@@ -255,7 +256,8 @@ def _regret(chosen: NDArray[np.int64], measured: Resampled) -> Estimate:
     noise = _over_chosen(measured.resamples, chosen) - ahead
     spread = noise.std(axis=0, ddof=1)
     t = np.divide(noise, spread, out=np.zeros_like(noise), where=spread > 1e-12)
-    down, up = (np.quantile(extreme, 0.975) for extreme in (t.max(axis=1), (-t).max(axis=1)))
+    few = student_quantile(0.95, measured.n - 1) / stats.norm.isf(0.025)  # the spread is an estimate, too
+    down, up = (few * np.quantile(extreme, 0.975) for extreme in (t.max(axis=1), (-t).max(axis=1)))
     return Estimate(
         value=max(math.expm1(ahead.max()), 0.0),
         stderr=float(np.expm1((noise + ahead).max(axis=1)).std(ddof=1)),
