@@ -50,21 +50,22 @@ def from_run(run: Mapping[str, Any], source: str) -> list[Validated]:
     """Return the rows of a validation, their predictions without the model error that they had then."""
     if run.get("schema") != "specplan.validation":
         return []
-    return [
-        Validated(
-            source=source,
-            name=row["name"],
-            predicted=row["prediction"]["speedup"]["value"],
-            predicted_half=math.hypot(*(row["prediction"]["errors"][part] for part in ("sampling", "profile"))),
-            measured=row["measured"]["speedup"]["value"],
-            measured_half=_half(row["measured"]["speedup"]) / row["measured"]["speedup"]["value"],
-        )
-        for row in run["rows"]
-    ]
+    return [_row(row, source) for row in run["rows"]]
 
 
-def _half(interval: Mapping[str, float]) -> float:
-    return (interval["high"] - interval["low"]) / 2.0
+def _row(row: Mapping[str, Any], source: str) -> Validated:
+    errors, real, expected = row["prediction"]["errors"], row["measured"]["speedup"], row.get("next_measurement")
+    all_errors = math.hypot(*errors.values())
+    whole = None if expected is None else math.log(expected["high"] / expected["low"]) / 2.0
+    return Validated(
+        source=source,
+        name=row["name"],
+        predicted=row["prediction"]["speedup"]["value"],
+        predicted_half=math.hypot(errors["sampling"], errors["profile"]),
+        measured=real["value"],
+        measured_half=(real["high"] - real["low"]) / 2.0 / real["value"],
+        expected_half=None if whole is None else math.sqrt(max(whole**2 - all_errors**2, 0.0)),
+    )
 
 
 def from_page(text: str, source: str) -> list[Validated]:
@@ -115,13 +116,11 @@ def report(rows: Sequence[Validated]) -> str:
 
 
 def _coverage(rows: Sequence[Validated]) -> list[bool]:
-    """Whether each measured speedup lies inside the interval for it, model error of the other validations included."""
-    found = []
-    for row in rows:
-        errors = fit_kinds([other for other in rows if other.source != row.source])
-        model = errors[row.kind].half_width if row.kind in errors else 0.0
-        found.append(abs(row.residual) <= math.hypot(row.predicted_half, row.measured_half, model))
-    return found
+    """Whether each speedup was measured inside the interval for it, with the model error of the other validations."""
+    others = {
+        source: fit_kinds([row for row in rows if row.source != source]) for source in {row.source for row in rows}
+    }
+    return [row.inside(others[row.source].get(row.kind)) for row in rows]
 
 
 def _told(held: Sequence[bool]) -> str:

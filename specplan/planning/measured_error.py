@@ -50,13 +50,15 @@ class Validated:
     measured: float
     measured_half: float
     """Half-width of its 95 % interval, as a share of it."""
+    expected_half: float | None = None
+    """What that was expected to be before the measurement; None where it was not said."""
 
     def __post_init__(self) -> None:
         for name in ("predicted", "measured"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise ParameterError(name, getattr(self, name), "must be a positive speedup")
-        for name in ("predicted_half", "measured_half"):
-            if not 0.0 <= getattr(self, name) < math.inf:
+        for name in ("predicted_half", "measured_half", "expected_half"):
+            if getattr(self, name) is not None and not 0.0 <= getattr(self, name) < math.inf:
                 raise ParameterError(name, getattr(self, name), "must be >= 0 and finite")
 
     @classmethod
@@ -66,7 +68,8 @@ class Validated:
 
     def plain(self) -> dict[str, Any]:
         """As plain data, rounded to what the tables show."""
-        return {name: round(v, 4) if isinstance(v, float) else v for name, v in asdict(self).items()}
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: round(value, 4) if isinstance(value, float) else value for name, value in known.items()}
 
     @property
     def kind(self) -> str:
@@ -77,6 +80,12 @@ class Validated:
     def residual(self) -> float:
         """log(measured / predicted)."""
         return math.log(self.measured / self.predicted)
+
+    def inside(self, model: ModelError | None) -> bool:
+        """Whether it was measured inside the interval for it, with a model error."""
+        chance = self.measured_half if self.expected_half is None else self.expected_half
+        halves = self.predicted_half, chance, 0.0 if model is None else model.half_width
+        return abs(self.residual) <= math.hypot(*halves)
 
     @property
     def variance(self) -> float:

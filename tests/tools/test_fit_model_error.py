@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from specplan.planning.measured_error import Validated
+from specplan.planning.model_error import ModelError
 from theory.errors import ParameterError
 from tools.fit_model_error import from_page, from_run, read, report
 
@@ -33,6 +34,7 @@ RUN = {
             "name": "lr-async k1=2",
             "prediction": {"speedup": {"value": 1.2}, "errors": {"sampling": 0.03, "profile": 0.04, "model": 0.2}},
             "measured": {"speedup": {"value": 1.0, "low": 0.9, "high": 1.1}},
+            "next_measurement": {"low": 1.2 * math.exp(-0.25), "high": 1.2 * math.exp(0.25)},
         }
     ],
 }
@@ -52,6 +54,9 @@ def test_a_page_has_a_validation_for_each_heading() -> None:
 def test_a_run_leaves_out_the_model_error_that_it_had() -> None:
     (row,) = from_run(RUN, "run")
     assert (row.predicted_half, row.measured_half, row.source) == (pytest.approx(0.05), pytest.approx(0.1), "run")
+    assert row.expected_half == pytest.approx(math.sqrt(0.25**2 - 0.2**2 - 0.05**2))
+    assert row.inside(ModelError(gain=1.0, spread=0.1, n=100))
+    assert not row.inside(None)
     assert from_run({"schema": "specplan.profile"}, "profile") == []
 
 
