@@ -23,7 +23,7 @@ _FORMS: Final = "closed forms"
 _CONSTANT: Final = "a constant"
 
 _EXPLAINED: Final = (
-    "tau-b, rho: rank correlation of predicted and measured speedups; [...] 95 % BCa bootstrap over questions. pairs "
+    "tau-b, rho: rank correlation of predicted and measured speedups; [...] 95 % bootstrap over questions. pairs "
     "in order: of those that the measurement tells apart, plain decoding among the rows. regret: how much faster the "
     "measured best is than what is predicted to be (plain decoding counts, with 1); that best was seen on the same "
     "questions, and [...] are simultaneous (max-t) limits for it. held out: against what half of the questions find "

@@ -1,8 +1,11 @@
 """How well predictions tell configurations apart: ranks, the regret of what they choose, errors, coverage.
 
-All intervals but those of coverage resample questions, the same for all configurations, since a question is answered in
-every way and its difficulty is common to them. A correlation gets a BCa interval (Efron 1987): resamples carry the
-sampling noise twice, and would alone show too little correlation.
+All intervals but those of coverage resample questions, the same for all configurations, since a question is answered
+in every way and its difficulty is common to them. Noise takes away from a correlation, and resamples have it twice, so
+that a percentile interval lies too low. A correlation's interval is that and its mirror image about the value (the
+"basic" one), together. With rows 2 to 10 % apart, each measured to 4.5 % (standard error), it held the correlation
+with the true speedups in 94 to 100 % of 120 worlds, for 6, 12 and 24 rows; but for tau of 24 rows 2 % apart in 81 %.
+The percentile interval alone fell to nothing there, and Efron's BCa to 83 % of 12 rows.
 
 Regret is how much faster the best row is than the chosen one. Which row is best was seen on the same questions, so the
 measured regret is too large on average, the more so the nearer the rows are. Its interval is therefore one for the
@@ -29,7 +32,6 @@ __all__ = [
     "PLAIN",
     "Resampled",
     "Skill",
-    "bca_interval",
     "inside",
     "kendall_tau",
     "skill",
@@ -66,7 +68,6 @@ class Resampled:
     n : questions.
     speedups : ratios of totals, shape (m,).
     resamples : the same of questions drawn with replacement, shape (2000, m).
-    left_out : the same without one question, for each, shape (n, m).
     halves : the same on either half of the questions, split at random many times, shape (2, 400, m).
     """
 
@@ -83,7 +84,6 @@ class Resampled:
         self.speedups: Floats = plain.sum() / own.sum(axis=1)
         drawn = rng.multinomial(self.n, np.full(self.n, 1.0 / self.n), size=_RESAMPLES).astype(np.float64)
         self.resamples: Floats = (drawn @ plain)[:, None] / (drawn @ own.T)
-        self.left_out: Floats = (plain.sum() - plain)[:, None] / (own.sum(axis=1)[:, None] - own).T
         first = (np.argsort(rng.random((_HALVES, self.n)), axis=1) < self.n // 2).astype(np.float64)
         self.halves: Floats = np.stack([(part @ plain)[:, None] / (part @ own.T) for part in (first, 1.0 - first)])
 
@@ -91,7 +91,7 @@ class Resampled:
         """Return some of the rows, on the same resamples."""
         found = object.__new__(Resampled)
         found.n, found.seed = self.n, self.seed
-        for name in ("speedups", "resamples", "left_out", "halves"):
+        for name in ("speedups", "resamples", "halves"):
             setattr(found, name, getattr(self, name)[..., list(rows)])
         return found
 
@@ -199,43 +199,21 @@ def spearman_rho(x: Floats, y: Floats) -> Floats:
         return np.asarray((ry @ rx) / np.sqrt((rx @ rx) * (ry * ry).sum(axis=-1)))
 
 
-def bca_interval(value: float, resamples: Floats, left_out: Floats, confidence: float = 0.95) -> tuple[float, float]:
-    """Bias-corrected and accelerated bootstrap interval; ties with the value count half.
-
-    Parameters
-    ----------
-    value : of the statistic.
-    resamples : of the statistic, shape (b,).
-    left_out : of the statistic with each observation left out, shape (n,).
-
-    References
-    ----------
-    Efron 1987, Better bootstrap confidence intervals, sections 2 and 3 and Equation 6.6.
-    """
-    below = float(((resamples < value) + 0.5 * (resamples == value)).mean())
-    shift = stats.norm.ppf(np.clip(below, 0.5 / resamples.size, 1.0 - 0.5 / resamples.size))
-    pull = left_out.mean() - left_out
-    squares = float(pull @ pull)
-    bend = float((pull**3).sum()) / (6.0 * squares**1.5) if squares > 0.0 else 0.0
-    z = shift + stats.norm.ppf([(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0])
-    low, high = np.quantile(resamples, stats.norm.cdf(shift + z / (1.0 - bend * z)))
-    return float(low), float(high)
-
-
 def _correlation(form: object, x: Floats, measured: Resampled, name: str) -> Estimate | None:
     assert callable(form)
     value = float(form(x, measured.speedups))
     if not math.isfinite(value):
         return None
     resamples = form(x, measured.resamples)
-    low, high = bca_interval(value, resamples, form(x, measured.left_out))
+    low, high = (float(end) for end in np.quantile(resamples, [0.025, 0.975]))
+    low, high = min(low, 2.0 * value - high), max(high, 2.0 * value - low)
     return Estimate(
         value=value,
         stderr=float(resamples.std(ddof=1)),
-        low=min(low, value),
-        high=max(high, value),
+        low=max(low, -1.0),
+        high=min(high, 1.0),
         n=measured.n,
-        estimator=f"{name}, BCa over questions",
+        estimator=f"{name}, percentile and basic bootstrap over questions",
         seed=measured.seed,
     )
 
