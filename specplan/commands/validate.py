@@ -285,7 +285,7 @@ def plain(found: Validation) -> dict[str, Any]:
                 "error": row.error,
                 "at_pace": row.at_pace,
                 "good": row.good,
-                "inside_measured": row.inside_measured,
+                "good_by_measured_interval": row.good_by_measured_interval,
                 "next_measurement": dataclasses.asdict(row.expected),
                 "closed_form": row.closed_form,
                 "seconds": [run.seconds for run in found.runs.by_name[row.name]],

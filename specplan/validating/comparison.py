@@ -45,6 +45,8 @@ class Comparison:
     """Share of measured speedups in the predictions' intervals."""
     in_next: Estimate
     """Share of them in the intervals for the next measurement."""
+    n_good: tuple[int, int]
+    """Good rows: by that interval, and by the earlier rule, the measurement's own."""
 
     def choice(self, who: str) -> str:
         """What is predicted to be the fastest, in words."""
@@ -73,7 +75,8 @@ class Comparison:
         ]
         found.append(
             f"Measured speedups inside the predicted 95 % intervals: {_counted(self.in_predicted)}; inside those for "
-            f"the next measurement: {_counted(self.in_next)} (Clopper-Pearson, as if rows were independent)."
+            f"the next measurement: {_counted(self.in_next)} (Clopper-Pearson, as if rows were independent). Good: "
+            f"{self.n_good[0]}; {self.n_good[1]} if the prediction had to be in the measured interval, or within 10 %."
         )
         if _FORMS not in self.skills:
             found.append(f"Closed forms: fewer than {LEAST_ROWS} rows have one.")
@@ -96,6 +99,8 @@ class Comparison:
             "constant": self.constant,
             "inside_predicted": dataclasses.asdict(self.in_predicted),
             "inside_next_measurement": dataclasses.asdict(self.in_next),
+            "good": self.n_good[0],
+            "good_by_measured_interval": self.n_good[1],
             "without_closed_form": list(self.without_form),
         }
 
@@ -144,6 +149,7 @@ def compare(found: Validation, *, seed: int = 0) -> Comparison | None:
         constant=constant,
         in_predicted=_inside([row.prediction.speedup for row in found.rows], measured),
         in_next=_inside([row.expected for row in found.rows], measured),
+        n_good=(sum(row.good for row in found.rows), sum(row.good_by_measured_interval for row in found.rows)),
     )
 
 

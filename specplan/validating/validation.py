@@ -63,7 +63,7 @@ class Row:
         return abs(self.error) <= TOLERANCE or self.expected.contains(self.measured.speedup.value)
 
     @property
-    def inside_measured(self) -> bool:
+    def good_by_measured_interval(self) -> bool:
         """Whether the prediction is within the tolerance or inside the measured interval, the earlier rule."""
         return abs(self.error) <= TOLERANCE or self.measured.speedup.contains(self.prediction.speedup.value)
 

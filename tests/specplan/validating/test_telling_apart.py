@@ -136,7 +136,7 @@ def test_the_regrets_interval_holds_where_there_is_regret() -> None:
 
 
 def test_the_correlations_interval_holds_for_the_true_speedups() -> None:
-    """Of 60 worlds at most 5 % may leave it: more than 9 come by chance with probability below 2e-3."""
+    """Of 60 worlds at most 5 % may leave it: more than 9 come by chance with probability below 1e-3."""
     true = np.exp(0.05 * np.arange(12.0) - 0.3)
     predicted = true * np.exp(np.random.default_rng(0).normal(0.0, 0.08, 12))
     exact, missed = (float(kendall_tau(predicted, true)), float(spearman_rho(predicted, true))), [0, 0]
