@@ -12,12 +12,15 @@ import numpy as np
 from calibrate.running.interleaved import BASELINE
 from sim.estimate import Estimate
 from specplan.output import table
+from specplan.planning.planner import Request
+from specplan.planning.predict import Prediction
 from specplan.validating.telling_apart import LEAST_ROWS, PLAIN, Resampled, Skill, inside, skill
 from specplan.validating.validation import Validation
 
 __all__ = ["Comparison", "compare"]
 
 _OURS: Final = "specplan"
+_ALLOWED: Final = "specplan, rows that plan allows"
 _SAME_ROWS: Final = "specplan, rows with a closed form"
 _FORMS: Final = "closed forms"
 _CONSTANT: Final = "a constant"
@@ -27,7 +30,8 @@ _EXPLAINED: Final = (
     "in order: of those that the measurement tells apart, plain decoding among the rows. regret: how much faster the "
     "measured best is than what is predicted to be (plain decoding counts, with 1); that best was seen on the same "
     "questions, and [...] are simultaneous (max-t) limits for it. held out: against what half of the questions find "
-    "best, measured on the other half. error: of predicted / measured, absolute, the largest with its sign."
+    "best, measured on the other half. error: of predicted / measured, absolute, the largest with its sign. Rows that "
+    "plan allows: those that are predicted to lose no more right answers than its default."
 )
 
 
@@ -137,6 +141,9 @@ def compare(found: Validation, *, seed: int = 0) -> Comparison | None:
     known, constant = tuple(forms), float(np.exp(np.mean(np.log(predicted))))
     everything = tuple(range(len(predicted)))
     skills = {_OURS: (skill(predicted, measured), everything)}
+    allowed = tuple(i for i, row in enumerate(found.rows) if _is_allowed(row.prediction))
+    if LEAST_ROWS <= len(allowed) < len(everything):
+        skills[_ALLOWED] = skill([predicted[i] for i in allowed], measured.only(allowed)), allowed
     if len(known) >= LEAST_ROWS:
         there = measured.only(known)
         if known != everything:
@@ -151,6 +158,13 @@ def compare(found: Validation, *, seed: int = 0) -> Comparison | None:
         in_next=_inside([row.expected for row in found.rows], measured),
         n_good=(sum(row.good for row in found.rows), sum(row.good_by_measured_interval for row in found.rows)),
     )
+
+
+def _is_allowed(prediction: Prediction) -> bool:
+    """Whether it is predicted to lose no more right answers than ``plan`` allows by default."""
+    if prediction.accuracy is None or prediction.baseline_accuracy is None:
+        return True
+    return prediction.baseline_accuracy.value - prediction.accuracy.value <= Request().max_accuracy_loss
 
 
 def _inside(intervals: Sequence[Estimate], measured: Resampled) -> Estimate:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from measured_profiles import measured, speculated
 
+from calibrate.record.profile import Profile
+from sim.catalogue import methods
 from sim.configuration import Configuration
 from specplan.validating.closed_forms import closed_form
 from theory import f_async, f_sync, g
 from theory.step_methods import confspec_pipeline_speedup
 
+RECORDED = Path(__file__).parents[2] / "data" / "recorded.json"
 VERDICTS = [True, True, False, True] * 2
 ALPHA, C1 = 0.75, 0.1
 """Drafts take 0.02 s and target steps 0.2 s, of as many tokens, in `measured_profiles`."""
@@ -63,6 +68,12 @@ def test_a_cascade_is_what_the_gate_decides_where_it_is_sure() -> None:
     profile = profile.model_copy(update={"answers": answers})
     found = closed_form(profile, Configuration.parse("confspec k1=5"))
     assert found == pytest.approx(float(confspec_pipeline_speedup(7 / 8, C1, 5, fallback="reuse", width=1)))
+
+
+@pytest.mark.parametrize("name", sorted(methods()))
+def test_every_method_has_a_speedup_or_none_from_a_recorded_profile(name: str) -> None:
+    found = closed_form(Profile.read(RECORDED), Configuration(method=name))
+    assert found is None or 0.05 < found < 20.0
 
 
 def test_methods_without_a_form_and_figures_that_nobody_recorded() -> None:

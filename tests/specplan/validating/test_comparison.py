@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from measured_profiles import measured, speculated
 from calibrate.running.interleaved import BASELINE, RealRun, Runs
 from calibrate.running.interleaved import measured as summary
 from sim.configuration import Configuration
+from sim.estimate import proportion
 from sim.timeline import Counts
 from specplan.commands.validate import as_text, plain
 from specplan.output import to_json
@@ -76,6 +78,18 @@ def test_where_all_rows_have_a_form_specplan_has_one_line() -> None:
     assert there is not None
     assert list(there.skills) == ["specplan", "closed forms", "a constant"]
     assert compare(validation(list(TRUE)[:2])) is None
+
+
+def test_what_plan_rules_out_for_its_accuracy_is_left_out_of_a_line_of_its_own(found: Validation) -> None:
+    right = [0.9, 0.87, 0.5, 0.86]  # of 0.9 for plain decoding
+    rows = [
+        replace(row, prediction=replace(row.prediction, accuracy=proportion(round(1000 * share), 1000)))
+        for row, share in zip(found.rows, right, strict=True)
+    ]
+    rows = [replace(r, prediction=replace(r.prediction, baseline_accuracy=proportion(900, 1000))) for r in rows]
+    there = compare(replace(found, rows=tuple(rows)))
+    assert there is not None
+    assert there.skills["specplan, rows that plan allows"][1] == (0, 1, 3)
 
 
 def test_the_constant_is_the_geometric_mean(found: Validation, compared: Comparison) -> None:
