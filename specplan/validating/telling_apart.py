@@ -17,7 +17,7 @@ the regret against the row that one half of the questions finds best, as the oth
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -199,8 +199,9 @@ def spearman_rho(x: Floats, y: Floats) -> Floats:
         return np.asarray((ry @ rx) / np.sqrt((rx @ rx) * (ry * ry).sum(axis=-1)))
 
 
-def _correlation(form: object, x: Floats, measured: Resampled, name: str) -> Estimate | None:
-    assert callable(form)
+def _correlation(
+    form: Callable[[Floats, Floats], Floats], x: Floats, measured: Resampled, name: str
+) -> Estimate | None:
     value = float(form(x, measured.speedups))
     if not math.isfinite(value):
         return None
