@@ -110,9 +110,16 @@ def report(rows: Sequence[Validated]) -> str:
             chance = math.sqrt(sum(row.variance for row in own) / len(own))
             error = f"{100 * errors[kind].half_width:.1f} %" if kind in errors else "–"
             share = [held for row, held in zip(rows, beyond, strict=True) if kind in (row.kind, "all")]
-            lines.append([kind, str(len(own)), *(f"{100 * x:.1f} %" for x in (scale, chance)), error, _told(share)])
-    head = ["kind", "rows", "residual, rms", "chance, rms", "model error, 95 %", "inside, fitted to other validations"]
-    return table(head, lines)
+            cells = [kind, str(len(own)), *(f"{100 * x:.1f} %" for x in (scale, chance)), error]
+            lines.append([*cells, _noise(own), _told(share)])
+    head = ["kind", "rows", "residual, rms", "chance, rms", "model error, 95 %", "noise, measured / expected"]
+    return table([*head, "inside, fitted to other validations"], lines)
+
+
+def _noise(rows: Sequence[Validated]) -> str:
+    """Half-widths of measurements / what was expected of them, root mean squares."""
+    known = [(row.measured_half, row.expected_half) for row in rows if row.expected_half]
+    return f"{math.hypot(*(m for m, _ in known)) / math.hypot(*(e for _, e in known)):.2f}" if known else "–"
 
 
 def _coverage(rows: Sequence[Validated]) -> list[bool]:
