@@ -177,7 +177,7 @@ def _step_records(session: WallSession, problem: Problem, truth: Truth | None) -
                     accepted=verify.result.accepted,
                     score=verify.result.score,
                     seconds=verify.finished - verify.started,
-                    prompt_tokens=verify.job.n_prompt_tokens if verify.job is not None else 0,
+                    prompt_tokens=verify.job.n_new_tokens if verify.job is not None else 0,
                     same_meaning=None if truth is None else truth.same_meaning(*texts),
                 ),
                 candidates=[_draft_record(o, problem, truth, before, opinions) for o in others],
