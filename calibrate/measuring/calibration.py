@@ -33,7 +33,7 @@ from calibrate.record.profile import Profile
 from calibrate.record.uses import FIELD_OF_USE, Use
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
-from sim.algorithms import autoregressive, lookahead_async
+from sim.algorithms import autoregressive, draft_trajectory, lookahead_async
 from sim.operations import DRAFT, JUDGE, TARGET, Algorithm, Step
 from theory.errors import CalibrationError, ParameterError
 
@@ -289,6 +289,9 @@ class _Sitting:
                 token_answers[run.key] = answer.model_dump(mode="json")
             else:
                 work[run] = await self._work_of_run(problem, _RUNS[run][index % len(_RUNS[run])])
+                if run == "plain" and (draft := self.placement[DRAFT]) != self.placement[TARGET]:
+                    own = await self._work_of_run(problem, partial(draft_trajectory, scorers=()))
+                    work[run] = {**work[run], draft: own[draft]}
         return work, token_answers
 
     async def _work_of_run(self, problem: Problem, make: Callable[[Step], Algorithm]) -> Mapping[str, InUse]:

@@ -21,7 +21,7 @@ __all__ = ["MeasureOptions", "MeasuredEngine", "measure_engine", "request_of_len
 _PASS_BATCHES: Final = (1, 2, 4)
 
 _APART: Final = 3
-"""Tokens by which the prompts of a batch differ in length: equal ones need no mask in attention, those of answers do."""
+"""Tokens by which the prompts of a batch differ in length: equal ones need no mask in attention, as answers do."""
 
 
 class MeasuredEngine(Backend, Reporting, Protocol):
