@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, TypeVar
 
-from calibrate.measuring.answers import measure_answer, outside_seconds
+from calibrate.measuring.answers import measure_answer, outside_seconds, seconds_in_company
 from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams
 from calibrate.measuring.engine_timings import MeasureOptions
@@ -267,6 +267,7 @@ class _Sitting:
             "record": answer.record.model_copy(update={"beams": surveyed.records}).model_dump(mode="json"),
             "ids": answer.token_ids,
             "role_seconds": answer.role_seconds,
+            "embedding_seconds": await seconds_in_company(self._clock, problem, models.inspection()),
             **{FIELD_OF_USE[use]: _dumped(work) for use, work in {**work_by_use, "beams": groups}.items()},
             "sentinels": sentinels,
             "token": token_answers,
