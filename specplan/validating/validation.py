@@ -260,7 +260,7 @@ def trace_of_session(session: WallSession) -> AnswerTrace | None:
                 target_final=target.final,
                 draft_truncated=draft.truncated,
                 target_truncated=target.truncated,
-                judge_tokens=judged[0].job.n_prompt_tokens if judged else 0,
+                judge_tokens=judged[0].job.n_new_tokens if judged else 0,
             )
         )
         prefix = committed
