@@ -43,7 +43,7 @@ class Round:
 
     def most_steps(self, role: str) -> int:
         """Return the most steps that a role was asked for at one time."""
-        return max((n for n, seconds in self.in_flight.get(role, ()) if seconds > 0.0), default=0)
+        return max((n for n, _ in self.in_flight.get(role, ())), default=0)
 
 
 def simulated_round(trial: Trial, indices: Sequence[int], concurrency: int) -> Round:
@@ -122,5 +122,5 @@ def in_flight(runs: Iterable[tuple[Run, float]], makespan: float) -> dict[str, t
             seconds[n] += max(moment - now, 0.0)  # type: ignore[assignment]  # a counter of seconds
             now, n = max(moment, now), n + change
         seconds[0] += max(makespan - now, 0.0)  # type: ignore[assignment]
-        found[role] = tuple(sorted(seconds.items()))
+        found[role] = tuple(pair for pair in sorted(seconds.items()) if pair[1] > 0.0)
     return found

@@ -187,7 +187,7 @@ async def validate_under_load(
     return LoadValidation(
         profile=profile.name,
         rows=rows,
-        verdicts=tuple(_verdict([row for row in rows if row.clients == load], found) for load in loads),
+        verdicts=tuple(_verdict([row for row in rows if row.clients == load]) for load in loads),
         n_questions=len(problems),
         n_rounds=n_rounds,
         off_from=(_off_from(rows, "predicted"), _off_from(rows, "measured")),
@@ -297,7 +297,7 @@ def _measured(own: Sequence[Round], plain: Sequence[Round]) -> dict[str, Estimat
     return found
 
 
-def _verdict(rows: Sequence[LoadRow], found: Loaded) -> Verdict:
+def _verdict(rows: Sequence[LoadRow]) -> Verdict:
     """What the predictions choose among the rows of one load, and what that costs."""
     chosen = max(rows, key=lambda row: row.predicted["gain"].value)
     best = max(rows, key=lambda row: row.measured["gain"].value)

@@ -37,6 +37,7 @@ class Reference:
     """One engine, iteration by iteration: `work_left` seconds of processor until the running one ends."""
 
     cost: LinearCost
+    max_batch: float = float("inf")
     queue: list[Request] = field(default_factory=list)
     batch: list[Request] = field(default_factory=list)
     prefilling: Request | None = None
@@ -53,7 +54,7 @@ class Reference:
                 self.batch.remove(request)
         self.queue = [request for request in self.queue if request.state != "cancelled"]
         self.busy = bool(self.queue or self.batch)
-        if self.queue:
+        if self.queue and len(self.batch) < self.max_batch:
             self.prefilling = self.queue.pop(0)
             self.work_left = self.cost.prefill(self.prefilling.n_prompt)
         elif self.batch:
@@ -72,10 +73,12 @@ class Reference:
 
 @dataclass(frozen=True)
 class Machine:
-    """On which device each engine runs, and its time while an engine of another device works / while none does."""
+    """On which device each engine runs, its time while an engine of another device works / while none does, and most
+    sequences of a batch."""
 
     homes: tuple[int, ...]
     beside: tuple[float, ...]
+    max_batch: float = float("inf")
 
     def slowness(self, k: int, busy: list[int]) -> float:
         """Seconds that engine k takes for a second of work, with the busy ones."""
@@ -89,7 +92,7 @@ APART = Machine((0, 1, 2), (1.0, 1.0, 1.0))
 
 def reference(costs: list[LinearCost], requests: list[Request], machine: Machine) -> None:
     """Fill in the ends of the requests."""
-    engines = [Reference(cost) for cost in costs]
+    engines = [Reference(cost, machine.max_batch) for cost in costs]
     outside = [(r.arrival + costs[r.engine].request_s, 0, i) for i, r in enumerate(requests)]
     outside += [(r.cancel, 1, i) for i, r in enumerate(requests) if r.cancel < float("inf")]
     outside.sort(reverse=True)
@@ -123,7 +126,7 @@ def simulated(costs: list[LinearCost], requests: list[Request], machine: Machine
     for one, other in combinations(devices.values(), 2):
         one.join(other)
     engines = [
-        BatchEngine(cost, devices[home], beside=beside)
+        BatchEngine(cost, devices[home], beside=beside, max_batch=machine.max_batch)
         for cost, home, beside in zip(costs, machine.homes, machine.beside, strict=False)
     ]
     for engine in engines:
@@ -179,7 +182,12 @@ def workload(seed: int, n_engines: int) -> tuple[list[LinearCost], list[Request]
 
 MACHINES = st.one_of(
     st.sampled_from([SHARED, APART]),
-    st.builds(Machine, st.tuples(*[st.integers(0, 2)] * 3), st.tuples(*[st.floats(0.8, 3.0)] * 3)),
+    st.builds(
+        Machine,
+        st.tuples(*[st.integers(0, 2)] * 3),
+        st.tuples(*[st.floats(0.8, 3.0)] * 3),
+        st.sampled_from([1, 2, 3, float("inf")]),
+    ),
 )
 
 
@@ -221,6 +229,12 @@ def test_neighbours_slow_each_other_while_both_work() -> None:
     requests = [Request(0, 0.0, 11, 0, 0), Request(1, 0.0, 4, 0, 0)]
     ends = simulated([cost, cost], requests, Machine((0, 1), (2.0, 4.0 / 3.0)))
     assert ends == pytest.approx([12.0, 4.0])  # the second ends after 3 * 4/3 s; the first did 2 of its 10 s by then
+
+
+def test_what_finds_no_place_in_the_batch_waits() -> None:
+    requests = [Request(0, 0.0, 5, 0, 0), Request(0, 0.0, 3, 0, 0), Request(0, 0.0, 3, 0, 0)]
+    ends = simulated([LinearCost(base_s=1.0)], requests, Machine((0,), (1.0,), 2))
+    assert ends == pytest.approx([4.0, 2.0, 4.0])  # the third takes the place of the second, after 2 s
 
 
 def test_an_engine_can_be_attached_again() -> None:
@@ -277,6 +291,8 @@ def test_bad_engines() -> None:
         FixedEngine(-1.0)
     with pytest.raises(ParameterError, match="base_s"):
         LinearCost(base_s=float("nan"))
+    with pytest.raises(ParameterError, match=r"max_batch=0 must be >= 1"):
+        BatchEngine(LinearCost(base_s=1.0), max_batch=0)
 
 
 def test_an_iteration_of_no_time_is_refused() -> None:
