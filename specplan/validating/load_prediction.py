@@ -141,6 +141,17 @@ class LoadPredictor:
         ]
         return student_quantile(0.95, _VARIANTS - 1) * float(np.std(logs, ddof=1))
 
+    def gains_at_pace(
+        self, configurations: Sequence[Configuration], load: int, pace: Mapping[str, float]
+    ) -> list[float | None]:
+        """Return the gains on engines that take a multiple of their time, by name; None if no multiple is known."""
+        if not pace:
+            return [None] * len(configurations)
+        trials = Trials(self.trials.profile, slower=pace)
+        slower = LoadPredictor(trials, self.sizes, self.most)
+        plain = slower.rounds(PLAIN, load)
+        return [_gain(slower.rounds(one, load), plain) for one in configurations]
+
     def beyond(self, configuration: Configuration, load: int, swept: Mapping[str, int]) -> dict[str, float]:
         """Return by role the share of a round's time in which batches are larger than any that was timed."""
         return {role: share_beyond(self.rounds(configuration, load), role, most) for role, most in swept.items()}

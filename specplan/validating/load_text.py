@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from calibrate.running.interleaved import BASELINE
 from sim.estimate import Estimate
 from specplan.output import table
+from specplan.validating.load_prediction import METRICS
+from specplan.validating.load_rows import LoadRow
 from specplan.validating.run_record import as_lines
-from specplan.validating.under_load import LoadRow, LoadValidation
+from specplan.validating.under_load import LoadValidation
 
 __all__ = ["as_text", "plain"]
 
@@ -21,6 +24,7 @@ def plain(found: LoadValidation) -> dict[str, Any]:
         "profile": found.profile,
         "questions": found.n_questions,
         "rounds": found.n_rounds,
+        "pace": {load: dict(engines) for load, engines in found.pace.items()},
         "swept_batches": dict(found.swept),
         "max_batch": dict(found.most),
         "off_from": dict(zip(("predicted", "measured"), found.off_from, strict=True)),
@@ -32,7 +36,7 @@ def plain(found: LoadValidation) -> dict[str, Any]:
 
 def as_text(found: LoadValidation) -> str:
     """Return predicted beside measured at each load, what to choose there, and all that it was run with."""
-    headings = ["clients", "method", "gain predicted", "measured", "error"]
+    headings = ["clients", "method", "gain predicted", "measured", "error", "at this pace"]
     headings += ["answers/s", "tokens/s", "p50 s", "p90 s", "in flight", "accuracy"]
     lines = [
         f"Predicted from {found.profile}, then measured on {found.n_questions} fresh questions in {found.n_rounds} "
@@ -44,6 +48,8 @@ def as_text(found: LoadValidation) -> str:
         "clients, ratio of totals over the same rounds. Predicted > measured: answers and tokens per second over "
         "rounds, percentiles of the seconds of an answer, mean answers in flight. Intervals of 95 %: predicted, of the "
         f"next {found.n_rounds} rounds (other questions, timings resampled); measured, Student's over rounds.",
+        *_inside(found),
+        *_pace(found),
         "",
         *_choices(found),
         *_beyond(found),
@@ -55,7 +61,7 @@ def as_text(found: LoadValidation) -> str:
 
 def _cells(row: LoadRow) -> list[str]:
     gain, real = row.predicted["gain"], row.measured["gain"]
-    is_plain = row.name == "autoregressive"
+    is_plain = row.name == BASELINE
     predicted, measured = row.answers_at_once
     return [
         str(row.clients),
@@ -63,6 +69,7 @@ def _cells(row: LoadRow) -> list[str]:
         "1" if is_plain else _interval(gain),
         "1" if is_plain else _interval(real),
         "–" if is_plain else f"{100 * row.error:+.1f} %",
+        "–" if is_plain or row.at_pace is None else f"{row.at_pace:.2f}",
         *(_pair(row, name, digits) for name, digits in (("answers_per_s", 2), ("tokens_per_s", 0))),
         *(_pair(row, name, 2) for name in ("p50_s", "p90_s")),
         f"{predicted:.1f} > {measured:.1f}",
@@ -76,6 +83,32 @@ def _pair(row: LoadRow, name: str, digits: int) -> str:
 
 def _interval(estimate: Estimate) -> str:
     return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+
+
+def _inside(found: LoadValidation) -> list[str]:
+    """How often predicted intervals kept what they promise."""
+    told = []
+    for name in METRICS:
+        rows = [row for row in found.rows if name != "gain" or row.name != BASELINE]
+        if rows:
+            n = sum(row.predicted[name].contains(row.measured[name].value) for row in rows)
+            told.append(f"{name} {n} of {len(rows)}")
+    return [f"Measured figures inside their predicted intervals: {', '.join(told)}."]
+
+
+def _pace(found: LoadValidation) -> list[str]:
+    """How fast the engines were at each load."""
+    told = [
+        f"{load} clients " + ", ".join(f"{engine} {value:.2f}" for engine, value in engines.items())
+        for load, engines in found.pace.items()
+        if engines
+    ]
+    if not told:
+        return []
+    return [
+        "at this pace: the gain predicted for engines as fast as they were at this load. For their work they took, as "
+        f"a multiple of what the profile says: {'; '.join(told)}."
+    ]
 
 
 def _choices(found: LoadValidation) -> list[str]:

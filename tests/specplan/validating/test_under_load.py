@@ -23,7 +23,7 @@ from sim.operations import DRAFT, JUDGE, TARGET
 from sim.serving.rounds import Round
 from sim.timeline import Counts
 from specplan.validating.load_prediction import LoadPredictor, share_beyond, swept_batches
-from specplan.validating.under_load import _off_from, _verdict
+from specplan.validating.load_rows import off_from, verdict_on
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded.json"
 LR = Configuration(method="lr-async", k1=2)
@@ -239,11 +239,11 @@ def test_the_regret_of_a_choice_and_where_nothing_gains() -> None:
         return Row(name, clients, gain(predicted), gain(seen), tuple(x / seen for x in (1.0, 2.0, 3.0)))
 
     rows = [row(BASELINE, 1, 1.0, 1.0), row("a", 1, 1.4, 1.2), row("b", 1, 1.3, 1.5)]
-    found = _verdict(rows)  # type: ignore[arg-type]  # only what it reads
+    found = verdict_on(rows)  # type: ignore[arg-type]  # only what it reads
     assert (found.clients, found.chosen, found.best) == (1, "a", "b")
     assert found.regret.value == pytest.approx(0.25)
     assert (found.regret.low, found.regret.high) == (pytest.approx(0.25), pytest.approx(0.25))
     rows += [row(BASELINE, 4, 1.0, 1.0), row("a", 4, 0.9, 1.1), row("b", 4, 0.8, 0.7)]
     rows += [row(BASELINE, 8, 1.0, 1.0), row("a", 8, 0.9, 0.9), row("b", 8, 0.8, 0.7)]
-    assert [_off_from(rows, side) for side in ("predicted", "measured")] == [4, 8]  # type: ignore[arg-type]
-    assert _off_from(rows[:3], "measured") is None  # type: ignore[arg-type]
+    assert [off_from(rows, side) for side in ("predicted", "measured")] == [4, 8]  # type: ignore[arg-type]
+    assert off_from(rows[:3], "measured") is None  # type: ignore[arg-type]
