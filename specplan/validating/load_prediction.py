@@ -85,6 +85,7 @@ class LoadPredictor:
     sizes: Sequence[int]
     most: Mapping[str, int] = field(default_factory=dict)
     _known: dict[tuple[Configuration, int, int | None], list[Round]] = field(default_factory=dict, init=False)
+    _expected: dict[tuple[Configuration, int], dict[str, Estimate]] = field(default_factory=dict, init=False)
 
     def rounds(self, configuration: Configuration, load: int, variant: int | None = None) -> list[Round]:
         """Return simulated rounds of a configuration with so many clients."""
@@ -97,7 +98,7 @@ class LoadPredictor:
 
     def _answers(self, number: int) -> list[int]:
         """The answers of a simulated round: drawn from the recorded ones, each as likely every time."""
-        size = max(self.sizes)
+        size = self.sizes[number % len(self.sizes)]
         recorded = len(self.trials.profile.answers)
         drawn: list[int] = stream(0, "rounds under load", number).integers(0, recorded, size).tolist()
         return drawn
@@ -108,6 +109,11 @@ class LoadPredictor:
         The interval has two parts, in squares on the logarithm: questions (those of the profile and the fresh ones are
         samples of the same; rounds are drawn anew from the simulated ones), and the profile's timings, resampled.
         """
+        if (configuration, load) not in self._expected:
+            self._expected[configuration, load] = self._expectation(configuration, load)
+        return self._expected[configuration, load]
+
+    def _expectation(self, configuration: Configuration, load: int) -> dict[str, Estimate]:
         check_clients(load, min(self.sizes))
         own, plain = self.rounds(configuration, load), self.rounds(PLAIN, load)
         found = {}
@@ -119,19 +125,22 @@ class LoadPredictor:
                 stderr=value * half / 1.96,
                 low=value * math.exp(-half),
                 high=value * math.exp(half),
-                n=len(own) * max(self.sizes),
+                n=sum(len(one.seconds) for one in own),
                 estimator=f"{len(own)} simulated rounds; interval of the next {len(self.sizes)} rounds",
                 unit=_UNITS.get(name, "s"),
             )
         return found
 
     def _by_questions(self, metric: Metric, own: Sequence[Round], plain: Sequence[Round]) -> float:
-        """Half-width, on the logarithm, of what other questions would make of it."""
+        """Half-width, on the logarithm, of what other questions would make of it.
+
+        Three samples have a part in it: the fresh questions, those of the profile, and the simulated rounds.
+        """
         rng = stream(0, "questions under load", 0)
         picks = rng.integers(0, len(own), (_RESAMPLES, len(self.sizes)))
         logs = [math.log(metric([own[i] for i in pick], [plain[i] for i in pick])) for pick in picks]
         recorded = len(self.trials.profile.answers)
-        return 1.96 * float(np.std(logs)) * math.sqrt(1.0 + sum(self.sizes) / recorded)
+        return 1.96 * float(np.std(logs)) * math.sqrt(1.0 + sum(self.sizes) / recorded + len(self.sizes) / len(own))
 
     def _by_profile(self, metric: Metric, configuration: Configuration, load: int) -> float:
         """Half-width, on the logarithm, of what other timings of the same engines would make of it."""
