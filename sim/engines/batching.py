@@ -131,6 +131,7 @@ class BatchEngine:
     device : the processor it shares with others; its own if None.
     beside : its time while a neighbour of the device works / while none does, finite and > 0, [-].
     waking_s : what the prefill with which it begins after a rest of `RESTED_S` takes more than others, s.
+    max_batch : sequences that it decodes at once, >= 1; more requests wait, first come, first served. May be infinite.
 
     Attributes
     ----------
@@ -138,14 +139,25 @@ class BatchEngine:
     busy_s : seconds in which it has used its processor since it was attached.
     """
 
-    def __init__(self, cost: Cost, device: Device | None = None, *, beside: float = 1.0, waking_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        cost: Cost,
+        device: Device | None = None,
+        *,
+        beside: float = 1.0,
+        waking_s: float = 0.0,
+        max_batch: float = math.inf,
+    ) -> None:
         if not 0.0 < beside < math.inf:
             raise ParameterError("beside", beside, "must be finite and > 0")
         if not 0.0 <= waking_s < math.inf:
             raise ParameterError("waking_s", waking_s, "must be finite and >= 0")
+        if not max_batch >= 1:
+            raise ParameterError("max_batch", max_batch, "must be >= 1")
         self.cost = cost
         self.beside = beside
         self.waking_s = waking_s
+        self.max_batch = max_batch
         self.device = device if device is not None else Device()
         self.device.add(self)
         self._reset()
@@ -172,7 +184,7 @@ class BatchEngine:
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle what the engine is, not what it is doing."""
-        return {name: getattr(self, name) for name in ("cost", "device", "beside", "waking_s")}
+        return {name: getattr(self, name) for name in ("cost", "device", "beside", "waking_s", "max_batch")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore what the engine is, idle."""
@@ -247,7 +259,7 @@ class BatchEngine:
         elif self._batch == 0:
             return
         else:
-            changes = self._queue or self._leaving
+            changes = self._leaving or (self._queue and self._batch < self.max_batch)
             self._boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._first_finish()
             work = (self._boundary - self._progress) * self._tau
         env, moment = self._env, self._spare or Moment(())
@@ -326,7 +338,7 @@ class BatchEngine:
         """End the prefill or the iteration that is over, start what follows, and return the requests that ended."""
         job, self._prefill = self._prefill, None
         finished = self._end_iteration() if job is None else self._end_prefill(job)
-        if self._queue:
+        if self._queue and self._batch < self.max_batch:
             self._start_prefill()
         elif self._batch:
             self._tau = self._seconds(self._batch, self._context)

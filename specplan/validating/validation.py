@@ -32,7 +32,16 @@ from specplan.validating.closed_forms import closed_form
 from specplan.validating.next_measurement import Measurements
 from specplan.validating.run_record import effective, of_configuration, of_models, of_profile, of_questions
 
-__all__ = ["TOLERANCE", "Row", "Validation", "draw_timelines", "predict_all", "trace_of_session", "validate"]
+__all__ = [
+    "TOLERANCE",
+    "Row",
+    "Validation",
+    "draw_timelines",
+    "predict_all",
+    "real_configuration",
+    "trace_of_session",
+    "validate",
+]
 
 TOLERANCE = 0.10
 """A prediction is good if it is off by at most this share, or the measurement inside the interval for it."""
@@ -122,7 +131,7 @@ async def validate(
     ParameterError : a token-level method that these engines cannot run.
     """
     by_name = {_name(p.configuration): p for p in predictions}
-    methods = {name: _spec(p, models) for name, p in by_name.items()}
+    methods = {name: real_configuration(p, models) for name, p in by_name.items()}
     asked = {
         "profile": digest(profile.model_dump_json()),
         "models": models.identity(),
@@ -209,7 +218,7 @@ def _name(configuration: Configuration) -> str:
     return configuration.name
 
 
-def _spec(prediction: Prediction, models: MeasurableModels) -> RealConfiguration:
+def real_configuration(prediction: Prediction, models: MeasurableModels) -> RealConfiguration:
     """What to run: the target's requests speculate as the prediction supposes, knobs left open as recorded."""
     configuration = prediction.configuration
     make, token = configuration.algorithm(), configuration.token

@@ -38,6 +38,7 @@ class Reference:
 
     cost: LinearCost
     waking_s: float
+    max_batch: float = float("inf")
     queue: list[Request] = field(default_factory=list)
     batch: list[Request] = field(default_factory=list)
     prefilling: Request | None = None
@@ -57,7 +58,7 @@ class Reference:
         rested = not self.busy and now - self.resting_since >= RESTED_S
         self.busy = bool(self.queue or self.batch)
         self.resting_since = now
-        if self.queue:
+        if self.queue and len(self.batch) < self.max_batch:
             self.prefilling = self.queue.pop(0)
             self.work_left = self.cost.prefill(self.prefilling.n_prompt) + rested * self.waking_s
         elif self.batch:
@@ -76,12 +77,13 @@ class Reference:
 
 @dataclass(frozen=True)
 class Machine:
-    """On which device each engine runs, its time while an engine of another device works / while none does, and what
-    the first prefill after a rest takes more."""
+    """On which device each engine runs, its time while an engine of another device works / while none does, what the
+    first prefill after a rest takes more, and most sequences of a batch."""
 
     homes: tuple[int, ...]
     beside: tuple[float, ...]
     waking_s: float = 0.0
+    max_batch: float = float("inf")
 
     def slowness(self, k: int, busy: list[int]) -> float:
         """Seconds that engine k takes for a second of work, with the busy ones."""
@@ -95,7 +97,7 @@ APART = Machine((0, 1, 2), (1.0, 1.0, 1.0))
 
 def reference(costs: list[LinearCost], requests: list[Request], machine: Machine) -> None:
     """Fill in the ends of the requests."""
-    engines = [Reference(cost, machine.waking_s) for cost in costs]
+    engines = [Reference(cost, machine.waking_s, machine.max_batch) for cost in costs]
     outside = [(r.arrival + costs[r.engine].request_s, 0, i) for i, r in enumerate(requests)]
     outside += [(r.cancel, 1, i) for i, r in enumerate(requests) if r.cancel < float("inf")]
     outside.sort(reverse=True)
@@ -129,7 +131,7 @@ def simulated(costs: list[LinearCost], requests: list[Request], machine: Machine
     for one, other in combinations(devices.values(), 2):
         one.join(other)
     engines = [
-        BatchEngine(cost, devices[home], beside=beside, waking_s=machine.waking_s)
+        BatchEngine(cost, devices[home], beside=beside, waking_s=machine.waking_s, max_batch=machine.max_batch)
         for cost, home, beside in zip(costs, machine.homes, machine.beside, strict=False)
     ]
     for engine in engines:
@@ -185,7 +187,13 @@ def workload(seed: int, n_engines: int) -> tuple[list[LinearCost], list[Request]
 
 MACHINES = st.one_of(
     st.sampled_from([SHARED, APART]),
-    st.builds(Machine, st.tuples(*[st.integers(0, 2)] * 3), st.tuples(*[st.floats(0.8, 3.0)] * 3), st.floats(0.0, 3.0)),
+    st.builds(
+        Machine,
+        st.tuples(*[st.integers(0, 2)] * 3),
+        st.tuples(*[st.floats(0.8, 3.0)] * 3),
+        st.floats(0.0, 3.0),
+        st.sampled_from([1, 2, 3, float("inf")]),
+    ),
 )
 
 
@@ -237,6 +245,12 @@ def test_neighbours_slow_each_other_while_both_work() -> None:
     requests = [Request(0, 0.0, 11, 0, 0), Request(1, 0.0, 4, 0, 0)]
     ends = simulated([cost, cost], requests, Machine((0, 1), (2.0, 4.0 / 3.0)))
     assert ends == pytest.approx([12.0, 4.0])  # the second ends after 3 * 4/3 s; the first did 2 of its 10 s by then
+
+
+def test_what_finds_no_place_in_the_batch_waits() -> None:
+    requests = [Request(0, 0.0, 5, 0, 0), Request(0, 0.0, 3, 0, 0), Request(0, 0.0, 3, 0, 0)]
+    ends = simulated([LinearCost(base_s=1.0)], requests, Machine((0,), (1.0,), max_batch=2))
+    assert ends == pytest.approx([4.0, 2.0, 4.0])  # the third takes the place of the second, after 2 s
 
 
 def test_an_engine_can_be_attached_again() -> None:
@@ -297,6 +311,8 @@ def test_bad_engines() -> None:
         LinearCost(base_s=float("nan"))
     with pytest.raises(ParameterError, match="waking_s"):
         BatchEngine(LinearCost(base_s=1.0), waking_s=-1.0)
+    with pytest.raises(ParameterError, match=r"max_batch=0 must be >= 1"):
+        BatchEngine(LinearCost(base_s=1.0), max_batch=0)
 
 
 def test_an_iteration_of_no_time_is_refused() -> None:
