@@ -148,6 +148,11 @@ class Choice:
     times: Times
 
     @property
+    def n_new_tokens(self) -> int:
+        """Prompt tokens that the engine had to read."""
+        return self.n_prompt_tokens - self.n_cached_tokens
+
+    @property
     def best(self) -> str:
         """The likeliest choice; the first of them on a tie."""
         return self.choices[max(range(len(self.choices)), key=self.probabilities.__getitem__)]

@@ -25,6 +25,7 @@ from calibrate.record.profile import Profile, Provenance
 from calibrate.record.prompt_lookup import count_acceptance
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
 from calibrate.record.uses import FIELD_OF_USE
+from sim.operations import EMBEDDING
 
 __all__ = ["assemble"]
 
@@ -71,9 +72,16 @@ def assemble(
         answers=[RecordedAnswer.model_validate(answer["record"]) for answer in answers],
         ngram=_ngrams([answer["ids"] for answer in answers]),
         token=_token_records(plan, answers),
-        role_seconds=_merged([answer["role_seconds"] for answer in answers]),
+        role_seconds=_role_seconds(answers),
         settings=plan.models.settings(),
     )
+
+
+def _role_seconds(answers: Sequence[Any]) -> dict[str, list[float]]:
+    """Times of verdicts by roles that run on no engine, s; of embeddings in company, if any of them was undelayed."""
+    in_company = [seconds for answer in answers for seconds in answer.get("embedding_seconds", ())]
+    alone = _merged([answer["role_seconds"] for answer in answers])
+    return {**alone, EMBEDDING: in_company} if in_company else alone
 
 
 def _rounds(journal: Journal, name: str, n: int) -> list[EngineRecord]:

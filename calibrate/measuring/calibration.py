@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, TypeVar
 
-from calibrate.measuring.answers import measure_answer, outside_seconds
+from calibrate.measuring.answers import measure_answer, outside_seconds, seconds_in_company
 from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams
 from calibrate.measuring.engine_timings import MeasureOptions
@@ -33,7 +33,7 @@ from calibrate.record.profile import Profile
 from calibrate.record.uses import FIELD_OF_USE, Use
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
-from sim.algorithms import autoregressive, lookahead_async
+from sim.algorithms import autoregressive, draft_trajectory, lookahead_async
 from sim.operations import DRAFT, JUDGE, TARGET, Algorithm, Step
 from theory.errors import CalibrationError, ParameterError
 
@@ -267,6 +267,7 @@ class _Sitting:
             "record": answer.record.model_copy(update={"beams": surveyed.records}).model_dump(mode="json"),
             "ids": answer.token_ids,
             "role_seconds": answer.role_seconds,
+            "embedding_seconds": await seconds_in_company(self._clock, problem, models.inspection()),
             **{FIELD_OF_USE[use]: _dumped(work) for use, work in {**work_by_use, "beams": groups}.items()},
             "sentinels": sentinels,
             "token": token_answers,
@@ -289,6 +290,9 @@ class _Sitting:
                 token_answers[run.key] = answer.model_dump(mode="json")
             else:
                 work[run] = await self._work_of_run(problem, _RUNS[run][index % len(_RUNS[run])])
+                if run == "plain" and (draft := self.placement[DRAFT]) != self.placement[TARGET]:
+                    own = await self._work_of_run(problem, partial(draft_trajectory, scorers=()))
+                    work[run] = {**work[run], draft: own[draft]}
         return work, token_answers
 
     async def _work_of_run(self, problem: Problem, make: Callable[[Step], Algorithm]) -> Mapping[str, InUse]:

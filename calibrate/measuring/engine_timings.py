@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from calibrate.engines.protocol import Backend, Prompt, Request
+from calibrate.engines.protocol import GREEDY, Backend, Prompt, Request, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.engine_work import Reporting
@@ -19,6 +19,9 @@ from theory.errors import CalibrationError, ParameterError
 __all__ = ["MeasureOptions", "MeasuredEngine", "measure_engine", "request_of_length", "warm_up"]
 
 _PASS_BATCHES: Final = (1, 2, 4)
+
+_APART: Final = 3
+"""Tokens by which the prompts of a batch differ in length: equal ones need no mask in attention, as answers do."""
 
 
 class MeasuredEngine(Backend, Reporting, Protocol):
@@ -90,16 +93,21 @@ async def measure_engine(
     device: str,
     options: MeasureOptions,
     *,
+    sampling: Sampling = GREEDY,
     warmup: EngineStatistics | None = None,
     progress: Callable[[str], None] = lambda part: None,
 ) -> EngineRecord:
     """Measure iteration, prefill and request times of an engine that has nothing else to do.
+
+    The batches are like those of answers: drawn as answers are, and of sequences that differ in length. Of a small
+    model, a draw takes as long as a third of the pass, and more so the more sequences there are.
 
     Parameters
     ----------
     engine : the engine; warm.
     device : name of the processor that it runs on; engines of one device share it.
     options : batch sizes, contexts and repeats.
+    sampling : how the answers' tokens are drawn.
     warmup : what `warm_up` returned, to be kept apart in the record.
     progress : called with a description when a part is done, ``options.n_parts`` times.
 
@@ -111,15 +119,16 @@ async def measure_engine(
     await engine.stats(clear=True)
     for context in options.contexts:
         for batch in options.batches:
-            requests = [request_of_length(next(prompts)(context), options.iterations + 1) for _ in range(batch)]
+            texts = [next(prompts)(context + _APART * i) for i in range(batch)]
+            requests = [request_of_length(text, options.iterations + 1, sampling) for text in texts]
             await asyncio.gather(*(engine.generate(request) for request in requests))
             if options.k2 > 1 and engine.describe().get("speculates_per_request"):
-                drafting = [_drafting(next(prompts)(context), options.k2) for _ in range(batch)]
+                drafting = [_drafting(next(prompts)(context), options.k2, sampling) for _ in range(batch)]
                 await asyncio.gather(*(engine.generate(request) for request in drafting))
             progress(f"{engine.name}: batch {batch}, context {context}")
     for n_tokens in options.prefills:
         for _ in range(options.repeats):
-            await engine.generate(request_of_length(next(prompts)(n_tokens), 1))
+            await engine.generate(request_of_length(next(prompts)(n_tokens), 1, sampling))
         progress(f"{engine.name}: prefill {n_tokens}")
     statistics = await engine.stats(clear=True)
     request_s = [await _request_latency(engine, next(prompts)(32)) for _ in range(4 * options.repeats)]
@@ -145,14 +154,14 @@ def _prompts(engine: Backend, rng: random.Random) -> Iterator[Callable[[int], tu
         yield lambda n: tuple(rng.randrange(vocabulary) for _ in range(n))
 
 
-def request_of_length(prompt: Prompt, n_tokens: int) -> Request:
+def request_of_length(prompt: Prompt, n_tokens: int, sampling: Sampling = GREEDY) -> Request:
     """Return a request for exactly so many tokens."""
-    return Request(prompt=prompt, max_tokens=n_tokens, stop=(), ignore_eos=True)
+    return Request(prompt=prompt, max_tokens=n_tokens, stop=(), sampling=sampling, ignore_eos=True)
 
 
-def _drafting(prompt: tuple[int, ...], k2: int) -> Request:
+def _drafting(prompt: tuple[int, ...], k2: int, sampling: Sampling) -> Request:
     """A request whose passes take k2 tokens, k2 - 1 tokens, ... and 2: a draft never goes beyond the request's end."""
-    return replace(request_of_length(prompt, k2 + 1), speculation=Speculation(method="random", k2=k2))
+    return replace(request_of_length(prompt, k2 + 1, sampling), speculation=Speculation(method="random", k2=k2))
 
 
 async def _request_latency(engine: Backend, prompt: tuple[int, ...]) -> float:

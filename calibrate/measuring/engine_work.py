@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from calibrate.engines.work import EngineStatistics, Iteration, Prefill, united
+from calibrate.engines.work import EngineStatistics, Iteration, Pass, Prefill, united
 from calibrate.record.engine_records import InUse, IterationSums, PrefillSums, RequestSums, Work
+from sim.engines.batching import RESTED_S
 
 __all__ = ["Reporting", "summed", "work_done"]
 
@@ -47,23 +49,43 @@ async def work_done(
 
 
 def _in_use(statistics: EngineStatistics, others: Sequence[tuple[float, float]], outside: Sequence[float]) -> InUse:
-    everything = _work(statistics.iterations, statistics.prefills)
+    woken = _after_a_rest(statistics)
+    everything = _work(statistics.iterations, statistics.prefills, woken)
     iterations, iterations_s = _shared(statistics.iterations, others)
     prefills, prefills_s = _shared(statistics.prefills, others)
     return InUse(
         decode=everything.decode,
         prefill=everything.prefill,
+        waking=everything.waking,
         request=RequestSums(len(outside), sum(outside)),
-        beside=_work(iterations, prefills),
+        beside=_work(iterations, prefills, woken),
         shared_s=iterations_s + prefills_s,
     )
 
 
-def _work(iterations: Sequence[Iteration], prefills: Sequence[Prefill]) -> Work:
+def _after_a_rest(statistics: EngineStatistics) -> frozenset[float]:
+    """When those prefills ended with which the engine began after a rest; the first one counts as such."""
+    done: list[Iteration | Pass | Prefill]
+    done = [*statistics.iterations, *statistics.passes, *statistics.prefills]
+    done.sort(key=lambda one: one.ended_s)
+    before = [-math.inf, *(one.ended_s for one in done)]
+    return frozenset(
+        one.ended_s
+        for one, last in zip(done, before, strict=False)
+        if isinstance(one, Prefill) and one.ended_s - one.seconds - last >= RESTED_S
+    )
+
+
+def _work(iterations: Sequence[Iteration], prefills: Sequence[Prefill], woken: Container[float]) -> Work:
     return Work(
         decode=_by_batch((it.batch, 1, it.context, it.seconds) for it in iterations),
-        prefill=PrefillSums(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills)),
+        prefill=_sums(prefills),
+        waking=_sums([p for p in prefills if p.ended_s in woken]),
     )
+
+
+def _sums(prefills: Sequence[Prefill]) -> PrefillSums:
+    return PrefillSums(len(prefills), sum(p.tokens for p in prefills), sum(p.seconds for p in prefills))
 
 
 def _by_batch(cells: Iterable[tuple[int, int, int, float]]) -> list[IterationSums]:
@@ -112,8 +134,13 @@ def summed(entries: Sequence[InUse]) -> list[InUse]:
 
 
 def _total(done: Sequence[Work]) -> dict[str, Any]:
-    n, tokens, seconds = (sum(values) for values in zip(*(work.prefill for work in done), strict=True))
     return {
         "decode": _by_batch(cell for work in done for cell in work.decode),
-        "prefill": PrefillSums(n, tokens, seconds),
+        "prefill": _added([work.prefill for work in done]),
+        "waking": _added([work.waking for work in done]),
     }
+
+
+def _added(sums: Sequence[PrefillSums]) -> PrefillSums:
+    n, tokens, seconds = (sum(values) for values in zip(*sums, strict=True))
+    return PrefillSums(n, tokens, seconds)

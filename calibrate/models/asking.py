@@ -63,7 +63,7 @@ class AskedModels:
     """Of the sampling: the same prefix gets the same continuation in every run with this seed."""
 
     def __post_init__(self) -> None:
-        Sampling(temperature=self.temperature, top_p=self.top_p)
+        self.sampling()
         if not 0.0 <= self.judge_threshold <= 1.0:
             raise ParameterError("judge_threshold", self.judge_threshold, "must be in [0, 1]")
         for name in ("max_step_tokens", "max_steps"):
@@ -107,6 +107,10 @@ class AskedModels:
             return Inspection(drafts=4, scorers=(SCORER, REWARD), chooser=True, beams=8)
         return Inspection()
 
+    def sampling(self) -> Sampling:
+        """Return how tokens are drawn."""
+        return Sampling(temperature=self.temperature, top_p=self.top_p)
+
     def judge_prompt(self) -> Callable[[str, str], str]:
         """Return the function that asks the judge about two steps."""
         if self.is_bundled:
@@ -123,7 +127,7 @@ class AskedModels:
             verifiers=self._verifiers(encoder),
             scorers=self._scorers(),
             chooser=self._chooser(),
-            sampling=Sampling(temperature=self.temperature, top_p=self.top_p),
+            sampling=self.sampling(),
             limits=StepLimits(max_step_tokens=self.max_step_tokens, max_steps=self.max_steps),
             seed=self.seed,
         )

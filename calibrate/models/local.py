@@ -153,7 +153,7 @@ class LocalModels(AskedModels):
         about = engine.describe()
         cores = about.get("cores")
         device = f"cpu cores {','.join(map(str, cores))}" if cores else str(about["device"])
-        return await measure_engine(engine, device, options, warmup=warmup, progress=progress)
+        return await measure_engine(engine, device, options, sampling=self.sampling(), warmup=warmup, progress=progress)
 
     def record(self, role: str, engine: MeasuredEngine) -> ModelRecord:
         """Return what is known about the model of a role."""

@@ -34,6 +34,7 @@ class VerdictRecord(Record):
     score: Finite | None = None
     seconds: Seconds
     prompt_tokens: Count
+    """Those that the judge had to read: what it knew from earlier verdicts is not counted."""
     same_meaning: bool | None = None
     """Ground truth, where the task has one."""
 

@@ -77,11 +77,23 @@ class Work(Record):
     decode: list[IterationSums] = []
     """One per batch size."""
     prefill: PrefillSums = PrefillSums(0, 0, 0.0)
+    waking: PrefillSums = PrefillSums(0, 0, 0.0)
+    """Of ``prefill``, those with which it began after a rest (`sim.engines.batching.RESTED_S`)."""
 
     @property
     def seconds(self) -> float:
         """Seconds of everything."""
         return sum(iterations.seconds for iterations in self.decode) + self.prefill.seconds
+
+    def without(self, part: Work) -> Work:
+        """Return what is left without a part of it."""
+        less = {iterations.batch: iterations for iterations in part.decode}
+        rest = [IterationSums(own.batch, *_less(own[1:], less.get(own.batch, _NONE)[1:])) for own in self.decode]
+        return Work(
+            decode=[own for own in rest if own.n],
+            prefill=PrefillSums(*_less(self.prefill, part.prefill)),
+            waking=PrefillSums(*_less(self.waking, part.waking)),
+        )
 
 
 class InUse(Work):
@@ -99,10 +111,7 @@ class InUse(Work):
     @property
     def undisturbed(self) -> Work:
         """What was done while no other engine worked at all; everything where that is not known."""
-        busy = self.beside or Work()
-        less = {iterations.batch: iterations for iterations in busy.decode}
-        quiet = [IterationSums(own.batch, *_less(own[1:], less.get(own.batch, _NONE)[1:])) for own in self.decode]
-        return Work(decode=[own for own in quiet if own.n], prefill=PrefillSums(*_less(self.prefill, busy.prefill)))
+        return self.without(self.beside or Work())
 
     @property
     def company_s(self) -> float:
@@ -139,7 +148,7 @@ class EngineRecord(Record):
     """One entry per answer, while asynchronous lookahead reasoning made it, with k1 = 1, 2, 4 in turns; the fit is
     scaled to it."""
     plain_in_use: list[InUse] = []
-    """The same while the target answered alone; empty where that was not measured."""
+    """The same while it answered alone: the target, and then the draft; empty where that was not measured."""
     beam_in_use: list[InUse] = []
     """The same while candidates were surveyed, many requests at a time; their latency is that of a whole group."""
     warmup_decode: list[DecodeSample] = []

@@ -11,7 +11,7 @@ from sim.catalogue import Level
 __all__ = ["FIELD_OF_USE", "USE_OF_LEVEL", "Use", "work_in_use"]
 
 Use: TypeAlias = Literal["plain", "steps", "beams"]
-"""The engine decodes without end, or step by step in turns with another engine, or many candidates at once."""
+"""The engine answers alone, or step by step in turns with another engine, or writes many candidates at once."""
 
 FIELD_OF_USE: Final[Mapping[Use, str]] = {"plain": "plain_in_use", "steps": "in_use", "beams": "beam_in_use"}
 """The field of `EngineRecord` that holds what an engine did in a use; journals have the same names."""

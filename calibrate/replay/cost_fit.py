@@ -44,6 +44,7 @@ class CostFit:
     decode_error, prefill_error : root-mean-square relative error of the fit on the cell means, [-].
     decode_factor, prefill_factor : by how much the times in use exceed those of the sweep, [-]; 1 if not measured.
     beside : time while another engine works / time while none does, [-]; None if not measured.
+    waking_s : what the prefill with which it begins after a rest takes more than others, s; 0 if not measured.
     reread : tokens that each prefill reads again besides the new ones.
     n_decode, n_prefill, n_request, n_in_use : samples used.
     """
@@ -54,6 +55,7 @@ class CostFit:
     decode_factor: float
     prefill_factor: float
     beside: float | None
+    waking_s: float
     reread: float
     n_decode: int
     n_prefill: int
@@ -98,7 +100,11 @@ def fit_cost(
         prefill_token_s=prefill_token_s,
         request_s=float(request.mean()),
     )
-    cost, decode_factor, prefill_factor, beside = _as_in_use(swept, in_use, rng, grouped=grouped)
+    quiet = record.plain_in_use
+    waking_s = _waking_s(swept, _picked([*record.in_use, *quiet], rng))
+    cost, decode_factor, prefill_factor, beside = _as_in_use(
+        swept, _picked(in_use, rng), quiet, waking_s, grouped=grouped
+    )
     return CostFit(
         cost=replace(cost, prefill_s=cost.prefill_s + reread * cost.prefill_token_s),
         decode_error=decode_error,
@@ -106,6 +112,7 @@ def fit_cost(
         decode_factor=decode_factor,
         prefill_factor=prefill_factor,
         beside=beside,
+        waking_s=prefill_factor * waking_s,
         reread=reread,
         n_decode=len(decode),
         n_prefill=len(record.prefill),
@@ -173,7 +180,7 @@ def _grown(table: TableCost, plain: TableCost) -> TableCost:
 
 
 def _as_in_use(
-    cost: TableCost, in_use: Sequence[InUse], rng: np.random.Generator | None, *, grouped: bool = False
+    cost: TableCost, picked: Sequence[InUse], quiet: Sequence[InUse], waking_s: float, *, grouped: bool = False
 ) -> tuple[TableCost, float, float, float | None]:
     """Scale a swept cost to what the engine took while it made answers; return the factors too.
 
@@ -184,10 +191,9 @@ def _as_in_use(
     Where requests come in groups, the latency of a group grows with its size: reading a request and sending its result
     takes its server some time that the others wait for. That part counts as prefill, one after the other.
     """
-    if not in_use:
+    if not picked:
         return cost, 1.0, 1.0, None
-    picked = in_use if rng is None else [in_use[i] for i in resampled_answers(len(in_use), rng)]
-    decode_factor, prefill_factor, beside = _factors(cost, picked)
+    decode_factor, prefill_factor, beside = _factors(cost, picked, quiet, waking_s)
     n_requests = sum(one.request[0] for one in picked)
     latency = sum(one.request[1] for one in picked)
     request_s, handling_s = latency / n_requests if n_requests else cost.request_s, 0.0
@@ -205,25 +211,52 @@ def _as_in_use(
     return scaled, decode_factor, prefill_factor, beside
 
 
-def _factors(cost: TableCost, done: Sequence[InUse]) -> tuple[float, float, float | None]:
+def _picked(done: Sequence[InUse], rng: np.random.Generator | None) -> Sequence[InUse]:
+    """What was done, or a bootstrap resample of it."""
+    return done if rng is None or not done else [done[i] for i in resampled_answers(len(done), rng)]
+
+
+def _waking_s(cost: TableCost, done: Sequence[InUse]) -> float:
+    """What a prefill after a rest takes more than others, s, where those take what they took in the sweep."""
+    after_a_rest = [Work(prefill=one.waking) for one in done]
+    others = [one.without(rested) for one, rested in zip(done, after_a_rest, strict=True)]
+    factor = _usual(_prefills(cost, others), _prefills(cost, after_a_rest))
+    modelled_s, seconds = _totals(_prefills(cost, after_a_rest))
+    n = sum(one.waking.n for one in done)
+    return max(seconds / factor - modelled_s, 0.0) / n if factor and n else 0.0
+
+
+def _factors(
+    cost: TableCost, done: Sequence[InUse], quiet: Sequence[InUse], waking_s: float
+) -> tuple[float, float, float | None]:
     """Measured over modelled seconds of iterations and of prefills alone, and by how much company slows both, [-]."""
     told = any(one.beside is not None and one.beside.seconds > 0.0 for one in done)
-    found = _alone_and_beside(cost, done) if told else None
+    found = _alone_and_beside(cost, done, quiet, waking_s) if told else None
     if found is not None:
         return found
-    return _ratio(_decodes(cost, done)) or 1.0, _ratio(_prefills(cost, done)) or 1.0, 1.0 if told else None
+    pairs = _prefills(cost, done, waking_s=waking_s)
+    return _ratio(_decodes(cost, done)) or 1.0, _ratio(pairs) or 1.0, 1.0 if told else None
 
 
-def _alone_and_beside(cost: TableCost, done: Sequence[InUse]) -> tuple[float, float, float] | None:
-    """The factors alone, and by how much company slows; None if one factor will do for both cases."""
-    alone = [one.undisturbed for one in done]
+def _alone_and_beside(
+    cost: TableCost, done: Sequence[InUse], quiet: Sequence[InUse], waking_s: float
+) -> tuple[float, float, float] | None:
+    """The factors alone, and by how much company slows; None if one factor will do for both cases.
+
+    An engine that hardly ever worked alone is taken to be as fast then as when it had an answer to itself.
+    """
     both = [one.beside for one in done if one.beside is not None]
-    decode_factor = _usual(_decodes(cost, alone), _decodes(cost, both))
+    both_s = _decodes(cost, both), _prefills(cost, both, waking_s=waking_s)
+    alone = [one.undisturbed for one in done]
+    decode_factor = _usual(_decodes(cost, alone), both_s[0])
+    if decode_factor is None:
+        alone = [one.undisturbed for one in quiet]
+        decode_factor = _usual(_decodes(cost, alone), both_s[0])
     if decode_factor is None:
         return None
     # Prefills that begin as the other engine begins tell nothing of those alone: then as much slower as iterations.
-    prefill_factor = _usual(_prefills(cost, alone), _prefills(cost, both)) or decode_factor
-    pairs = _scaled(_decodes(cost, both), decode_factor) + _scaled(_prefills(cost, both), prefill_factor)
+    prefill_factor = _usual(_prefills(cost, alone, waking_s=waking_s), both_s[1]) or decode_factor
+    pairs = _scaled(both_s[0], decode_factor) + _scaled(both_s[1], prefill_factor)
     work_s, measured_s = _totals(pairs)
     in_company_s = _share(done) * measured_s
     work_s -= measured_s - in_company_s  # what was done in company would have taken so long alone
@@ -259,7 +292,9 @@ def pace(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
     for fit, done in work:
         for part, factor in ((done.undisturbed, 1.0), (done.beside, _slowing(_share([done]), fit.beside))):
             if part is not None:
-                pairs += _scaled([*_decodes(fit.cost, [part]), *_prefills(fit.cost, [part], fit.reread)], factor)
+                pairs += _scaled(
+                    [*_decodes(fit.cost, [part]), *_prefills(fit.cost, [part], fit.reread, fit.waking_s)], factor
+                )
     return _ratio(pairs)
 
 
@@ -283,10 +318,11 @@ def _decodes(cost: TableCost, done: Sequence[Work]) -> _Pairs:
     return [(n * cost.iteration(batch, context / n), s) for one in done for batch, n, context, s in one.decode if n]
 
 
-def _prefills(cost: TableCost, done: Sequence[Work], reread: float = 0.0) -> _Pairs:
+def _prefills(cost: TableCost, done: Sequence[Work], reread: float = 0.0, waking_s: float = 0.0) -> _Pairs:
     """Of a cost with so many tokens read again in each prefill; what was done counts them as others."""
-    each_s = cost.prefill_s - reread * cost.prefill_token_s
-    return [(n * each_s + tokens * cost.prefill_token_s, s) for n, tokens, s in (one.prefill for one in done)]
+    each_s, token_s = cost.prefill_s - reread * cost.prefill_token_s, cost.prefill_token_s
+    sums = [(one.prefill, one.waking.n) for one in done]
+    return [(n * each_s + tokens * token_s + n_woken * waking_s, s) for (n, tokens, s), n_woken in sums]
 
 
 def _scaled(pairs: _Pairs, factor: float) -> _Pairs:

@@ -127,6 +127,7 @@ class System:
     passes : role to the tokens that each pass of its engine commits; roles left out commit one token per iteration.
     beside : engine name to its time while another engine works / while none does, [-]; engines left out do not care
         about others, but for those of their processor, with which they share it.
+    waking : engine name to what the prefill with which it begins after a rest takes more than others, s; default 0.
     pace : engine name to what its iterations and prefills take as a multiple of what they cost, [-]; default 1.
     """
 
@@ -141,6 +142,7 @@ class System:
     graded_choice: bool = False
     passes: Mapping[str, PassSource] = field(default_factory=dict)
     beside: Mapping[str, float] = field(default_factory=dict)
+    waking: Mapping[str, float] = field(default_factory=dict)
     pace: Mapping[str, float] = field(default_factory=dict)
 
     def trial(self, algorithm: MakeAlgorithm, meets: Meets) -> Trial:
@@ -164,7 +166,12 @@ class System:
         for one, other in combinations(devices.values(), 2):
             one.join(other)
         engines = {
-            name: BatchEngine(self._paced(name, cost), devices[homes[name]], beside=self.beside.get(name, 1.0))
+            name: BatchEngine(
+                self._paced(name, cost),
+                devices[homes[name]],
+                beside=self.beside.get(name, 1.0),
+                waking_s=self.waking.get(name, 0.0) * self.pace.get(name, 1.0),
+            )
             for name, cost in self.costs.items()
         }
         by_role: dict[str, Engine] = {role: engines[name] for role, name in self.placement.items()}
@@ -255,6 +262,7 @@ def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
     return {
         "costs": {name: fit.cost for name, fit in fits.items()},
         "beside": {name: fit.beside for name, fit in fits.items() if fit.beside is not None},
+        "waking": {name: fit.waking_s for name, fit in fits.items()},
     }
 
 

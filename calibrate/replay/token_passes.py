@@ -24,7 +24,7 @@ from sim.engines.costs import TableCost
 from sim.engines.pass_costs import PassCost, PassSeconds, PassTable, RowsAsBatch
 from sim.operations import DRAFT, TARGET
 
-__all__ = ["TokenDecoding", "known_settings", "split_passes", "token_decoding"]
+__all__ = ["TokenDecoding", "counts_of", "known_settings", "split_passes", "token_decoding"]
 
 Settings = Mapping[str, int | float | str | bool | None]
 
@@ -90,8 +90,14 @@ def token_decoding(
     if record is not None and record.answers:
         return _replayed(timings, record, settings)
     k2 = int(settings.get("k2") or 1)
-    counts = record if record is not None else _ngram(profile.ngram, method, settings)
+    counts = counts_of(profile, method, settings)
     return None if counts is None or not counts.passes else _counted(timings, counts, k2, _answered(profile, method))
+
+
+def counts_of(profile: Profile, method: str, settings: Settings) -> TokenRecord | NGramRecord | None:
+    """Return what was counted of a token-level method at these settings, or at a larger k2 in which they nest."""
+    record = _record(profile.token, method, settings)
+    return record if record is not None else _ngram(profile.ngram, method, settings)
 
 
 def known_settings(profile: Profile, method: str) -> list[dict[str, int | float | str | bool]]:

@@ -164,7 +164,8 @@ class WallClock:
             raise
         finally:
             algorithm.close()
-        self._left_running |= await drive.leave()
+        left = await drive.leave()  # before the set is read: other runs may change it meanwhile
+        self._left_running |= left
         return session
 
     async def drain(self) -> None:

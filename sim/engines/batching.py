@@ -20,7 +20,10 @@ from sim.engines.protocol import Cost, Done, Moment
 from sim.operations import Operation
 from theory.errors import ParameterError
 
-__all__ = ["BatchEngine", "Device"]
+__all__ = ["RESTED_S", "BatchEngine", "Device"]
+
+RESTED_S = 0.004
+"""After so long without work an engine has rested, s: others have had its caches, and its first prompt takes longer."""
 
 
 class Device:
@@ -127,6 +130,8 @@ class BatchEngine:
     cost : seconds per iteration, prefill and request.
     device : the processor it shares with others; its own if None.
     beside : its time while a neighbour of the device works / while none does, finite and > 0, [-].
+    waking_s : what the prefill with which it begins after a rest of `RESTED_S` takes more than others, s.
+    max_batch : sequences that it decodes at once, >= 1; more requests wait, first come, first served. May be infinite.
 
     Attributes
     ----------
@@ -134,11 +139,25 @@ class BatchEngine:
     busy_s : seconds in which it has used its processor since it was attached.
     """
 
-    def __init__(self, cost: Cost, device: Device | None = None, *, beside: float = 1.0) -> None:
+    def __init__(
+        self,
+        cost: Cost,
+        device: Device | None = None,
+        *,
+        beside: float = 1.0,
+        waking_s: float = 0.0,
+        max_batch: float = math.inf,
+    ) -> None:
         if not 0.0 < beside < math.inf:
             raise ParameterError("beside", beside, "must be finite and > 0")
+        if not 0.0 <= waking_s < math.inf:
+            raise ParameterError("waking_s", waking_s, "must be finite and >= 0")
+        if not max_batch >= 1:
+            raise ParameterError("max_batch", max_batch, "must be >= 1")
         self.cost = cost
         self.beside = beside
+        self.waking_s = waking_s
+        self.max_batch = max_batch
         self.device = device if device is not None else Device()
         self.device.add(self)
         self._reset()
@@ -159,16 +178,18 @@ class BatchEngine:
         self._prefill: _Job | None = None
         self._prefill_left = 0.0
         self._was_busy = False
+        self._resting_since = -math.inf
         self.speed = 1.0
         self.busy_s = 0.0
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle what the engine is, not what it is doing."""
-        return {"cost": self.cost, "device": self.device, "beside": self.beside}
+        return {name: getattr(self, name) for name in ("cost", "device", "beside", "waking_s", "max_batch")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore what the engine is, idle."""
-        self.cost, self.device, self.beside = state["cost"], state["device"], state["beside"]
+        for name, value in state.items():
+            setattr(self, name, value)
         self._reset()
 
     def attach(self, env: Environment) -> None:
@@ -238,7 +259,7 @@ class BatchEngine:
         elif self._batch == 0:
             return
         else:
-            changes = self._queue or self._leaving
+            changes = self._leaving or (self._queue and self._batch < self.max_batch)
             self._boundary = math.ceil(self._progress - _BOUNDARY) if changes else self._first_finish()
             work = (self._boundary - self._progress) * self._tau
         env, moment = self._env, self._spare or Moment(())
@@ -274,6 +295,8 @@ class BatchEngine:
         self.settle()
         if self._batch == 0:
             self._start_prefill()
+            if self._settled - self._resting_since >= RESTED_S:
+                self._prefill_left += self.waking_s
             if self._is_watched:
                 self._tell_the_device()
         return True
@@ -315,13 +338,15 @@ class BatchEngine:
         """End the prefill or the iteration that is over, start what follows, and return the requests that ended."""
         job, self._prefill = self._prefill, None
         finished = self._end_iteration() if job is None else self._end_prefill(job)
-        if self._queue:
+        if self._queue and self._batch < self.max_batch:
             self._start_prefill()
         elif self._batch:
             self._tau = self._seconds(self._batch, self._context)
             if not self._tau > 0.0:  # time would stand still while tokens pass
                 rule = f"must take more than 0 s (batch {self._batch}): check the cost model"
                 raise ParameterError("iteration", self._tau, rule)
+        else:
+            self._resting_since = self._settled
         if self._is_watched:
             self._tell_the_device()
         return finished

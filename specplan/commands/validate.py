@@ -22,15 +22,19 @@ from specplan.output import (
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calibrate.measuring.plan import MeasurableModels
     from calibrate.record.profile import Profile
     from calibrate.running.interleaved import Measured
     from sim.configuration import Configuration
     from sim.estimate import Estimate
     from specplan.planning.advice import Advice
     from specplan.planning.predict import Prediction
+    from specplan.validating.asked import Questions
     from specplan.validating.validation import Row, Validation
 
-__all__ = ["as_text", "command", "plain", "run_validation"]
+__all__ = ["as_text", "command", "plain", "run_under_load", "run_validation"]
 
 _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "k2_list", "rules")
 """Parameters for which --run stands."""
@@ -64,6 +68,10 @@ _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the questions and the order of runs.")
 @click.option("--timeline", type=click.Path(path_type=Path), help="PNG or SVG: a simulated above a measured answer.")
+@click.option(
+    "--concurrency", metavar="N,N,...", help="Ask so many questions at once instead, e.g. 1,2,4,8, and compare loads."
+)
+@click.option("--rounds", type=int, default=4, show_default=True, help="Rounds of questions, with --concurrency.")
 @json_option
 @output_options
 @click.pass_context
@@ -82,6 +90,8 @@ def command(
     prompts: Path | None,
     seed: int,
     timeline: Path | None,
+    concurrency: str | None,
+    rounds: int,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -91,37 +101,38 @@ def command(
     Opens the models that the profile was measured on, predicts each configuration from the profile, then answers fresh
     questions with plain decoding and with each configuration, interleaved. With -o OUTPUT, what is finished is kept in
     OUTPUT.part: the same command goes on where an interrupted one stopped.
+
+    With --concurrency so many clients each take the next question when their last answer is there, in rounds of ANSWERS
+    / ROUNDS questions; the same rounds are simulated before.
     """
     check_output(output, force=force)
     check_output(timeline, force=force)
     if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
         raise ParameterError("run", runs[0], "names method and knobs itself: leave --method and its knobs out")
     from calibrate.record.library import load
+    from specplan.validating.asked import Below, configurations_of, named, to_ask
 
     profile = load(profile_path)
-    found = run_validation(
-        profile,
-        runs=runs,
-        method=method,
-        settings=settings,
-        k1_list=_counts("k1", k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""),
-        token=token,
-        token_settings=token_settings,
-        k2_list=_counts("k2", k2_list or ""),
-        rules=rules,
-        answers=answers,
-        prompts=prompts,
-        seed=seed,
-        timeline=timeline,
-        journal=None if output is None else journal_of(output),
-    )
-    advice = _advice(profile, found)
-    if as_json:
-        deliver(to_json({**plain(found), "advice": advice.plain()}), output)
+    windows = k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""
+    below = Below(token, token_settings, _counts("k2", k2_list or ""))
+    configurations = named(runs) or configurations_of(method, settings, _counts("k1", windows), rules, below)
+    models, questions = to_ask(profile, answers, prompts, seed)
+    journal = None if output is None else journal_of(output)
+    if concurrency is not None:
+        if timeline is not None:
+            raise ParameterError(
+                "timeline", str(timeline), "is of one answer at a time: leave it out, or --concurrency"
+            )
+        loads = sorted(set(_counts("concurrency", concurrency)))
+        told = run_under_load(profile, configurations, models, questions, loads, rounds, seed, journal, as_json=as_json)
     else:
-        deliver(f"{advice.text()}\n\n{as_text(found)}", output)
-    if output is not None:
-        journal_of(output).unlink(missing_ok=True)
+        found = run_validation(profile, configurations, models, questions, seed, timeline, journal)
+        advice = _advice(profile, found)
+        text = to_json({**plain(found), "advice": advice.plain()}) if as_json else as_text(found)
+        told = text if as_json else f"{advice.text()}\n\n{text}"
+    deliver(told, output)
+    if journal is not None:
+        journal.unlink(missing_ok=True)
 
 
 def _advice(profile: Profile, found: Validation) -> Advice:
@@ -141,17 +152,9 @@ def _counts(name: str, text: str) -> list[int]:
 
 def run_validation(
     profile: Profile,
-    *,
-    runs: tuple[str, ...] = (),
-    method: str = "lr-async",
-    settings: tuple[str, ...] = (),
-    k1_list: list[int],
-    token: str | None = None,
-    token_settings: tuple[str, ...] = (),
-    k2_list: list[int] | None = None,
-    rules: str = "paper",
-    answers: int = 40,
-    prompts: Path | None = None,
+    configurations: Sequence[Configuration],
+    models: MeasurableModels,
+    questions: Questions,
     seed: int = 1,
     timeline: Path | None = None,
     journal: Path | None = None,
@@ -159,27 +162,13 @@ def run_validation(
     """Predict and run; see `command` for the parameters."""
     import asyncio
 
-    from calibrate.models.asking import bundled_problems, bundled_truth
-    from calibrate.models.recorded import models_of
     from calibrate.models.servers import timeouts_as_such
     from specplan.calibrating import resumable
-    from specplan.prompts import read_prompts
     from specplan.validating.validation import predict_all, validate
 
-    if profile.source != "measured":
-        raise ParameterError("profile", profile.name, "must be a measured one: a published one names no models to run")
-    if answers < 2:
-        raise ParameterError("answers", answers, "must be an integer >= 2")
-    models = models_of(dict(profile.settings))
-    if prompts is None and not models.is_bundled:
-        raise ParameterError("prompts", None, "must name a JSONL file of fresh questions for these models")
-    configurations = _named(runs) or _configurations(
-        method, settings, k1_list, rules, _Below(token, token_settings, k2_list or [])
-    )
-    problems = bundled_problems(answers, seed, "validation") if prompts is None else read_prompts(prompts, answers)
     predictions = predict_all(profile, configurations)
     with (
-        progress(f"validating {profile.name}", len(problems) * (len(predictions) + 1)) as step_done,
+        progress(f"validating {profile.name}", len(questions.problems) * (len(predictions) + 1)) as step_done,
         timeouts_as_such(),
         resumable(journal),
     ):
@@ -188,9 +177,9 @@ def run_validation(
                 profile,
                 predictions,
                 models,
-                problems,
-                truth=bundled_truth() if prompts is None else None,
-                source=f"bundled task, fresh questions of seed {seed}" if prompts is None else str(prompts),
+                questions.problems,
+                truth=questions.truth,
+                source=questions.source,
                 seed=seed,
                 journal=journal,
                 progress=lambda part: step_done(),
@@ -199,6 +188,47 @@ def run_validation(
     if timeline is not None:
         _draw(profile, found, timeline)
     return found
+
+
+def run_under_load(
+    profile: Profile,
+    configurations: Sequence[Configuration],
+    models: MeasurableModels,
+    questions: Questions,
+    loads: Sequence[int],
+    n_rounds: int,
+    seed: int = 1,
+    journal: Path | None = None,
+    *,
+    as_json: bool = False,
+) -> str:
+    """Predict and run with many questions at once, and say it; see `command` for the parameters."""
+    import asyncio
+
+    from calibrate.models.servers import timeouts_as_such
+    from specplan.calibrating import resumable
+    from specplan.validating import load_text
+    from specplan.validating.under_load import check_rounds, validate_under_load
+
+    check_rounds(len(questions.problems), n_rounds, loads)
+    parts = (len(configurations) + 1) * len(loads) * (n_rounds + 1)
+    with progress(f"validating {profile.name}", parts) as step_done, timeouts_as_such(), resumable(journal):
+        found = asyncio.run(
+            validate_under_load(
+                profile,
+                configurations,
+                models,
+                questions.problems,
+                loads,
+                n_rounds=n_rounds,
+                truth=questions.truth,
+                source=questions.source,
+                seed=seed,
+                journal=journal,
+                progress=lambda part: step_done(),
+            )
+        )
+    return to_json(load_text.plain(found)) if as_json else load_text.as_text(found)
 
 
 def _draw(profile: Profile, found: Validation, path: Path) -> None:
@@ -212,62 +242,11 @@ def _draw(profile: Profile, found: Validation, path: Path) -> None:
         click.echo(f"specplan: {path} is not drawn: all runs were done before the interruption", err=True)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Below:
-    """The token level as it was asked for."""
-
-    token: str | None
-    settings: tuple[str, ...]
-    k2_list: list[int]
-
-    def fields(self) -> dict[str, Any]:
-        """Fields of a configuration for a step-level method."""
-        from sim.catalogue import choice
-        from sim.configuration import TOKEN_METHOD_NAMES, parse_knobs
-
-        if self.token is None:
-            if self.settings:
-                raise ParameterError("token-set", self.settings, "needs --token")
-            return {}
-        token = choice("token", self.token, TOKEN_METHOD_NAMES)
-        return {"token": token, "token_knobs": parse_knobs(token, self.settings)}
-
-
-def _named(runs: tuple[str, ...]) -> list[Configuration]:
-    """Configurations by their names, each once."""
-    from sim.configuration import Configuration
-
-    found = [Configuration.parse(text) for text in runs]
-    return list({one.name: one for one in found}.values())
-
-
-def _configurations(
-    method: str, settings: tuple[str, ...], k1_list: list[int], rules: str, below: _Below
-) -> list[Configuration]:
-    """Every method asked for with every window and depth asked for, or with its own."""
-    from sim.catalogue import choice
-    from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
-
-    names = [choice("method", name.strip(), METHOD_NAMES) for name in method.split(",")]
-    if settings and len(names) > 1:
-        raise ParameterError("set", settings, "needs a single method")
-    found = []
-    for name in names:
-        knobs = parse_knobs(name, settings)
-        schedule = None if "rules" in knobs else rules
-        windows: list[int | None] = [*dict.fromkeys(k1_list)] or [None]  # None: the method's own
-        depths: list[int | None] = [*dict.fromkeys(below.k2_list)] or [None]
-        under = {} if name in TOKEN_METHOD_NAMES else below.fields()
-        found += [
-            Configuration(method=name, k1=k1, k2=k2, rules=schedule, knobs=knobs, **under)
-            for k1 in windows
-            for k2 in depths
-        ]
-    return found
-
-
 def plain(found: Validation) -> dict[str, Any]:
     """The validation as plain data."""
+    from specplan.validating.comparison import compare
+
+    compared = compare(found)
     return {
         "schema": "specplan.validation",
         "schema_version": 1,
@@ -282,10 +261,14 @@ def plain(found: Validation) -> dict[str, Any]:
                 "error": row.error,
                 "at_pace": row.at_pace,
                 "good": row.good,
+                "good_by_measured_interval": row.good_by_measured_interval,
+                "next_measurement": dataclasses.asdict(row.expected),
+                "closed_form": row.closed_form,
                 "seconds": [run.seconds for run in found.runs.by_name[row.name]],
             }
             for row in found.rows
         ],
+        "telling_apart": None if compared is None else compared.plain(),
         "baseline": {
             **dataclasses.asdict(found.baseline),
             "seconds": [run.seconds for run in found.runs.by_name["autoregressive"]],
@@ -295,15 +278,17 @@ def plain(found: Validation) -> dict[str, Any]:
 
 def as_text(found: Validation) -> str:
     """The validation for a reader: predicted beside measured, and all that it was run with."""
+    from specplan.validating.comparison import compare
     from specplan.validating.run_record import as_lines
 
+    compared = compare(found)
     n = found.baseline.n
     lines = [
         f"Predicted from {found.profile}, then measured on {n} fresh questions, interleaved with plain decoding",
         "",
         table(
             [
-                *("method", "predicted", "measured", "error", "at this pace"),
+                *("method", "predicted", "next measurement", "measured", "error", "at this pace"),
                 *("accepted", "false accepts", "accuracy", "verdict"),
             ],
             [_plain_row(found), *(_cells(row) for row in found.rows)],
@@ -311,8 +296,10 @@ def as_text(found: Validation) -> str:
         "",
         "speedup: seconds of plain decoding / seconds of the method, ratio of totals over the same questions, with "
         "95 % intervals. Predicted > measured: share of judged drafts that were accepted, wrong drafts let stand per "
-        "answer, and right answers. A prediction is good within 10 % of the measured speedup or inside its interval.",
+        "answer, and right answers. next measurement: where a speedup measured on so many fresh questions was to be. A "
+        "prediction is good if it was there, or within 10 %.",
         *_pace(found),
+        *(compared.lines() if compared is not None else ()),
     ]
     if found.effective:
         lines += ["", "Run with:", *as_lines(found.effective)]
@@ -333,7 +320,7 @@ def _pace(found: Validation) -> list[str]:
 def _plain_row(found: Validation) -> list[str]:
     base = found.baseline
     time = f"{1e3 * base.seconds_per_answer:.0f} ms/answer"
-    return ["autoregressive", "1", f"1 ({time})", "–", "–", "–", "–", _accuracy(base.accuracy), "baseline"]
+    return ["autoregressive", "1", "–", f"1 ({time})", "–", "–", "–", "–", _accuracy(base.accuracy), "baseline"]
 
 
 def _cells(row: Row) -> list[str]:
@@ -341,6 +328,7 @@ def _cells(row: Row) -> list[str]:
     return [
         row.name,
         _interval(prediction.speedup),
+        f"[{row.expected.low:.3f}, {row.expected.high:.3f}]",
         _interval(real.speedup),
         f"{100 * row.error:+.1f} %",
         "–" if row.at_pace is None else f"{row.at_pace:.3f}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -59,6 +59,9 @@ class ModelError:
     n: int
     """Rows it was measured on."""
 
+    note: str = "the model's own error is not measured (no rows of its method), and not in the interval"
+    """In words, for the notes of a prediction."""
+
     @property
     def half_width(self) -> float:
         """Half-width of a 95 % prediction interval for the logarithm of one more row, [-]; 0 without rows."""
@@ -91,7 +94,13 @@ def model_error(name: str, *, combined: bool, rules: str) -> ModelError:
     """
     others = [row for row in rows() if row.rules == rules and row.name != name]
     pairs = [compared(row, combined) for row in others]
-    return fit_error([math.log(simulated) for simulated, _ in pairs], [math.log(published) for _, published in pairs])
+    found = fit_error([math.log(simulated) for simulated, _ in pairs], [math.log(published) for _, published in pairs])
+    what = "combined speedup" if combined else "LR speedup"
+    note = (
+        f"{what} scaled to log(published) = {found.gain:.2f} log(simulated), as on the {found.n} other rows of the "
+        f"table; model error ±{100 * found.half_width:.0f} % measured on them"
+    )
+    return replace(found, note=note)
 
 
 def fit_error(simulated: list[float], published: list[float]) -> ModelError:

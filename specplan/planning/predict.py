@@ -1,9 +1,10 @@
 """Predictions: the time of a configuration by simulation, with an interval that says what it covers.
 
 Three errors are kept apart and added in squares, as shares of the speedup: sampling (few answers), the profile's own
-uncertainty (timings resampled, published figures and assumptions drawn from their half-widths), and, of Lookahead
-Reasoning on published profiles, the model's error, measured on the other rows of the same table
-(`specplan.planning.model_error`). Where the model's error was not measured it is left out, and a note says so.
+uncertainty (timings resampled, published figures and assumptions drawn from their half-widths), and the model's own:
+on measured profiles what validations left over (`specplan.planning.measured_error`), of Lookahead Reasoning on
+published ones that on the other rows of its table (`specplan.planning.model_error`). Where it was not measured it is
+left out, and a note says so.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile
 from sim.operations import JUDGE
 from sim.timeline import Counts, Timeline
 from sim.trial import Runs, false_accepts, run_trial, session_of
+from specplan.planning.measured_error import measured_error
 from specplan.planning.model_error import PUBLISHED_RULES, ModelError, model_error
 from theory.errors import ParameterError
 
@@ -74,6 +76,8 @@ class Prediction:
     """Tokens that a target pass commits per sequence, the last one of a step uncut, >= 1."""
     errors: dict[str, float]
     """Half-widths as shares of the speedup: sampling, profile, and model where its error was measured."""
+    answer_spread: float
+    """Of the speedup over n fresh questions, by chance alone: standard error times sqrt(n) / speedup, [-]."""
     notes: tuple[str, ...]
     """Assumptions behind it."""
     false_accepts: Estimate | None = None
@@ -189,6 +193,7 @@ class Predictor:
             tokens_per_pass=model.tokens_per_pass if model else 1.0,
             token_settings=dict(model.decoding.settings) if model and model.decoding else {},
             errors=errors,
+            answer_spread=raw.stderr * math.sqrt(raw.n) / raw.value,
             accepted=runs.accepted,
             wasted_draft=runs.wasted_draft,
             wasted_target=runs.wasted_target,
@@ -323,12 +328,14 @@ class Predictor:
         return abs(math.log(ends[0] / ends[1])) / 2.0
 
     def _model_error(self, configuration: Configuration) -> ModelError:
-        """As measured on the other rows of the table: of Lookahead Reasoning with its judge; else of nothing.
+        """As validations found it, or as the other rows of the table: of Lookahead Reasoning with its judge.
 
         Of every schedule it is that of the measured one: a correction of its own would take its gain for an error.
         """
+        if self.profile.published is None:
+            return measured_error(configuration)
         looks_ahead = configuration.method in ("lr-sync", "lr-async") and configuration.decider == (JUDGE, None)
-        if self.profile.published is None or not looks_ahead:
+        if not looks_ahead:
             return ModelError(gain=1.0, spread=0.0, n=0)
         return model_error(self.profile.name, combined=configuration.k2 > 1, rules=PUBLISHED_RULES)
 
@@ -350,15 +357,8 @@ class Predictor:
             notes.append(lost)
         if configuration.width > 1 and self._recorded is None:
             notes.append(f"drafts of one position correlated {ASSUMED.siblings}, as in LR Table 3 (GSM8K)")
-        if error.n:
-            what = "combined speedup" if configuration.k2 > 1 else "LR speedup"
-            notes.append(
-                f"{what} scaled to log(published) = {error.gain:.2f} log(simulated), as on the {error.n} other rows of "
-                f"the table; model error ±{100 * error.half_width:.0f} % measured on them"
-            )
-        elif configuration.speculates:
-            by = "no rows of its method" if self.profile.published else "'specplan validate' measures it"
-            notes.append(f"the model's own error is not measured ({by}), and not in the interval")
+        if configuration.speculates:
+            notes.append(error.note)
         return tuple(notes)
 
     def _verdict_note(self) -> str:

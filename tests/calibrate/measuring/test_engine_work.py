@@ -10,6 +10,7 @@ import pytest
 from calibrate.engines.work import EngineStatistics, Iteration, Prefill
 from calibrate.measuring.engine_work import summed, work_done
 from calibrate.record.engine_records import InUse, Work
+from sim.engines.batching import RESTED_S
 
 
 @dataclass
@@ -44,10 +45,12 @@ def test_work_counts_as_done_beside_another_engine_if_that_worked_at_any_moment_
     assert found["big"].decode == [(1, 2, 201, 2.0), (2, 1, 202, 2.0)]
     assert found["big"].request == (2, pytest.approx(0.3))
     # The second iteration overlaps for 0.5 of 1 s, the third for 1.2 of 2 s, the prefill for 0.3 of 1 s.
-    assert found["big"].beside == Work(decode=[(1, 1, 101, 1.0), (2, 1, 202, 2.0)], prefill=(1, 30, 1.0))
+    assert found["big"].beside == Work(
+        decode=[(1, 1, 101, 1.0), (2, 1, 202, 2.0)], prefill=(1, 30, 1.0), waking=(1, 30, 1.0)
+    )
     assert found["big"].company_s == pytest.approx(0.5 + 1.2 + 0.3)
     assert found["big"].undisturbed == Work(decode=[(1, 1, 100, 1.0)], prefill=(0, 0, 0.0))
-    assert found["small"].beside == Work(decode=[(1, 2, 21, 2.0)], prefill=(1, 5, 0.5))
+    assert found["small"].beside == Work(decode=[(1, 2, 21, 2.0)], prefill=(1, 5, 0.5), waking=(1, 5, 0.5))
     assert found["small"].company_s == pytest.approx(1.2 + 0.3 + 0.5)
     assert found["small"].undisturbed == Work(decode=[], prefill=(0, 0, 0.0))
 
@@ -64,8 +67,26 @@ def test_what_ends_as_another_begins_had_no_company() -> None:
 def test_profiles_made_without_moments_tell_nothing_apart() -> None:
     """Engines tell when they did something, older profiles do not."""
     blind = recorded(BIG, SMALL)["big"].model_copy(update={"beside": None, "shared_s": None})
-    assert blind.undisturbed == Work(decode=blind.decode, prefill=blind.prefill)
+    assert blind.undisturbed == Work(decode=blind.decode, prefill=blind.prefill, waking=blind.waking)
     assert blind.company_s == 0.0
+
+
+def test_prefills_are_told_apart_by_whether_the_engine_had_rested() -> None:
+    """The first one, and those that begin `RESTED_S` after the last work, whatever that was; not those that follow."""
+    rest = RESTED_S
+    busy = EngineStatistics(
+        prefills=(
+            Prefill(10, 0, 0.01, 1.0),
+            Prefill(20, 0, 0.01, 1.0 + 0.01 + 0.9 * rest),
+            Prefill(40, 0, 0.01, 2.0),
+            Prefill(80, 0, 0.01, 2.02 + 0.01 + 1.1 * rest),
+        ),
+        iterations=(Iteration(1, 10, 0.01, 1.99 - 0.5 * rest), Iteration(1, 10, 0.01, 2.02)),
+    )
+    done = recorded(busy, EngineStatistics())["big"]
+    assert done.prefill == (4, 150, pytest.approx(0.04))
+    assert done.waking == (2, 90, pytest.approx(0.02))
+    assert done.undisturbed.waking == done.waking
 
 
 def test_records_add_up() -> None:
@@ -73,7 +94,9 @@ def test_records_add_up() -> None:
     (whole,) = summed([found["big"], found["big"]])
     assert whole.decode == [(1, 4, 402, 4.0), (2, 2, 404, 4.0)]
     assert whole.request == (4, pytest.approx(0.6))
-    assert whole.beside == Work(decode=[(1, 2, 202, 2.0), (2, 2, 404, 4.0)], prefill=(2, 60, 2.0))
+    both = Work(decode=[(1, 2, 202, 2.0), (2, 2, 404, 4.0)], prefill=(2, 60, 2.0), waking=(2, 60, 2.0))
+    assert whole.beside == both
+    assert whole.waking == (2, 60, 2.0)
     assert whole.company_s == pytest.approx(4.0)
     older = found["big"].model_copy(update={"shared_s": None})
     assert summed([older])[0].company_s == pytest.approx(4.0)  # all of what was done beside the other one

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, Work
+from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, PrefillSums, Work
 from calibrate.replay.cost_fit import fit_cost, fit_passes, pace, resampled_answers
 from sim.engines.costs import TableCost
 from theory.errors import CalibrationError
@@ -98,6 +98,46 @@ def test_what_a_neighbour_costs_is_told_apart() -> None:
     mixed = fit_cost(record(0.0, 3).model_copy(update={"in_use": everything}))
     assert mixed.beside == 1.0  # it never worked alone: what it took in company is what it takes
     assert 1.5 < mixed.decode_factor < 1.8
+
+
+def planted_prefills(n: int, tokens: int, factor: float, n_woken: int = 0, waking_s: float = 0.0) -> PrefillSums:
+    seconds = n * PLANTED.prefill_s + tokens * PLANTED.prefill_token_s + n_woken * waking_s
+    return PrefillSums(n, tokens, factor * seconds)
+
+
+def test_what_waking_costs_is_told_apart() -> None:
+    """Prefills take twice as long as in the sweep, and 6 ms more after a rest: for both, whatever their share is."""
+    for n_woken in (5, 18):
+        waking = planted_prefills(n_woken, 4 * n_woken, 2.0, n_woken, 0.003)
+        others = planted_prefills(20 - n_woken, 9 * (20 - n_woken), 2.0)
+        one = InUse(
+            decode=[(1, 40, 8000, 40 * PLANTED.iteration(1, 200))],
+            prefill=tuple(a + b for a, b in zip(waking, others, strict=True)),
+            waking=waking,
+        )
+        fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
+        assert fit.waking_s == pytest.approx(0.006, rel=1e-9)
+        assert fit.prefill_factor == pytest.approx(2.0, rel=1e-9)
+        assert pace([(fit, one)]) == pytest.approx(1.0, rel=1e-9)
+
+
+def test_what_an_engine_never_did_alone_it_takes_as_in_an_answer_of_its_own() -> None:
+    """A draft always has the target's company in Lookahead Reasoning, but not in Algorithm 1 of ConfSpec."""
+    prefill = planted_prefills(6, 60, 1.8)
+    work_s = 1.8 * 60 * PLANTED.iteration(1, 200)
+    beside = Work(decode=[(1, 60, 12_000, work_s)], prefill=prefill)
+    in_use = InUse(decode=beside.decode, prefill=prefill, beside=beside, shared_s=beside.seconds)
+    alone = InUse(
+        decode=[(1, 50, 5000, 1.2 * 50 * PLANTED.iteration(1, 100))],
+        prefill=planted_prefills(5, 30, 1.2),
+        beside=Work(),
+        shared_s=0.0,
+    )
+    swept = record(0.0, 3).model_copy(update={"in_use": [in_use]})
+    assert (fit_cost(swept).decode_factor, fit_cost(swept).beside) == pytest.approx((1.8, 1.0), rel=1e-9)
+    fit = fit_cost(swept.model_copy(update={"plain_in_use": [alone]}))
+    assert (fit.decode_factor, fit.prefill_factor) == pytest.approx((1.2, 1.2), rel=1e-9)
+    assert fit.beside == pytest.approx(1.5, rel=1e-9)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.6, 0.25])

@@ -29,11 +29,11 @@ from sim.catalogue import method
 from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration
 from sim.operations import DRAFT, TARGET, Step, prompt
 from specplan.cli import cli
-from specplan.commands.validate import _Below, _configurations, _named
 from specplan.planning.overshoot import EFFECTS, overshoot
 from specplan.planning.planner import Request, kind, label, plan
 from specplan.planning.predict import Predictor
 from specplan.validating import validation
+from specplan.validating.asked import Below, configurations_of, named
 from theory.errors import ParameterError
 
 NONE = [False] * 8
@@ -178,22 +178,22 @@ def test_simulate_says_what_keeps_the_speedups_from_multiplying(profile: Profile
 
 
 def test_validate_combines_methods_windows_and_depths() -> None:
-    below = _Below("draft-model", (), [3, 4])
-    names = [c.name for c in _configurations("lr-async", (), [1, 2], "paper", below)]
+    below = Below("draft-model", (), [3, 4])
+    names = [c.name for c in configurations_of("lr-async", (), [1, 2], "paper", below)]
     assert names == [f"lr-async k1={k1} + draft-model k2={k2}" for k1 in (1, 2) for k2 in (3, 4)]
-    names = [c.name for c in _configurations("prompt-lookup,draft-model", (), [], "paper", _Below(None, (), [4]))]
+    names = [c.name for c in configurations_of("prompt-lookup,draft-model", (), [], "paper", Below(None, (), [4]))]
     assert names == ["prompt-lookup k2=4", "draft-model k2=4"]
     with pytest.raises(ParameterError, match="token-set"):
-        _configurations("lr-async", (), [], "paper", _Below(None, ("k2=3",), []))
+        configurations_of("lr-async", (), [], "paper", Below(None, ("k2=3",), []))
 
 
 def test_a_prediction_is_run_with_the_settings_it_rests_on(profile: Profile) -> None:
     predictor = Predictor(speculated(profile, "prompt-lookup", k2=5), uncertainty=False)
     lookup = predictor.predict(Configuration(method="lr-async", token="prompt-lookup", k2=4))
-    spec = validation._spec(lookup, TorchModels())
+    spec = validation.real_configuration(lookup, TorchModels())
     assert spec.speculation == {TARGET: Speculation(method="ngram", k2=4)}
     plain = predictor.predict(Configuration(method="lr-async"))
-    assert validation._spec(plain, TorchModels()).speculation == {}
+    assert validation.real_configuration(plain, TorchModels()).speculation == {}
 
 
 def test_over_http_a_prediction_is_run_on_the_server_that_speculates_so(profile: Profile) -> None:
@@ -201,11 +201,11 @@ def test_over_http_a_prediction_is_run_on_the_server_that_speculates_so(profile:
     lookup = predictor.predict(Configuration(method="lr-async", token="prompt-lookup", k2=4))
     plain = RemoteModels(target="http://localhost:1", draft="http://localhost:2")
     with pytest.raises(ParameterError, match=r"prompt-lookup .*k2=4.* needs a server that speculates so; .*: none"):
-        validation._spec(lookup, plain)
+        validation.real_configuration(lookup, plain)
     config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
     models = replace(plain, speculative=json.dumps([{"server": "http://localhost:3#fast", **config}]))
     assert [setting.key for setting in models.token_settings()] == ["prompt-lookup k2=4 max_ngram=3"]
-    assert validation._spec(lookup, models).speculation == {TARGET: Speculation(method="ngram", k2=4)}
+    assert validation.real_configuration(lookup, models).speculation == {TARGET: Speculation(method="ngram", k2=4)}
     with pytest.raises(ParameterError, match=r"named were .*: prompt-lookup k2=4 max_ngram=3"):
         models.speculation("prompt-lookup", {"k2": 5})
 
@@ -261,7 +261,7 @@ def test_run_stands_for_method_and_knobs() -> None:
     done = CliRunner().invoke(cli, options, standalone_mode=False)
     assert isinstance(done.exception, ParameterError)
     assert "leave --method and its knobs out" in str(done.exception)
-    assert [one.name for one in _named(("lr-async k1=2", "lr-async k1=2", "jacobi"))] == ["lr-async k1=2", "jacobi"]
+    assert [one.name for one in named(("lr-async k1=2", "lr-async k1=2", "jacobi"))] == ["lr-async k1=2", "jacobi"]
 
 
 class _Clock:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simpy import Environment
 
-from sim.engines.batching import BatchEngine, Device
+from sim.engines.batching import RESTED_S, BatchEngine, Device
 from sim.engines.costs import LinearCost
 from sim.engines.fixed import FixedEngine
 from sim.operations import Operation
@@ -37,11 +37,14 @@ class Reference:
     """One engine, iteration by iteration: `work_left` seconds of processor until the running one ends."""
 
     cost: LinearCost
+    waking_s: float
+    max_batch: float = float("inf")
     queue: list[Request] = field(default_factory=list)
     batch: list[Request] = field(default_factory=list)
     prefilling: Request | None = None
     work_left: float = 0.0
     busy: bool = False
+    resting_since: float = -float("inf")
 
     def next_iteration(self, now: float) -> None:
         """At a boundary: take out who is done or cancelled, then prefill the oldest, or decode."""
@@ -52,10 +55,12 @@ class Reference:
                 request.end, request.state = now, "done"
                 self.batch.remove(request)
         self.queue = [request for request in self.queue if request.state != "cancelled"]
+        rested = not self.busy and now - self.resting_since >= RESTED_S
         self.busy = bool(self.queue or self.batch)
-        if self.queue:
+        self.resting_since = now
+        if self.queue and len(self.batch) < self.max_batch:
             self.prefilling = self.queue.pop(0)
-            self.work_left = self.cost.prefill(self.prefilling.n_prompt)
+            self.work_left = self.cost.prefill(self.prefilling.n_prompt) + rested * self.waking_s
         elif self.batch:
             context = sum(request.context + request.n_tokens / 2 for request in self.batch)
             self.work_left = self.cost.iteration(len(self.batch), context)
@@ -72,10 +77,13 @@ class Reference:
 
 @dataclass(frozen=True)
 class Machine:
-    """On which device each engine runs, and its time while an engine of another device works / while none does."""
+    """On which device each engine runs, its time while an engine of another device works / while none does, what the
+    first prefill after a rest takes more, and most sequences of a batch."""
 
     homes: tuple[int, ...]
     beside: tuple[float, ...]
+    waking_s: float = 0.0
+    max_batch: float = float("inf")
 
     def slowness(self, k: int, busy: list[int]) -> float:
         """Seconds that engine k takes for a second of work, with the busy ones."""
@@ -89,7 +97,7 @@ APART = Machine((0, 1, 2), (1.0, 1.0, 1.0))
 
 def reference(costs: list[LinearCost], requests: list[Request], machine: Machine) -> None:
     """Fill in the ends of the requests."""
-    engines = [Reference(cost) for cost in costs]
+    engines = [Reference(cost, machine.waking_s, machine.max_batch) for cost in costs]
     outside = [(r.arrival + costs[r.engine].request_s, 0, i) for i, r in enumerate(requests)]
     outside += [(r.cancel, 1, i) for i, r in enumerate(requests) if r.cancel < float("inf")]
     outside.sort(reverse=True)
@@ -123,7 +131,7 @@ def simulated(costs: list[LinearCost], requests: list[Request], machine: Machine
     for one, other in combinations(devices.values(), 2):
         one.join(other)
     engines = [
-        BatchEngine(cost, devices[home], beside=beside)
+        BatchEngine(cost, devices[home], beside=beside, waking_s=machine.waking_s, max_batch=machine.max_batch)
         for cost, home, beside in zip(costs, machine.homes, machine.beside, strict=False)
     ]
     for engine in engines:
@@ -179,7 +187,13 @@ def workload(seed: int, n_engines: int) -> tuple[list[LinearCost], list[Request]
 
 MACHINES = st.one_of(
     st.sampled_from([SHARED, APART]),
-    st.builds(Machine, st.tuples(*[st.integers(0, 2)] * 3), st.tuples(*[st.floats(0.8, 3.0)] * 3)),
+    st.builds(
+        Machine,
+        st.tuples(*[st.integers(0, 2)] * 3),
+        st.tuples(*[st.floats(0.8, 3.0)] * 3),
+        st.floats(0.0, 3.0),
+        st.sampled_from([1, 2, 3, float("inf")]),
+    ),
 )
 
 
@@ -197,6 +211,16 @@ def test_a_request_alone_takes_what_the_cost_says() -> None:
     cost = LinearCost(base_s=1.0, sequence_s=0.1, context_s=0.001, prefill_s=2.0, prefill_token_s=0.5, request_s=0.25)
     ends = simulated([cost], [Request(0, 0.0, 8, 6, 100)], APART)
     assert ends[0] == pytest.approx(cost.alone(8, 6, 100), rel=1e-12)
+
+
+def test_an_engine_wakes_after_a_rest_and_not_between_requests_that_follow_each_other() -> None:
+    """Three requests of one token, 1 s each: the second comes after less than a rest, the third after a full one."""
+    cost, waking = LinearCost(base_s=1.0, prefill_s=1.0), 0.5
+    arrivals = (0.0, 1.0 + waking + 0.5 * RESTED_S, 2.0 + waking + 1.6 * RESTED_S)
+    requests = [Request(0, arrival, 1, 1, 1) for arrival in arrivals]
+    ends = simulated([cost], requests, Machine((0,), (1.0,), waking))
+    taken = [end - arrival for end, arrival in zip(ends, arrivals, strict=True)]
+    assert taken == pytest.approx([1.0 + waking, 1.0, 1.0 + waking])
 
 
 def test_mean_context_is_exact_for_a_request_alone() -> None:
@@ -223,6 +247,12 @@ def test_neighbours_slow_each_other_while_both_work() -> None:
     assert ends == pytest.approx([12.0, 4.0])  # the second ends after 3 * 4/3 s; the first did 2 of its 10 s by then
 
 
+def test_what_finds_no_place_in_the_batch_waits() -> None:
+    requests = [Request(0, 0.0, 5, 0, 0), Request(0, 0.0, 3, 0, 0), Request(0, 0.0, 3, 0, 0)]
+    ends = simulated([LinearCost(base_s=1.0)], requests, Machine((0,), (1.0,), max_batch=2))
+    assert ends == pytest.approx([4.0, 2.0, 4.0])  # the third takes the place of the second, after 2 s
+
+
 def test_an_engine_can_be_attached_again() -> None:
     cost = LinearCost(base_s=1.0, prefill_s=1.0)
     engine = BatchEngine(cost)
@@ -244,8 +274,10 @@ def test_engines_travel_without_their_runs() -> None:
     assert (a.cost, b.cost) == (pair[0].cost, pair[1].cost)
     apart = [Device(), Device()]
     apart[0].join(apart[1])
-    c, _ = pickle.loads(pickle.dumps([BatchEngine(LinearCost(base_s=1.0), one, beside=1.5) for one in apart]))
-    assert c.beside == 1.5
+    c, _ = pickle.loads(
+        pickle.dumps([BatchEngine(LinearCost(base_s=1.0), one, beside=1.5, waking_s=0.2) for one in apart])
+    )
+    assert (c.beside, c.waking_s) == (1.5, 0.2)
     fixed = FixedEngine(2.0)
     fixed.attach(Environment())
     env = Environment()
@@ -277,6 +309,10 @@ def test_bad_engines() -> None:
         FixedEngine(-1.0)
     with pytest.raises(ParameterError, match="base_s"):
         LinearCost(base_s=float("nan"))
+    with pytest.raises(ParameterError, match="waking_s"):
+        BatchEngine(LinearCost(base_s=1.0), waking_s=-1.0)
+    with pytest.raises(ParameterError, match=r"max_batch=0 must be >= 1"):
+        BatchEngine(LinearCost(base_s=1.0), max_batch=0)
 
 
 def test_an_iteration_of_no_time_is_refused() -> None:

@@ -1,0 +1,99 @@
+"""What a validation was asked to run: configurations, models, and fresh questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calibrate.measuring.plan import MeasurableModels
+from calibrate.models.asking import bundled_problems, bundled_truth
+from calibrate.models.recorded import models_of
+from calibrate.record.profile import Profile
+from calibrate.running.problem import Problem, Truth
+from sim.catalogue import choice
+from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
+from specplan.prompts import read_prompts
+from theory.errors import ParameterError
+
+__all__ = ["Below", "Questions", "configurations_of", "named", "to_ask"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """Fresh questions, and what is known about them."""
+
+    problems: Sequence[Problem]
+    source: str
+    """Where they come from."""
+    truth: Truth | None
+
+
+def to_ask(profile: Profile, answers: int, prompts: Path | None, seed: int) -> tuple[MeasurableModels, Questions]:
+    """Return the models of a profile, and so many fresh questions for them.
+
+    Raises
+    ------
+    ParameterError : a profile that names no models, too few answers, or no questions for these models.
+    """
+    if profile.source != "measured":
+        raise ParameterError("profile", profile.name, "must be a measured one: a published one names no models to run")
+    if answers < 2:
+        raise ParameterError("answers", answers, "must be an integer >= 2")
+    models = models_of(dict(profile.settings))
+    if prompts is not None:
+        return models, Questions(problems=read_prompts(prompts, answers), source=str(prompts), truth=None)
+    if not models.is_bundled:
+        raise ParameterError("prompts", None, "must name a JSONL file of fresh questions for these models")
+    return models, Questions(
+        problems=bundled_problems(answers, seed, "validation"),
+        source=f"bundled task, fresh questions of seed {seed}",
+        truth=bundled_truth(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """The token level as it was asked for."""
+
+    token: str | None
+    settings: tuple[str, ...]
+    k2_list: list[int]
+
+    def fields(self) -> dict[str, Any]:
+        """Fields of a configuration for a step-level method."""
+        if self.token is None:
+            if self.settings:
+                raise ParameterError("token-set", self.settings, "needs --token")
+            return {}
+        token = choice("token", self.token, TOKEN_METHOD_NAMES)
+        return {"token": token, "token_knobs": parse_knobs(token, self.settings)}
+
+
+def named(runs: tuple[str, ...]) -> list[Configuration]:
+    """Configurations by their names, each once."""
+    found = [Configuration.parse(text) for text in runs]
+    return list({one.name: one for one in found}.values())
+
+
+def configurations_of(
+    method: str, settings: tuple[str, ...], k1_list: list[int], rules: str, below: Below
+) -> list[Configuration]:
+    """Every method asked for with every window and depth asked for, or with its own."""
+    names = [choice("method", name.strip(), METHOD_NAMES) for name in method.split(",")]
+    if settings and len(names) > 1:
+        raise ParameterError("set", settings, "needs a single method")
+    found = []
+    for name in names:
+        knobs = parse_knobs(name, settings)
+        schedule = None if "rules" in knobs else rules
+        windows: list[int | None] = [*dict.fromkeys(k1_list)] or [None]  # None: the method's own
+        depths: list[int | None] = [*dict.fromkeys(below.k2_list)] or [None]
+        under = {} if name in TOKEN_METHOD_NAMES else below.fields()
+        found += [
+            Configuration(method=name, k1=k1, k2=k2, rules=schedule, knobs=knobs, **under)
+            for k1 in windows
+            for k2 in depths
+        ]
+    return found

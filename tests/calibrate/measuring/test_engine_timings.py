@@ -1,0 +1,53 @@
+"""What the sweep asks of an engine: the work of answers, and nothing that a cache could help with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calibrate.engines.protocol import Generation, Request, Sampling, Times
+from calibrate.engines.work import EngineStatistics, Iteration, Prefill
+from calibrate.measuring.engine_timings import MeasureOptions, measure_engine
+
+DRAWN = Sampling(temperature=0.6, top_p=0.95)
+OPTIONS = MeasureOptions(batches=(1, 3), contexts=(8,), iterations=4, prefills=(4,), repeats=1, rounds=1)
+
+
+class Asked:
+    """An engine that takes down what it is asked."""
+
+    name = "asked"
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    def describe(self) -> dict[str, Any]:
+        return {"vocab_size": 1000, "speculates_per_request": True}
+
+    async def generate(self, request: Request) -> Generation:
+        self.requests.append(request)
+        times = Times(queued=0.0, prefill_start=0.0, prefill_end=0.1, first_token=0.1, end=0.2)
+        return Generation(
+            text="",
+            token_ids=(),
+            n_generated=request.max_tokens,
+            finish="length",
+            n_prompt_tokens=len(request.prompt),
+            n_cached_tokens=0,
+            n_iterations=1,
+            times=times,
+        )
+
+    async def stats(self, *, clear: bool = False) -> EngineStatistics:
+        return EngineStatistics(iterations=(Iteration(1, 8, 0.1, 1.0),), prefills=(Prefill(8, 0, 0.1, 0.5),))
+
+
+async def test_the_sweep_draws_tokens_as_answers_do_and_its_batches_are_uneven() -> None:
+    """Tokens of answers are drawn, which takes a small model a third of an iteration; prompts of equal length need no
+    mask, which those of answers do. Latencies are of requests that end at once: how they are drawn does not matter."""
+    engine: Any = Asked()
+    await measure_engine(engine, "cpu", OPTIONS, sampling=DRAWN)
+    swept = [request for request in engine.requests if request.max_tokens != 2]
+    assert all(request.sampling == DRAWN for request in swept)
+    lengths = [len(request.prompt) for request in swept if request.max_tokens == OPTIONS.iterations + 1]
+    assert lengths == [8, 8, 11, 14]
+    assert len({request.prompt[:2] for request in engine.requests}) == len(engine.requests)

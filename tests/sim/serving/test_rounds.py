@@ -1,0 +1,87 @@
+"""Rounds of clients: on engines that nobody shares they are list scheduling, on shared ones what batches cost."""
+
+from __future__ import annotations
+
+from functools import partial
+from heapq import heappop, heappush
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sim_worlds import seconds_per_token
+
+from sim.algorithms import autoregressive, lookahead_async
+from sim.answers.drawn import TraceBehaviour
+from sim.answers.traces import AnswerTrace, StepTrace
+from sim.engines.batching import BatchEngine
+from sim.engines.costs import LinearCost
+from sim.serving.rounds import Round, limited, simulated_round
+from sim.trial import Trial, run_trial
+from theory.errors import ParameterError
+
+
+def answers(*lengths: int) -> TraceBehaviour:
+    """Answers of one accepted step each, so long."""
+    return TraceBehaviour(
+        tuple(
+            AnswerTrace(
+                prompt_tokens=1,
+                steps=(StepTrace(draft_tokens=n, target_tokens=n, accepted=True, draft_final=True, target_final=True),),
+            )
+            for n in lengths
+        )
+    )
+
+
+def plain(engine: BatchEngine, *lengths: int) -> Trial:
+    return Trial.of(autoregressive, answers(*lengths), {"target": engine, "draft": engine, "judge": engine})
+
+
+@given(lengths=st.lists(st.integers(1, 50), min_size=1, max_size=12), clients=st.integers(1, 12), k1=st.integers(1, 3))
+@settings(max_examples=50)
+def test_on_engines_without_a_queue_the_next_question_goes_to_the_first_client_that_is_free(
+    lengths: list[int], clients: int, k1: int
+) -> None:
+    clients = min(clients, len(lengths))
+    trial = Trial.of(partial(lookahead_async, k1=k1), answers(*lengths), seconds_per_token(1.0, 0.25))
+    indices = list(range(len(lengths)))
+    alone = run_trial(trial, indices).seconds
+    found = simulated_round(trial, indices, clients)
+    free = [0.0] * clients
+    for seconds in alone:
+        heappush(free, heappop(free) + seconds)
+    assert found.seconds == pytest.approx(tuple(alone))
+    assert found.makespan == pytest.approx(max(free))
+    assert found.tokens == tuple(lengths)
+    assert found.answers_at_once == pytest.approx(sum(alone) / max(free))
+    for counted in found.in_flight.values():
+        assert sum(seconds for _, seconds in counted) == pytest.approx(found.makespan)
+
+
+def test_clients_share_the_batch_of_an_engine() -> None:
+    """Iterations of 1 s however many they serve: two clients need half the time for answers of one length."""
+    trial = plain(BatchEngine(LinearCost(base_s=1.0)), 11, 11, 11, 11)
+    one, two = (simulated_round(trial, range(4), clients) for clients in (1, 2))
+    assert (one.makespan, two.makespan) == (pytest.approx(40.0), pytest.approx(20.0))
+    ((n, seconds),) = two.in_flight["target"]
+    assert (n, seconds) == (2, pytest.approx(20.0))
+    assert two.most_steps("target") == 2
+
+
+def test_clients_wait_where_the_engine_has_no_place_for_all() -> None:
+    trial = limited(plain(BatchEngine(LinearCost(base_s=1.0)), 11, 11, 11, 11), {"target": 2})
+    found = simulated_round(trial, range(4), 4)
+    assert found.seconds == pytest.approx((10.0, 10.0, 20.0, 20.0))
+    assert found.most_steps("target") == 4  # asked for, not decoded
+
+
+def test_what_runs_on_after_the_last_answer_counts_up_to_there() -> None:
+    found = Round(seconds=(2.0, 1.0), tokens=(1, 1), makespan=2.0, in_flight={"target": ((1, 1.0), (2, 1.0))})
+    assert (found.answers_at_once, found.most_steps("target"), found.most_steps("draft")) == (1.5, 2, 0)
+
+
+@pytest.mark.parametrize("clients", [0, 3, -1, True])
+def test_every_client_needs_a_question(clients: int) -> None:
+    trial = plain(BatchEngine(LinearCost(base_s=1.0)), 2, 2)
+    with pytest.raises(ParameterError, match=rf"concurrency={clients} must be an integer from 1 to 2, the questions"):
+        simulated_round(trial, range(2), clients)
