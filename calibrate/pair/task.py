@@ -19,6 +19,7 @@ from calibrate.pair.wording import (
     MONTHS,
     NAMES,
     OBJECTS,
+    VERBS,
     Meaning,
     Operation,
     Verbosity,
@@ -65,11 +66,6 @@ OPTIONAL_STEP_PROBABILITY: Final = 0.06
 
 Split = Literal["training", "calibration", "validation"]
 _VERBOSITY_WORDS: Final[dict[Verbosity, str]] = {"brief": " Be brief.", "normal": "", "careful": " Explain with care."}
-_VERBS: Final[dict[Operation, tuple[str, ...]]] = {
-    "add": ("buys", "finds", "gets", "picks", "wins"),
-    "subtract": ("loses", "sells", "drops", "lends", "spends"),
-    "double": (),
-}
 _OPENING: Final = "In {m} {p} has {s} {o}."
 _EVENT: Final = "In {m} {p} {v} {n}."
 _DOUBLING: Final = "In {m} the {o} double."
@@ -93,6 +89,8 @@ class Problem:
     start: int
     operations: tuple[tuple[Operation, int | None], ...]
     """(operation, operand) in order; the operand of a doubling is None; operands of a problem are distinct."""
+    verbs: tuple[str, ...]
+    """What the question calls each operation."""
     name: str
     noun: str
     verbosity: Verbosity
@@ -152,16 +150,22 @@ def _draw_content(rng: np.random.Generator) -> tuple[int, tuple[tuple[Operation,
 def _word_question(rng: np.random.Generator, start: int, operations: Sequence[tuple[Operation, int | None]]) -> Problem:
     name, noun = NAMES[int(rng.integers(len(NAMES)))], OBJECTS[int(rng.integers(len(OBJECTS)))]
     verbosity = draw_verbosity(rng)
+    verbs = tuple(VERBS[operation][int(rng.integers(len(VERBS[operation])))] for operation, _ in operations)
     sentences = [_OPENING.format(m=MONTHS[0], p=name, s=start, o=noun)]
-    for month, (operation, operand) in zip(MONTHS[1:], operations, strict=False):
+    for month, (operation, operand), verb in zip(MONTHS[1:], operations, verbs, strict=False):
         if operation == "double":
             sentences.append(_DOUBLING.format(m=month, o=noun))
         else:
-            verb = _VERBS[operation][int(rng.integers(len(_VERBS[operation])))]
             sentences.append(_EVENT.format(m=month, p=name, v=verb, n=operand))
     question = " ".join([*sentences, _ASK.format(o=noun, p=name)]) + _VERBOSITY_WORDS[verbosity]
     return Problem(
-        question=question, start=start, operations=tuple(operations), name=name, noun=noun, verbosity=verbosity
+        question=question,
+        start=start,
+        operations=tuple(operations),
+        verbs=verbs,
+        name=name,
+        noun=noun,
+        verbosity=verbosity,
     )
 
 
@@ -205,18 +209,21 @@ def parse_question(question: str) -> Problem | None:
     ending = re.search(rf"How many (\w+) does (\w+) have in the end\?({words})$", question.strip())
     if not opening or not ending or opening[1] not in NAMES or opening[3] not in OBJECTS:
         return None
-    verb_of = {verb: operation for operation, verbs in _VERBS.items() for verb in verbs}
+    verb_of = {verb: operation for operation, verbs in VERBS.items() for verb in verbs}
     operations: list[tuple[Operation, int | None]] = []
+    verbs: list[str] = []
     for month, sentence in enumerate(question.strip()[opening.end() : ending.start()].strip().split(". "), start=1):
         event = re.fullmatch(r"In (\w+) (?:\w+ (\w+) (\d+)|the \w+ double)\.?", sentence)
         if event is None or event[1] not in MONTHS[month : month + 1] or (event[2] and event[2] not in verb_of):
             return None
         operations.append((verb_of[event[2]], int(event[3])) if event[2] else ("double", None))
+        verbs.append(event[2] or "double")
     verbosity = next(key for key, text in _VERBOSITY_WORDS.items() if text == ending[3])
     return Problem(
         question=question.strip(),
         start=int(opening[2]),
         operations=tuple(operations),
+        verbs=tuple(verbs),
         name=opening[1],
         noun=opening[3],
         verbosity=verbosity,
@@ -250,7 +257,9 @@ def answer_meanings(
 
 def word_step(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> str:
     """One wording of a step in the manner of the problem."""
-    return render_step(meaning, rng, name=problem.name, noun=problem.noun, verbosity=problem.verbosity)
+    in_story = meaning.month is not None and 1 <= meaning.month <= len(problem.verbs)
+    verb = problem.verbs[(meaning.month or 1) - 1] if in_story else ""
+    return render_step(meaning, rng, name=problem.name, noun=problem.noun, verbosity=problem.verbosity, verb=verb)
 
 
 def split_steps(answer: str) -> tuple[str, ...]:
@@ -372,5 +381,5 @@ def answer_is_correct(question: str, answer: str | Sequence[str]) -> bool:
 
 def question_fragments() -> tuple[str, ...]:
     """Every word that a question is built from (templates and their fillings), for the tokenizer's vocabulary."""
-    verbs = tuple(verb for verbs in _VERBS.values() for verb in verbs)
+    verbs = tuple(verb for verbs in VERBS.values() for verb in verbs)
     return (_OPENING, _EVENT, _DOUBLING, _ASK, *MONTHS, *verbs, *_VERBOSITY_WORDS.values())

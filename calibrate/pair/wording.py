@@ -21,6 +21,7 @@ __all__ = [
     "MONTHS",
     "NAMES",
     "OBJECTS",
+    "VERBS",
     "Kind",
     "Meaning",
     "Operation",
@@ -101,8 +102,19 @@ class Meaning:
         return both_before and mine == others
 
 
-_WHEN: Final = "In {m}: "
-"""Before every core but that of the final step."""
+VERBS: Final[dict[Operation, tuple[str, ...]]] = {
+    "add": ("buys", "finds", "gets", "picks", "wins"),
+    "subtract": ("loses", "sells", "drops", "lends", "spends"),
+    "double": ("double",),
+}
+"""What happens in the story, by what it does to the total."""
+_EVENTS: Final[dict[Operation | None, str]] = {
+    "add": "In {m} {p} {v}: ",
+    "subtract": "In {m} {p} {v}: ",
+    "double": "In {m} the {o} {v}: ",
+    None: "In {m}: ",
+}
+"""Before every core but that of the final step: what the story says, and then what follows from it."""
 # Fields: {n} operand, {b} total before, {r} total after, {o} a noun of the story. Short wordings first: a brief answer
 # draws from the first _N_BRIEF, so terse steps are terse in the core too. A step's last number is always its total: a
 # small model finds what was said last, and hardly what was said anywhere else.
@@ -194,7 +206,8 @@ _WORDINGS: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
     ),
 }
 _CORES: Final = {
-    key: tuple(text if key[0] == "final" else _WHEN + text for text in texts) for key, texts in _WORDINGS.items()
+    key: tuple(text if key[0] == "final" else _EVENTS[key[1]] + text for text in texts)
+    for key, texts in _WORDINGS.items()
 }
 # Every sentence before the core begins with one word, and every sentence after it with another: whether one more comes
 # is then decided by one token, and hardly changed by the temperature. Many rare first words would be sharpened away.
@@ -264,7 +277,9 @@ def _stated_before(meaning: Meaning) -> int | None:
     return None
 
 
-def render_step(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: str, verbosity: Verbosity) -> str:
+def render_step(
+    meaning: Meaning, rng: np.random.Generator, *, name: str, noun: str, verbosity: Verbosity, verb: str = ""
+) -> str:
     """Draw one wording of a step.
 
     Parameters
@@ -273,6 +288,7 @@ def render_step(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: 
     rng : source of the wording.
     name, noun : person and things of the story, used by some wordings.
     verbosity : how many sentences besides the core to expect.
+    verb : what the question calls the operation; drawn if there is none, or one of another operation.
 
     Returns
     -------
@@ -294,6 +310,8 @@ def render_step(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: 
         sentences.append(_AFTER[i])
     text = " ".join(sentences)
     month = None if meaning.month is None else MONTHS[meaning.month]
+    verbs = VERBS[meaning.operation] if meaning.operation else ("",)
+    said = verb if verb in verbs else verbs[int(rng.integers(len(verbs)))]
     return text.format(
         n=meaning.operand,
         b=before,
@@ -301,18 +319,20 @@ def render_step(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: 
         o=noun,
         p=name,
         m=month,
+        v=said,
     )
 
 
 _NUMBER: Final = r"(0|[1-9]\d?)"
 
 
-def _pattern(template: str) -> str:
-    """A regular expression of a template, numbers as named groups."""
+def _pattern(template: str, operation: Operation | None = None) -> str:
+    """A regular expression of a template, numbers as named groups; `operation` says which verbs it takes."""
     pattern = re.escape(template).replace(r"\ ", " ")
     for field in ("n", "b", "r"):
         pattern = pattern.replace(rf"\{{{field}\}}", f"(?P<{field}>{_NUMBER[1:-1]})")
     pattern = pattern.replace(r"\{m\}", f"(?P<m>{'|'.join(MONTHS)})")
+    pattern = pattern.replace(r"\{v\}", f"(?:{'|'.join(VERBS[operation] if operation else ())})")
     return pattern.replace(r"\{o\}", f"(?:{'|'.join(OBJECTS)})").replace(r"\{p\}", f"(?:{'|'.join(NAMES)})")
 
 
@@ -323,7 +343,7 @@ def _grammar() -> tuple[
     """(sentences before a core, those after it, each core wording with its kind and operation), compiled once."""
     before = re.compile("|".join(f"(?:{_pattern(text)})" for text in _BEFORE))
     after = tuple(re.compile(_pattern(text)) for text in _AFTER)
-    cores = tuple((re.compile(_pattern(text)), *key) for key, texts in _CORES.items() for text in texts)
+    cores = tuple((re.compile(_pattern(text, key[1])), *key) for key, texts in _CORES.items() for text in texts)
     return before, after, cores
 
 
@@ -378,11 +398,19 @@ def telling_fragments() -> frozenset[str]:
         words(text for (_, op), texts in _CORES.items() if op == operation for text in texts)
         for operation in get_args(Operation)
     ]
-    cores = words(text for texts in _CORES.values() for text in texts)
+    cores = words(text for texts in _CORES.values() for text in texts) | words(v for vs in VERBS.values() for v in vs)
     shared = operations[0].intersection(*operations)
     return frozenset(cores - shared - words((*_BEFORE, *_AFTER)))
 
 
 def all_fragments() -> tuple[str, ...]:
     """Every template of the language: the tokenizer's vocabulary is built from these, not from a sample."""
-    return (*(text for texts in _CORES.values() for text in texts), *_BEFORE, *_AFTER, *NAMES, *OBJECTS, *MONTHS)
+    return (
+        *(text for texts in _CORES.values() for text in texts),
+        *_BEFORE,
+        *_AFTER,
+        *NAMES,
+        *OBJECTS,
+        *MONTHS,
+        *(verb for verbs in VERBS.values() for verb in verbs),
+    )

@@ -46,10 +46,10 @@ __all__ = [
 MAX_QUALITY: Final = len(SCORE_TOKENS) - 1
 SLIP_PROBABILITY: Final = 0.15
 """Share of answers that contain one undetected mistake, after which the rest is consistent with the wrong total."""
-CANDIDATES_PER_STEP: Final = 0.5
+CANDIDATES_PER_STEP: Final = 0.8
 """Steps scored on the side per step of an answer, besides the answer's own."""
 SUMS_PER_DRILL: Final = 24
-WRONG_PER_SUM: Final = 0.3
+WRONG_PER_SUM: Final = 0.5
 """Share of a drill's sums that are wrong: read, scored, not learned."""
 _NEAR: Final = (-10, -3, -2, -1, -1, 1, 1, 2, 3, 10)
 

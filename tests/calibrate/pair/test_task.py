@@ -92,14 +92,18 @@ QUESTION = (
     "In January Mia has 10 apples. In February Mia buys 7. In March the apples double. "
     "How many apples does Mia have in the end?"
 )
-START, BOUGHT, DOUBLED = "In January: Start at 10.", "In February: Add 7 to get 17.", "In March: Twice that is 34."
+START, BOUGHT, DOUBLED = (
+    "In January: Start at 10.",
+    "In February Mia buys: Add 7 to get 17.",
+    "In March the apples double: Twice that is 34.",
+)
 
 
 def test_the_arithmetic_is_done_right() -> None:
     question = QUESTION.replace("double. ", "double. In April Mia loses 5. ") + " Be brief."
     problem = parse_question(question)
     assert problem.totals == (10, 17, 34, 29)
-    check, lost = "In March: Check: two times 17 is 34.", "In April: Minus 5 is 29."
+    check, lost = "In March the apples double: Check: two times 17 is 34.", "In April Mia loses: Minus 5 is 29."
     right = (START, BOUGHT, DOUBLED, check, lost)
     for i, step in enumerate(right):
         assert pair.step_is_correct(question, right[:i], step)
@@ -115,21 +119,22 @@ def test_the_arithmetic_is_done_right() -> None:
         (0, "In January: Start at 11."),  # wrong number
         (0, "In February: Start at 10."),  # wrong month
         (0, BOUGHT),  # no first number yet
-        (1, "In February: Add 7 to get 18."),  # wrong sum
-        (1, "In February: Then 11 plus 7 is 17."),  # states a total that nobody said
-        (1, "In February: Minus 7 is 3."),  # wrong operation
-        (1, "In March: Add 7 to get 17."),  # wrong month
-        (1, "In March: Twice that is 20."),  # skips one
-        (2, "In February: Add 7 to get 24."),  # repeats one
+        (1, "In February Mia buys: Add 7 to get 18."),  # wrong sum
+        (1, "In February Mia buys: Then 11 plus 7 is 17."),  # states a total that nobody said
+        (1, "In February Mia loses: Minus 7 is 3."),  # wrong operation
+        (1, "In March Mia buys: Add 7 to get 17."),  # wrong month
+        (1, "In March the apples double: Twice that is 20."),  # skips one
+        (2, "In February Mia buys: Add 7 to get 24."),  # repeats one
         (1, "The answer is 10."),  # too early
-        (1, "In February: Check: 10 plus 7 is 17."),  # nothing to check yet
-        (1, "In February: Next is plus 7 to 11."),  # a total that nobody said
+        (1, "In February Mia buys: Check: 10 plus 7 is 17."),  # nothing to check yet
+        (1, "In February Mia buys: Next is plus 7 to 11."),  # a total that nobody said
+        (1, BOUGHT.replace("buys", "loses")),  # contradicts itself
         (1, START),  # again
         (1, f"{BOUGHT} {BOUGHT}"),  # two steps in one
         (1, f"{BOUGHT} Note that February ends with 18."),  # says another total
         (1, f"{BOUGHT} Note that March ends with 17."),  # and another month
         (1, "Note that February ends with 17."),  # no core
-        (1, "In February: Add seven to get 17."),  # not of the language
+        (1, "In February Mia buys: Add seven to get 17."),  # not of the language
         (1, ""),
     ],
 )
@@ -138,20 +143,20 @@ def test_wrong_steps_are_wrong(done: int, step: str) -> None:
 
 
 def test_a_step_after_a_mistake_is_judged_from_the_stated_total() -> None:
-    wrong = (START, "In February: Add 7 to get 18.")
-    doubled = "In March: Doubling 18 gives 36."
+    wrong = (START, "In February Mia buys: Add 7 to get 18.")
+    doubled = "In March the apples double: Doubling 18 gives 36."
     assert pair.step_is_correct(QUESTION, wrong, doubled)
-    assert not pair.step_is_correct(QUESTION, wrong, "In March: Doubling 17 gives 34.")
+    assert not pair.step_is_correct(QUESTION, wrong, "In March the apples double: Doubling 17 gives 34.")
     assert not pair.answer_is_correct(QUESTION, (*wrong, doubled, "The answer is 36."))
 
 
 def test_same_meaning_is_about_content() -> None:
-    adding = "In May: Adding 7 to 10 gives 17."
-    assert pair.same_meaning("In May: Plus 7 is 17.", f"Now we go on. {adding} Note that May ends with 17.")
-    assert not pair.same_meaning("In May: Plus 7 is 17.", "In May: Plus 7 is 18.")
-    assert not pair.same_meaning("In May: Plus 7 is 17.", "In June: Plus 7 is 17.")
-    assert not pair.same_meaning(adding, "In May: Adding 7 to 11 gives 17.")
-    assert not pair.same_meaning("In May: Next is plus 7 to 10.", adding)
+    adding = "In May Mia buys: Adding 7 to 10 gives 17."
+    assert pair.same_meaning("In May Mia buys: Plus 7 is 17.", f"Now we go on. {adding} Note that May ends with 17.")
+    assert not pair.same_meaning("In May Mia buys: Plus 7 is 17.", "In May Mia buys: Plus 7 is 18.")
+    assert not pair.same_meaning("In May Mia buys: Plus 7 is 17.", "In June Mia buys: Plus 7 is 17.")
+    assert not pair.same_meaning(adding, "In May Mia buys: Adding 7 to 11 gives 17.")
+    assert not pair.same_meaning("In May Mia buys: Next is plus 7 to 10.", adding)
     assert not pair.same_meaning("Nonsense.", "Nonsense.")
 
 
@@ -203,8 +208,8 @@ def test_grades_are_graded() -> None:
     assert right is not None
     grades = [quality(problem, state, replace(right, result=result)) for result in (17, 18, 22, 77)]
     assert grades == [9, 4, 3, 2]
-    assert quality(problem, state, parse_step("In February: Next is plus 7 to 10.")) == 8
-    assert quality(problem, state, parse_step("In February: Add 8 to get 18.")) == 1
+    assert quality(problem, state, parse_step("In February Mia buys: Next is plus 7 to 10.")) == 8
+    assert quality(problem, state, parse_step("In February Mia buys: Add 8 to get 18.")) == 1
 
 
 @FEW

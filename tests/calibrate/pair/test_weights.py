@@ -55,7 +55,9 @@ def test_greedy_answers_are_right(target: LanguageModel) -> None:
 
 def test_the_judge_tells_plain_cases_apart(target: LanguageModel) -> None:
     prompts = [
-        pair.judge_prompt("In May: Plus 7 is 17.", f"In May: Add 7 to get {n}. Note that May ends with {n}.")
+        pair.judge_prompt(
+            "In May Tom buys: Plus 7 is 17.", f"In May Tom buys: Add 7 to get {n}. Note that May ends with {n}."
+        )
         for n in (17, 18)
     ]
     same, other = target.reply(prompts, (JUDGE_YES, JUDGE_NO))
