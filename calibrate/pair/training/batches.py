@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from calibrate.pair.prompts import SCORE_TOKENS
 from calibrate.pair.task import STEP_SEPARATOR
 from calibrate.pair.training.examples import Example
 from calibrate.pair.training.tokenizer import PAD, vocabulary
@@ -44,6 +45,8 @@ class Batch:
     """1 where the target answers a question."""
     numbers: torch.Tensor
     """True where the target is a number to write."""
+    grades: torch.Tensor
+    """Grade of the step that a token belongs to, from the step's total on; -1 where there is none to tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +107,8 @@ def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT) -> Batch:
     shape = (len(rows), max(row.length for row in rows))
     tokens, targets = (np.full(shape, ids[PAD], np.int64) for _ in range(2))
     positions, replies = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
-    writing = np.zeros(shape, np.float32)
+    writing, grades = np.zeros(shape, np.float32), np.full(shape, -1, np.int64)
+    scores = {ids[token]: grade for grade, token in enumerate(SCORE_TOKENS)}
     owner, seen = (np.full(shape, -1, np.int64) for _ in range(2))  # branch number; last main column that is visible
     for i, row in enumerate(rows):
         main, n = np.array(row.main), len(row.main)
@@ -116,6 +120,11 @@ def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT) -> Batch:
         column = n
         for number, (after, branch) in enumerate(row.branches, start=1):
             size, parent = len(branch) - 1, separators[after]
+            if branch[-1] in scores:  # its step is the branch's own, or else the one that the main text ends with there
+                own = branch.index(ids[STEP_SEPARATOR]) if ids[STEP_SEPARATOR] in branch else 0
+                step = slice(column, column + own) if own else slice(separators[after - 1] + 1 if after else 0, parent)
+                text = np.array(branch[:own]) if own else main[step]
+                grades[i, step] = np.where(_tells_total(text, first, last), scores[branch[-1]], -1)
             here = slice(column, column + size)
             tokens[i, here], positions[i, here] = branch[:-1], parent + 1 + np.arange(size)
             owner[i, here], seen[i, here] = number, parent
@@ -126,8 +135,8 @@ def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT) -> Batch:
     is_number = (targets >= first) & (targets <= last) & (writing > 0)
     writing *= np.array(_token_weights(telling), np.float32)[targets]
     mask = np.where(_visible(owner, seen), np.float32(0), np.float32(-1e9))[:, None]
-    arrays = (tokens, targets, positions, mask, writing, replies, is_number)
-    names = ("ids", "targets", "positions", "mask", "writing", "replies", "numbers")
+    arrays = (tokens, targets, positions, mask, writing, replies, is_number, grades)
+    names = ("ids", "targets", "positions", "mask", "writing", "replies", "numbers", "grades")
     return Batch(**{name: torch.from_numpy(array) for name, array in zip(names, arrays, strict=True)})
 
 
@@ -153,6 +162,17 @@ def _token_weights(telling: float) -> tuple[float, ...]:
         return telling if text.strip() in words else 1.0
 
     return tuple(weight(text) for text in vocabulary())
+
+
+def _tells_total(step: NDArray[np.int64], first: int, last: int) -> NDArray[np.bool_]:
+    """Which tokens of a step come at or after its total is said: all numbers from there on are the same."""
+    import numpy as np
+
+    numbers = np.flatnonzero((step >= first) & (step <= last))
+    others = numbers[step[numbers] != step[numbers[-1]]] if len(numbers) else numbers
+    start = numbers[len(others)] if len(numbers) else len(step)
+    told: NDArray[np.bool_] = np.arange(len(step)) >= start
+    return told
 
 
 def _last_numbers(targets: NDArray[np.int64], first: int, last: int, separator: int) -> NDArray[np.bool_]:

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from calibrate.pair import target_path
+from calibrate.pair.prompts import SCORE_TOKENS
 from calibrate.pair.task import problem_stream
 from calibrate.pair.training.batches import TASK_WEIGHT, Batch, batches
 from calibrate.pair.training.examples import Example, drilling_examples, judging_examples, thinned, writing_examples
 from calibrate.pair.training.model import Shape, build_network, deepen, save_network
-from calibrate.pair.training.tokenizer import EOS, build_tokenizer
+from calibrate.pair.training.tokenizer import EOS, build_tokenizer, vocabulary
 
 __all__ = ["DRAFT", "TARGET", "Progress", "Recipe", "main", "note_training", "train"]
 
@@ -57,6 +58,9 @@ class Phase:
     """Name of a model of its own that the network is at the end of the phase; empty: it goes on only."""
     reply_weight: float = 0.7
     """Weight of the one-token replies (scores, verdicts) against the writing of answers."""
+    grade_weight: float = 0.0
+    """Weight of a step's grade at every token from its total on, among the ten grades alone, and not just where it is
+    the reply: from the reply alone a small model does not find out what tells a right step from a wrong one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +108,7 @@ TARGET: Final = Recipe(
             n_pairs=5,
             n_drills=4,
             telling_weight=3.0,
+            grade_weight=1.0,
         ),
         Phase(
             layers=4,
@@ -114,9 +119,19 @@ TARGET: Final = Recipe(
             n_answers=7,
             n_pairs=6,
             n_drills=2,
+            grade_weight=0.5,
             saved_as="judge",
         ),
-        Phase(layers=24, n_steps=160, peak_rate=1.2e-3, keep_long=0.6, n_answers=5, n_pairs=5, n_drills=2),
+        Phase(
+            layers=24,
+            n_steps=160,
+            peak_rate=1.2e-3,
+            keep_long=0.6,
+            n_answers=5,
+            n_pairs=5,
+            n_drills=2,
+            grade_weight=0.5,
+        ),
     ),
 )
 # Fewer drills and no waves: a draft that is often right and often slightly off.
@@ -152,8 +167,8 @@ class Progress:
     """Share of sums of the drills whose grade is right."""
 
 
-def _loss(network: Any, batch: Batch, *, tree: bool) -> tuple[Any, Any, float, float]:
-    """(writing loss, reply loss, share of numbers right, share of replies right) of a batch."""
+def _loss(network: Any, batch: Batch, *, tree: bool) -> tuple[Any, Any, Any, float, float]:
+    """(writing loss, reply loss, loss of grades, share of numbers right, share of replies right) of a batch."""
     from torch.nn.functional import cross_entropy
 
     extra = {"position_ids": batch.positions, "attention_mask": batch.mask} if tree else {}
@@ -162,8 +177,11 @@ def _loss(network: Any, batch: Batch, *, tree: bool) -> tuple[Any, Any, float, f
     right = logits.detach().argmax(-1) == batch.targets
     writing = (each * batch.writing).sum() / batch.writing.sum().clamp(min=1)
     reply = (each * batch.replies).sum() / batch.replies.sum().clamp(min=1)
+    graded = batch.grades >= 0
+    grades = logits[graded][:, [vocabulary()[token] for token in SCORE_TOKENS]]
+    grade = cross_entropy(grades, batch.grades[graded], reduction="sum") / graded.sum().clamp(min=1)
     shares = [float(right[where].float().mean()) for where in (batch.numbers, batch.replies > 0)]
-    return writing, reply, shares[0], shares[1]
+    return writing, reply, grade, shares[0], shares[1]
 
 
 def _optimizer(network: Any, recipe: Recipe, phase: Phase) -> Any:
@@ -269,8 +287,8 @@ def _accumulate(network: Any, kinds: Mapping[_Kind, Batch], phase: Phase) -> Pro
     """Add the gradients of one batch of each kind."""
     seen = {field.name: float("nan") for field in fields(Progress)}
     for kind, batch in kinds.items():
-        writing, reply, numbers, replies = _loss(network, batch, tree=kind != "pairs")
-        (_WRITING_WEIGHT[kind] * writing + phase.reply_weight * reply).backward()
+        writing, reply, grade, numbers, replies = _loss(network, batch, tree=kind != "pairs")
+        (_WRITING_WEIGHT[kind] * writing + phase.reply_weight * reply + phase.grade_weight * grade).backward()
         if kind == "answers":
             seen |= {"writing": writing.item(), "score": reply.item(), "numbers": numbers, "score_right": replies}
         elif kind == "pairs":
