@@ -47,6 +47,8 @@ class Batch:
     """True where the target is a number to write."""
     grades: torch.Tensor
     """Grade of the step that a token belongs to, from the step's total on; -1 where there is none to tell."""
+    rights: torch.Tensor
+    """The right total of such a step, as a token; -1 where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,8 @@ def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT) -> Batch:
     shape = (len(rows), max(row.length for row in rows))
     tokens, targets = (np.full(shape, ids[PAD], np.int64) for _ in range(2))
     positions, replies = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
-    writing, grades = np.zeros(shape, np.float32), np.full(shape, -1, np.int64)
+    writing = np.zeros(shape, np.float32)
+    grades, rights = (np.full(shape, -1, np.int64) for _ in range(2))
     scores = {ids[token]: grade for grade, token in enumerate(SCORE_TOKENS)}
     owner, seen = (np.full(shape, -1, np.int64) for _ in range(2))  # branch number; last main column that is visible
     for i, row in enumerate(rows):
@@ -124,7 +127,11 @@ def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT) -> Batch:
                 own = branch.index(ids[STEP_SEPARATOR]) if ids[STEP_SEPARATOR] in branch else 0
                 step = slice(column, column + own) if own else slice(separators[after - 1] + 1 if after else 0, parent)
                 text = np.array(branch[:own]) if own else main[step]
-                grades[i, step] = np.where(_tells_total(text, first, last), scores[branch[-1]], -1)
+                told = _tells_total(text, first, last)
+                grades[i, step] = np.where(told, scores[branch[-1]], -1)
+                right = row.example.branches[number - 1].right
+                if right is not None and 0 <= right <= LAST_NUMBER:
+                    rights[i, step] = np.where(told, first + right, -1)
             here = slice(column, column + size)
             tokens[i, here], positions[i, here] = branch[:-1], parent + 1 + np.arange(size)
             owner[i, here], seen[i, here] = number, parent
@@ -135,8 +142,8 @@ def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT) -> Batch:
     is_number = (targets >= first) & (targets <= last) & (writing > 0)
     writing *= np.array(_token_weights(telling), np.float32)[targets]
     mask = np.where(_visible(owner, seen), np.float32(0), np.float32(-1e9))[:, None]
-    arrays = (tokens, targets, positions, mask, writing, replies, is_number, grades)
-    names = ("ids", "targets", "positions", "mask", "writing", "replies", "numbers", "grades")
+    arrays = (tokens, targets, positions, mask, writing, replies, is_number, grades, rights)
+    names = ("ids", "targets", "positions", "mask", "writing", "replies", "numbers", "grades", "rights")
     return Batch(**{name: torch.from_numpy(array) for name, array in zip(names, arrays, strict=True)})
 
 

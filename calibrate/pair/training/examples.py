@@ -52,6 +52,7 @@ SUMS_PER_DRILL: Final = 24
 WRONG_PER_SUM: Final = 0.5
 """Share of a drill's sums that are wrong: read, scored, not learned."""
 _NEAR: Final = (-10, -3, -2, -1, -1, 1, 1, 2, 3, 10)
+_FAR: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,8 @@ class Branch:
     """How many steps of the main text come before it."""
     text: str
     reply: str
+    right: int | None = None
+    """The total that belongs into the step to be scored, where it makes the right move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +221,8 @@ def writing_example(problem: Problem, rng: np.random.Generator, eos: str) -> Exa
     for at, meaning in enumerate(meanings):
         if at < len(meanings) - 1:
             grade = quality(problem, state, meaning)
-            branches.append(Branch(after=at + 1, text=SCORE_REQUEST, reply=SCORE_TOKENS[grade]))
+            right = _right_result(problem, state, meaning)
+            branches.append(Branch(after=at + 1, text=SCORE_REQUEST, reply=SCORE_TOKENS[grade], right=right))
         if rng.random() < CANDIDATES_PER_STEP:
             branches.append(_candidate(problem, state, meaning, at, rng))
         state = state.then(problem, meaning)
@@ -231,8 +235,9 @@ def _candidate(problem: Problem, state: State, meaning: Meaning, at: int, rng: n
     step = word_step(problem, said, rng)
     if rng.random() < 0.05:
         step = _garbled(step, rng)
-    grade = quality(problem, state, parse_step(step))
-    return Branch(after=at, text=step + STEP_SEPARATOR + SCORE_REQUEST, reply=SCORE_TOKENS[grade])
+    parsed = parse_step(step)
+    grade, right = quality(problem, state, parsed), None if parsed is None else _right_result(problem, state, parsed)
+    return Branch(after=at, text=step + STEP_SEPARATOR + SCORE_REQUEST, reply=SCORE_TOKENS[grade], right=right)
 
 
 def _garbled(step: str, rng: np.random.Generator) -> str:
@@ -258,21 +263,31 @@ def judge_example(problem: Problem, rng: np.random.Generator) -> Example:
     return Example(text=judge_prompt(first, second), silent=frozenset({0, 1, 2}), reply=JUDGE_YES if same else JUDGE_NO)
 
 
-def drill_example(rng: np.random.Generator) -> Example:
-    """A long chain of sums without a story, each to score: ten times as many per token as an answer has."""
+def _off(rng: np.random.Generator, far: float) -> int:
+    if far and rng.random() < far:
+        return int(rng.integers(1, _FAR + 1)) * (1 if rng.random() < 0.5 else -1)
+    return _near(rng)
+
+
+def drill_example(rng: np.random.Generator, far: float = 0.0) -> Example:
+    """A long chain of sums without a story, each to score: ten times as many per token as an answer has.
+
+    Of the wrong sums the share `far` is off by anything up to 60: that is told apart first.
+    """
     total = int(rng.integers(0, LAST_NUMBER + 1))
     meanings, silent, branches = [Meaning(kind="start", result=total, month=0)], {0}, []
     while len(meanings) <= SUMS_PER_DRILL:
         operand = int(rng.integers(MIN_OPERAND, MAX_OPERAND + 1))
         operation: Operation = "add" if rng.random() < 0.5 else "subtract"
         right = apply_operation(operation, operand, total)
-        result = right + (_near(rng) if rng.random() < WRONG_PER_SUM else 0)
+        result = right + (_off(rng, far) if rng.random() < WRONG_PER_SUM else 0)
         if 0 <= right <= LAST_NUMBER and 0 <= result <= LAST_NUMBER:
             if result != right:
                 silent.add(len(meanings))
             if len(meanings) < SUMS_PER_DRILL:  # a branch leaves the text at a separator, and the last step has none
                 grade = _grade(result - right)
-                branches.append(Branch(after=len(meanings), text=SCORE_REQUEST, reply=SCORE_TOKENS[grade]))
+                reply = SCORE_TOKENS[grade]
+                branches.append(Branch(after=len(meanings), text=SCORE_REQUEST, reply=reply, right=right))
             meanings.append(
                 Meaning(
                     kind="operation",
@@ -291,10 +306,10 @@ def drill_example(rng: np.random.Generator) -> Example:
     )
 
 
-def drilling_examples(rng: np.random.Generator) -> Iterator[Example]:
+def drilling_examples(rng: np.random.Generator, far: float = 0.0) -> Iterator[Example]:
     """Drills without end."""
     while True:
-        yield drill_example(rng)
+        yield drill_example(rng, far)
 
 
 def thinned(stream: Iterator[Problem], rng: np.random.Generator, keep_long: float) -> Iterator[Problem]:

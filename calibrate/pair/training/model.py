@@ -81,21 +81,21 @@ def _number_waves(hidden: int) -> torch.Tensor:
 
 
 def deepen(network: Any, shape: Shape, layers: int, seed: int) -> Any:
-    """The same function with more layers: new ones start as the identity, evenly between the old ones.
+    """The same function with more layers: new ones start as the identity, after the old ones.
 
-    The early part of the training, which finds the algorithm, runs on few layers and is that much cheaper.
+    The early part of the training, which finds the algorithm, runs on few layers and is that much cheaper. Layers after
+    it read what it found: whether a number is the one that was expected can be told only once both are there.
     """
     import torch
 
     grown = build_network(replace(shape, layers=layers), seed)
     old = list(network.model.layers)
-    place = {i * layers // len(old): layer for i, layer in enumerate(old)}
     with torch.no_grad():
         grown.model.embed_tokens.load_state_dict(network.model.embed_tokens.state_dict())
         grown.model.norm.load_state_dict(network.model.norm.state_dict())
         for i, layer in enumerate(grown.model.layers):
-            if i in place:
-                layer.load_state_dict(place[i].state_dict())
+            if i < len(old):
+                layer.load_state_dict(old[i].state_dict())
             else:  # both branches add nothing to the residual stream, and both get gradients
                 layer.self_attn.o_proj.weight.zero_()
                 layer.mlp.down_proj.weight.zero_()

@@ -30,6 +30,8 @@ from calibrate.pair.training.tokenizer import EOS, build_tokenizer, vocabulary
 __all__ = ["DRAFT", "TARGET", "Progress", "Recipe", "main", "note_training", "train"]
 
 N_WORKERS: Final = 2
+READ_AT: Final = 4
+"""Layers after which the right total is read off; what compares it comes after them."""
 _Kind = Literal["answers", "pairs", "drills"]
 
 
@@ -52,6 +54,8 @@ class Phase:
     """Pairs of steps to judge per step and worker."""
     n_drills: int = 0
     """Chains of sums per step and worker."""
+    far: float = 0.0
+    """Share of the drills' wrong sums that are far off."""
     telling_weight: float = TASK_WEIGHT
     """Weight of words that tell the operation; 1 treats them as any other word."""
     saved_as: str = ""
@@ -59,8 +63,10 @@ class Phase:
     reply_weight: float = 0.7
     """Weight of the one-token replies (scores, verdicts) against the writing of answers."""
     grade_weight: float = 0.0
-    """Weight of a step's grade at every token from its total on, among the ten grades alone, and not just where it is
-    the reply: from the reply alone a small model does not find out what tells a right step from a wrong one."""
+    """Weight of a step's grade at every token from its total on, among the ten grades alone."""
+    read_weight: float = 0.0
+    """Weight of the right total, read there off the hidden state after READ_AT layers. Whether a total is right can be
+    told only from it and the right one, and neither helps alone: from the replies a small model does not find that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,15 +117,17 @@ TARGET: Final = Recipe(
             grade_weight=1.0,
         ),
         Phase(
-            layers=4,
+            layers=8,
             n_steps=500,
-            horizon=800,
-            peak_rate=2.5e-3,
-            keep_long=0.6,
-            n_answers=7,
+            horizon=700,
+            peak_rate=2e-3,
+            keep_long=0.5,
+            n_answers=6,
             n_pairs=6,
-            n_drills=2,
-            grade_weight=0.5,
+            n_drills=3,
+            far=0.5,
+            grade_weight=1.0,
+            read_weight=1.0,
             saved_as="judge",
         ),
         Phase(
@@ -165,30 +173,58 @@ class Progress:
     """Share of sums of the drills that are right."""
     sums_judged: float
     """Share of sums of the drills whose grade is right."""
+    read: float
+    """Loss of right totals read off half-way, nats."""
 
 
-def _loss(network: Any, batch: Batch, *, tree: bool) -> tuple[Any, Any, Any, float, float]:
-    """(writing loss, reply loss, loss of grades, share of numbers right, share of replies right) of a batch."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Losses:
+    """Losses of a batch, tensors, and the shares that are right."""
+
+    writing: Any
+    reply: Any
+    grade: Any
+    right_total: Any
+    numbers: float
+    replies: float
+
+
+def _losses(network: Any, reader: Any, batch: Batch, *, tree: bool) -> _Losses:
     from torch.nn.functional import cross_entropy
 
+    def mean_at(logits: Any, wanted: Any) -> Any:
+        return cross_entropy(logits, wanted, reduction="sum") / max(1, len(wanted))
+
     extra = {"position_ids": batch.positions, "attention_mask": batch.mask} if tree else {}
-    logits = network(input_ids=batch.ids, use_cache=False, **extra).logits
+    output = network(input_ids=batch.ids, use_cache=False, output_hidden_states=True, **extra)
+    logits, ids = output.logits, vocabulary()
     each = cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), reduction="none").view(batch.targets.shape)
     right = logits.detach().argmax(-1) == batch.targets
-    writing = (each * batch.writing).sum() / batch.writing.sum().clamp(min=1)
-    reply = (each * batch.replies).sum() / batch.replies.sum().clamp(min=1)
-    graded = batch.grades >= 0
-    grades = logits[graded][:, [vocabulary()[token] for token in SCORE_TOKENS]]
-    grade = cross_entropy(grades, batch.grades[graded], reduction="sum") / graded.sum().clamp(min=1)
-    shares = [float(right[where].float().mean()) for where in (batch.numbers, batch.replies > 0)]
-    return writing, reply, grade, shares[0], shares[1]
+    graded, totalled = batch.grades >= 0, batch.rights >= 0
+    read = reader(output.hidden_states[READ_AT][totalled]) @ network.get_input_embeddings().weight.T
+    return _Losses(
+        writing=(each * batch.writing).sum() / batch.writing.sum().clamp(min=1),
+        reply=(each * batch.replies).sum() / batch.replies.sum().clamp(min=1),
+        grade=mean_at(logits[graded][:, [ids[token] for token in SCORE_TOKENS]], batch.grades[graded]),
+        right_total=mean_at(read, batch.rights[totalled]),
+        numbers=float(right[batch.numbers].float().mean()),
+        replies=float(right[batch.replies > 0].float().mean()),
+    )
 
 
-def _optimizer(network: Any, recipe: Recipe, phase: Phase) -> Any:
+def _reader(recipe: Recipe) -> Any:
+    """What reads the right total off the hidden state after READ_AT layers, as if it were a token to write."""
+    import torch
+
+    hidden = recipe.shape.hidden
+    return torch.nn.Sequential(torch.nn.RMSNorm(hidden), torch.nn.Linear(hidden, hidden, bias=False))
+
+
+def _optimizer(trained: Any, recipe: Recipe, phase: Phase) -> Any:
     import torch
 
     groups: tuple[list[Any], list[Any]] = ([], [])
-    for name, parameter in network.named_parameters():
+    for name, parameter in trained.named_parameters():
         groups["embed" in name or parameter.ndim < 2].append(parameter)
     decays = (recipe.weight_decay, 0.0)
     return torch.optim.AdamW(
@@ -205,12 +241,12 @@ def _rate(recipe: Recipe, phase: Phase, step: int) -> float:
     return phase.peak_rate * min(1.0, (step + 1) / recipe.warm_up) * (0.02 + 0.98 * cosine)
 
 
-def _average_gradients(network: Any, n_workers: int) -> None:
+def _average_gradients(trained: Any, n_workers: int) -> None:
     import torch
 
     if n_workers == 1:
         return
-    gradients = [p.grad for p in network.parameters() if p.grad is not None]
+    gradients = [p.grad for p in trained.parameters() if p.grad is not None]
     flat = torch.cat([g.flatten() for g in gradients])
     torch.distributed.all_reduce(flat)
     flat /= n_workers
@@ -232,7 +268,7 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
             phase.n_answers,
         ),
         "pairs": (judging_examples(problem_stream(judge, "training"), judge), phase.n_pairs),
-        "drills": (drilling_examples(driller), phase.n_drills),
+        "drills": (drilling_examples(driller, phase.far), phase.n_drills),
     }
     return {
         kind: batches(stream, tokenizer, rows=rows, seed=seed + i, telling=phase.telling_weight)
@@ -263,14 +299,18 @@ def train(recipe: Recipe, folder: Path | None = None, *, worker: int = 0, n_work
     for number, phase in enumerate(recipe.phases):
         if phase.layers != network.config.num_hidden_layers:
             network = deepen(network, recipe.shape, phase.layers, recipe.seed + 1)
-        optimizer = _optimizer(network, recipe, phase)
+        torch.manual_seed(recipe.seed + number)
+        reader = _reader(recipe)
+        trained = torch.nn.ModuleList([network, reader])
+        optimizer = _optimizer(trained, recipe, phase)
         sources = _batches(recipe, number, worker)
         for step in range(phase.n_steps):
             for group in optimizer.param_groups:
                 group["lr"] = _rate(recipe, phase, step)
-            history.append(_accumulate(network, {kind: next(source) for kind, source in sources.items()}, phase))
-            _average_gradients(network, n_workers)
-            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            seen = {kind: next(source) for kind, source in sources.items()}
+            history.append(_accumulate(network, reader, seen, phase))
+            _average_gradients(trained, n_workers)
+            torch.nn.utils.clip_grad_norm_(trained.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             done = len(history)
@@ -283,18 +323,20 @@ def train(recipe: Recipe, folder: Path | None = None, *, worker: int = 0, n_work
     return history
 
 
-def _accumulate(network: Any, kinds: Mapping[_Kind, Batch], phase: Phase) -> Progress:
+def _accumulate(network: Any, reader: Any, kinds: Mapping[_Kind, Batch], phase: Phase) -> Progress:
     """Add the gradients of one batch of each kind."""
     seen = {field.name: float("nan") for field in fields(Progress)}
     for kind, batch in kinds.items():
-        writing, reply, grade, numbers, replies = _loss(network, batch, tree=kind != "pairs")
-        (_WRITING_WEIGHT[kind] * writing + phase.reply_weight * reply + phase.grade_weight * grade).backward()
+        losses = _losses(network, reader, batch, tree=kind != "pairs")
+        loss = _WRITING_WEIGHT[kind] * losses.writing + phase.reply_weight * losses.reply
+        (loss + phase.grade_weight * losses.grade + phase.read_weight * losses.right_total).backward()
+        writing, reply = losses.writing.item(), losses.reply.item()
         if kind == "answers":
-            seen |= {"writing": writing.item(), "score": reply.item(), "numbers": numbers, "score_right": replies}
+            seen |= {"writing": writing, "score": reply, "numbers": losses.numbers, "score_right": losses.replies}
         elif kind == "pairs":
-            seen |= {"judge": reply.item(), "judge_right": replies}
+            seen |= {"judge": reply, "judge_right": losses.replies}
         else:
-            seen |= {"sums": numbers, "sums_judged": replies}
+            seen |= {"sums": losses.numbers, "sums_judged": losses.replies, "read": losses.right_total.item()}
     return Progress(**seen)
 
 
