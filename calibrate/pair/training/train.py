@@ -228,7 +228,8 @@ def _losses(network: Any, reader: Any, batch: Batch, *, tree: bool) -> _Losses:
     each = cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), reduction="none").view(batch.targets.shape)
     right = logits.detach().argmax(-1) == batch.targets
     graded, totalled = batch.grades >= 0, batch.rights >= 0
-    read = reader(output.hidden_states[READ_AT][totalled]) @ network.get_input_embeddings().weight.T
+    half_way = output.hidden_states[min(READ_AT, len(output.hidden_states) - 1)]
+    read = reader(half_way[totalled]) @ network.get_input_embeddings().weight.T
     return _Losses(
         writing=(each * batch.writing).sum() / batch.writing.sum().clamp(min=1),
         reply=(each * batch.replies).sum() / batch.replies.sum().clamp(min=1),
