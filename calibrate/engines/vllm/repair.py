@@ -1,23 +1,29 @@
-"""A repair of speculative decoding in vLLM's CPU build, for the processes that vLLM runs its model in.
+"""Repairs of vLLM's CPU build, for the processes that it runs its model in.
 
-Without Triton, vLLM 0.32.0 replaces its kernels by C++ ones that work on 64-bit integers. The one that repeats a
-request's temperature and top-p for each of its drafted tokens converts its output to integers, writes there, and never
-copies back: drafted tokens are verified at whatever temperature the memory held before. Greedy requests do not pass
-through it. With a temperature the text is wrong, and acceptance is far too low (n-grams: none at all).
+*Sampling while speculating.* Without Triton, vLLM 0.32.0 replaces its kernels by C++ ones that work on 64-bit integers.
+The one that repeats a request's temperature and top-p for each of its drafted tokens converts its output to integers,
+writes there, and never copies back: drafted tokens are verified at whatever temperature the memory held before. Greedy
+requests do not pass through it. With a temperature the text is wrong, and acceptance is far too low (n-grams: none at
+all).
+
+*Prompts that are read in parts.* Where the prompts of an iteration exceed its budget of tokens, one is read in parts,
+and what is drawn after a part is thrown away. vLLM then sets the request's generator of random numbers back by an
+offset, which generators on CPUs do not have: the engine dies, if the request has a seed and a temperature.
 
 The engine is started with `EXTENSION` as its ``worker_extension_cls``, which makes the worker import
-`calibrate.engines.vllm.worker`; that tries the kernel, and replaces it only if it is found to be broken. A server
-takes the same by ``--worker-extension-cls``.
+`calibrate.engines.vllm.worker`; that tries both, and replaces only what is found to be broken. A server takes the same
+by ``--worker-extension-cls``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["EXTENSION", "expand", "is_broken", "repair"]
+__all__ = ["EXTENSION", "cannot_rewind", "expand", "is_broken", "repair", "rewinding"]
 
 EXTENSION: Final = "calibrate.engines.vllm.worker.RepairedSampling"
 """For vLLM's ``worker_extension_cls``."""
@@ -64,15 +70,51 @@ def is_broken() -> bool:
     return bool(output.tolist() != [0.5, 0.5, 2.0])
 
 
-def repair() -> bool:
-    """Replace the kernel if it is broken; return whether it was."""
+def cannot_rewind() -> bool:
+    """Whether generators of random numbers on CPUs have no offset to be set back by."""
+    import torch
+
+    try:
+        torch.Generator("cpu").get_offset()
+    except RuntimeError:
+        return True
+    return False
+
+
+def rewinding(bookkeeping: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap vLLM's bookkeeping after a pass, a method of its model runner, so that it never sees such a generator.
+
+    A request whose prompt is not read to its end has drawn nothing that counts: its generator starts anew. One that
+    was put back in the queue in the middle of its text draws its first numbers again, for other tokens.
+    """
+
+    def repaired(runner: Any, *arguments: Any, **named: Any) -> Any:
+        generators = runner.input_batch.generators
+        thrown_away = runner.discard_request_mask.np[: runner.input_batch.num_reqs].nonzero()[0].tolist()
+        held = {i: generators.pop(i) for i in thrown_away if i in generators}
+        for generator in held.values():
+            generator.manual_seed(generator.initial_seed())
+        try:
+            return bookkeeping(runner, *arguments, **named)
+        finally:
+            generators.update(held)
+
+    return repaired
+
+
+def repair() -> None:
+    """Replace what is broken; nothing on other devices."""
     from vllm.platforms import current_platform
 
-    if not current_platform.is_cpu() or not is_broken():
-        return False
-    from vllm.triton_utils.dispatcher import register_kernels
-    from vllm.utils import cpu_triton_utils
+    if not current_platform.is_cpu():
+        return
+    if is_broken():
+        from vllm.triton_utils.dispatcher import register_kernels
+        from vllm.utils import cpu_triton_utils
 
-    cpu_triton_utils._expand_kernel_impl = expand  # for a registration that comes later
-    register_kernels({_KERNEL: expand})
-    return True
+        cpu_triton_utils._expand_kernel_impl = expand  # for a registration that comes later
+        register_kernels({_KERNEL: expand})
+    if cannot_rewind():
+        from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+        GPUModelRunner._bookkeeping_sync = rewinding(GPUModelRunner._bookkeeping_sync)

@@ -1,4 +1,4 @@
-"""What vLLM is told to mix into its worker (``worker_extension_cls``): importing this there repairs its sampling.
+"""What vLLM is told to mix into its worker (``worker_extension_cls``): importing this there repairs vLLM.
 
 Nothing else imports this module, so that the import happens when vLLM's worker has been set up. It adds no methods.
 """

@@ -139,6 +139,22 @@ def test_a_seed_gives_the_same_text_alone_and_in_company(target: Group) -> None:
     target.run(work())
 
 
+def test_prompts_that_are_read_in_parts_get_the_same_text_as_alone(target: Group) -> None:
+    """Ten prompts of about 900 tokens exceed what an iteration takes; without the repair the engine dies."""
+
+    def long(i: int) -> Request:
+        prompt = target.plain.encode(PROBLEMS[i % len(PROBLEMS)])
+        assert prompt is not None
+        return Request(prompt=(prompt * (900 // len(prompt)))[i:], max_tokens=8, sampling=DRAWN, seed=i, **LONG)
+
+    async def work() -> None:
+        together = await asyncio.gather(*(target.plain.generate(long(i)) for i in range(10)))
+        alone = [await target.plain.generate(long(i)) for i in range(10)]
+        assert [found.token_ids for found in together] == [found.token_ids for found in alone]
+
+    target.run(work())
+
+
 def test_times_are_in_order_on_this_machines_clock(target: Group) -> None:
     async def work() -> None:
         await target.plain.stats(clear=True)
