@@ -17,7 +17,7 @@ from calibrate.pair.prompts import SCORE_TOKENS
 from calibrate.pair.task import STEP_SEPARATOR
 from calibrate.pair.training.examples import Example
 from calibrate.pair.training.tokenizer import PAD, vocabulary
-from calibrate.pair.wording import LAST_NUMBER, telling_fragments
+from calibrate.pair.wording import LAST_NUMBER, VERBS, telling_fragments
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,6 +86,7 @@ def batches(
     rows: int,
     seed: int,
     telling: float = TASK_WEIGHT,
+    verbs: float = 1.0,
     pool: int = 32,
 ) -> Iterator[Batch]:
     """Batches of rows of similar length, in random order; `pool` batches are sorted together."""
@@ -96,11 +97,11 @@ def batches(
         encoded = encode(list(itertools.islice(examples, rows * pool)), tokenizer)
         encoded.sort(key=lambda row: row.length)
         for i in order.permutation(pool).tolist():
-            yield collate(encoded[i * rows : (i + 1) * rows], telling)
+            yield collate(encoded[i * rows : (i + 1) * rows], telling, verbs)
 
 
-def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT) -> Batch:
-    """Lay out encoded examples as tensors; `telling` is the weight of words that tell the operation."""
+def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT, verbs: float = 1.0) -> Batch:
+    """Lay out encoded examples as tensors; `telling` and `verbs` as in a phase of the training."""
     import numpy as np
     import torch
 
@@ -140,7 +141,7 @@ def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT) -> Batch:
         if row.example.results_only:
             writing[i] *= _last_numbers(targets[i], first, last, ids[STEP_SEPARATOR])
     is_number = (targets >= first) & (targets <= last) & (writing > 0)
-    writing *= np.array(_token_weights(telling), np.float32)[targets]
+    writing *= np.array(_token_weights(telling, verbs), np.float32)[targets]
     mask = np.where(_visible(owner, seen), np.float32(0), np.float32(-1e9))[:, None]
     arrays = (tokens, targets, positions, mask, writing, replies, is_number, grades, rights)
     names = ("ids", "targets", "positions", "mask", "writing", "replies", "numbers", "grades", "rights")
@@ -159,14 +160,16 @@ def _main_weights(main: NDArray[np.int64], example: Example, separator: int) -> 
 
 
 @functools.cache
-def _token_weights(telling: float) -> tuple[float, ...]:
-    """Weight of each token as text to write, by its id; `telling` is that of words which tell the operation."""
+def _token_weights(telling: float, verbs: float) -> tuple[float, ...]:
+    """Weight of each token as text to write, by its id."""
     words = telling_fragments()
+    said = {verb for those in VERBS.values() for verb in those}
 
     def weight(text: str) -> float:
-        if text.startswith(" ") and text.strip().isdigit():
+        word = text.strip()
+        if text.startswith(" ") and word.isdigit():
             return TASK_WEIGHT
-        return telling if text.strip() in words else 1.0
+        return (telling if word in words else 1.0) * (verbs if word in said else 1.0)
 
     return tuple(weight(text) for text in vocabulary())
 

@@ -172,10 +172,29 @@ TARGET: Final = Recipe(
 # Fewer drills and no waves: a draft that is often right and often slightly off.
 DRAFT: Final = Recipe(
     name="draft",
-    shape=Shape(layers=2, hidden=64, intermediate=128, heads=2, waves=False),
+    shape=Shape(layers=3, hidden=64, intermediate=128, heads=2, waves=False),
     phases=(
-        Phase(layers=2, n_steps=1400, horizon=2400, peak_rate=4e-3, keep_long=0.3, n_answers=8, n_pairs=14),
-        Phase(layers=2, n_steps=700, peak_rate=2.5e-3, keep_long=0.5, n_answers=6, n_pairs=10, n_drills=3),
+        Phase(
+            layers=3,
+            n_steps=1400,
+            horizon=2400,
+            peak_rate=4e-3,
+            keep_long=0.2,
+            n_answers=10,
+            n_pairs=6,
+            reply_weight=0.3,
+            telling_weight=3.0,
+        ),
+        Phase(
+            layers=3,
+            n_steps=700,
+            peak_rate=2.5e-3,
+            keep_long=0.6,
+            n_answers=8,
+            n_pairs=6,
+            n_drills=3,
+            telling_weight=1.0,
+        ),
     ),
 )
 _RECIPES: Final = (TARGET, DRAFT)
