@@ -58,6 +58,8 @@ class Phase:
     """Share of the drills' wrong sums that are far off."""
     telling_weight: float = TASK_WEIGHT
     """Weight of words that tell the operation; 1 treats them as any other word."""
+    verb_weight: float = 1.0
+    """Weight, besides, of verbs of the story: they are told by the question, while wordings are a free choice."""
     saved_as: str = ""
     """Name of a model of its own that the network is at the end of the phase; empty: it goes on only."""
     reply_weight: float = 0.7
@@ -158,13 +160,14 @@ TARGET: Final = Recipe(
         ),
         Phase(
             layers=24,
-            n_steps=160,
-            peak_rate=1.2e-3,
+            n_steps=220,
+            peak_rate=1.5e-3,
             keep_long=0.6,
-            n_answers=5,
-            n_pairs=5,
-            n_drills=2,
+            n_answers=6,
+            n_pairs=4,
+            n_drills=1,
             telling_weight=1.0,
+            verb_weight=8.0,
             grade_weight=0.5,
         ),
     ),
@@ -194,6 +197,7 @@ DRAFT: Final = Recipe(
             n_pairs=6,
             n_drills=3,
             telling_weight=1.0,
+            verb_weight=4.0,
         ),
     ),
 )
@@ -318,7 +322,9 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
         "drills": (drilling_examples(driller, phase.far), phase.n_drills),
     }
     return {
-        kind: batches(stream, tokenizer, rows=rows, seed=seed + i, telling=phase.telling_weight)
+        kind: batches(
+            stream, tokenizer, rows=rows, seed=seed + i, telling=phase.telling_weight, verbs=phase.verb_weight
+        )
         for i, (kind, (stream, rows)) in enumerate(examples.items())
         if rows
     }
