@@ -66,9 +66,9 @@ OPTIONAL_STEP_PROBABILITY: Final = 0.06
 
 Split = Literal["training", "calibration", "validation"]
 _VERBOSITY_WORDS: Final[dict[Verbosity, str]] = {"brief": " Be brief.", "normal": "", "careful": " Explain with care."}
-_OPENING: Final = "In {m} {p} has {s} {o}."
-_EVENT: Final = "In {m} {p} {v} {n}."
-_DOUBLING: Final = "In {m} the {o} double."
+_OPENING: Final = "{p} has {s} {o} in {m}."
+_EVENT: Final = "{m} {v} {n}."
+_DOUBLING: Final = "{m} {v} them."
 _ASK: Final = "How many {o} does {p} have in the end?"
 _MIN_START, _MAX_START = 5, 60
 _EASY_OPERANDS: Final = range(2, 10)
@@ -153,10 +153,8 @@ def _word_question(rng: np.random.Generator, start: int, operations: Sequence[tu
     verbs = tuple(VERBS[operation][int(rng.integers(len(VERBS[operation])))] for operation, _ in operations)
     sentences = [_OPENING.format(m=MONTHS[0], p=name, s=start, o=noun)]
     for month, (operation, operand), verb in zip(MONTHS[1:], operations, verbs, strict=False):
-        if operation == "double":
-            sentences.append(_DOUBLING.format(m=month, o=noun))
-        else:
-            sentences.append(_EVENT.format(m=month, p=name, v=verb, n=operand))
+        event = _DOUBLING if operation == "double" else _EVENT
+        sentences.append(event.format(m=month, v=verb, n=operand))
     question = " ".join([*sentences, _ASK.format(o=noun, p=name)]) + _VERBOSITY_WORDS[verbosity]
     return Problem(
         question=question,
@@ -205,7 +203,7 @@ def problems(n: int, seed: int, split: Split = "validation") -> tuple[Problem, .
 def parse_question(question: str) -> Problem | None:
     """The problem that a question tells, or None where the text is no question of the language."""
     words = "|".join(_VERBOSITY_WORDS.values())
-    opening = re.match(rf"In {MONTHS[0]} (\w+) has (\d+) (\w+)\. ", question)
+    opening = re.match(rf"(\w+) has (\d+) (\w+) in {MONTHS[0]}\. ", question)
     ending = re.search(rf"How many (\w+) does (\w+) have in the end\?({words})$", question.strip())
     if not opening or not ending or opening[1] not in NAMES or opening[3] not in OBJECTS:
         return None
@@ -213,11 +211,12 @@ def parse_question(question: str) -> Problem | None:
     operations: list[tuple[Operation, int | None]] = []
     verbs: list[str] = []
     for month, sentence in enumerate(question.strip()[opening.end() : ending.start()].strip().split(". "), start=1):
-        event = re.fullmatch(r"In (\w+) (?:\w+ (\w+) (\d+)|the \w+ double)\.?", sentence)
-        if event is None or event[1] not in MONTHS[month : month + 1] or (event[2] and event[2] not in verb_of):
+        event = re.fullmatch(r"(\w+) (\w+) (\d+|them)\.?", sentence)
+        operation = verb_of.get(event[2]) if event and event[1] in MONTHS[month : month + 1] else None
+        if event is None or operation is None or (event[3] == "them") != (operation == "double"):
             return None
-        operations.append((verb_of[event[2]], int(event[3])) if event[2] else ("double", None))
-        verbs.append(event[2] or "double")
+        operations.append((operation, None if operation == "double" else int(event[3])))
+        verbs.append(event[2])
     verbosity = next(key for key, text in _VERBOSITY_WORDS.items() if text == ending[3])
     return Problem(
         question=question.strip(),

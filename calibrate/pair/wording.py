@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +30,6 @@ __all__ = [
     "n_tokens",
     "parse_step",
     "render_step",
-    "telling_fragments",
 ]
 
 Kind = Literal["start", "operation", "note", "check", "final"]
@@ -103,18 +101,15 @@ class Meaning:
 
 
 VERBS: Final[dict[Operation, tuple[str, ...]]] = {
-    "add": ("buys", "finds", "gets", "picks", "wins"),
-    "subtract": ("loses", "sells", "drops", "lends", "spends"),
-    "double": ("double",),
+    "add": ("brings", "adds", "yields", "gives"),
+    "subtract": ("takes", "costs", "removes", "claims"),
+    "double": ("doubles",),
 }
-"""What happens in the story, by what it does to the total."""
-_EVENTS: Final[dict[Operation | None, str]] = {
-    "add": "In {m} {p} {v}: ",
-    "subtract": "In {m} {p} {v}: ",
-    "double": "In {m} the {o} {v}: ",
-    None: "In {m}: ",
-}
-"""Before every core but that of the final step: what the story says, and then what follows from it."""
+"""What a month does in the story, by what that does to the total."""
+_EVENT: Final = "{m} {v}: "
+_BEGINNING: Final = "{m}: "
+"""Before every core but that of the final step: what the story says, and then what follows from it. The verb comes next
+to the month in story and step alike: so a small model finds it."""
 # Fields: {n} operand, {b} total before, {r} total after, {o} a noun of the story. Short wordings first: a brief answer
 # draws from the first _N_BRIEF, so terse steps are terse in the core too. A step's last number is always its total: a
 # small model finds what was said last, and hardly what was said anywhere else.
@@ -206,7 +201,7 @@ _WORDINGS: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
     ),
 }
 _CORES: Final = {
-    key: tuple(text if key[0] == "final" else _EVENTS[key[1]] + text for text in texts)
+    key: tuple({"start": _BEGINNING, "final": ""}.get(key[0], _EVENT) + text for text in texts)
     for key, texts in _WORDINGS.items()
 }
 # Every sentence before the core begins with one word, and every sentence after it with another: whether one more comes
@@ -288,7 +283,7 @@ def render_step(
     rng : source of the wording.
     name, noun : person and things of the story, used by some wordings.
     verbosity : how many sentences besides the core to expect.
-    verb : what the question calls the operation; drawn if there is none, or one of another operation.
+    verb : the story's for the operation; one is drawn if this is none of the step's operation.
 
     Returns
     -------
@@ -386,21 +381,6 @@ def _meaning(match: re.Match[str], kind: Kind, operation: Operation | None) -> M
         result=number.get("r"),
         month=None if month is None else MONTHS.index(month),
     )
-
-
-def telling_fragments() -> frozenset[str]:
-    """Words that tell what a step does: those of core sentences that not every operation's wordings share."""
-
-    def words(texts: Iterable[str]) -> set[str]:
-        return {word for text in texts for word in re.findall(r"[A-Za-z]+", re.sub(r"\{\w\}", "", text))}
-
-    operations = [
-        words(text for (_, op), texts in _CORES.items() if op == operation for text in texts)
-        for operation in get_args(Operation)
-    ]
-    cores = words(text for texts in _CORES.values() for text in texts) | words(v for vs in VERBS.values() for v in vs)
-    shared = operations[0].intersection(*operations)
-    return frozenset(cores - shared - words((*_BEFORE, *_AFTER)))
 
 
 def all_fragments() -> tuple[str, ...]:

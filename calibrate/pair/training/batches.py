@@ -17,7 +17,7 @@ from calibrate.pair.prompts import SCORE_TOKENS
 from calibrate.pair.task import STEP_SEPARATOR
 from calibrate.pair.training.examples import Example
 from calibrate.pair.training.tokenizer import PAD, vocabulary
-from calibrate.pair.wording import LAST_NUMBER, VERBS, telling_fragments
+from calibrate.pair.wording import LAST_NUMBER, VERBS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["TASK_WEIGHT", "Batch", "Encoded", "batches", "collate", "encode"]
 
 TASK_WEIGHT: Final = 4.0
-"""Weight of a number, or of a word that tells the operation, against other words: those are a free choice."""
+"""Weight of a number or a verb of the story against other words: those are a free choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +45,10 @@ class Batch:
     """1 where the target answers a question."""
     numbers: torch.Tensor
     """True where the target is a number to write."""
-    grades: torch.Tensor
-    """Grade of the step that a token belongs to, from the step's total on; -1 where there is none to tell."""
+    hints: torch.Tensor
+    """The reply that will be wanted about the step that a token belongs to, from the step's total on; -1 elsewhere."""
     rights: torch.Tensor
-    """The right total of such a step, as a token; -1 where there is none."""
+    """The total that such a step should have, as a token; -1 where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +85,6 @@ def batches(
     *,
     rows: int,
     seed: int,
-    telling: float = TASK_WEIGHT,
-    verbs: float = 1.0,
     pool: int = 32,
 ) -> Iterator[Batch]:
     """Batches of rows of similar length, in random order; `pool` batches are sorted together."""
@@ -97,11 +95,11 @@ def batches(
         encoded = encode(list(itertools.islice(examples, rows * pool)), tokenizer)
         encoded.sort(key=lambda row: row.length)
         for i in order.permutation(pool).tolist():
-            yield collate(encoded[i * rows : (i + 1) * rows], telling, verbs)
+            yield collate(encoded[i * rows : (i + 1) * rows])
 
 
-def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT, verbs: float = 1.0) -> Batch:
-    """Lay out encoded examples as tensors; `telling` and `verbs` as in a phase of the training."""
+def collate(rows: Sequence[Encoded]) -> Batch:
+    """Lay out encoded examples as tensors."""
     import numpy as np
     import torch
 
@@ -111,8 +109,8 @@ def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT, verbs: float 
     tokens, targets = (np.full(shape, ids[PAD], np.int64) for _ in range(2))
     positions, replies = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
     writing = np.zeros(shape, np.float32)
-    grades, rights = (np.full(shape, -1, np.int64) for _ in range(2))
-    scores = {ids[token]: grade for grade, token in enumerate(SCORE_TOKENS)}
+    hints, rights = (np.full(shape, -1, np.int64) for _ in range(2))
+    scores = {ids[token] for token in SCORE_TOKENS}
     owner, seen = (np.full(shape, -1, np.int64) for _ in range(2))  # branch number; last main column that is visible
     for i, row in enumerate(rows):
         main, n = np.array(row.main), len(row.main)
@@ -129,7 +127,7 @@ def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT, verbs: float 
                 step = slice(column, column + own) if own else slice(separators[after - 1] + 1 if after else 0, parent)
                 text = np.array(branch[:own]) if own else main[step]
                 told = _tells_total(text, first, last)
-                grades[i, step] = np.where(told, scores[branch[-1]], -1)
+                hints[i, step] = np.where(told, branch[-1], -1)
                 right = row.example.branches[number - 1].right
                 if right is not None and 0 <= right <= LAST_NUMBER:
                     rights[i, step] = np.where(told, first + right, -1)
@@ -138,13 +136,19 @@ def collate(rows: Sequence[Encoded], telling: float = TASK_WEIGHT, verbs: float 
             owner[i, here], seen[i, here] = number, parent
             column += size
             targets[i, column - 1], replies[i, column - 1] = branch[-1], 1
+        if row.example.reply is not None:  # two steps to compare: the second one should have the first one's total
+            first_step, second = (main[separators[k] + 1 : separators[k + 1]] for k in (0, 2))
+            numbers = first_step[(first_step >= first) & (first_step <= last)]
+            step, told = slice(separators[2] + 1, separators[3]), _tells_total(second, first, last)
+            hints[i, step] = np.where(told, main[-1], -1)
+            rights[i, step] = np.where(told, numbers[-1], -1) if len(numbers) else -1
         if row.example.results_only:
             writing[i] *= _last_numbers(targets[i], first, last, ids[STEP_SEPARATOR])
     is_number = (targets >= first) & (targets <= last) & (writing > 0)
-    writing *= np.array(_token_weights(telling, verbs), np.float32)[targets]
+    writing *= np.array(_token_weights(), np.float32)[targets]
     mask = np.where(_visible(owner, seen), np.float32(0), np.float32(-1e9))[:, None]
-    arrays = (tokens, targets, positions, mask, writing, replies, is_number, grades, rights)
-    names = ("ids", "targets", "positions", "mask", "writing", "replies", "numbers", "grades", "rights")
+    arrays = (tokens, targets, positions, mask, writing, replies, is_number, hints, rights)
+    names = ("ids", "targets", "positions", "mask", "writing", "replies", "numbers", "hints", "rights")
     return Batch(**{name: torch.from_numpy(array) for name, array in zip(names, arrays, strict=True)})
 
 
@@ -160,16 +164,13 @@ def _main_weights(main: NDArray[np.int64], example: Example, separator: int) -> 
 
 
 @functools.cache
-def _token_weights(telling: float, verbs: float) -> tuple[float, ...]:
+def _token_weights() -> tuple[float, ...]:
     """Weight of each token as text to write, by its id."""
-    words = telling_fragments()
-    said = {verb for those in VERBS.values() for verb in those}
+    verbs = {verb for those in VERBS.values() for verb in those}
 
     def weight(text: str) -> float:
         word = text.strip()
-        if text.startswith(" ") and word.isdigit():
-            return TASK_WEIGHT
-        return (telling if word in words else 1.0) * (verbs if word in said else 1.0)
+        return TASK_WEIGHT if (text.startswith(" ") and word.isdigit()) or word in verbs else 1.0
 
     return tuple(weight(text) for text in vocabulary())
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from calibrate.pair import target_path
-from calibrate.pair.prompts import SCORE_TOKENS
+from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES, SCORE_TOKENS
 from calibrate.pair.task import problem_stream
-from calibrate.pair.training.batches import TASK_WEIGHT, Batch, batches
+from calibrate.pair.training.batches import Batch, batches
 from calibrate.pair.training.examples import Example, drilling_examples, judging_examples, thinned, writing_examples
 from calibrate.pair.training.model import Shape, build_network, deepen, save_network
 from calibrate.pair.training.tokenizer import EOS, build_tokenizer, vocabulary
@@ -56,16 +56,12 @@ class Phase:
     """Chains of sums per step and worker."""
     far: float = 0.0
     """Share of the drills' wrong sums that are far off."""
-    telling_weight: float = TASK_WEIGHT
-    """Weight of words that tell the operation; 1 treats them as any other word."""
-    verb_weight: float = 1.0
-    """Weight, besides, of verbs of the story: they are told by the question, while wordings are a free choice."""
     saved_as: str = ""
     """Name of a model of its own that the network is at the end of the phase; empty: it goes on only."""
     reply_weight: float = 0.7
     """Weight of the one-token replies (scores, verdicts) against the writing of answers."""
-    grade_weight: float = 0.0
-    """Weight of a step's grade at every token from its total on, among the ten grades alone."""
+    hint_weight: float = 0.0
+    """Weight of a reply about a step at every token of it from its total on, among the replies that there are."""
     read_weight: float = 0.0
     """Weight of the right total, read there off the hidden state after READ_AT layers. Whether a total is right can be
     told only from it and the right one, and neither helps alone: from the replies a small model does not find that."""
@@ -88,87 +84,57 @@ class Recipe:
         return sum(phase.n_steps for phase in self.phases)
 
 
-# The early phases are shallow: that is where the algorithm is found, at a sixth of the price of 24 layers. First it
-# finds its way through question and answer; sums drilled from the start get in the way of that, drilled later they come
-# right within a few hundred steps. The judge is the target before it is deepened: it compares steps as well.
+# The early phases are shallow: that is where the algorithm is found, at a fraction of the price of 24 layers. First the
+# network finds its way through question and answer; then it learns to compute, to score and to compare, which takes
+# layers after those that know the right total; then it practises. The judge is the target before it is deepened.
 TARGET: Final = Recipe(
     name="target",
     shape=Shape(layers=4, hidden=128, intermediate=256),
     phases=(
         Phase(
             layers=4,
-            n_steps=1100,
+            n_steps=1000,
             horizon=2400,
             peak_rate=3e-3,
-            keep_long=0.1,
+            keep_long=0.15,
             n_answers=8,
-            n_pairs=10,
-            reply_weight=0.5,
-            telling_weight=3.0,
-        ),
-        Phase(
-            layers=4,
-            n_steps=400,
-            horizon=800,
-            peak_rate=2.5e-3,
-            keep_long=0.2,
-            n_answers=6,
-            n_pairs=5,
-            n_drills=4,
-            telling_weight=3.0,
-            grade_weight=1.0,
-        ),
-        Phase(
-            layers=8,
-            n_steps=500,
-            horizon=700,
-            peak_rate=2e-3,
-            keep_long=0.5,
-            n_answers=6,
             n_pairs=6,
-            n_drills=3,
-            far=0.5,
-            grade_weight=1.0,
-            read_weight=1.0,
-        ),
-        Phase(
-            layers=8,
-            n_steps=400,
-            horizon=450,
-            peak_rate=2e-3,
-            keep_long=0.6,
-            n_answers=6,
-            n_pairs=7,
-            n_drills=2,
-            far=0.3,
-            telling_weight=1.0,
-            grade_weight=0.7,
-            read_weight=0.5,
+            reply_weight=0.4,
         ),
         Phase(
             layers=8,
             n_steps=800,
+            horizon=1100,
+            peak_rate=2e-3,
+            keep_long=0.4,
+            n_answers=6,
+            n_pairs=6,
+            n_drills=4,
+            far=0.5,
+            hint_weight=1.0,
+            read_weight=1.0,
+        ),
+        Phase(
+            layers=8,
+            n_steps=700,
             peak_rate=1.8e-3,
             keep_long=0.7,
             n_answers=8,
             n_pairs=5,
             n_drills=1,
-            telling_weight=1.0,
-            grade_weight=0.5,
+            hint_weight=0.5,
             read_weight=0.3,
             saved_as="judge",
         ),
         Phase(
             layers=24,
-            n_steps=220,
+            n_steps=160,
             peak_rate=1.5e-3,
-            keep_long=0.6,
+            keep_long=0.7,
             n_answers=6,
             n_pairs=4,
             n_drills=1,
-            telling_weight=1.0,
-            verb_weight=8.0,
-            grade_weight=0.5,
+            hint_weight=0.3,
         ),
     ),
 )
@@ -179,26 +145,15 @@ DRAFT: Final = Recipe(
     phases=(
         Phase(
             layers=3,
-            n_steps=1400,
+            n_steps=1200,
             horizon=2400,
             peak_rate=4e-3,
             keep_long=0.2,
             n_answers=10,
             n_pairs=6,
             reply_weight=0.3,
-            telling_weight=3.0,
         ),
-        Phase(
-            layers=3,
-            n_steps=700,
-            peak_rate=2.5e-3,
-            keep_long=0.6,
-            n_answers=8,
-            n_pairs=6,
-            n_drills=3,
-            telling_weight=1.0,
-            verb_weight=4.0,
-        ),
+        Phase(layers=3, n_steps=700, peak_rate=2.5e-3, keep_long=0.6, n_answers=8, n_pairs=6, n_drills=3),
     ),
 )
 _RECIPES: Final = (TARGET, DRAFT)
@@ -233,13 +188,14 @@ class _Losses:
 
     writing: Any
     reply: Any
-    grade: Any
+    hint: Any
     right_total: Any
     numbers: float
     replies: float
 
 
 def _losses(network: Any, reader: Any, batch: Batch, *, tree: bool) -> _Losses:
+    import torch
     from torch.nn.functional import cross_entropy
 
     def mean_at(logits: Any, wanted: Any) -> Any:
@@ -247,16 +203,18 @@ def _losses(network: Any, reader: Any, batch: Batch, *, tree: bool) -> _Losses:
 
     extra = {"position_ids": batch.positions, "attention_mask": batch.mask} if tree else {}
     output = network(input_ids=batch.ids, use_cache=False, output_hidden_states=True, **extra)
-    logits, ids = output.logits, vocabulary()
+    logits = output.logits
+    others = torch.full((logits.shape[-1],), -math.inf)
+    others[[vocabulary()[token] for token in (*SCORE_TOKENS, JUDGE_YES, JUDGE_NO)]] = 0.0
     each = cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), reduction="none").view(batch.targets.shape)
     right = logits.detach().argmax(-1) == batch.targets
-    graded, totalled = batch.grades >= 0, batch.rights >= 0
+    hinted, totalled = batch.hints >= 0, batch.rights >= 0
     half_way = output.hidden_states[min(READ_AT, len(output.hidden_states) - 1)]
     read = reader(half_way[totalled]) @ network.get_input_embeddings().weight.T
     return _Losses(
         writing=(each * batch.writing).sum() / batch.writing.sum().clamp(min=1),
         reply=(each * batch.replies).sum() / batch.replies.sum().clamp(min=1),
-        grade=mean_at(logits[graded][:, [ids[token] for token in SCORE_TOKENS]], batch.grades[graded]),
+        hint=mean_at(logits[hinted] + others, batch.hints[hinted]),
         right_total=mean_at(read, batch.rights[totalled]),
         numbers=float(right[batch.numbers].float().mean()),
         replies=float(right[batch.replies > 0].float().mean()),
@@ -322,9 +280,7 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
         "drills": (drilling_examples(driller, phase.far), phase.n_drills),
     }
     return {
-        kind: batches(
-            stream, tokenizer, rows=rows, seed=seed + i, telling=phase.telling_weight, verbs=phase.verb_weight
-        )
+        kind: batches(stream, tokenizer, rows=rows, seed=seed + i)
         for i, (kind, (stream, rows)) in enumerate(examples.items())
         if rows
     }
@@ -382,7 +338,7 @@ def _accumulate(network: Any, reader: Any, kinds: Mapping[_Kind, Batch], phase: 
     for kind, batch in kinds.items():
         losses = _losses(network, reader, batch, tree=kind != "pairs")
         loss = _WRITING_WEIGHT[kind] * losses.writing + phase.reply_weight * losses.reply
-        (loss + phase.grade_weight * losses.grade + phase.read_weight * losses.right_total).backward()
+        (loss + phase.hint_weight * losses.hint + phase.read_weight * losses.right_total).backward()
         writing, reply = losses.writing.item(), losses.reply.item()
         if kind == "answers":
             seen |= {"writing": writing, "score": reply, "numbers": losses.numbers, "score_right": losses.replies}
