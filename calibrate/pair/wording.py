@@ -106,10 +106,10 @@ VERBS: Final[dict[Operation, tuple[str, ...]]] = {
     "double": ("doubles",),
 }
 """What a month does in the story, by what that does to the total."""
-_EVENT: Final = "{m} {v}: "
-_BEGINNING: Final = "{m}: "
+_EVENT: Final = "So {m} {v}: "
+_BEGINNING: Final = "In {m}: "
 """Before every core but that of the final step: what the story says, and then what follows from it. The verb comes next
-to the month in story and step alike: so a small model finds it."""
+to the month in story and step, and months follow a word, so that they are the same token: so a small model finds it."""
 # Fields: {n} operand, {b} total before, {r} total after, {o} a noun of the story. Short wordings first: a brief answer
 # draws from the first _N_BRIEF, so terse steps are terse in the core too. A step's last number is always its total: a
 # small model finds what was said last, and hardly what was said anywhere else.

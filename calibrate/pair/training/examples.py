@@ -46,8 +46,6 @@ __all__ = [
 MAX_QUALITY: Final = len(SCORE_TOKENS) - 1
 SLIP_PROBABILITY: Final = 0.15
 """Share of answers that contain one undetected mistake, after which the rest is consistent with the wrong total."""
-CANDIDATES_PER_STEP: Final = 0.8
-"""Steps scored on the side per step of an answer, besides the answer's own."""
 SUMS_PER_DRILL: Final = 24
 WRONG_PER_SUM: Final = 0.5
 """Share of a drill's sums that are wrong: read, scored, not learned."""
@@ -213,8 +211,11 @@ def _answer(problem: Problem, rng: np.random.Generator) -> tuple[list[Meaning], 
     return list(meanings), frozenset(silent)
 
 
-def writing_example(problem: Problem, rng: np.random.Generator, eos: str) -> Example:
-    """A whole answer to learn to write, and on the side steps of it, right and wrong, to score."""
+def writing_example(problem: Problem, rng: np.random.Generator, eos: str, candidates: float = 0.8) -> Example:
+    """A whole answer to learn to write, and on the side steps of it, right and wrong, to score.
+
+    Each step is scored, and so many other `candidates` for its place, mostly wrong ones.
+    """
     meanings, silent = _answer(problem, rng)
     steps = [word_step(problem, meaning, rng) for meaning in meanings]
     state, branches = State(), []
@@ -223,7 +224,7 @@ def writing_example(problem: Problem, rng: np.random.Generator, eos: str) -> Exa
             grade = quality(problem, state, meaning)
             right = _right_result(problem, state, meaning)
             branches.append(Branch(after=at + 1, text=SCORE_REQUEST, reply=SCORE_TOKENS[grade], right=right))
-        if rng.random() < CANDIDATES_PER_STEP:
+        if rng.random() < candidates:
             branches.append(_candidate(problem, state, meaning, at, rng))
         state = state.then(problem, meaning)
     return Example(text=STEP_SEPARATOR.join([problem.question, *steps]) + eos, silent=silent, branches=tuple(branches))
@@ -317,10 +318,12 @@ def thinned(stream: Iterator[Problem], rng: np.random.Generator, keep_long: floa
     return (p for p in stream if p.verbosity == "brief" or keep_long >= 1 or rng.random() < keep_long)
 
 
-def writing_examples(stream: Iterator[Problem], rng: np.random.Generator, eos: str) -> Iterator[Example]:
+def writing_examples(
+    stream: Iterator[Problem], rng: np.random.Generator, eos: str, candidates: float = 0.8
+) -> Iterator[Example]:
     """Answers with steps to score, without end."""
     for problem in stream:
-        yield writing_example(problem, rng, eos)
+        yield writing_example(problem, rng, eos, candidates)
 
 
 def judging_examples(stream: Iterator[Problem], rng: np.random.Generator) -> Iterator[Example]:

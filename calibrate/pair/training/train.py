@@ -50,6 +50,8 @@ class Phase:
     """Share of problems kept whose answers are not brief: short answers drill more arithmetic per token."""
     n_answers: int = 0
     """Answers to write, with steps to score, per step and worker."""
+    candidates: float = 0.8
+    """Other steps to score per step of an answer."""
     n_pairs: int = 0
     """Pairs of steps to judge per step and worker."""
     n_drills: int = 0
@@ -116,10 +118,11 @@ TARGET: Final = Recipe(
         ),
         Phase(
             layers=8,
-            n_steps=700,
+            n_steps=1200,
             peak_rate=1.8e-3,
-            keep_long=0.7,
+            keep_long=1.0,
             n_answers=8,
+            candidates=0.2,
             n_pairs=5,
             n_drills=1,
             hint_weight=0.5,
@@ -273,7 +276,9 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
     )
     examples: dict[_Kind, tuple[Iterator[Example], int]] = {
         "answers": (
-            writing_examples(thinned(problem_stream(writer, "training"), writer, phase.keep_long), writer, EOS),
+            writing_examples(
+                thinned(problem_stream(writer, "training"), writer, phase.keep_long), writer, EOS, phase.candidates
+            ),
             phase.n_answers,
         ),
         "pairs": (judging_examples(problem_stream(judge, "training"), judge), phase.n_pairs),

@@ -92,9 +92,9 @@ QUESTION = (
     "Mia has 10 apples in January. February brings 7. March doubles them. How many apples does Mia have in the end?"
 )
 START, BROUGHT, DOUBLED = (
-    "January: Start at 10.",
-    "February brings: Add 7 to get 17.",
-    "March doubles: Twice that is 34.",
+    "In January: Start at 10.",
+    "So February brings: Add 7 to get 17.",
+    "So March doubles: Twice that is 34.",
 )
 
 
@@ -102,7 +102,7 @@ def test_the_arithmetic_is_done_right() -> None:
     question = QUESTION.replace("them. ", "them. April takes 5. ") + " Be brief."
     problem = parse_question(question)
     assert problem.totals == (10, 17, 34, 29)
-    check, lost = "March doubles: Check: two times 17 is 34.", "April takes: Minus 5 is 29."
+    check, lost = "So March doubles: Check: two times 17 is 34.", "So April takes: Minus 5 is 29."
     right = (START, BROUGHT, DOUBLED, check, lost)
     for i, step in enumerate(right):
         assert pair.step_is_correct(question, right[:i], step)
@@ -115,25 +115,25 @@ def test_the_arithmetic_is_done_right() -> None:
 @pytest.mark.parametrize(
     ("done", "step"),
     [
-        (0, "January: Start at 11."),  # wrong number
-        (0, "February: Start at 10."),  # wrong month
+        (0, "In January: Start at 11."),  # wrong number
+        (0, "In February: Start at 10."),  # wrong month
         (0, BROUGHT),  # no first number yet
-        (1, "February brings: Add 7 to get 18."),  # wrong sum
-        (1, "February brings: Then 11 plus 7 is 17."),  # states a total that nobody said
-        (1, "February takes: Minus 7 is 3."),  # wrong operation
-        (1, "March brings: Add 7 to get 17."),  # wrong month
-        (1, "March doubles: Twice that is 20."),  # skips one
-        (2, "February brings: Add 7 to get 24."),  # repeats one
+        (1, "So February brings: Add 7 to get 18."),  # wrong sum
+        (1, "So February brings: Then 11 plus 7 is 17."),  # states a total that nobody said
+        (1, "So February takes: Minus 7 is 3."),  # wrong operation
+        (1, "So March brings: Add 7 to get 17."),  # wrong month
+        (1, "So March doubles: Twice that is 20."),  # skips one
+        (2, "So February brings: Add 7 to get 24."),  # repeats one
         (1, "The answer is 10."),  # too early
-        (1, "February brings: Check: 10 plus 7 is 17."),  # nothing to check yet
-        (1, "February brings: Next is plus 7 to 11."),  # a total that nobody said
+        (1, "So February brings: Check: 10 plus 7 is 17."),  # nothing to check yet
+        (1, "So February brings: Next is plus 7 to 11."),  # a total that nobody said
         (1, BROUGHT.replace("brings", "takes")),  # contradicts itself
         (1, START),  # again
         (1, f"{BROUGHT} {BROUGHT}"),  # two steps in one
         (1, f"{BROUGHT} Note that February ends with 18."),  # says another total
         (1, f"{BROUGHT} Note that March ends with 17."),  # and another month
         (1, "Note that February ends with 17."),  # no core
-        (1, "February brings: Add seven to get 17."),  # not of the language
+        (1, "So February brings: Add seven to get 17."),  # not of the language
         (1, ""),
     ],
 )
@@ -142,20 +142,20 @@ def test_wrong_steps_are_wrong(done: int, step: str) -> None:
 
 
 def test_a_step_after_a_mistake_is_judged_from_the_stated_total() -> None:
-    wrong = (START, "February brings: Add 7 to get 18.")
-    doubled = "March doubles: Doubling 18 gives 36."
+    wrong = (START, "So February brings: Add 7 to get 18.")
+    doubled = "So March doubles: Doubling 18 gives 36."
     assert pair.step_is_correct(QUESTION, wrong, doubled)
-    assert not pair.step_is_correct(QUESTION, wrong, "March doubles: Doubling 17 gives 34.")
+    assert not pair.step_is_correct(QUESTION, wrong, "So March doubles: Doubling 17 gives 34.")
     assert not pair.answer_is_correct(QUESTION, (*wrong, doubled, "The answer is 36."))
 
 
 def test_same_meaning_is_about_content() -> None:
-    adding = "May brings: Adding 7 to 10 gives 17."
-    assert pair.same_meaning("May brings: Plus 7 is 17.", f"Now we go on. {adding} Note that May ends with 17.")
-    assert not pair.same_meaning("May brings: Plus 7 is 17.", "May brings: Plus 7 is 18.")
-    assert not pair.same_meaning("May brings: Plus 7 is 17.", "June brings: Plus 7 is 17.")
-    assert not pair.same_meaning(adding, "May brings: Adding 7 to 11 gives 17.")
-    assert not pair.same_meaning("May brings: Next is plus 7 to 10.", adding)
+    adding = "So May brings: Adding 7 to 10 gives 17."
+    assert pair.same_meaning("So May brings: Plus 7 is 17.", f"Now we go on. {adding} Note that May ends with 17.")
+    assert not pair.same_meaning("So May brings: Plus 7 is 17.", "So May brings: Plus 7 is 18.")
+    assert not pair.same_meaning("So May brings: Plus 7 is 17.", "So June brings: Plus 7 is 17.")
+    assert not pair.same_meaning(adding, "So May brings: Adding 7 to 11 gives 17.")
+    assert not pair.same_meaning("So May brings: Next is plus 7 to 10.", adding)
     assert not pair.same_meaning("Nonsense.", "Nonsense.")
 
 
@@ -207,8 +207,8 @@ def test_grades_are_graded() -> None:
     assert right is not None
     grades = [quality(problem, state, replace(right, result=result)) for result in (17, 18, 22, 77)]
     assert grades == [9, 4, 3, 2]
-    assert quality(problem, state, parse_step("February brings: Next is plus 7 to 10.")) == 8
-    assert quality(problem, state, parse_step("February brings: Add 8 to get 18.")) == 1
+    assert quality(problem, state, parse_step("So February brings: Next is plus 7 to 10.")) == 8
+    assert quality(problem, state, parse_step("So February brings: Add 8 to get 18.")) == 1
 
 
 @FEW

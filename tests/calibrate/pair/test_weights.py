@@ -55,7 +55,9 @@ def test_greedy_answers_are_right(target: LanguageModel) -> None:
 
 def test_the_judge_tells_plain_cases_apart(target: LanguageModel) -> None:
     prompts = [
-        pair.judge_prompt("May brings: Plus 7 is 17.", f"May brings: Add 7 to get {n}. Note that May ends with {n}.")
+        pair.judge_prompt(
+            "So May brings: Plus 7 is 17.", f"So May brings: Add 7 to get {n}. Note that May ends with {n}."
+        )
         for n in (17, 18)
     ]
     same, other = target.reply(prompts, (JUDGE_YES, JUDGE_NO))
@@ -65,7 +67,8 @@ def test_the_judge_tells_plain_cases_apart(target: LanguageModel) -> None:
 def test_a_right_step_scores_above_a_wrong_one(target: LanguageModel) -> None:
     (problem,) = pair.problems(1, 2)
     prompts = [
-        pair.score_prompt(problem.question, (), f"January: Start at {n}.") for n in (problem.start, problem.start + 10)
+        pair.score_prompt(problem.question, (), f"In January: Start at {n}.")
+        for n in (problem.start, problem.start + 10)
     ]
     right, wrong = (sum(i * p for i, p in enumerate(row)) for row in target.reply(prompts, pair.SCORE_TOKENS))
     assert right > wrong + 2
