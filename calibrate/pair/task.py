@@ -54,6 +54,7 @@ __all__ = [
     "split_steps",
     "state_after",
     "step_is_correct",
+    "word_question",
     "word_step",
 ]
 
@@ -147,7 +148,8 @@ def _draw_content(rng: np.random.Generator) -> tuple[int, tuple[tuple[Operation,
     return start, tuple(operations)
 
 
-def _word_question(rng: np.random.Generator, start: int, operations: Sequence[tuple[Operation, int | None]]) -> Problem:
+def word_question(rng: np.random.Generator, start: int, operations: Sequence[tuple[Operation, int | None]]) -> Problem:
+    """The question of a story, told in words drawn anew."""
     name, noun = NAMES[int(rng.integers(len(NAMES)))], OBJECTS[int(rng.integers(len(OBJECTS)))]
     verbosity = draw_verbosity(rng)
     verbs = tuple(VERBS[operation][int(rng.integers(len(VERBS[operation])))] for operation, _ in operations)
@@ -172,7 +174,7 @@ def problem_stream(rng: np.random.Generator, split: Split) -> Iterator[Problem]:
     while True:
         start, operations = _draw_content(rng)
         if split_of(start, operations) == split:
-            yield _word_question(rng, start, operations)
+            yield word_question(rng, start, operations)
 
 
 def problems(n: int, seed: int, split: Split = "validation") -> tuple[Problem, ...]:

@@ -29,6 +29,7 @@ __all__ = [
     "draw_verbosity",
     "n_tokens",
     "parse_step",
+    "render_move",
     "render_step",
 ]
 
@@ -316,6 +317,19 @@ def render_step(
         m=month,
         v=said,
     )
+
+
+def render_move(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: str, verb: str, more: float) -> str:
+    """What an operation step looks up, without what it computes: its shortest wording up to the operand, then notes.
+
+    The notes, one more with probability `more` again and again, tell ``meaning.result``, right or not.
+    """
+    cut = _CORES[meaning.kind, meaning.operation][0].partition(" is ")[0] + "."
+    sentences = [cut]
+    while meaning.operand is not None and rng.random() < more:
+        sentences.append(_AFTER[int(rng.integers(len(_AFTER)))])
+    month = MONTHS[meaning.month or 0]
+    return " ".join(sentences).format(n=meaning.operand, r=meaning.result, m=month, v=verb, p=name, o=noun)
 
 
 _NUMBER: Final = r"(0|[1-9]\d?)"

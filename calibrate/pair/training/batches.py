@@ -142,8 +142,11 @@ def collate(rows: Sequence[Encoded]) -> Batch:
             step, told = slice(separators[2] + 1, separators[3]), _tells_total(second, first, last)
             hints[i, step] = np.where(told, main[-1], -1)
             rights[i, step] = np.where(told, numbers[-1], -1) if len(numbers) else -1
-        if row.example.results_only:
-            writing[i] *= _last_numbers(targets[i], first, last, ids[STEP_SEPARATOR])
+        if row.example.learned == "totals":
+            writing[i] *= _numbers(targets[i], first, last, ids[STEP_SEPARATOR], at=-1)
+        elif row.example.learned == "moves":
+            verbs = np.isin(targets[i], [ids[f" {verb}"] for those in VERBS.values() for verb in those])
+            writing[i] *= verbs | _numbers(targets[i], first, last, ids[STEP_SEPARATOR], at=0)
     is_number = (targets >= first) & (targets <= last) & (writing > 0)
     writing *= np.array(_token_weights(), np.float32)[targets]
     mask = np.where(_visible(owner, seen), np.float32(0), np.float32(-1e9))[:, None]
@@ -186,14 +189,15 @@ def _tells_total(step: NDArray[np.int64], first: int, last: int) -> NDArray[np.b
     return told
 
 
-def _last_numbers(targets: NDArray[np.int64], first: int, last: int, separator: int) -> NDArray[np.bool_]:
-    """Which targets are the last number of a step other than the first step."""
+def _numbers(targets: NDArray[np.int64], first: int, last: int, separator: int, *, at: int) -> NDArray[np.bool_]:
+    """Which targets are the first (`at` = 0) or the last (-1) number of a step other than the first step."""
     import numpy as np
 
     segment = np.cumsum(targets == separator)
     where = np.flatnonzero((targets >= first) & (targets <= last))
+    ends = np.diff(segment[where], prepend=-1) > 0 if at == 0 else np.diff(segment[where], append=segment[-1] + 1) > 0
     chosen = np.zeros(targets.shape, np.bool_)
-    chosen[where[np.diff(segment[where], append=segment[-1] + 1) > 0]] = True
+    chosen[where[ends]] = True
     return chosen & (segment > 0)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES, SCORE_REQUEST, SCORE_TOKENS, judge_prompt
 from calibrate.pair.task import (
@@ -21,9 +21,20 @@ from calibrate.pair.task import (
     apply_operation,
     is_next_move,
     meaning_is_correct,
+    word_question,
     word_step,
 )
-from calibrate.pair.wording import LAST_NUMBER, MONTHS, NAMES, OBJECTS, Meaning, Operation, parse_step, render_step
+from calibrate.pair.wording import (
+    LAST_NUMBER,
+    MONTHS,
+    NAMES,
+    OBJECTS,
+    Meaning,
+    Operation,
+    parse_step,
+    render_move,
+    render_step,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +49,8 @@ __all__ = [
     "judge_example",
     "judging_examples",
     "quality",
+    "recall_example",
+    "recalling_examples",
     "thinned",
     "writing_example",
     "writing_examples",
@@ -51,6 +64,10 @@ WRONG_PER_SUM: Final = 0.5
 """Share of a drill's sums that are wrong: read, scored, not learned."""
 _NEAR: Final = (-10, -3, -2, -1, -1, 1, 1, 2, 3, 10)
 _FAR: Final = 60
+_MIN_RECALLED: Final = 4
+"""Months of a story to recall, at least; at most all but January."""
+_NOTES_PER_MOVE: Final = 0.3
+"""Probability of one more note after a move to recall, again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +93,8 @@ class Example:
     """Steps to score; one pass over the answer serves them all."""
     reply: str | None = None
     """The one token that answers `text`, where it is a question as a whole."""
-    results_only: bool = False
-    """Whether only the last number of each step is learned: the rest is drawn at random."""
+    learned: Literal["all", "totals", "moves"] = "all"
+    """What is learned where the rest is drawn at random: the last number of each step, or its verb and first number."""
 
 
 def quality(problem: Problem, state: State, meaning: Meaning | None) -> int:
@@ -303,7 +320,7 @@ def drill_example(rng: np.random.Generator, far: float = 0.0) -> Example:
     noun, name = OBJECTS[int(rng.integers(len(OBJECTS)))], NAMES[int(rng.integers(len(NAMES)))]
     steps = [render_step(meaning, rng, name=name, noun=noun, verbosity="brief") for meaning in meanings]
     return Example(
-        text=STEP_SEPARATOR.join(steps), results_only=True, silent=frozenset(silent), branches=tuple(branches)
+        text=STEP_SEPARATOR.join(steps), learned="totals", silent=frozenset(silent), branches=tuple(branches)
     )
 
 
@@ -311,6 +328,36 @@ def drilling_examples(rng: np.random.Generator, far: float = 0.0) -> Iterator[Ex
     """Drills without end."""
     while True:
         yield drill_example(rng, far)
+
+
+def recall_example(rng: np.random.Generator) -> Example:
+    """A story and what its months do, in any order: what to look up, without what to compute.
+
+    Answers ask for so little of it per token that a small model does not begin to look things up within a thousand
+    steps; from these it does within a few hundred.
+    """
+    months = rng.permutation(int(rng.integers(_MIN_RECALLED, len(MONTHS)))).tolist()
+    operands = iter(rng.permutation(range(MIN_OPERAND, MAX_OPERAND + 1)).tolist())
+    moves: list[tuple[Operation, int | None]] = []
+    for roll in rng.random(len(months)).tolist():
+        operation: Operation = "double" if roll < 0.12 else "add" if roll < 0.56 else "subtract"
+        moves.append((operation, None if operation == "double" else next(operands)))
+    problem = word_question(rng, int(rng.integers(LAST_NUMBER)), moves)
+    steps = []
+    for i in months:
+        operation, operand = moves[i]
+        told = int(rng.integers(LAST_NUMBER + 1))
+        move = Meaning(kind="operation", operation=operation, operand=operand, result=told, month=i + 1)
+        steps.append(
+            render_move(move, rng, name=problem.name, noun=problem.noun, verb=problem.verbs[i], more=_NOTES_PER_MOVE)
+        )
+    return Example(text=STEP_SEPARATOR.join([problem.question, *steps]), learned="moves")
+
+
+def recalling_examples(rng: np.random.Generator) -> Iterator[Example]:
+    """Stories to recall without end."""
+    while True:
+        yield recall_example(rng)
 
 
 def thinned(stream: Iterator[Problem], rng: np.random.Generator, keep_long: float) -> Iterator[Problem]:

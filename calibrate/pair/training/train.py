@@ -23,7 +23,14 @@ from calibrate.pair import target_path
 from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES, SCORE_TOKENS
 from calibrate.pair.task import problem_stream
 from calibrate.pair.training.batches import Batch, batches
-from calibrate.pair.training.examples import Example, drilling_examples, judging_examples, thinned, writing_examples
+from calibrate.pair.training.examples import (
+    Example,
+    drilling_examples,
+    judging_examples,
+    recalling_examples,
+    thinned,
+    writing_examples,
+)
 from calibrate.pair.training.model import Shape, build_network, deepen, save_network
 from calibrate.pair.training.tokenizer import EOS, build_tokenizer, vocabulary
 
@@ -32,7 +39,7 @@ __all__ = ["DRAFT", "TARGET", "Progress", "Recipe", "main", "note_training", "tr
 N_WORKERS: Final = 2
 READ_AT: Final = 4
 """Layers after which the right total is read off; what compares it comes after them."""
-_Kind = Literal["answers", "pairs", "drills"]
+_Kind = Literal["answers", "pairs", "recalls", "drills"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +61,8 @@ class Phase:
     """Other steps to score per step of an answer."""
     n_pairs: int = 0
     """Pairs of steps to judge per step and worker."""
+    n_recalls: int = 0
+    """Stories to recall per step and worker."""
     n_drills: int = 0
     """Chains of sums per step and worker."""
     far: float = 0.0
@@ -87,30 +96,43 @@ class Recipe:
 
 
 # The early phases are shallow: that is where the algorithm is found, at a fraction of the price of 24 layers. First the
-# network finds its way through question and answer; then it learns to compute, to score and to compare, which takes
-# layers after those that know the right total; then it practises. The judge is the target before it is deepened.
+# network learns to look things up, then to write; then to compute, to score and to compare, which takes layers after
+# those that know the right total; then it practises. The judge is the target before it is deepened.
 TARGET: Final = Recipe(
     name="target",
     shape=Shape(layers=4, hidden=128, intermediate=256),
     phases=(
         Phase(
             layers=4,
-            n_steps=1000,
-            horizon=2400,
+            n_steps=350,
+            horizon=1500,
             peak_rate=3e-3,
             keep_long=0.15,
+            n_answers=4,
+            n_pairs=4,
+            n_recalls=16,
+            reply_weight=0.4,
+        ),
+        Phase(
+            layers=4,
+            n_steps=700,
+            horizon=1500,
+            peak_rate=3e-3,
+            keep_long=0.3,
             n_answers=8,
-            n_pairs=6,
+            n_pairs=4,
+            n_recalls=4,
             reply_weight=0.4,
         ),
         Phase(
             layers=8,
-            n_steps=800,
-            horizon=1100,
+            n_steps=700,
+            horizon=1000,
             peak_rate=2e-3,
             keep_long=0.4,
             n_answers=6,
             n_pairs=6,
+            n_recalls=2,
             n_drills=4,
             far=0.5,
             hint_weight=1.0,
@@ -120,10 +142,10 @@ TARGET: Final = Recipe(
             layers=8,
             n_steps=1200,
             peak_rate=1.8e-3,
-            keep_long=1.0,
             n_answers=8,
             candidates=0.2,
             n_pairs=5,
+            n_recalls=1,
             n_drills=1,
             hint_weight=0.5,
             read_weight=0.3,
@@ -154,13 +176,14 @@ DRAFT: Final = Recipe(
             keep_long=0.2,
             n_answers=10,
             n_pairs=6,
+            n_recalls=8,
             reply_weight=0.3,
         ),
         Phase(layers=3, n_steps=700, peak_rate=2.5e-3, keep_long=0.6, n_answers=8, n_pairs=6, n_drills=3),
     ),
 )
 _RECIPES: Final = (TARGET, DRAFT)
-_WRITING_WEIGHT: Final[dict[_Kind, float]] = {"answers": 1.0, "pairs": 0.3, "drills": 1.0}
+_WRITING_WEIGHT: Final[dict[_Kind, float]] = {"answers": 1.0, "pairs": 0.3, "recalls": 1.0, "drills": 1.0}
 _LOG_EVERY: Final = 50
 _SAVE_EVERY: Final = 400
 
@@ -177,6 +200,8 @@ class Progress:
     """Share of numbers written right, given the text before them."""
     score_right: float
     judge_right: float
+    recalled: float
+    """Share of operands of the stories to recall that are right."""
     sums: float
     """Share of sums of the drills that are right."""
     sums_judged: float
@@ -271,8 +296,8 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
     import numpy as np
 
     phase, seed, tokenizer = recipe.phases[number], recipe.seed + number, build_tokenizer()
-    writer, judge, driller = (
-        np.random.default_rng(np.random.SeedSequence([seed, worker, source])) for source in range(3)
+    writer, judge, recaller, driller = (
+        np.random.default_rng(np.random.SeedSequence([seed, worker, source])) for source in range(4)
     )
     examples: dict[_Kind, tuple[Iterator[Example], int]] = {
         "answers": (
@@ -282,6 +307,7 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
             phase.n_answers,
         ),
         "pairs": (judging_examples(problem_stream(judge, "training"), judge), phase.n_pairs),
+        "recalls": (recalling_examples(recaller), phase.n_recalls),
         "drills": (drilling_examples(driller, phase.far), phase.n_drills),
     }
     return {
@@ -349,6 +375,8 @@ def _accumulate(network: Any, reader: Any, kinds: Mapping[_Kind, Batch], phase: 
             seen |= {"writing": writing, "score": reply, "numbers": losses.numbers, "score_right": losses.replies}
         elif kind == "pairs":
             seen |= {"judge": reply, "judge_right": losses.replies}
+        elif kind == "recalls":
+            seen |= {"recalled": losses.numbers}
         else:
             seen |= {"sums": losses.numbers, "sums_judged": losses.replies, "read": losses.right_total.item()}
     return Progress(**seen)
