@@ -104,7 +104,7 @@ TARGET: Final = Recipe(
     phases=(
         Phase(
             layers=4,
-            n_steps=350,
+            n_steps=400,
             horizon=1500,
             peak_rate=3e-3,
             keep_long=0.15,
@@ -115,7 +115,7 @@ TARGET: Final = Recipe(
         ),
         Phase(
             layers=4,
-            n_steps=700,
+            n_steps=600,
             horizon=1500,
             peak_rate=3e-3,
             keep_long=0.3,
@@ -126,8 +126,8 @@ TARGET: Final = Recipe(
         ),
         Phase(
             layers=8,
-            n_steps=700,
-            horizon=1000,
+            n_steps=600,
+            horizon=900,
             peak_rate=2e-3,
             keep_long=0.4,
             n_answers=6,
@@ -140,7 +140,7 @@ TARGET: Final = Recipe(
         ),
         Phase(
             layers=8,
-            n_steps=1200,
+            n_steps=1000,
             peak_rate=1.8e-3,
             n_answers=8,
             candidates=0.2,
@@ -153,7 +153,7 @@ TARGET: Final = Recipe(
         ),
         Phase(
             layers=24,
-            n_steps=160,
+            n_steps=120,
             peak_rate=1.5e-3,
             keep_long=0.7,
             n_answers=6,
