@@ -17,7 +17,7 @@ from calibrate.pair.prompts import SCORE_TOKENS
 from calibrate.pair.task import STEP_SEPARATOR
 from calibrate.pair.training.examples import Example
 from calibrate.pair.training.tokenizer import PAD, vocabulary
-from calibrate.pair.wording import LAST_NUMBER, VERBS
+from calibrate.pair.wording import LAST_NUMBER, MONTHS, VERBS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,6 +85,7 @@ def batches(
     *,
     rows: int,
     seed: int,
+    month_weight: float = 1.0,
     pool: int = 32,
 ) -> Iterator[Batch]:
     """Batches of rows of similar length, in random order; `pool` batches are sorted together."""
@@ -95,11 +96,11 @@ def batches(
         encoded = encode(list(itertools.islice(examples, rows * pool)), tokenizer)
         encoded.sort(key=lambda row: row.length)
         for i in order.permutation(pool).tolist():
-            yield collate(encoded[i * rows : (i + 1) * rows])
+            yield collate(encoded[i * rows : (i + 1) * rows], month_weight)
 
 
-def collate(rows: Sequence[Encoded]) -> Batch:
-    """Lay out encoded examples as tensors."""
+def collate(rows: Sequence[Encoded], month_weight: float = 1.0) -> Batch:
+    """Lay out encoded examples as tensors; as text to write a month weighs `month_weight`."""
     import numpy as np
     import torch
 
@@ -148,7 +149,7 @@ def collate(rows: Sequence[Encoded]) -> Batch:
             verbs = np.isin(targets[i], [ids[f" {verb}"] for those in VERBS.values() for verb in those])
             writing[i] *= verbs | _numbers(targets[i], first, last, ids[STEP_SEPARATOR], at=0)
     is_number = (targets >= first) & (targets <= last) & (writing > 0)
-    writing *= np.array(_token_weights(), np.float32)[targets]
+    writing *= np.array(_token_weights(month_weight), np.float32)[targets]
     mask = np.where(_visible(owner, seen), np.float32(0), np.float32(-1e9))[:, None]
     arrays = (tokens, targets, positions, mask, writing, replies, is_number, hints, rights)
     names = ("ids", "targets", "positions", "mask", "writing", "replies", "numbers", "hints", "rights")
@@ -167,12 +168,14 @@ def _main_weights(main: NDArray[np.int64], example: Example, separator: int) -> 
 
 
 @functools.cache
-def _token_weights() -> tuple[float, ...]:
+def _token_weights(month_weight: float) -> tuple[float, ...]:
     """Weight of each token as text to write, by its id."""
     verbs = {verb for those in VERBS.values() for verb in those}
 
     def weight(text: str) -> float:
         word = text.strip()
+        if word in MONTHS:
+            return month_weight
         return TASK_WEIGHT if (text.startswith(" ") and word.isdigit()) or word in verbs else 1.0
 
     return tuple(weight(text) for text in vocabulary())

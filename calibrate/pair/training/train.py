@@ -67,6 +67,8 @@ class Phase:
     """Chains of sums per step and worker."""
     far: float = 0.0
     """Share of the drills' wrong sums that are far off."""
+    month_weight: float = 1.0
+    """Weight of a month as text to write: once its numbers are right, an answer is lost by a month."""
     saved_as: str = ""
     """Name of a model of its own that the network is at the end of the phase; empty: it goes on only."""
     reply_weight: float = 0.7
@@ -149,6 +151,18 @@ TARGET: Final = Recipe(
             n_drills=1,
             hint_weight=0.5,
             read_weight=0.3,
+        ),
+        Phase(
+            layers=8,
+            n_steps=500,
+            peak_rate=1.5e-3,
+            n_answers=10,
+            candidates=0.2,
+            n_pairs=4,
+            n_drills=1,
+            hint_weight=0.5,
+            read_weight=0.3,
+            month_weight=4.0,
             saved_as="judge",
         ),
         Phase(
@@ -160,6 +174,7 @@ TARGET: Final = Recipe(
             n_pairs=4,
             n_drills=1,
             hint_weight=0.3,
+            month_weight=4.0,
         ),
     ),
 )
@@ -179,7 +194,16 @@ DRAFT: Final = Recipe(
             n_recalls=8,
             reply_weight=0.3,
         ),
-        Phase(layers=3, n_steps=700, peak_rate=2.5e-3, keep_long=0.6, n_answers=8, n_pairs=6, n_drills=3),
+        Phase(
+            layers=3,
+            n_steps=700,
+            peak_rate=2.5e-3,
+            keep_long=0.6,
+            n_answers=8,
+            n_pairs=6,
+            n_drills=3,
+            month_weight=4.0,
+        ),
     ),
 )
 _RECIPES: Final = (TARGET, DRAFT)
@@ -311,7 +335,7 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
         "drills": (drilling_examples(driller, phase.far), phase.n_drills),
     }
     return {
-        kind: batches(stream, tokenizer, rows=rows, seed=seed + i)
+        kind: batches(stream, tokenizer, rows=rows, seed=seed + i, month_weight=phase.month_weight)
         for i, (kind, (stream, rows)) in enumerate(examples.items())
         if rows
     }
