@@ -29,6 +29,7 @@ __all__ = [
     "draw_verbosity",
     "n_tokens",
     "parse_step",
+    "render_beginning",
     "render_move",
     "render_step",
 ]
@@ -304,19 +305,9 @@ def render_step(
         if rng.random() >= more or n_tokens(" ".join([*sentences, _AFTER[i]])) > _MAX_TOKENS:
             break
         sentences.append(_AFTER[i])
-    text = " ".join(sentences)
-    month = None if meaning.month is None else MONTHS[meaning.month]
     verbs = VERBS[meaning.operation] if meaning.operation else ("",)
     said = verb if verb in verbs else verbs[int(rng.integers(len(verbs)))]
-    return text.format(
-        n=meaning.operand,
-        b=before,
-        r=meaning.total if meaning.result is None else meaning.result,
-        o=noun,
-        p=name,
-        m=month,
-        v=said,
-    )
+    return _filled(" ".join(sentences), meaning, name=name, noun=noun, verb=said)
 
 
 def render_move(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: str, verb: str, more: float) -> str:
@@ -328,8 +319,25 @@ def render_move(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: 
     sentences = [cut]
     while meaning.operand is not None and rng.random() < more:
         sentences.append(_AFTER[int(rng.integers(len(_AFTER)))])
-    month = MONTHS[meaning.month or 0]
-    return " ".join(sentences).format(n=meaning.operand, r=meaning.result, m=month, v=verb, p=name, o=noun)
+    return _filled(" ".join(sentences), meaning, name=name, noun=noun, verb=verb)
+
+
+def render_beginning(meaning: Meaning, rng: np.random.Generator, *, name: str, noun: str, verb: str) -> str:
+    """Any wording of a step, perhaps after a sentence before it, cut after its operand, or after its verb without one.
+
+    A step with a total before it needs ``meaning.before`` and an operand.
+    """
+    cores = _CORES[meaning.kind, meaning.operation]
+    core = cores[int(rng.integers(len(cores)))]
+    core = core.partition(":")[0] + ":" if meaning.operand is None else core.partition("{n}")[0] + "{n}"
+    first = f"{_BEFORE[int(rng.integers(len(_BEFORE)))]} " if rng.random() < _MANNERS["careful"].before else ""
+    return _filled(first + core, meaning, name=name, noun=noun, verb=verb)
+
+
+def _filled(text: str, meaning: Meaning, *, name: str, noun: str, verb: str) -> str:
+    month = None if meaning.month is None else MONTHS[meaning.month]
+    total = meaning.total if meaning.result is None else meaning.result
+    return text.format(n=meaning.operand, b=_stated_before(meaning), r=total, o=noun, p=name, m=month, v=verb)
 
 
 _NUMBER: Final = r"(0|[1-9]\d?)"

@@ -143,11 +143,8 @@ def collate(rows: Sequence[Encoded], month_weight: float = 1.0) -> Batch:
             step, told = slice(separators[2] + 1, separators[3]), _tells_total(second, first, last)
             hints[i, step] = np.where(told, main[-1], -1)
             rights[i, step] = np.where(told, numbers[-1], -1) if len(numbers) else -1
-        if row.example.learned == "totals":
-            writing[i] *= _numbers(targets[i], first, last, ids[STEP_SEPARATOR], at=-1)
-        elif row.example.learned == "moves":
-            verbs = np.isin(targets[i], [ids[f" {verb}"] for those in VERBS.values() for verb in those])
-            writing[i] *= verbs | _numbers(targets[i], first, last, ids[STEP_SEPARATOR], at=0)
+        if row.example.learned != "all":
+            writing[i] *= _learned(row.example, targets[i])
     is_number = (targets >= first) & (targets <= last) & (writing > 0)
     writing *= np.array(_token_weights(month_weight), np.float32)[targets]
     mask = np.where(_visible(owner, seen), np.float32(0), np.float32(-1e9))[:, None]
@@ -190,6 +187,19 @@ def _tells_total(step: NDArray[np.int64], first: int, last: int) -> NDArray[np.b
     start = numbers[len(others)] if len(numbers) else len(step)
     told: NDArray[np.bool_] = np.arange(len(step)) >= start
     return told
+
+
+def _learned(example: Example, targets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which targets are learned where not all are."""
+    import numpy as np
+
+    ids = vocabulary()
+    bounds = ids[" 0"], ids[f" {LAST_NUMBER}"], ids[STEP_SEPARATOR]
+    numbers = _numbers(targets, *bounds, at=0 if example.learned == "first moves" else -1)
+    if example.learned == "totals":
+        return numbers
+    verbs: NDArray[np.bool_] = np.isin(targets, [ids[f" {verb}"] for those in VERBS.values() for verb in those])
+    return verbs | numbers
 
 
 def _numbers(targets: NDArray[np.int64], first: int, last: int, separator: int, *, at: int) -> NDArray[np.bool_]:

@@ -29,9 +29,11 @@ from calibrate.pair.wording import (
     MONTHS,
     NAMES,
     OBJECTS,
+    Kind,
     Meaning,
     Operation,
     parse_step,
+    render_beginning,
     render_move,
     render_step,
 )
@@ -66,6 +68,7 @@ _NEAR: Final = (-10, -3, -2, -1, -1, 1, 1, 2, 3, 10)
 _FAR: Final = 60
 _MIN_RECALLED: Final = 4
 """Months of a story to recall, at least; at most all but January."""
+_RECALLED_KINDS: Final[tuple[Kind, ...]] = ("operation", "operation", "operation", "operation", "note", "check")
 _NOTES_PER_MOVE: Final = 0.3
 """Probability of one more note after a move to recall, again and again."""
 
@@ -93,8 +96,9 @@ class Example:
     """Steps to score; one pass over the answer serves them all."""
     reply: str | None = None
     """The one token that answers `text`, where it is a question as a whole."""
-    learned: Literal["all", "totals", "moves"] = "all"
-    """What is learned where the rest is drawn at random: the last number of each step, or its verb and first number."""
+    learned: Literal["all", "totals", "first moves", "last moves"] = "all"
+    """What is learned where the rest is drawn at random: the last number of each step, or its verb with its first or
+    its last number."""
 
 
 def quality(problem: Problem, state: State, meaning: Meaning | None) -> int:
@@ -330,8 +334,10 @@ def drilling_examples(rng: np.random.Generator, far: float = 0.0) -> Iterator[Ex
         yield drill_example(rng, far)
 
 
-def recall_example(rng: np.random.Generator) -> Example:
+def recall_example(rng: np.random.Generator, any_wording: bool = False) -> Example:
     """A story and what its months do, in any order: what to look up, without what to compute.
+
+    In the shortest wording, or in any one, cut after its operand.
 
     Answers ask for so little of it per token that a small model does not begin to look things up within a thousand
     steps; from these it does within a few hundred.
@@ -348,16 +354,20 @@ def recall_example(rng: np.random.Generator) -> Example:
         operation, operand = moves[i]
         told = int(rng.integers(LAST_NUMBER + 1))
         move = Meaning(kind="operation", operation=operation, operand=operand, result=told, month=i + 1)
-        steps.append(
-            render_move(move, rng, name=problem.name, noun=problem.noun, verb=problem.verbs[i], more=_NOTES_PER_MOVE)
-        )
-    return Example(text=STEP_SEPARATOR.join([problem.question, *steps]), learned="moves")
+        words = {"name": problem.name, "noun": problem.noun, "verb": problem.verbs[i]}
+        if any_wording:
+            kind = _RECALLED_KINDS[int(rng.integers(len(_RECALLED_KINDS)))]
+            steps.append(render_beginning(replace(move, kind=kind, before=told), rng, **words))
+        else:
+            steps.append(render_move(move, rng, **words, more=_NOTES_PER_MOVE))
+    learned: Literal["first moves", "last moves"] = "last moves" if any_wording else "first moves"
+    return Example(text=STEP_SEPARATOR.join([problem.question, *steps]), learned=learned)
 
 
-def recalling_examples(rng: np.random.Generator) -> Iterator[Example]:
+def recalling_examples(rng: np.random.Generator, any_wording: bool = False) -> Iterator[Example]:
     """Stories to recall without end."""
     while True:
-        yield recall_example(rng)
+        yield recall_example(rng, any_wording)
 
 
 def thinned(stream: Iterator[Problem], rng: np.random.Generator, keep_long: float) -> Iterator[Problem]:

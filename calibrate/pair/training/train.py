@@ -63,6 +63,8 @@ class Phase:
     """Pairs of steps to judge per step and worker."""
     n_recalls: int = 0
     """Stories to recall per step and worker."""
+    any_wording: bool = False
+    """Whether these tell moves in any wording, rather than in the shortest one."""
     n_drills: int = 0
     """Chains of sums per step and worker."""
     far: float = 0.0
@@ -154,11 +156,13 @@ TARGET: Final = Recipe(
         ),
         Phase(
             layers=8,
-            n_steps=500,
+            n_steps=600,
             peak_rate=1.5e-3,
-            n_answers=10,
+            n_answers=8,
             candidates=0.2,
             n_pairs=4,
+            n_recalls=5,
+            any_wording=True,
             n_drills=1,
             hint_weight=0.5,
             read_weight=0.3,
@@ -172,6 +176,8 @@ TARGET: Final = Recipe(
             keep_long=0.7,
             n_answers=6,
             n_pairs=4,
+            n_recalls=2,
+            any_wording=True,
             n_drills=1,
             hint_weight=0.3,
             month_weight=4.0,
@@ -201,6 +207,8 @@ DRAFT: Final = Recipe(
             keep_long=0.6,
             n_answers=8,
             n_pairs=6,
+            n_recalls=4,
+            any_wording=True,
             n_drills=3,
             month_weight=4.0,
         ),
@@ -331,7 +339,7 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
             phase.n_answers,
         ),
         "pairs": (judging_examples(problem_stream(judge, "training"), judge), phase.n_pairs),
-        "recalls": (recalling_examples(recaller), phase.n_recalls),
+        "recalls": (recalling_examples(recaller, phase.any_wording), phase.n_recalls),
         "drills": (drilling_examples(driller, phase.far), phase.n_drills),
     }
     return {
