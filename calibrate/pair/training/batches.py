@@ -143,6 +143,9 @@ def collate(rows: Sequence[Encoded], month_weight: float = 1.0) -> Batch:
             step, told = slice(separators[2] + 1, separators[3]), _tells_total(second, first, last)
             hints[i, step] = np.where(told, main[-1], -1)
             rights[i, step] = np.where(told, numbers[-1], -1) if len(numbers) else -1
+        if row.example.worded:
+            in_wrong = np.isin(np.cumsum(tokens[i] == ids[STEP_SEPARATOR]), list(row.example.worded))
+            writing[i] *= ~(in_wrong & (targets[i] >= first) & (targets[i] <= last))
         if row.example.learned != "all":
             writing[i] *= _learned(row.example, targets[i])
     is_number = (targets >= first) & (targets <= last) & (writing > 0)

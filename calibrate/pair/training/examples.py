@@ -92,6 +92,8 @@ class Example:
     text: str
     silent: frozenset[int] = frozenset({0})
     """Segments that the model reads but does not learn to write: the question and wrong steps."""
+    worded: frozenset[int] = frozenset()
+    """Wrong steps of which the words are learned, without the numbers: what follows a mistake shall be language."""
     branches: tuple[Branch, ...] = ()
     """Steps to score; one pass over the answer serves them all."""
     reply: str | None = None
@@ -232,7 +234,9 @@ def _answer(problem: Problem, rng: np.random.Generator) -> tuple[list[Meaning], 
     return list(meanings), frozenset(silent)
 
 
-def writing_example(problem: Problem, rng: np.random.Generator, eos: str, candidates: float = 0.8) -> Example:
+def writing_example(
+    problem: Problem, rng: np.random.Generator, eos: str, candidates: float = 0.8, *, word_mistakes: bool = False
+) -> Example:
     """A whole answer to learn to write, and on the side steps of it, right and wrong, to score.
 
     Each step is scored, and so many other `candidates` for its place, mostly wrong ones.
@@ -248,7 +252,13 @@ def writing_example(problem: Problem, rng: np.random.Generator, eos: str, candid
         if rng.random() < candidates:
             branches.append(_candidate(problem, state, meaning, at, rng))
         state = state.then(problem, meaning)
-    return Example(text=STEP_SEPARATOR.join([problem.question, *steps]) + eos, silent=silent, branches=tuple(branches))
+    worded = silent - {0} if word_mistakes else frozenset()
+    return Example(
+        text=STEP_SEPARATOR.join([problem.question, *steps]) + eos,
+        silent=silent - worded,
+        worded=worded,
+        branches=tuple(branches),
+    )
 
 
 def _candidate(problem: Problem, state: State, meaning: Meaning, at: int, rng: np.random.Generator) -> Branch:
@@ -376,11 +386,16 @@ def thinned(stream: Iterator[Problem], rng: np.random.Generator, keep_long: floa
 
 
 def writing_examples(
-    stream: Iterator[Problem], rng: np.random.Generator, eos: str, candidates: float = 0.8
+    stream: Iterator[Problem],
+    rng: np.random.Generator,
+    eos: str,
+    candidates: float = 0.8,
+    *,
+    word_mistakes: bool = False,
 ) -> Iterator[Example]:
     """Answers with steps to score, without end."""
     for problem in stream:
-        yield writing_example(problem, rng, eos, candidates)
+        yield writing_example(problem, rng, eos, candidates, word_mistakes=word_mistakes)
 
 
 def judging_examples(stream: Iterator[Problem], rng: np.random.Generator) -> Iterator[Example]:

@@ -69,6 +69,8 @@ class Phase:
     """Chains of sums per step and worker."""
     far: float = 0.0
     """Share of the drills' wrong sums that are far off."""
+    word_mistakes: bool = False
+    """Whether the words of wrong steps are learned: without, what follows a mistake of the model's is no language."""
     month_weight: float = 1.0
     """Weight of a month as text to write: once its numbers are right, an answer is lost by a month."""
     saved_as: str = ""
@@ -167,6 +169,20 @@ TARGET: Final = Recipe(
             hint_weight=0.5,
             read_weight=0.3,
             month_weight=4.0,
+        ),
+        Phase(
+            layers=8,
+            n_steps=700,
+            peak_rate=1.5e-3,
+            n_answers=10,
+            candidates=0.2,
+            n_pairs=3,
+            n_recalls=4,
+            any_wording=True,
+            n_drills=1,
+            hint_weight=0.5,
+            word_mistakes=True,
+            month_weight=4.0,
             saved_as="judge",
         ),
         Phase(
@@ -180,6 +196,7 @@ TARGET: Final = Recipe(
             any_wording=True,
             n_drills=1,
             hint_weight=0.3,
+            word_mistakes=True,
             month_weight=4.0,
         ),
     ),
@@ -334,7 +351,11 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
     examples: dict[_Kind, tuple[Iterator[Example], int]] = {
         "answers": (
             writing_examples(
-                thinned(problem_stream(writer, "training"), writer, phase.keep_long), writer, EOS, phase.candidates
+                thinned(problem_stream(writer, "training"), writer, phase.keep_long),
+                writer,
+                EOS,
+                phase.candidates,
+                word_mistakes=phase.word_mistakes,
             ),
             phase.n_answers,
         ),
