@@ -1,8 +1,7 @@
 """Synthetic word problems with step-by-step answers and computable ground truth: what the bundled pair is trained on.
 
 A problem is a first number and a few operations told in words; its answer restates the first number, applies the
-operations one step at a time and ends with the answer, steps separated by a blank line. Two optional steps (announcing
-an operation, checking one) are inserted at random, so that two correct models may still disagree about what comes next.
+operations one step at a time and ends with the answer, steps separated by a blank line.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from calibrate.pair.wording import (
@@ -62,15 +61,13 @@ STEP_SEPARATOR: Final = "\n\n"
 """Between the question and the steps, and between steps; one token."""
 MAX_STEP_TOKENS: Final = 100
 """A longer step is cut: no step of the language reaches this length (tokens)."""
-OPTIONAL_STEP_PROBABILITY: Final = 0.06
-"""Probability of announcing an operation before it, and again of checking it after it."""
 
 Split = Literal["training", "calibration", "validation"]
 _VERBOSITY_WORDS: Final[dict[Verbosity, str]] = {"brief": " Be brief.", "normal": "", "careful": " Explain with care."}
 _OPENING: Final = "{p} has {s} {o} in {m}."
 _EVENT: Final = "{m} {v} {n}."
 _DOUBLING: Final = "{m} {v} them."
-_ASK: Final = "How many {o} does {p} have in the end?"
+_ASK: Final = "How many {o} does {p} have after {m}?"
 _MIN_START, _MAX_START = 5, 60
 _EASY_OPERANDS: Final = range(2, 10)
 _HARD_OPERANDS: Final = range(11, 30)
@@ -157,9 +154,9 @@ def word_question(rng: np.random.Generator, start: int, operations: Sequence[tup
     for month, (operation, operand), verb in zip(MONTHS[1:], operations, verbs, strict=False):
         event = _DOUBLING if operation == "double" else _EVENT
         sentences.append(event.format(m=month, v=verb, n=operand))
-    question = " ".join([*sentences, _ASK.format(o=noun, p=name)]) + _VERBOSITY_WORDS[verbosity]
+    sentences.append(_ASK.format(o=noun, p=name, m=MONTHS[len(operations)]) + _VERBOSITY_WORDS[verbosity])
     return Problem(
-        question=question,
+        question=" ".join(sentences),
         start=start,
         operations=tuple(operations),
         verbs=verbs,
@@ -206,7 +203,7 @@ def parse_question(question: str) -> Problem | None:
     """The problem that a question tells, or None where the text is no question of the language."""
     words = "|".join(_VERBOSITY_WORDS.values())
     opening = re.match(rf"(\w+) has (\d+) (\w+) in {MONTHS[0]}\. ", question)
-    ending = re.search(rf"How many (\w+) does (\w+) have in the end\?({words})$", question.strip())
+    ending = re.search(rf"How many (\w+) does (\w+) have after (\w+)\?({words})$", question.strip())
     if not opening or not ending or opening[1] not in NAMES or opening[3] not in OBJECTS:
         return None
     verb_of = {verb: operation for operation, verbs in VERBS.items() for verb in verbs}
@@ -219,7 +216,9 @@ def parse_question(question: str) -> Problem | None:
             return None
         operations.append((operation, None if operation == "double" else int(event[3])))
         verbs.append(event[2])
-    verbosity = next(key for key, text in _VERBOSITY_WORDS.items() if text == ending[3])
+    if ending[3] != MONTHS[len(operations)]:
+        return None
+    verbosity = next(key for key, text in _VERBOSITY_WORDS.items() if text == ending[4])
     return Problem(
         question=question.strip(),
         start=int(opening[2]),
@@ -231,29 +230,22 @@ def parse_question(question: str) -> Problem | None:
     )
 
 
-def answer_meanings(
-    problem: Problem, rng: np.random.Generator, totals: Sequence[int] | None = None
-) -> tuple[Meaning, ...]:
-    """The meanings of one answer's steps; which optional steps it has is random.
+def answer_meanings(problem: Problem, totals: Sequence[int] | None = None) -> tuple[Meaning, ...]:
+    """The meanings of one answer's steps.
 
     Parameters
     ----------
     problem : what is answered.
-    rng : decides about the optional steps.
     totals : the running totals that the answer states; the problem's own, and so a correct answer, by default.
     """
     totals = problem.totals if totals is None else totals
-    steps = [Meaning(kind="start", result=totals[0], month=0)]
-    for i, (operation, operand) in enumerate(problem.operations):
-        applied = Meaning(
-            kind="operation", operation=operation, operand=operand, before=totals[i], result=totals[i + 1], month=i + 1
+    applied = (
+        Meaning(kind="operation", operation=operation, operand=operand, before=before, result=after, month=month)
+        for month, ((operation, operand), before, after) in enumerate(
+            zip(problem.operations, totals, totals[1:], strict=False), start=1
         )
-        if rng.random() < OPTIONAL_STEP_PROBABILITY:
-            steps.append(replace(applied, kind="note", result=None))
-        steps.append(applied)
-        if rng.random() < OPTIONAL_STEP_PROBABILITY:
-            steps.append(replace(applied, kind="check"))
-    return (*steps, Meaning(kind="final", result=totals[-1]))
+    )
+    return (Meaning(kind="start", result=totals[0], month=0), *applied, Meaning(kind="final", result=totals[-1]))
 
 
 def word_step(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> str:
@@ -276,8 +268,6 @@ class State:
     """The running total as stated, right or wrong; None before the first number."""
     n_done: int = 0
     """Operations of the question dealt with (a wrong step may have skipped some)."""
-    last: Meaning | None = None
-    """The last well-formed step."""
     finished: bool = False
 
     def then(self, problem: Problem, meaning: Meaning | None) -> State:
@@ -292,7 +282,7 @@ class State:
             wanted = (meaning.operation, meaning.operand)
             n_done += rest.index(wanted) + 1 if wanted in rest else 0
             total = meaning.result
-        return State(total=total, n_done=n_done, last=meaning, finished=self.finished or meaning.kind == "final")
+        return State(total=total, n_done=n_done, finished=self.finished or meaning.kind == "final")
 
 
 def state_after(problem: Problem, steps: Sequence[str]) -> State:
@@ -312,14 +302,7 @@ def meaning_is_correct(problem: Problem, state: State, meaning: Meaning | None) 
     at_end = state.n_done == len(problem.operations)
     if meaning.kind == "final":
         return at_end and meaning.result == state.total
-    if meaning.kind == "check":
-        return _repeats_last(state, meaning)
     return not at_end and _is_next(problem, state, meaning)
-
-
-def _repeats_last(state: State, check: Meaning) -> bool:
-    last = state.last
-    return last is not None and last.kind == "operation" and replace(check, kind="operation").agrees_with(last)
 
 
 def is_next_move(problem: Problem, state: State, meaning: Meaning) -> bool:
@@ -329,14 +312,10 @@ def is_next_move(problem: Problem, state: State, meaning: Meaning) -> bool:
 
 
 def _is_next(problem: Problem, state: State, meaning: Meaning) -> bool:
-    """Whether a note announces, or a step applies, the operation that is next in the question."""
-    if not is_next_move(problem, state, meaning):
+    """Whether a step applies the operation that is next in the question."""
+    if meaning.kind != "operation" or state.total is None or not is_next_move(problem, state, meaning):
         return False
     stated = meaning.before is None or meaning.before == state.total
-    if meaning.kind == "note":
-        return stated and (state.last is None or state.last.kind != "note")
-    if meaning.kind != "operation" or state.total is None:
-        return False
     return stated and meaning.result == apply_operation(meaning.operation, meaning.operand, state.total)
 
 
@@ -350,9 +329,9 @@ def _problem(question: str) -> Problem:
 def step_is_correct(question: str, previous_steps: Sequence[str], step: str) -> bool:
     """Ground truth of one step, given the question and the steps before it.
 
-    Correct means: well formed, the operation that is next in the question (or an announcement or check of it, or the
-    final answer when nothing is left), and arithmetic that is right from the total *as stated so far*. So a step after
-    an undetected mistake can be correct while the answer is already lost.
+    Correct means: well formed, the operation that is next in the question (or the final answer when nothing is left),
+    and arithmetic that is right from the total *as stated so far*. So a step after an undetected mistake can be
+    correct while the answer is already lost.
 
     Raises
     ------

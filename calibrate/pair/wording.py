@@ -20,6 +20,7 @@ __all__ = [
     "MONTHS",
     "NAMES",
     "OBJECTS",
+    "STEP_WORDS",
     "VERBS",
     "Kind",
     "Meaning",
@@ -34,7 +35,7 @@ __all__ = [
     "render_step",
 ]
 
-Kind = Literal["start", "operation", "note", "check", "final"]
+Kind = Literal["start", "operation", "final"]
 Operation = Literal["add", "subtract", "double"]
 Verbosity = Literal["brief", "normal", "careful"]
 
@@ -78,22 +79,17 @@ class Meaning:
     """What one step says; two wordings of the same content have compatible meanings (:meth:`agrees_with`)."""
 
     kind: Kind
-    """start states the first number, operation applies one, note only announces it, check repeats it, final answers."""
+    """start states the first number, operation applies one, final answers."""
     operation: Operation | None = None
-    """Which operation is applied, announced or repeated; None for start and final."""
+    """Which operation is applied; None for start and final."""
     operand: int | None = None
     """The number added or subtracted; None for double, start and final."""
     before: int | None = None
-    """The total before the operation where the wording states it (a check and a note always do)."""
+    """The total before the operation where the wording states it."""
     result: int | None = None
-    """The total after the operation, the first number, or the answer; None for a note."""
+    """The running total when the step is done: after the operation, the first number, or the answer."""
     month: int | None = None
     """Which month of the story, from 0 for January, where it begins; None for final."""
-
-    @property
-    def total(self) -> int | None:
-        """The running total when the step is done; None where the wording does not say it."""
-        return self.before if self.kind == "note" else self.result
 
     def agrees_with(self, other: Meaning) -> bool:
         """Whether both say the same; a total before the operation counts only where both state it."""
@@ -108,6 +104,8 @@ VERBS: Final[dict[Operation, tuple[str, ...]]] = {
     "double": ("doubles",),
 }
 """What a month does in the story, by what that does to the total."""
+STEP_WORDS: Final = ("In", "So", "All")
+"""How the core of a first, a middle and the final step begins: the word decides whether the story has ended."""
 _EVENT: Final = "So {m} {v}: "
 _BEGINNING: Final = "In {m}: "
 """Before every core but that of the final step: what the story says, and then what follows from it. The verb comes next
@@ -157,49 +155,13 @@ _WORDINGS: Final[dict[tuple[Kind, Operation | None], tuple[str, ...]]] = {
         "With twice as many {o} as before, the total is now {r}.",
         "The total doubles here, and so the {b} {o} that we had become {r} {o}.",
     ),
-    ("note", "add"): (
-        "Next is plus {n} to {b}.",
-        "Next come {n} more than {b}.",
-        "Next we add {n} to {b}.",
-        "The story goes on to say that {n} {o} come in, to the {b} that we have.",
-    ),
-    ("note", "subtract"): (
-        "Next is minus {n} from {b}.",
-        "Next go {n} away from {b}.",
-        "Next we take {n} from {b}.",
-        "The story goes on to say that {n} {o} go away, from the {b} that we have.",
-    ),
-    ("note", "double"): (
-        "Next is twice {b}.",
-        "Next they double from {b}.",
-        "Next we double {b}.",
-        "The story goes on to say that the {o} double, from the {b} that we have.",
-    ),
-    ("check", "add"): (
-        "Check: {b} plus {n} is {r}.",
-        "Once more, {b} plus {n} is {r}.",
-        "Indeed {b} plus {n} is {r}.",
-        "To check the sum, we count again: {b} plus {n} would be {r}.",
-    ),
-    ("check", "subtract"): (
-        "Check: {b} minus {n} is {r}.",
-        "Once more, {b} minus {n} is {r}.",
-        "Indeed {b} minus {n} is {r}.",
-        "To check the sum, we count again: {b} minus {n} would be {r}.",
-    ),
-    ("check", "double"): (
-        "Check: two times {b} is {r}.",
-        "Once more, two times {b} is {r}.",
-        "Indeed two times {b} is {r}.",
-        "To check the sum, we count again: two times {b} would be {r}.",
-    ),
     ("final", None): (
-        "The answer is {r}.",
-        "So the answer is {r}.",
-        "The final total is {r}.",
-        "That was all, so the answer is {r}.",
-        "There is nothing left to do, and the answer is {r} {o}.",
-        "We are at the end of the story, and so the answer is {r}.",
+        "All in all it is {r}.",
+        "All told, the answer is {r}.",
+        "All together that makes {r}.",
+        "All of the story is told, so the answer is {r}.",
+        "All is done that there was to do, and the answer is {r} {o}.",
+        "All that was left is done, and so the number of {o} is {r}.",
     ),
 }
 _CORES: Final = {
@@ -298,7 +260,7 @@ def render_step(
     if verbosity == "brief":
         cores = cores[:_N_BRIEF]
     manner = _MANNERS[verbosity]
-    more = 0.0 if meaning.month is None or meaning.total is None else manner.more
+    more = 0.0 if meaning.month is None else manner.more
     sentences = [_BEFORE[int(rng.integers(len(_BEFORE)))]] if rng.random() < manner.before else []
     sentences.append(cores[int(rng.integers(len(cores)))])
     for i in rng.permutation(len(_AFTER)).tolist():
@@ -336,8 +298,8 @@ def render_beginning(meaning: Meaning, rng: np.random.Generator, *, name: str, n
 
 def _filled(text: str, meaning: Meaning, *, name: str, noun: str, verb: str) -> str:
     month = None if meaning.month is None else MONTHS[meaning.month]
-    total = meaning.total if meaning.result is None else meaning.result
-    return text.format(n=meaning.operand, b=_stated_before(meaning), r=total, o=noun, p=name, m=month, v=verb)
+    before, total = _stated_before(meaning), meaning.result
+    return text.format(n=meaning.operand, b=before, r=total, o=noun, p=name, m=month, v=verb)
 
 
 _NUMBER: Final = r"(0|[1-9]\d?)"
@@ -380,7 +342,7 @@ def parse_step(step: str) -> Meaning | None:
             if (
                 parsed is None
                 or parsed.month is None
-                or (again["m"], again["r"]) != (MONTHS[parsed.month], str(parsed.total))
+                or (again["m"], again["r"]) != (MONTHS[parsed.month], str(parsed.result))
             ):
                 return None
             continue

@@ -17,7 +17,7 @@ from calibrate.pair.prompts import SCORE_TOKENS
 from calibrate.pair.task import STEP_SEPARATOR
 from calibrate.pair.training.examples import Example
 from calibrate.pair.training.tokenizer import PAD, vocabulary
-from calibrate.pair.wording import LAST_NUMBER, MONTHS, VERBS
+from calibrate.pair.wording import LAST_NUMBER, MONTHS, STEP_WORDS, VERBS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["TASK_WEIGHT", "Batch", "Encoded", "batches", "collate", "encode"]
 
 TASK_WEIGHT: Final = 4.0
-"""Weight of a number or a verb of the story against other words: those are a free choice."""
+"""Weight of a number, month or verb of the story, or of how a step begins: other words are a free choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,6 @@ def batches(
     *,
     rows: int,
     seed: int,
-    month_weight: float = 1.0,
     pool: int = 32,
 ) -> Iterator[Batch]:
     """Batches of rows of similar length, in random order; `pool` batches are sorted together."""
@@ -96,11 +95,11 @@ def batches(
         encoded = encode(list(itertools.islice(examples, rows * pool)), tokenizer)
         encoded.sort(key=lambda row: row.length)
         for i in order.permutation(pool).tolist():
-            yield collate(encoded[i * rows : (i + 1) * rows], month_weight)
+            yield collate(encoded[i * rows : (i + 1) * rows])
 
 
-def collate(rows: Sequence[Encoded], month_weight: float = 1.0) -> Batch:
-    """Lay out encoded examples as tensors; as text to write a month weighs `month_weight`."""
+def collate(rows: Sequence[Encoded]) -> Batch:
+    """Lay out encoded examples as tensors."""
     import numpy as np
     import torch
 
@@ -149,7 +148,7 @@ def collate(rows: Sequence[Encoded], month_weight: float = 1.0) -> Batch:
         if row.example.learned != "all":
             writing[i] *= _learned(row.example, targets[i])
     is_number = (targets >= first) & (targets <= last) & (writing > 0)
-    writing *= np.array(_token_weights(month_weight), np.float32)[targets]
+    writing *= np.array(_token_weights(), np.float32)[targets]
     mask = np.where(_visible(owner, seen), np.float32(0), np.float32(-1e9))[:, None]
     arrays = (tokens, targets, positions, mask, writing, replies, is_number, hints, rights)
     names = ("ids", "targets", "positions", "mask", "writing", "replies", "numbers", "hints", "rights")
@@ -168,15 +167,13 @@ def _main_weights(main: NDArray[np.int64], example: Example, separator: int) -> 
 
 
 @functools.cache
-def _token_weights(month_weight: float) -> tuple[float, ...]:
+def _token_weights() -> tuple[float, ...]:
     """Weight of each token as text to write, by its id."""
-    verbs = {verb for those in VERBS.values() for verb in those}
+    words = {*MONTHS, *STEP_WORDS, *(verb for those in VERBS.values() for verb in those)}
 
     def weight(text: str) -> float:
         word = text.strip()
-        if word in MONTHS:
-            return month_weight
-        return TASK_WEIGHT if (text.startswith(" ") and word.isdigit()) or word in verbs else 1.0
+        return TASK_WEIGHT if (text.startswith(" ") and word.isdigit()) or word in words else 1.0
 
     return tuple(weight(text) for text in vocabulary())
 

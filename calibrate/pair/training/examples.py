@@ -29,7 +29,6 @@ from calibrate.pair.wording import (
     MONTHS,
     NAMES,
     OBJECTS,
-    Kind,
     Meaning,
     Operation,
     parse_step,
@@ -68,7 +67,6 @@ _NEAR: Final = (-10, -3, -2, -1, -1, 1, 1, 2, 3, 10)
 _FAR: Final = 60
 _MIN_RECALLED: Final = 4
 """Months of a story to recall, at least; at most all but January."""
-_RECALLED_KINDS: Final[tuple[Kind, ...]] = ("operation", "operation", "operation", "operation", "note", "check")
 _NOTES_PER_MOVE: Final = 0.3
 """Probability of one more note after a move to recall, again and again."""
 
@@ -104,11 +102,11 @@ class Example:
 
 
 def quality(problem: Problem, state: State, meaning: Meaning | None) -> int:
-    """The grade of a step, 0..9: 9 right, 8 right without progress, 2..4 wrong number, 1 wrong move, 0 malformed."""
+    """The grade of a step, 0..9: 9 right, 2..4 wrong number, 1 wrong move, 0 malformed."""
     if meaning is None:
         return 0
     if meaning_is_correct(problem, state, meaning):
-        return MAX_QUALITY - (meaning.kind in ("note", "check"))
+        return MAX_QUALITY
     wanted = _right_result(problem, state, meaning)
     if wanted is None or meaning.result is None or meaning.result == wanted:
         return 1
@@ -173,7 +171,7 @@ def _other_operation(problem: Problem, meaning: Meaning, rng: np.random.Generato
 def _other_move(problem: Problem, meaning: Meaning, rng: np.random.Generator) -> Meaning:
     """Another operation of the question instead of this one (skipped or repeated), or an early end."""
     number = meaning.result if meaning.before is None else meaning.before
-    if number is not None and (meaning.kind not in ("operation", "note") or rng.random() < 0.15):
+    if number is not None and (meaning.kind != "operation" or rng.random() < 0.15):
         return Meaning(kind="final", result=number)
     month = int(rng.integers(len(problem.operations)))
     operation, operand = problem.operations[month]
@@ -181,8 +179,8 @@ def _other_move(problem: Problem, meaning: Meaning, rng: np.random.Generator) ->
 
 
 def _recompute(meaning: Meaning) -> Meaning:
-    """The same step with the result that its total, operation and operand give (a note has none)."""
-    if meaning.before is None or meaning.kind not in ("operation", "check"):
+    """The same step with the result that its total, operation and operand give."""
+    if meaning.before is None or meaning.kind != "operation":
         return meaning
     return replace(meaning, result=apply_operation(meaning.operation, meaning.operand, meaning.before))
 
@@ -225,7 +223,7 @@ def _totals_with_slip(problem: Problem, rng: np.random.Generator) -> tuple[tuple
 def _answer(problem: Problem, rng: np.random.Generator) -> tuple[list[Meaning], frozenset[int]]:
     """The meanings of an answer, perhaps with a slip, and the segments that are wrong."""
     totals, _ = _totals_with_slip(problem, rng)
-    meanings = answer_meanings(problem, rng, totals)
+    meanings = answer_meanings(problem, totals)
     state, silent = State(), {0}
     for segment, meaning in enumerate(meanings, start=1):
         if not meaning_is_correct(problem, state, meaning):
@@ -234,9 +232,7 @@ def _answer(problem: Problem, rng: np.random.Generator) -> tuple[list[Meaning], 
     return list(meanings), frozenset(silent)
 
 
-def writing_example(
-    problem: Problem, rng: np.random.Generator, eos: str, candidates: float = 0.8, *, word_mistakes: bool = False
-) -> Example:
+def writing_example(problem: Problem, rng: np.random.Generator, eos: str, candidates: float = 0.8) -> Example:
     """A whole answer to learn to write, and on the side steps of it, right and wrong, to score.
 
     Each step is scored, and so many other `candidates` for its place, mostly wrong ones.
@@ -252,11 +248,9 @@ def writing_example(
         if rng.random() < candidates:
             branches.append(_candidate(problem, state, meaning, at, rng))
         state = state.then(problem, meaning)
-    worded = silent - {0} if word_mistakes else frozenset()
     return Example(
         text=STEP_SEPARATOR.join([problem.question, *steps]) + eos,
-        silent=silent - worded,
-        worded=worded,
+        worded=silent - {0},
         branches=tuple(branches),
     )
 
@@ -280,7 +274,7 @@ def _garbled(step: str, rng: np.random.Generator) -> str:
 
 def judge_example(problem: Problem, rng: np.random.Generator) -> Example:
     """Two steps and whether they say the same; both answers are equally likely up to chance agreement."""
-    meanings = answer_meanings(problem, rng)
+    meanings = answer_meanings(problem)
     at = int(rng.integers(len(meanings)))
     a = meanings[at] if rng.random() < 0.7 else corrupt(problem, meanings[at], rng)
     b = a
@@ -366,8 +360,7 @@ def recall_example(rng: np.random.Generator, any_wording: bool = False) -> Examp
         move = Meaning(kind="operation", operation=operation, operand=operand, result=told, month=i + 1)
         words = {"name": problem.name, "noun": problem.noun, "verb": problem.verbs[i]}
         if any_wording:
-            kind = _RECALLED_KINDS[int(rng.integers(len(_RECALLED_KINDS)))]
-            steps.append(render_beginning(replace(move, kind=kind, before=told), rng, **words))
+            steps.append(render_beginning(replace(move, before=told), rng, **words))
         else:
             steps.append(render_move(move, rng, **words, more=_NOTES_PER_MOVE))
     learned: Literal["first moves", "last moves"] = "last moves" if any_wording else "first moves"
@@ -386,16 +379,11 @@ def thinned(stream: Iterator[Problem], rng: np.random.Generator, keep_long: floa
 
 
 def writing_examples(
-    stream: Iterator[Problem],
-    rng: np.random.Generator,
-    eos: str,
-    candidates: float = 0.8,
-    *,
-    word_mistakes: bool = False,
+    stream: Iterator[Problem], rng: np.random.Generator, eos: str, candidates: float = 0.8
 ) -> Iterator[Example]:
     """Answers with steps to score, without end."""
     for problem in stream:
-        yield writing_example(problem, rng, eos, candidates, word_mistakes=word_mistakes)
+        yield writing_example(problem, rng, eos, candidates)
 
 
 def judging_examples(stream: Iterator[Problem], rng: np.random.Generator) -> Iterator[Example]:

@@ -69,10 +69,6 @@ class Phase:
     """Chains of sums per step and worker."""
     far: float = 0.0
     """Share of the drills' wrong sums that are far off."""
-    word_mistakes: bool = False
-    """Whether the words of wrong steps are learned: without, what follows a mistake of the model's is no language."""
-    month_weight: float = 1.0
-    """Weight of a month as text to write: once its numbers are right, an answer is lost by a month."""
     saved_as: str = ""
     """Name of a model of its own that the network is at the end of the phase; empty: it goes on only."""
     reply_weight: float = 0.7
@@ -110,35 +106,40 @@ TARGET: Final = Recipe(
     phases=(
         Phase(
             layers=4,
-            n_steps=400,
+            n_steps=350,
             horizon=1500,
             peak_rate=3e-3,
             keep_long=0.15,
             n_answers=4,
-            n_pairs=4,
+            candidates=0.2,
+            n_pairs=2,
             n_recalls=16,
             reply_weight=0.4,
         ),
         Phase(
             layers=4,
-            n_steps=600,
-            horizon=1500,
+            n_steps=700,
+            horizon=1800,
             peak_rate=3e-3,
             keep_long=0.3,
             n_answers=8,
-            n_pairs=4,
-            n_recalls=4,
+            candidates=0.3,
+            n_pairs=3,
+            n_recalls=5,
+            any_wording=True,
             reply_weight=0.4,
         ),
         Phase(
             layers=8,
-            n_steps=600,
+            n_steps=550,
             horizon=900,
             peak_rate=2e-3,
             keep_long=0.4,
             n_answers=6,
+            candidates=0.5,
             n_pairs=6,
             n_recalls=2,
+            any_wording=True,
             n_drills=4,
             far=0.5,
             hint_weight=1.0,
@@ -146,43 +147,17 @@ TARGET: Final = Recipe(
         ),
         Phase(
             layers=8,
-            n_steps=1000,
-            peak_rate=1.8e-3,
-            n_answers=8,
-            candidates=0.2,
-            n_pairs=5,
-            n_recalls=1,
-            n_drills=1,
-            hint_weight=0.5,
-            read_weight=0.3,
-        ),
-        Phase(
-            layers=8,
-            n_steps=600,
-            peak_rate=1.5e-3,
+            n_steps=1100,
+            peak_rate=2e-3,
+            keep_long=0.8,
             n_answers=8,
             candidates=0.2,
             n_pairs=4,
-            n_recalls=5,
+            n_recalls=3,
             any_wording=True,
             n_drills=1,
             hint_weight=0.5,
             read_weight=0.3,
-            month_weight=4.0,
-        ),
-        Phase(
-            layers=8,
-            n_steps=700,
-            peak_rate=1.5e-3,
-            n_answers=10,
-            candidates=0.2,
-            n_pairs=3,
-            n_recalls=4,
-            any_wording=True,
-            n_drills=1,
-            hint_weight=0.5,
-            word_mistakes=True,
-            month_weight=4.0,
             saved_as="judge",
         ),
         Phase(
@@ -191,13 +166,12 @@ TARGET: Final = Recipe(
             peak_rate=1.5e-3,
             keep_long=0.7,
             n_answers=6,
+            candidates=0.2,
             n_pairs=4,
             n_recalls=2,
             any_wording=True,
             n_drills=1,
             hint_weight=0.3,
-            word_mistakes=True,
-            month_weight=4.0,
         ),
     ),
 )
@@ -227,7 +201,6 @@ DRAFT: Final = Recipe(
             n_recalls=4,
             any_wording=True,
             n_drills=3,
-            month_weight=4.0,
         ),
     ),
 )
@@ -355,7 +328,6 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
                 writer,
                 EOS,
                 phase.candidates,
-                word_mistakes=phase.word_mistakes,
             ),
             phase.n_answers,
         ),
@@ -364,7 +336,7 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
         "drills": (drilling_examples(driller, phase.far), phase.n_drills),
     }
     return {
-        kind: batches(stream, tokenizer, rows=rows, seed=seed + i, month_weight=phase.month_weight)
+        kind: batches(stream, tokenizer, rows=rows, seed=seed + i)
         for i, (kind, (stream, rows)) in enumerate(examples.items())
         if rows
     }
