@@ -10,9 +10,9 @@ __all__ = ["AtLeastOne", "Count", "Finite", "NotNegative", "Record", "Seconds"]
 
 
 NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
-Seconds = NotNegative
-Count = Annotated[int, Field(ge=0)]
-AtLeastOne = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(ge=0.0, le=1e9, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, le=2**53)]
+AtLeastOne = Annotated[int, Field(ge=1, le=2**53)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
