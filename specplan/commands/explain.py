@@ -30,7 +30,7 @@ _PARTS = 12
     multiple=True,
     metavar="FILE[,FILE]",
     help="Metrics of the same server without speculation or with another k, at the same load: since its start, or "
-    "between two readings. Repeatable.",
+    "between two readings. Or what `vllm bench serve --save-detailed` wrote of it. Repeatable.",
 )
 @click.option("--for", "seconds", type=float, default=60.0, show_default=True, help="Watch a live server so long, s.")
 @click.option("--k", type=int, help="Tokens drafted per round, for a server that does not tell (SGLang).")
@@ -77,6 +77,9 @@ def command(
     points: list[Point] = []
     plain_cache = math.nan
     for text in baselines:
+        if (point := _benchmark(text)) is not None:
+            points.append(point)
+            continue
         whole = _baseline(text)
         points.append(point_of(whole, chunk))
         if whole.k == 0:
@@ -111,6 +114,18 @@ def _watched(url: str, seconds: float) -> list[Reading]:
     n = min(_PARTS, max(int(seconds), 1)) + 1
     with progress(f"watching {where} for {seconds:g} s", n) as told:
         return [read_metrics(text, where, moment) for text, moment in pages(url, n, seconds, told=told)]
+
+
+def _benchmark(text: str) -> Point | None:
+    """The round of a benchmark's file; None where it is none."""
+    from specplan.readers.formats import is_benchmark, read_benchmarks
+
+    if not is_benchmark(Path(text)):
+        return None
+    from specplan.explaining.costs import Point
+
+    run = read_benchmarks(text)[0]
+    return Point(k=run.k, seconds=run.round_s, batch=max(run.concurrency, 1.0), source=run.source)
 
 
 def _baseline(text: str) -> Any:
