@@ -67,6 +67,16 @@ def test_records_of_aiperf_are_arrivals() -> None:
     assert run.requests[0].decode_s == pytest.approx(1.0)
 
 
+def test_reports_of_guidellm_are_arrivals() -> None:
+    assert read_trace(DATA / "guidellm.json").prompt_tokens.tolist() == [40, 41, 42, 43]
+    (run,) = read_benchmarks(DATA / "guidellm.json")
+    assert run.tool == "guidellm"
+    assert run.requests[0].first_s == pytest.approx(0.1, abs=1e-6)
+    assert run.requests[0].decode_s == pytest.approx(1.0, abs=1e-6)
+    with pytest.raises(SchemaError, match="between outputs"):
+        _ = run.round_s
+
+
 def test_failed_requests_do_not_count(tmp_path: Path) -> None:
     path = written(tmp_path, vllm_result(errors=["", "timeout"]))
     assert len(read_benchmarks(path)[0].requests) == 1
