@@ -28,9 +28,9 @@ def readings(planted: Planted, *answers: float) -> list[Reading]:
 
 def told(planted: Planted, *, baseline: bool = True) -> Explanation:
     if not baseline:
-        return explained(readings(planted, 40, 160))
-    plain = since_start(read_metrics(exposition(planted.with_k(0), 120), "base.prom"))
-    return explained(readings(planted, 40, 160), baselines=[point_of(plain)], plain_cache=plain.cache_tokens)
+        return explained(readings(planted, 24, 96))
+    plain = since_start(read_metrics(exposition(planted.with_k(0), 64), "base.prom"))
+    return explained(readings(planted, 24, 96), baselines=[point_of(plain)], plain_cache=plain.cache_tokens)
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -62,7 +62,7 @@ def test_without_a_baseline_k_is_a_guess_that_says_what_to_measure() -> None:
 def test_the_recommended_k_is_within_three_percent_of_the_best_simulated(name: str) -> None:
     planted = PLANTED.get(name, WELL_SET)
     best = round(told(planted).depth.best.value)  # type: ignore[union-attr]
-    simulated = paces(planted, range(9), answers=400)
+    simulated = paces(planted, range(9), answers=240)
     assert simulated[best] >= 0.97 * max(simulated.values())
 
 
@@ -84,9 +84,9 @@ def test_the_counters_tell_what_was_planted_about_tokens() -> None:
 
 def test_baselines_with_another_k_narrow_what_another_k_would_do() -> None:
     planted = PLANTED["k too small"]
-    plain, deep = (since_start(read_metrics(exposition(planted.with_k(k), 120), f"{k}")) for k in (0, 6))
-    wide = explained(readings(planted, 40, 160), baselines=[point_of(plain)])
-    narrow = explained(readings(planted, 40, 160), baselines=[point_of(plain), point_of(deep)])
+    plain, deep = (since_start(read_metrics(exposition(planted.with_k(k), 64), f"{k}")) for k in (0, 6))
+    wide = explained(readings(planted, 24, 96), baselines=[point_of(plain)])
+    narrow = explained(readings(planted, 24, 96), baselines=[point_of(plain), point_of(deep)])
     assert wide.depth is not None
     assert narrow.depth is not None
     assert narrow.depth.gains[2].half_width < wide.depth.gains[2].half_width
@@ -96,6 +96,6 @@ def test_baselines_with_another_k_narrow_what_another_k_would_do() -> None:
 
 
 def test_six_readings_tell_the_spread_instead_of_an_assumption() -> None:
-    found = explained(readings(replace(WELL_SET, k=3), 20, 48, 76, 104, 132, 160))
+    found = explained(readings(replace(WELL_SET, k=3), 16, 32, 48, 64, 80, 96))
     assert found.acceptance.by_position[0].estimator == "ratio of totals over 5 windows"
     assert not any("assum" in estimate.estimator for estimate in found.acceptance.by_position)
