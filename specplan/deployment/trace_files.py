@@ -6,6 +6,8 @@ Azure: columns ``TIMESTAMP`` (date and time), ``ContextTokens``, ``GeneratedToke
 https://github.com/Azure/AzurePublicDataset, AzureLLMInferenceDataset2023 and 2024.
 Our own: an object a line, ``arrival_s`` in seconds, ``prompt_tokens``, ``answer_tokens``.
 
+Files of benchmarks (vLLM, guidellm, AIPerf: `specplan.readers.formats`) are read too, their first run.
+
 Which one a file is, its first line tells, whatever its name. An answer of no tokens (recorded traces have some) counts
 as one of a single token, since its prompt was read all the same. Times must be in order.
 """
@@ -26,6 +28,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from calibrate.record.files import opened
 from sim.serving.arrivals import Arrivals
+from specplan.readers.formats import is_benchmark, read_benchmarks
 from theory.errors import SchemaError
 
 __all__ = ["read_trace"]
@@ -103,6 +106,8 @@ def read_trace(path: str | Path) -> Arrivals:
     times: list[float] = []
     prompts: list[int] = []
     answers: list[int] = []
+    if is_benchmark(path):
+        return read_benchmarks(path)[0].arrivals
     last = -math.inf
     with closing(_lines(path)) as lines:
         for number, row in _rows(path, lines):
