@@ -172,7 +172,7 @@ def test_a_live_server_is_read_while_it_works(tmp_path: Path) -> None:
     [
         (["a.prom"], "two files"),
         (["http://127.0.0.1:1", "a.prom"], "not both"),
-        (["http://127.0.0.1:1", "--for", "nan"], "must be in"),
+        (["http://127.0.0.1:1", "--for", "nan"], "--for=nan must be a number in"),
         (["http://127.0.0.1:1", "--for", "1"], "cannot be read"),
         (["ftp://here", "--for", "1"], "http"),
         (["missing.prom", "missing.prom"], "cannot be read"),
