@@ -140,7 +140,7 @@ class Journal:
         self._end += len(line)
 
     def _unwritten(self, error: OSError) -> CalibrationError:
-        kept = "; what was finished before is kept, the same command goes on from there" if self._end else ""
+        kept = "; what was finished before is kept, the same command goes on from there" if self._pieces else ""
         return CalibrationError(f"{self.path}: cannot be written: {error.strerror}{kept}")
 
     def close(self, *, remove: bool = False) -> None:

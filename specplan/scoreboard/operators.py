@@ -87,8 +87,8 @@ def _summary(key: tuple[str, str, str], errors: np.ndarray) -> OperatorErrors:
 
 
 def _errors(path: Path) -> Iterator[tuple[tuple[str, str, str], float]]:
-    with opened(path, "a table", packed=True) as file:
-        columns, rows = rows_of(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), path)
+    with opened(path, "a table", packed=True) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
+        columns, rows = rows_of(file, path)
         operator = next((one for one, (known_by, _) in _OPERATORS.items() if known_by <= columns), None)
         if operator is None:
             return
