@@ -45,6 +45,9 @@ Meets: TypeAlias = Literal["plain", "speculation", "candidates"]
 """How a method meets an answer: as the target alone writes it, as a course of drafts and verdicts, or as candidates of
 every position."""
 
+MOST_COUNT: Final = 1_000_000
+"""Of knobs that are integers and have no upper end of their own."""
+
 _MODULES: Final = (
     "sim.algorithms.autoregressive",
     "sim.algorithms.token",
@@ -110,7 +113,8 @@ class Knob:
         if self.low is not None and self.high is not None:
             return f"must be {what} in [{self.low:g}, {self.high:g}]"
         if self.low is not None:
-            return f"must be {what} >= {self.low:g}"
+            most = f", at most {MOST_COUNT}" if self.kind == "integer" else ""
+            return f"must be {what} >= {self.low:g}{most}"
         return f"must be {what}" + (f" <= {self.high:g}" if self.high is not None else "")
 
     def validate(self, value: object) -> KnobValue:
@@ -127,8 +131,9 @@ class Knob:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ParameterError(self.name, value, self.rule)
         whole = self.kind == "number" or (self.kind == "integer" and isinstance(value, int))
-        inside = (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
-        if not (whole and inside and math.isfinite(value)):
+        high = MOST_COUNT if self.kind == "integer" and self.high is None else self.high
+        inside = (self.low is None or value >= self.low) and (high is None or value <= high)
+        if not (whole and inside and (isinstance(value, int) or math.isfinite(value))):
             raise ParameterError(self.name, value, self.rule)
         return float(value) if self.kind == "number" else value
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from specplan.output import deliver, journal_of
+from specplan.ranges import ANSWERS, SHARE
 from theory.errors import CalibrationError, ParameterError, UnstableMeasurementError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from calibrate.measuring.stopping import Stopping
     from calibrate.record.profile import Profile
 
-__all__ = ["Effort", "calibrate", "conclude", "effort_options", "measure", "resumable"]
+__all__ = ["Effort", "calibrate", "conclude", "effort_options", "measure", "resumable", "warn_of_clear_key"]
 
 _EFFORTS: Final = {"quick": (0.10, 8, 16), "normal": (0.05, 24, 60), "precise": (0.02, 60, 240)}
 """Precision asked for, answers at least and at most."""
@@ -39,8 +40,10 @@ def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     given: Callable[..., Any] = with_effort
     options = (
-        click.option("-n", "--answers", type=int, help="Answer so many questions; at most, if a precision is given."),
-        click.option("--precision", type=float, help="Stop at this half-width of the planned speedup, e.g. 0.05."),
+        click.option(
+            "-n", "--answers", type=ANSWERS, help="Answer so many questions; at most, if a precision is given."
+        ),
+        click.option("--precision", type=SHARE, help="Stop at this half-width of the planned speedup, e.g. 0.05."),
         click.option("--quick", "effort", flag_value="quick", help="±10 % or 16 answers: a first look."),
         click.option("--precise", "effort", flag_value="precise", help="±2 % or 240 answers. Default: ±5 % or 60."),
         click.option("--allow-noise", is_flag=True, help="Exit 0 even if the machine was not steady."),
@@ -115,6 +118,7 @@ def calibrate(
     from calibrate.models.asking import bundled_problems, bundled_truth
     from specplan.prompts import read_prompts
 
+    warn_of_clear_key(models)
     n = effort.most_answers
     if prompts is None and not models.is_bundled:
         raise ParameterError(
@@ -132,6 +136,13 @@ def calibrate(
         **options,
     )
     conclude(measure(plan, output), output, allow_noise=allow_noise)
+
+
+def warn_of_clear_key(models: object) -> None:
+    """Say on stderr where an API key goes over plain http to another machine."""
+    for host in getattr(models, "key_in_clear", ()):
+        text = f"specplan: warning: the API key goes to {host} over plain http, where others can read it: use https"
+        click.echo(text, err=True)
 
 
 def measure(plan: CalibrationPlan, output: Path) -> Profile:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final, NoReturn
@@ -16,12 +17,14 @@ from typing import Any, Final, NoReturn
 import click
 
 from specplan import __version__
-from theory.errors import ParameterError, SchemaError, SpecplanError, UnstableMeasurementError
+from theory.errors import ParameterError, SchemaError, SpecplanError, UnstableMeasurementError, shown
 
 __all__ = ["cli", "exit_code", "main"]
 
 # Before numpy is imported: on arrays as small as ours the threads of its linear algebra wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+_LONGEST_MESSAGE: Final = 1500
 
 COMMANDS: Final = {
     "plan": ("specplan.commands.plan", "Rank methods and their knobs for a set of models."),
@@ -29,6 +32,7 @@ COMMANDS: Final = {
     "simulate": ("specplan.commands.simulate", "Predict one configuration and draw its timeline."),
     "calibrate": ("specplan.commands.calibrate", "Measure a set of models and write a profile."),
     "validate": ("specplan.commands.validate", "Run a configuration for real beside its prediction."),
+    "explain": ("specplan.commands.explain", "Say why a server that speculates is slow, and what to set."),
     "thresholds": ("specplan.commands.thresholds", "Choose a verifier's threshold with a guarantee."),
     "acceptance": ("specplan.commands.acceptance", "Read, convert and write token acceptance figures."),
     "profile": ("specplan.commands.profile", "List, show, check and compare profiles."),
@@ -94,12 +98,14 @@ def exit_code(error: BaseException) -> int:
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave the process with its exit code."""
+    _reopen_closed()
     try:
         status: Any = cli.main(args=None if argv is None else list(argv), prog_name="specplan", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough (`specplan plan | head`). Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has seen enough (`specplan plan | head`), or stdout was closed from the start (`>&-`).
+        _silence_stdout()
         sys.exit(1)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else error.format_message(), err=True)
@@ -107,25 +113,92 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except (Exception, KeyboardInterrupt) as error:  # the outermost frame: whatever comes here is told in one line
         if os.environ.get("SPECPLAN_DEBUG"):
             raise
-        click.echo(f"specplan: error: {_one_line(error)}", err=True)
+        click.echo(f"specplan: error: {_one_line(error, sys.argv[1:] if argv is None else argv)}", err=True)
+        if isinstance(error, OSError):
+            _silence_stdout()
         sys.exit(exit_code(error))
     # click returns the code of ctx.exit() and --help as an integer, a command's own result otherwise
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _one_line(error: BaseException) -> str:
-    """The error in one line."""
+def _reopen_closed() -> None:
+    """Give a closed stdin or stderr (`2>&-`) to nothing, so that no file that is opened later gets its number.
+
+    A closed stdout stays None: that a result cannot be told is a failure (`specplan.output.deliver`).
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is not None:
+            if mode == "w" and hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks is no failure
+            continue
+        opened = os.open(os.devnull, os.O_RDWR)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+        if name != "stdout":
+            setattr(sys, name, open(number, mode, encoding="utf-8"))  # noqa: SIM115 (as long as the process)
+
+
+def _silence_stdout() -> None:
+    """Keep Python from complaining when it flushes at exit what could not be written."""
+    if sys.stdout is not None:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _command_of(argv: Sequence[str]) -> click.Command:
+    """The command that was asked for, as far as its name goes."""
+    found: click.Command = cli
+    for word in argv:
+        inner = found.get_command(click.Context(found), word) if isinstance(found, click.Group) else None
+        if inner is None:
+            break
+        found = inner
+    return found
+
+
+_KNOWN_AS: Final = {
+    "level": "risk",
+    "n_answers": "answers",
+    "n_rounds": "rounds",
+    "batches": "concurrency",
+    "draft_cost": "gate_cost",
+    "speculative": "speculative-config",
+    "path": "timeline",
+}
+"""Names of parameters within, and the options that set them, where a command has such an option."""
+
+
+def _as_typed(error: ParameterError, command: click.Command) -> str:
+    """The error with the name of the option that the user typed, where it is about one."""
+    options = {name.lstrip("-"): name for one in command.params if isinstance(one, click.Option) for name in one.opts}
+    by_parameter = {one.name: max(one.opts, key=len) for one in command.params if isinstance(one, click.Option)}
+    for name in (error.name, _KNOWN_AS.get(error.name, "")):
+        typed = options.get(name.replace("_", "-")) or by_parameter.get(name)
+        if typed:
+            return typed + str(error)[len(error.name) :]
+    return str(error)
+
+
+def _one_line(error: BaseException, argv: Sequence[str] = ()) -> str:
+    """The error in one line that can be shown: no control characters, and not the whole of a long name."""
+    return shown(" ".join(_told(error, argv).split()), _LONGEST_MESSAGE)
+
+
+def _told(error: BaseException, argv: Sequence[str]) -> str:
+    """What an error says."""
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return "interrupted"
     if isinstance(error, click.ClickException):
         context = error.ctx if isinstance(error, click.UsageError) else None
         where = "specplan" if context is None else context.command_path
         hint = f" (see '{where} --help')" if isinstance(error, click.UsageError) else ""
-        text = error.format_message().rstrip(".") + hint
-    elif isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    elif isinstance(error, SpecplanError):
-        text = str(error)
-    else:
-        text = f"internal error, {type(error).__name__}: {error} (SPECPLAN_DEBUG=1 shows where)"
-    return " ".join(text.split())
+        return shown(error.format_message().rstrip("."), 600) + hint
+    if isinstance(error, ParameterError):
+        return _as_typed(error, _command_of(argv))
+    if isinstance(error, SpecplanError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{shown(str(error.filename))}: {error.strerror}" if error.filename else error.strerror
+    return f"internal error, {type(error).__name__}: {error} (SPECPLAN_DEBUG=1 shows where)"

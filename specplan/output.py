@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
+from specplan.ranges import typed
 from theory.errors import ParameterError
 
 __all__ = [
+    "InputName",
+    "OutputFile",
     "by_need",
     "check_output",
     "deliver",
@@ -29,35 +34,132 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that steer a terminal or turn the direction of text, and half characters, which cannot be written."""
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with sorted keys instead of a table.")
+
+
+class InputName(click.ParamType):  # type: ignore[type-arg]  # as in specplan.ranges
+    """A text that may name a file or a folder to read, such as a profile: no output may take its place."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text, which must not be blank; see `click.ParamType.convert`."""
+        if not str(value).strip():
+            raise ParameterError(typed(param), value, "must not be empty; leave the option out if there is none")
+        return value
+
+
+class OutputFile(click.Path):
+    """A file that a command writes; `check_output` checks all of a command.
+
+    Parameters
+    ----------
+    endings : that its name may have; any if there are none.
+    """
+
+    def __init__(self, *endings: str) -> None:
+        super().__init__(path_type=Path)
+        self.endings = endings
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path, of an ending that can be written; see `click.ParamType.convert`."""
+        if self.endings and Path(value).suffix.lower() not in self.endings:
+            *others, last = self.endings
+            raise ParameterError(typed(param), str(value), f"must end in {', '.join(others)} or {last}")
+        return super().convert(value, param, ctx)
 
 
 def output_options(command: F) -> F:
     """Give a command ``-o/--output`` and ``--force``; call `check_output` before the work and `deliver` after it."""
     command = click.option("--force", is_flag=True, help="Overwrite the output file if there is one.")(command)
-    return click.option(
-        "-o", "--output", type=click.Path(path_type=Path), help="Write the result to this file instead of stdout."
-    )(command)
+    return click.option("-o", "--output", type=OutputFile(), help="Write the result to this file instead of stdout.")(
+        command
+    )
 
 
 def check_output(path: Path | None, *, force: bool) -> None:
-    """Refuse an output file that exists or cannot be written; to be called before the work, not after it.
+    """Refuse outputs that cannot be written, or that would destroy something; to be called before the work.
+
+    Checked are ``path`` and, where a command runs, all its options of the type `OutputFile`: against each other, and
+    against all that it reads.
 
     Raises
     ------
-    ParameterError : the file exists and ``force`` is not set, is a folder, or its folder is missing or not writable.
+    ParameterError : a file exists and ``force`` is not set; it is a folder, a device or a pipe, or what the command
+        reads; two outputs are one file; or a folder is missing or not writable.
     """
-    if path is None:
-        return
-    if path.is_dir():
-        raise ParameterError("output", str(path), "is a folder; give the name of a file")
-    if path.exists() and not force:
-        raise ParameterError("output", str(path), "exists; use --force to overwrite it, or another name")
-    folder = path.parent
+    outputs, inputs = _files_of(click.get_current_context(silent=True))
+    if path is not None and path not in outputs.values():
+        outputs["output"] = path
+    claimed: dict[str, str] = {}
+    for name, output in outputs.items():
+        try:
+            _check_place(name, output, force=force)
+            _check_not_read(name, output, inputs)
+        except (OSError, ValueError) as error:
+            if isinstance(error, ParameterError):
+                raise
+            reason = getattr(error, "strerror", None) or "a name cannot hold a zero byte"
+            raise ParameterError(name, str(output), f"cannot be written: {reason}") from None
+        for one in (output, journal_of(output)):
+            other = claimed.setdefault(os.path.realpath(one), name)
+            if other != name:
+                raise ParameterError(name, str(output), f"is written by {other} too: give them different names")
+
+
+def _files_of(context: click.Context | None) -> tuple[dict[str, Path], dict[str, list[Path]]]:
+    """What a command writes, and what it reads, by option."""
+    outputs: dict[str, Path] = {}
+    inputs: dict[str, list[Path]] = {}
+    for option in () if context is None else context.command.params:
+        value = context.params.get(option.name or "") if context is not None else None
+        if not value:
+            continue
+        name = typed(option)
+        if isinstance(option.type, OutputFile):
+            outputs[name] = value
+        elif isinstance(option.type, (InputName, click.Path)):
+            inputs[name] = [Path(one) for one in (value if isinstance(value, tuple) else (value,))]
+    return outputs, inputs
+
+
+def _check_place(name: str, path: Path, *, force: bool) -> None:
+    """Refuse what is no regular file, what may not be overwritten, and a folder that takes no files."""
+    if str(path) == "-":
+        raise ParameterError(name, "-", "is not for standard output: leave the option out to print the result")
+    final = Path(os.path.realpath(path))
+    if final.is_dir():
+        raise ParameterError(name, str(path), "is a folder; give the name of a file")
+    if final.exists():
+        if not stat.S_ISREG(final.stat().st_mode):
+            raise ParameterError(name, str(path), "is a device, a pipe or a socket; give the name of a file")
+        if not force:
+            raise ParameterError(name, str(path), "exists; use --force to overwrite it, or another name")
+        if not os.access(final, os.W_OK):
+            raise ParameterError(name, str(path), "cannot be written: the file is write-protected")
+    journal_of(path).exists()  # raises where the name is too long for either
+    folder = final.parent
     if not folder.is_dir():
-        raise ParameterError("output", str(path), f"cannot be written: there is no folder {str(folder)!r}")
+        raise ParameterError(name, str(path), f"cannot be written: there is no folder {str(path.parent)!r}")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ParameterError("output", str(path), f"cannot be written: the folder {str(folder)!r} is not writable")
+        raise ParameterError(name, str(path), f"cannot be written: the folder {str(folder)!r} is not writable")
+
+
+def _check_not_read(name: str, path: Path, inputs: Mapping[str, Sequence[Path]]) -> None:
+    """Refuse to overwrite what a command reads: a file, or one in a folder that it reads."""
+    if not path.exists():
+        return
+    for reader, read in ((reader, one) for reader, several in inputs.items() for one in several):
+        try:
+            inside = read.is_dir() and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(read))
+            same = read.exists() and read.samefile(path)
+        except (OSError, ValueError):  # a name that no file can have
+            continue
+        if inside or same:
+            raise ParameterError(name, str(path), f"is what {reader} reads; give another name")
 
 
 def journal_of(output: Path) -> Path:
@@ -65,14 +167,26 @@ def journal_of(output: Path) -> Path:
     return output.with_name(output.name + ".part")
 
 
-def deliver(text: str, path: Path | None) -> None:
-    """Print a result, or write it to a file all at once."""
+def deliver(text: str, path: Path | None, *, coloured: bool = False) -> None:
+    """Print a result, or write it to a file all at once; what would steer a terminal is escaped, unless ``coloured``.
+
+    Raises
+    ------
+    BrokenPipeError : it is to be printed, and stdout is closed.
+    """
     if path is None:
-        click.echo(text)
+        if sys.stdout is None:
+            raise BrokenPipeError
+        click.echo(text if coloured else _STEERING.sub(_escaped, text))
         return
     from calibrate.record.files import write_atomically
 
     write_atomically(path, text + "\n")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """As JSON escapes it, so that JSON stays JSON."""
+    return f"\\u{ord(found[0]):04x}"
 
 
 def to_json(data: Any) -> str:

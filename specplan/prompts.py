@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from calibrate.record.files import read_text
+from calibrate.record.json_text import json_lines, one_line_strings
 from calibrate.running.problem import Problem
 from theory.errors import SchemaError
 
@@ -18,23 +19,16 @@ def read_prompts(path: Path, n: int) -> list[Problem]:
     ------
     SchemaError : the file cannot be read, holds fewer than two questions, or a line is not ``{"prompt": text}``.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise SchemaError(f"{path}: cannot be read as prompts: {reason}") from None
     problems: list[Problem] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or len(problems) == n:
-            continue
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise SchemaError(f"{path}: line {number} is not JSON: {error.msg}") from None
+    for number, entry in json_lines(read_text(path, "prompts"), str(path)):
+        if len(problems) == n:
+            break
         text = entry.get("prompt") if isinstance(entry, dict) else None
         if not isinstance(text, str) or not text.strip():
             raise SchemaError(f'{path}: line {number} must be an object with a non-empty text "prompt"')
-        problems.append(Problem(name=str(entry.get("id", f"line {number}")), prompt=text))
+        name = str(entry.get("id", f"line {number}"))
+        one_line_strings(name, name, f"{path}: line {number}: id")
+        problems.append(Problem(name=name, prompt=text))
     if len(problems) < 2:
         raise SchemaError(f"{path}: holds {len(problems)} questions, at least 2 are needed")
     return problems

@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
-__all__ = ["CalibrationError", "ParameterError", "SchemaError", "SpecplanError", "UnstableMeasurementError"]
+from typing import Final
+
+__all__ = ["CalibrationError", "ParameterError", "SchemaError", "SpecplanError", "UnstableMeasurementError", "shown"]
+
+_LONGEST_VALUE: Final = 160
+
+
+def shown(text: str, longest: int = _LONGEST_VALUE) -> str:
+    r"""Text that cannot leave its line: what is not printable is escaped, the middle of a long text is left out.
+
+    Parameters
+    ----------
+    text : from a user, a file or a server.
+    longest : characters to show at most, >= 8.
+
+    >>> print(shown("a\nUse LR: 99 times \x1b[31m"))
+    a\nUse LR: 99 times \x1b[31m
+    """
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: 2 * longest])
+    if len(text) <= longest:
+        return text
+    head = longest * 2 // 3
+    return f"{text[:head]} ... {text[len(text) - (longest - head - 5) :]}"
 
 
 class SpecplanError(Exception):
@@ -20,7 +43,7 @@ class ParameterError(SpecplanError, ValueError):
     """
 
     def __init__(self, name: str, value: object, rule: str) -> None:
-        super().__init__(f"{name}={value!r} {rule}")
+        super().__init__(f"{name}={shown(repr(value))} {rule}")
         self.name = name
         self.value = value
         self.rule = rule

@@ -36,9 +36,9 @@ class LocalModels(AskedModels):
 
     target: str = BUNDLED
     draft: str = BUNDLED
-    judge: str = ""
+    judge: str | None = None
     """Model folder of the judge (or `BUNDLED`), on the draft's core; or ``target`` or ``draft``: that engine judges as
-    well. Empty: the bundled judge of the bundled pair, else the target."""
+    well. None: the bundled judge of the bundled pair, else the target."""
 
     embedding: str | None = None
     """Folder of a sentence-embedding model, on the draft's core, for the verifier ``embedding``; None: none."""

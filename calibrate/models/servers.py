@@ -113,6 +113,13 @@ class RemoteModels(AskedModels):
             await asyncio.gather(*(engine.close() for engine in engines))
 
     @property
+    def key_in_clear(self) -> tuple[str, ...]:
+        """Hosts to which the key goes where others on the way can read it."""
+        endpoints = (self.target, self.draft, self.judge, *(server for server, _ in self._speculating()))
+        configs = (self._config(TARGET, endpoint) for endpoint in endpoints if endpoint)
+        return tuple(dict.fromkeys(config.host for config in configs if config.key_in_clear))
+
+    @property
     def n_engines(self) -> int:
         """Servers that `open` reaches."""
         return 3 if self.judge else 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from calibrate.record.fields import AtLeastOne, Count, Record, Seconds
+from calibrate.record.fields import AtLeastOne, Count, Moment, Record, Seconds
 
 __all__ = [
     "DecodeSample",
@@ -129,7 +129,7 @@ def _less(all_of: tuple[int, int, float], part: tuple[int, int, float]) -> tuple
 class Sentinel(NamedTuple):
     """A small piece of work, always the same, that was timed between two answers."""
 
-    moment_s: Seconds
+    moment_s: Moment
     """Seconds since 1970."""
     iteration_s: Seconds
     """Median of its iterations."""

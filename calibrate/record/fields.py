@@ -6,13 +6,15 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["AtLeastOne", "Count", "Finite", "NotNegative", "Record", "Seconds"]
+__all__ = ["AtLeastOne", "Count", "Finite", "Moment", "NotNegative", "Record", "Seconds"]
 
 
 NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
-Seconds = NotNegative
-Count = Annotated[int, Field(ge=0)]
-AtLeastOne = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(ge=0.0, le=1e9, allow_inf_nan=False)]
+Moment = Annotated[float, Field(ge=0.0, le=1e11, allow_inf_nan=False)]
+"""Seconds since 1970."""
+Count = Annotated[int, Field(ge=0, le=2**53)]
+AtLeastOne = Annotated[int, Field(ge=1, le=2**53)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 

@@ -1,28 +1,108 @@
-"""Reading and writing text files: refused with a reason, written all at once or not at all."""
+"""The one place that opens input files and writes output files.
+
+Inputs are regular files of bounded size, or ``-`` for standard input: a device may never end, and a pipe may never
+begin. Outputs are written all at once or not at all, through links, with the mode that the file had or the user's umask
+asks for.
+"""
 
 from __future__ import annotations
 
+import errno
+import gzip
 import os
-import tempfile
+import secrets
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, Final, cast
 
-from theory.errors import SchemaError
+from theory.errors import SchemaError, shown
 
-__all__ = ["read_text", "write_atomically"]
+__all__ = ["MOST_BYTES", "STDIN", "opened", "read_text", "replacing", "write_atomically"]
+
+MOST_BYTES: Final = 512 * 2**20
+"""Of an input: the largest profiles have a tenth of it."""
+
+STDIN: Final = "-"
+"""Stands for standard input."""
+
+_KINDS: Final = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 
 
-def read_text(path: str | os.PathLike[str], what: str) -> str:
-    """The text of a file.
+def read_text(path: str | os.PathLike[str], what: str, *, most_bytes: int = MOST_BYTES, packed: bool = False) -> str:
+    """The text of a file, less a byte order mark; of standard input for ``-``.
+
+    Parameters
+    ----------
+    path : a regular file, or ``-``.
+    what : is to be read, for errors.
+    most_bytes : that are read.
+    packed : whether a name that ends in ``.gz`` is unpacked.
 
     Raises
     ------
-    SchemaError : it cannot be read.
+    SchemaError : it cannot be read, is no regular file, is larger, or no UTF-8 text.
+    """
+    with opened(path, what, most_bytes=most_bytes, packed=packed) as file:
+        data = file.read(most_bytes + 1)
+        if len(data) > most_bytes:
+            raise _too_large(path, what, most_bytes)
+        return data.decode("utf-8-sig")
+
+
+@contextmanager
+def opened(
+    path: str | os.PathLike[str], what: str, *, most_bytes: int = MOST_BYTES, packed: bool = False
+) -> Iterator[BinaryIO]:
+    """Open a file to be read in parts; what goes wrong while it is read is told as by `read_text`.
+
+    Parameters and errors are those of `read_text`, but what a packed file unpacks to is the reader's to bound.
     """
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise SchemaError(f"{path}: cannot be read as {what}: {reason}") from None
+        if str(path) == STDIN:
+            yield sys.stdin.buffer
+            return
+        if not str(path):
+            raise SchemaError(f"{what}: the name of the file is empty")
+        # Without O_NONBLOCK a pipe that nobody writes to would be waited for.
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        about = os.fstat(number)
+        if not stat.S_ISREG(about.st_mode):
+            os.close(number)
+            kind = next((name for is_one, name in _KINDS if is_one(about.st_mode)), "no file")
+            remedy = "" if kind == "a folder" else ", or - for standard input"
+            rule = f"it is {kind}: give a regular file{remedy}"
+            raise SchemaError(f"{shown(str(path))}: cannot be read as {what}: {rule}")
+        with open(number, "rb") as file:
+            if about.st_size > most_bytes:
+                raise _too_large(path, what, most_bytes)
+            if packed and str(path).endswith(".gz"):
+                with gzip.open(file) as unpacked:
+                    yield cast(BinaryIO, unpacked)
+            else:
+                yield file
+    except UnicodeDecodeError:
+        raise SchemaError(f"{shown(str(path))}: cannot be read as {what}: not UTF-8 text") from None
+    except (OSError, EOFError, zlib.error) as error:  # the latter two: a packed file that is cut or broken
+        reason = getattr(error, "strerror", None) or shown(str(error))
+        raise SchemaError(f"{shown(str(path))}: cannot be read as {what}: {reason}") from None
+    except ValueError as error:
+        if "null byte" not in str(error):
+            raise
+        raise SchemaError(f"{shown(str(path))}: cannot be read as {what}: a name cannot hold a zero byte") from None
+
+
+def _too_large(path: str | os.PathLike[str], what: str, most_bytes: int) -> SchemaError:
+    return SchemaError(f"{shown(str(path))}: larger than {most_bytes} bytes, the most that is read of {what}")
 
 
 def write_atomically(path: str | os.PathLike[str], text: str) -> None:
@@ -30,16 +110,42 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
     Raises
     ------
-    OSError : the folder cannot be written; nothing has changed then.
+    OSError : it cannot be written, or is no regular file; nothing has changed then.
     """
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.", suffix=".part")
+    with replacing(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a name to write to, with the same ending; at the end that file takes the place of ``path``.
+
+    A link stays a link, and its file is replaced; a file keeps its mode and owner, a new one has what the umask leaves.
+
+    Raises
+    ------
+    OSError : as `write_atomically`; it names ``path``.
+    """
+    temporary = None
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        final = Path(os.path.realpath(path))
+        old = final.stat() if final.exists() else None
+        if old is not None and not stat.S_ISREG(old.st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file")
+        ending = final.suffix if len(final.suffix) <= 8 else ""
+        name = final.with_name(f".specplan-{secrets.token_hex(6)}.part{ending}")
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if old is None else 0o600))
+        temporary = name
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        if old is not None:
+            with suppress(OSError):  # only root may give files away
+                os.chown(temporary, old.st_uid, old.st_gid)
+            temporary.chmod(stat.S_IMODE(old.st_mode))
+        os.replace(temporary, final)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

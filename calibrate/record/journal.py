@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import stat
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -29,8 +30,8 @@ class Journal:
 
     Parameters
     ----------
-    path : the journal's file; a new one is started if it does not exist.
-    settings : what the measurement depends on; a journal made with other settings is refused.
+    path : the journal's file; a new one is started if it does not exist, and removed if nothing was finished.
+    settings : what the measurement depends on; a journal of pieces made with other settings is refused.
 
     Raises
     ------
@@ -43,10 +44,12 @@ class Journal:
         self._pieces: dict[str, Any] = {}
         self._end = 0
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666)
         except OSError as error:
             raise self._unwritten(error) from None
         try:
+            if not stat.S_ISREG(os.fstat(self._file).st_mode):
+                raise SchemaError(f"{self.path}: is no regular file: choose another output, or remove it")
             self._lock()
             self._end = self._load(settings)
             os.ftruncate(self._file, self._end)
@@ -66,25 +69,33 @@ class Journal:
 
     def _load(self, settings: dict[str, Any]) -> int:
         """Read what is valid; return the number of bytes that are."""
-        valid = 0
+        valid, first = 0, None
         with self.path.open("rb") as file:
             for number, line in enumerate(file):
                 entry = _whole(line)
                 if number == 0:
                     if entry is None and _HEADER.startswith(line[: len(_HEADER)]):
                         break  # cut while the header was written: nothing was measured yet
-                    self._check(entry, settings)
-                elif entry is None:
+                    first = entry
+                    self._refuse_foreign(first)
+                elif entry is None and not line.endswith(b"\n"):
                     break
+                elif entry is None or not isinstance(entry.get("key"), str) or "value" not in entry:
+                    raise SchemaError(f"{self.path}: line {number + 1} is damaged; remove that line, or the file")
                 else:
                     self._pieces[entry["key"]] = entry["value"]
                 valid += len(line)
+        if first is not None and not self._pieces and first["settings"] != _as_read(settings):
+            return 0  # nothing was finished: there is nothing to lose
+        if first is not None:
+            self._check(first["settings"], _as_read(settings))
         return valid
 
-    def _check(self, header: dict[str, Any] | None, settings: dict[str, Any]) -> None:
-        if header is None or "settings" not in header:
+    def _refuse_foreign(self, header: dict[str, Any] | None) -> None:
+        if header is None or not isinstance(header.get("settings"), dict):
             raise SchemaError(f"{self.path}: not a measurement in progress; choose another output or remove the file")
-        old, new = header["settings"], json.loads(json.dumps(settings))
+
+    def _check(self, old: dict[str, Any], new: dict[str, Any]) -> None:
         if old != new:
             names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
             raise SchemaError(
@@ -129,14 +140,14 @@ class Journal:
         self._end += len(line)
 
     def _unwritten(self, error: OSError) -> CalibrationError:
-        kept = "; what was finished before is kept, the same command goes on from there" if self._end else ""
+        kept = "; what was finished before is kept, the same command goes on from there" if self._pieces else ""
         return CalibrationError(f"{self.path}: cannot be written: {error.strerror}{kept}")
 
     def close(self, *, remove: bool = False) -> None:
         """Close the file; remove it when the measurement has been written elsewhere."""
-        os.close(self._file)
-        if remove:
+        if remove or not self._pieces:
             self.path.unlink(missing_ok=True)
+        os.close(self._file)
 
     def __enter__(self) -> Self:
         return self
@@ -144,7 +155,7 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._file)
+        self.close()
 
 
 def digest(*texts: str) -> str:
@@ -152,10 +163,16 @@ def digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
+def _as_read(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as they come back from a file."""
+    read: dict[str, Any] = json.loads(json.dumps(settings))
+    return read
+
+
 def _whole(line: bytes) -> dict[str, Any] | None:
     """The object on a line that was written to its end, else None."""
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return entry if line.endswith(b"\n") and isinstance(entry, dict) else None

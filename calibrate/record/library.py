@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from difflib import get_close_matches
 from functools import cache
@@ -10,7 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from theory.errors import ParameterError
+from calibrate.record.files import STDIN, read_text
+from calibrate.record.json_text import parse_json
+from theory.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
@@ -46,7 +47,8 @@ def bundled(name: str) -> Profile:
 def load(name_or_path: str) -> Profile:
     """Read a profile by its name, or from a file.
 
-    Anything that ends in ``.json``, contains a slash or is an existing file is taken for a path.
+    Anything that ends in ``.json``, contains a slash or is an existing file is taken for a path, ``-`` for standard
+    input.
 
     Raises
     ------
@@ -57,7 +59,7 @@ def load(name_or_path: str) -> Profile:
 
     if name_or_path in names():
         return bundled(name_or_path)
-    if name_or_path.endswith(".json") or "/" in name_or_path or Path(name_or_path).exists():
+    if name_or_path == STDIN or name_or_path.endswith(".json") or "/" in name_or_path or _exists(name_or_path):
         return Profile.read(name_or_path)
     raise ParameterError("profile", name_or_path, _advice(name_or_path))
 
@@ -89,8 +91,8 @@ def latencies(folder: Path | None = None) -> tuple[dict[str, Profile], list[str]
     passed_over = []
     for where, text in texts.items():
         try:
-            data = json.loads(text or "")
-        except ValueError:
+            data = parse_json(text or "", where)
+        except SchemaError:
             passed_over.append(f"{where}: cannot be read as JSON")
             continue
         if text and isinstance(data, dict) and data.get("source") == "latency":
@@ -114,9 +116,17 @@ def _own(folder: Path | None) -> list[Path]:
 
 def _text(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return read_text(path, "a profile")
+    except SchemaError:
         return None
+
+
+def _exists(name: str) -> bool:
+    """Whether there is such a file; a name that is too long for one is none."""
+    try:
+        return bool(name) and Path(name).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _advice(name: str) -> str:

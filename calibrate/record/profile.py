@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from calibrate.record.answer_records import RecordedAnswer
 from calibrate.record.engine_records import EngineRecord
-from calibrate.record.fields import AtLeastOne, Count, Finite, NotNegative, Record, Seconds
+from calibrate.record.fields import Count, Finite, NotNegative, Record, Seconds
 from calibrate.record.files import read_text, write_atomically
+from calibrate.record.json_text import check_version, one_line_strings, parse_json
 from calibrate.record.token_records import NGramRecord, TokenRecord
-from theory.errors import ParameterError, SchemaError
+from theory.errors import ParameterError, SchemaError, shown
 
 __all__ = ["SCHEMA_VERSION", "ModelRecord", "Profile", "Provenance", "Published", "PublishedValue"]
 
@@ -28,7 +29,7 @@ SCHEMA_VERSION = 1
 class ModelRecord(Record):
     """A model in its role."""
 
-    name: str
+    name: Annotated[str, Field(max_length=1000)]
     location: str = ""
     """Local path relative to the user's input, or URL without credentials."""
     n_parameters: Count | None = None
@@ -68,31 +69,50 @@ class PublishedValue(Record):
     """Paper and table, or how it was derived."""
 
 
+def _within(low: float, high: float) -> AfterValidator:
+    """Refuse a figure outside [low, high], or one whose half-width reaches from end to end and beyond."""
+
+    def check(figure: PublishedValue) -> PublishedValue:
+        if not (low <= figure.value <= high and figure.half_width <= high):
+            raise ValueError(f"must be in [{low:g}, {high:g}], got {figure.value:g} ± {figure.half_width:g}")
+        return figure
+
+    return AfterValidator(check)
+
+
+_Window = Annotated[int, Field(ge=1, le=1_000_000)]
+_Share = Annotated[PublishedValue, _within(0.0, 1.0)]
+_Score = Annotated[PublishedValue, _within(0.0, 100.0)]
+"""Accuracy as a share; of MT-Bench, marks up to 10."""
+_Seconds = Annotated[PublishedValue, _within(0.0, 1e6)]
+_Speedup = Annotated[PublishedValue, _within(0.0, 1e4)]
+
+
 class Published(Record):
     """Summary figures from a paper, for profiles without raw samples."""
 
-    alpha1: PublishedValue
-    c1: PublishedValue
-    target_step_s: PublishedValue
-    verify_s: PublishedValue | None = None
-    mean_step_tokens: PublishedValue | None = None
-    step_length_cv: PublishedValue | None = None
-    token_speedup: PublishedValue | None = None
+    alpha1: _Share
+    c1: Annotated[PublishedValue, _within(0.0, 1.0)]
+    target_step_s: _Seconds
+    verify_s: _Seconds | None = None
+    mean_step_tokens: Annotated[PublishedValue, _within(1.0, 1e6)] | None = None
+    step_length_cv: Annotated[PublishedValue, _within(0.0, 100.0)] | None = None
+    token_speedup: _Speedup | None = None
     """Measured speedup of token-level speculation alone, at ``token_k2``."""
-    token_k2: AtLeastOne | None = None
-    step_speedup: PublishedValue | None = None
+    token_k2: _Window | None = None
+    step_speedup: _Speedup | None = None
     """Measured speedup of lookahead reasoning alone: to compare with, never used for prediction."""
-    combined_speedup: PublishedValue | None = None
-    k1: AtLeastOne | None = None
-    accuracy_target: PublishedValue | None = None
-    accuracy_method: PublishedValue | None = None
+    combined_speedup: _Speedup | None = None
+    k1: _Window | None = None
+    accuracy_target: _Score | None = None
+    accuracy_method: _Score | None = None
 
 
 class Profile(Record):
     """Everything known about a set of models on a machine."""
 
     schema_version: Literal[1] = SCHEMA_VERSION  # type: ignore[assignment]  # a Literal default
-    name: str
+    name: Annotated[str, Field(max_length=300)]
     source: Literal["measured", "published", "latency"]
     """``latency``: timings of engines only, to be combined with the acceptance of another profile (`on_engines_of`)."""
     provenance: Provenance
@@ -170,15 +190,9 @@ class Profile(Record):
         """
         if not text.strip():
             raise SchemaError(f"{where}: empty file, expected a profile in JSON")
-        try:
-            data = json.loads(text)
-        except json.JSONDecodeError as error:
-            message = f"{where}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-            raise SchemaError(message) from None
-        version = data.get("schema_version") if isinstance(data, dict) else None
-        if version != SCHEMA_VERSION:
-            message = f"{where}: schema_version={version!r} must be {SCHEMA_VERSION}; calibrate again with this version"
-            raise SchemaError(message)
+        data = parse_json(text, where)
+        check_version(data, SCHEMA_VERSION, where, "calibrate again with this version")
+        one_line_strings(data, text, where)
         try:
             return cls.model_validate(data)
         except ValidationError as error:
@@ -198,8 +212,8 @@ def _one_line(where: str, error: ValidationError) -> str:
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     message = first["msg"].removeprefix("Value error, ")
-    shown = "" if first["type"] in ("missing", "value_error") else f", got {str(first['input'])[:60]!r}"
-    return f"{where}: {place + ': ' if place else ''}{message[0].lower() + message[1:]}{shown}{more}"
+    got = "" if first["type"] in ("missing", "value_error") else f", got '{shown(str(first['input']), 60)}'"
+    return f"{where}: {place + ': ' if place else ''}{message[0].lower() + message[1:]}{got}{more}"
 
 
 def _compact_json(value: Any, depth: int = 0) -> str:

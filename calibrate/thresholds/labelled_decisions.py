@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from calibrate.record.answer_records import RecordedAnswer, StepRecord
 from calibrate.record.files import read_text
+from calibrate.record.json_text import json_lines
 from calibrate.record.profile import Profile
 from calibrate.thresholds.risk import Decisions
 from theory.errors import ParameterError, SchemaError
@@ -84,14 +84,7 @@ def read_decisions(path: str | os.PathLike[str], *, gate: bool = False) -> Label
 
 
 def _json_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    text = read_text(path, "decisions")
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise SchemaError(f"{path}:{number}: not JSON: {error.msg}") from None
+    for number, row in json_lines(read_text(path, "decisions"), str(path)):
         if not isinstance(row, dict):
             raise SchemaError(f"{path}:{number}: must be an object with a score and a label")
         yield number, row

@@ -13,19 +13,22 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from calibrate.record.json_text import check_depth
 from calibrate.token_acceptance.curves import AcceptanceCurve
 from calibrate.token_acceptance.text import number
-from theory.errors import CalibrationError, ParameterError, SchemaError
+from theory.errors import CalibrationError, ParameterError, SchemaError, shown
 
 __all__ = ["LengthTable"]
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _WORDS: Final = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 """What YAML 1.1 takes for truth values and null."""
+_MOST_CHARACTERS: Final = 200_000  # PyYAML reads some tens of thousands a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +148,24 @@ def _load(text: str, where: str) -> Any:
 
     def mapping(loader: Any, node: Any) -> dict[Any, Any]:
         keys = [loader.construct_object(key, deep=True) for key, _ in node.value]
-        twice = {repr(key) for key in keys if keys.count(key) > 1}
+        counts = Counter(map(repr, keys))
+        twice = [shown(key) for key, n in counts.items() if n > 1]
         if twice:
             raise SchemaError(f"{where}: line {node.start_mark.line + 1}: the key {min(twice)} comes twice")
         return dict(zip(keys, (loader.construct_object(value, deep=True) for _, value in node.value), strict=True))
 
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
+    if len(text) > _MOST_CHARACTERS:
+        raise SchemaError(f"{where}: longer than {_MOST_CHARACTERS} characters, the most that is read of YAML")
+    check_depth(text, where)
     try:
-        return yaml.load(text, Loader=Loader)
+        data = yaml.load(text, Loader=Loader)
+    except (RecursionError, TypeError, ValueError):  # ValueError: a date that is none
+        raise SchemaError(f"{where}: not a table of lengths: nested too deep, or a key or date that is none") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}" if mark is not None else ""
         raise SchemaError(
             f"{where}: not YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}{place}"
         ) from None
+    return data

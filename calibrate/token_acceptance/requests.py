@@ -188,7 +188,7 @@ def read_responses(text: str, where: str) -> RequestAcceptance:
     ------
     SchemaError : as `RequestAcceptance.parse`, with the line.
     """
-    lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [(i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise SchemaError(f"{where}: empty file, expected responses in JSON")
     try:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
-from theory.errors import SchemaError
+from calibrate.record.json_text import parse_json
+from theory.errors import SchemaError, shown
 
 __all__ = ["count", "integer_keys", "load_json", "number"]
 
@@ -18,18 +18,7 @@ def load_json(text: str, where: str) -> dict[str, Any]:
     ------
     SchemaError : not JSON, not an object, or a key that comes twice.
     """
-
-    def unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        table = dict(items)
-        if len(table) != len(items):
-            raise SchemaError(f"{where}: a key comes twice among {', '.join(key for key, _ in items)}")
-        return table
-
-    try:
-        data = json.loads(text, object_pairs_hook=unique)
-    except json.JSONDecodeError as error:
-        message = f"{where}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-        raise SchemaError(message) from None
+    data = parse_json(text, where)
     if not isinstance(data, dict):
         raise SchemaError(f"{where}: must be a JSON object, got {type(data).__name__}")
     return data
@@ -62,7 +51,7 @@ def number(value: Any, where: str) -> float:
     SchemaError : anything else.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SchemaError(f"{where}: must be a finite number, got {value!r}")
+        raise SchemaError(f"{where}: must be a finite number, got {shown(repr(value))}")
     return float(value)
 
 
@@ -74,5 +63,5 @@ def count(value: Any, where: str) -> int:
     SchemaError : anything else.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise SchemaError(f"{where}: must be an integer >= 0, got {value!r}")
+        raise SchemaError(f"{where}: must be an integer >= 0, got {shown(repr(value))}")
     return value

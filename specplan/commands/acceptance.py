@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specplan.commands.calibration.acceptance_live import LIVE, live_options, live_readings
-from specplan.output import check_output, deliver, json_option, output_options, table, to_json
+from specplan.output import InputName, check_output, deliver, json_option, output_options, table, to_json
+from specplan.ranges import PARALLEL
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ WRITABLE = ("vllm-dynamic", "vllm-schedule", "lengths")
 
 
 @click.command(name="acceptance")
-@click.argument("source")
+@click.argument("source", type=InputName())
 @click.option("--from", "source_format", default="profile", show_default=True, help=f"One of {', '.join(READABLE)}.")
 @click.option("--to", "target_format", help=f"Write one of {', '.join(WRITABLE)} instead of a table.")
 @click.option("--model", help="Of a file of lengths: which model; of one to be written: its name.")
 @click.option("--mode", help="Of a file of lengths: which mode; of one to be written: its name.")
-@click.option("--max-batch", type=int, help="Where vllm-schedule ends. Default the largest measured batch size.")
+@click.option("--max-batch", type=PARALLEL, help="Where vllm-schedule ends. Default the largest measured batch size.")
 @live_options
 @json_option
 @output_options
@@ -59,6 +60,8 @@ def command(
     from sim.catalogue import choice
 
     known = choice("from", source_format, READABLE)
+    if max_batch is not None and target_format != "vllm-schedule":
+        raise ParameterError("max-batch", max_batch, "needs --to vllm-schedule")
     readings = live_readings(source, **live) if known == LIVE else None
     curve, stats = _read(source, known, model, mode) if readings is None else (readings.curve(), None)
     if target_format is None:

@@ -11,7 +11,8 @@ import click
 from specplan.calibrating import Effort, calibrate, effort_options
 from specplan.commands.calibration.options import json_object, local_models, output_file, sampling
 from specplan.commands.calibration.vllm import vllm_command
-from specplan.output import check_output
+from specplan.output import InputName, check_output
+from specplan.ranges import CORES, PARALLEL, SECONDS, ListOf, Number, WholeNumber
 from theory.errors import ParameterError
 
 __all__ = ["command"]
@@ -29,6 +30,7 @@ command.add_command(vllm_command)
 @local_models
 @click.option(
     "--token-draft",
+    type=InputName(),
     metavar="PATH|none",
     help="Model that drafts tokens in the target's engine. Default: the draft, if it has the target's tokenizer.",
 )
@@ -38,13 +40,13 @@ command.add_command(vllm_command)
 @click.option("--dtype", default="float32", show_default=True, help="float32, bfloat16 or float16.")
 @click.option(
     "--candidates",
-    type=int,
+    type=WholeNumber(0, 8),
     default=8,
     show_default=True,
     help="Steps drawn at every position for methods that choose among several: most of the time. 0: do not plan them.",
 )
-@click.option("--target-core", type=int, help="CPU core for the target's process. Default: the first.")
-@click.option("--draft-core", type=int, help="CPU core for the draft's process. Default: the second.")
+@click.option("--target-core", type=CORES, help="CPU core for the target's process. Default: the first.")
+@click.option("--draft-core", type=CORES, help="CPU core for the draft's process. Default: the second.")
 @sampling
 @output_file
 def torch_command(
@@ -72,8 +74,10 @@ def torch_command(
 @click.option("--draft", required=True, metavar="URL[#MODEL]", help="Server of the draft model.")
 @click.option("--judge", default="", metavar="URL[#MODEL]", help="Server of the judge. Default: the target judges.")
 @click.option("--api-key-env", default="", metavar="NAME", help="Environment variable that holds the API key.")
-@click.option("--timeout", "timeout_s", type=float, default=120.0, show_default=True, help="Longest silence, s.")
-@click.option("--patience", type=float, default=60.0, show_default=True, help="Go on trying a server that fails, s.")
+@click.option("--timeout", "timeout_s", type=SECONDS, default=120.0, show_default=True, help="Longest silence, s.")
+@click.option(
+    "--patience", type=Number(0.0, 1e6), default=60.0, show_default=True, help="Go on trying a server that fails, s."
+)
 @click.option(
     "--speculative",
     "speculative",
@@ -82,11 +86,21 @@ def torch_command(
     metavar="URL[#MODEL] JSON",
     help="A server of the target that speculates, and its speculative configuration as vLLM writes it; repeatable.",
 )
-@click.option("--concurrency", default="1,2,3,4,6,8", show_default=True, help="Requests side by side, to be timed.")
-@click.option("--prompts", required=True, help="JSONL file with one {\"prompt\": ...} a line, or 'bundled'.")
+@click.option(
+    "--concurrency",
+    type=ListOf(PARALLEL),
+    default="1,2,3,4,6,8",
+    show_default=True,
+    help="Requests side by side, to be timed.",
+)
+@click.option(
+    "--prompts", type=InputName(), required=True, help="JSONL file with one {\"prompt\": ...} a line, or 'bundled'."
+)
 @effort_options
 @click.option("--gate/--no-gate", default=True, show_default=True, help="Ask the draft for its confidence too.")
-@click.option("--max-steps", type=int, default=64, show_default=True, help="An answer is ended there.")
+@click.option(
+    "--max-steps", type=WholeNumber(1, 100_000), default=64, show_default=True, help="An answer is ended there."
+)
 @sampling
 @output_file
 def openai_command(

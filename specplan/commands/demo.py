@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from specplan.ranges import WINDOW
+
 __all__ = ["command", "sequence"]
 
 
@@ -19,7 +21,7 @@ __all__ = ["command", "sequence"]
     show_default=True,
     help="Where to leave the profile and the timeline.",
 )
-@click.option("--k1", multiple=True, type=click.IntRange(min=1), help="Values of k1 to validate. Default 1, 2 and 4.")
+@click.option("--k1", multiple=True, type=WINDOW, help="Values of k1 to validate. Default 1, 2 and 4.")
 def command(keep: Path, k1: tuple[int, ...]) -> None:
     """Measure the bundled pair of models, plan, simulate and validate: predicted beside measured speedup.
 

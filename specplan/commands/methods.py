@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specplan.output import check_output, deliver, json_option, output_options, table, to_json
+from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from sim.catalogue import Method
@@ -23,6 +24,10 @@ __all__ = ["command"]
 def command(name: str | None, gaps: bool, as_json: bool, output: Path | None, force: bool) -> None:
     """List the methods, or describe the one called NAME: its paper, its knobs, what is exact and what is measured."""
     check_output(output, force=force)
+    if gaps and name is not None:
+        raise ParameterError(
+            "NAME", name, "has no use with --gaps, whose table is of all methods: leave one of them out"
+        )
     if gaps:
         deliver(_gaps(as_json), output)
         return

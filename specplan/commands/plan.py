@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specplan.loads.asking import deployment_options
-from specplan.output import by_need, check_output, deliver, json_option, output_options, progress, table, to_json
+from specplan.output import (
+    InputName,
+    by_need,
+    check_output,
+    deliver,
+    json_option,
+    output_options,
+    progress,
+    table,
+    to_json,
+)
+from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
@@ -20,9 +31,12 @@ __all__ = ["command", "plan_as_json", "plan_as_text"]
 
 
 @click.command()
-@click.option("-p", "--profile", help="Name of a bundled profile, or a profile file. Or else: --target.")
+@click.option(
+    "-p", "--profile", type=InputName(), help="Name of a bundled profile, or a profile file. Or else: --target."
+)
 @click.option(
     "--latency",
+    type=InputName(),
     default="auto",
     show_default=True,
     help="Name or file of a profile whose timings replace those of the profile; 'auto' takes an installed latency "
@@ -40,22 +54,32 @@ __all__ = ["command", "plan_as_json", "plan_as_text"]
 @click.option(
     "-M",
     "--max-parallel",
-    type=int,
+    type=WholeNumber(1, 4096),
     default=32,
     show_default=True,
     help="Budget M: target sequences in flight times tokens per pass, at most.",
 )
 @click.option("--methods", default="", help="Comma-separated names, see 'specplan methods'. Default all but ablations.")
-@click.option("--k1-max", type=int, default=8, show_default=True, help="Largest k1 (target steps in flight) to try.")
-@click.option("--k2-max", type=int, help="Largest k2 (tokens per target pass) to try. Default what the profile knows.")
+@click.option(
+    "--k1-max",
+    type=WholeNumber(1, 64),
+    default=8,
+    show_default=True,
+    help="Largest k1 (target steps in flight) to try.",
+)
+@click.option(
+    "--k2-max",
+    type=WholeNumber(1, 1024),
+    help="Largest k2 (tokens per target pass) to try. Default what the profile knows.",
+)
 @click.option(
     "--rules",
     help="Schedule of LR: paper, released-code or eager. Default released-code for published profiles, else paper.",
 )
-@click.option("-n", "--answers", type=int, help="Answers to simulate per configuration.")
+@click.option("-n", "--answers", type=ANSWERS, help="Answers to simulate per configuration.")
 @click.option(
     "--max-accuracy-loss",
-    type=float,
+    type=PROBABILITY,
     default=0.05,
     show_default=True,
     help="Share of right answers that a method may cost; others are ranked last.",
@@ -91,7 +115,6 @@ def command(
     check_output(output, force=force)
     _check_kind(profile, asked)
     if asked["target"] is not None:
-        check_output(asked["picture"], force=force)
         from specplan.loads.asked import deployment_plan
 
         text, data = deployment_plan({**asked, "gpu": gpu}, _methods(methods), max_accuracy_loss)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from specplan.output import check_output, deliver, json_option, output_options, table, to_json
+from specplan.output import InputName, check_output, deliver, json_option, output_options, table, to_json
+from specplan.ranges import CONFIDENCE
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def list_profiles(as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("profile")
+@click.argument("profile", type=InputName())
 @json_option
 @output_options
 def show(profile: str, as_json: bool, output: Path | None, force: bool) -> None:
@@ -51,7 +52,7 @@ def show(profile: str, as_json: bool, output: Path | None, force: bool) -> None:
 
 
 @command.command()
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", type=InputName(), nargs=-1, required=True)
 @json_option
 def check(files: tuple[str, ...], as_json: bool) -> None:
     """Check that each of FILES (names or files) is a valid profile."""
@@ -76,9 +77,11 @@ def schema(output: Path | None, force: bool) -> None:
 
 
 @command.command()
-@click.argument("first")
-@click.argument("second")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="1 less the error rate of all tests.")
+@click.argument("first", type=InputName())
+@click.argument("second", type=InputName())
+@click.option(
+    "--confidence", type=CONFIDENCE, default=0.95, show_default=True, help="1 less the error rate of all tests."
+)
 @click.option("--plan/--no-plan", "with_plan", default=True, show_default=True, help="Compare planned speedups too.")
 @click.option("--all", "show_all", is_flag=True, help="List what is within noise as well.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 if a measured difference is more than noise.")

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from specplan.output import check_output, deliver, json_option, output_options, progress, table, to_json
+from specplan.output import (
+    InputName,
+    OutputFile,
+    check_output,
+    deliver,
+    json_option,
+    output_options,
+    progress,
+    table,
+    to_json,
+)
+from specplan.ranges import ANSWERS, MICROSECONDS, PROBABILITY, WINDOW, WholeNumber
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -30,25 +41,31 @@ _EXPLAINED = 12
 
 
 @click.command()
-@click.option("-p", "--profile", required=True, help="Name of a bundled profile, or a profile file.")
+@click.option("-p", "--profile", type=InputName(), required=True, help="Name of a bundled profile, or a profile file.")
 @click.option("--method", default="lr-async", show_default=True, help="A name that 'specplan methods' lists.")
 @click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="A knob of the method; may be repeated.")
-@click.option("--k1", type=int, help="Target steps in flight. Default the method's.")
+@click.option("--k1", type=WINDOW, help="Target steps in flight. Default the method's.")
 @click.option("--token", help="Token-level method below a step-level one, see 'specplan methods'.")
 @click.option("--token-set", "token_settings", multiple=True, metavar="KNOB=VALUE", help="A knob of --token.")
-@click.option("--k2", type=int, help="Tokens per target pass. Default the token-level method's, else 1.")
-@click.option("--width", type=int, help="Drafts per position. Default the method's.")
+@click.option("--k2", type=WINDOW, help="Tokens per target pass. Default the token-level method's, else 1.")
+@click.option("--width", type=WINDOW, help="Drafts per position. Default the method's.")
 @click.option("--rules", help="Schedule of LR: paper, released-code or eager. Default as for plan.")
-@click.option("--corruption", type=float, help="Acceptance lost after a wrong step, 0 to 1. Default as measured.")
-@click.option("-n", "--answers", type=int, help="Answers to simulate. Default all recorded ones, or 40.")
+@click.option("--corruption", type=PROBABILITY, help="Acceptance lost after a wrong step, 0 to 1. Default as measured.")
+@click.option("-n", "--answers", type=ANSWERS, help="Answers to simulate. Default all recorded ones, or 40.")
 @click.option(
-    "--concurrency", type=click.IntRange(1, 256), help="Simulate so many answers at once on the same engines as well."
+    "--concurrency", type=WholeNumber(1, 256), help="Simulate so many answers at once on the same engines as well."
 )
 @click.option(
-    "--timeline", type=click.Path(path_type=Path), help="Draw one answer: .png, .svg, .pdf, or .json for Perfetto."
+    "--timeline",
+    type=OutputFile(".png", ".svg", ".pdf", ".json"),
+    help="Draw one answer: .png, .svg, .pdf, or .json for Perfetto.",
 )
-@click.option("--answer", type=click.IntRange(min=0), default=0, show_default=True, help="Which answer to draw.")
-@click.option("--until", type=float, help=f"Draw up to this many seconds. Default the first {_SHOWN_STEPS} steps.")
+@click.option(
+    "--answer", type=WholeNumber(0, ANSWERS.high - 1), default=0, show_default=True, help="Which answer to draw."
+)
+@click.option(
+    "--until", type=MICROSECONDS, help=f"Draw up to this many seconds. Default the first {_SHOWN_STEPS} steps."
+)
 @json_option
 @output_options
 def command(
@@ -73,7 +90,6 @@ def command(
 ) -> None:
     """Predict one configuration by simulation, and draw a timeline of one answer."""
     check_output(output, force=force)
-    check_output(timeline, force=force)
     from calibrate.record.library import load
     from sim.catalogue import choice
     from sim.configuration import METHOD_NAMES, RULE_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
@@ -98,9 +114,9 @@ def command(
         token=None if token is None else choice("token", token, TOKEN_METHOD_NAMES),
         token_knobs=parse_knobs(token, token_settings) if token is not None else {},
     )
-    if timeline is not None:
-        _check_kind(timeline, until)
     predictor = Predictor(known, n_answers=answers, corruption=corruption)
+    if answer >= predictor.n_answers:
+        raise ParameterError("answer", answer, f"must be below {predictor.n_answers}, the number of answers")
     prediction = predictor.predict(configuration)
     crowd = None if concurrency is None else _at_once(predictor.trials, prediction, concurrency)
     loss = _overshoot(predictor, configuration)
@@ -137,8 +153,9 @@ def _at_once(trials: Trials, prediction: Prediction, concurrency: int) -> AtOnce
 
 def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None) -> None:
     """Draw a timeline, or write it as a trace for Perfetto where the name ends in .json."""
+    from calibrate.record.files import replacing, write_atomically
+
     if path.suffix.lower() == ".json":
-        from calibrate.record.files import write_atomically
         from sim.timeline import perfetto
 
         write_atomically(path, json.dumps(perfetto(timeline), sort_keys=True) + "\n")
@@ -147,14 +164,8 @@ def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None)
 
     if until is None and len(timeline.commits) > _SHOWN_STEPS:
         until = timeline.commits[_SHOWN_STEPS - 1].time
-    draw(timeline, path, until=until)
-
-
-def _check_kind(path: Path, until: float | None) -> None:
-    if path.suffix.lower() not in (".png", ".svg", ".pdf", ".json"):
-        raise ParameterError("timeline", str(path), "must end in .png, .svg, .pdf or .json")
-    if until is not None and not until > 0.0:
-        raise ParameterError("until", until, "must be > 0 seconds")
+    with replacing(path) as temporary:
+        draw(timeline, temporary, until=until)
 
 
 def _as_json(profile: str, prediction: Prediction, loss: Overshoot | None, crowd: AtOnce | None) -> dict[str, object]:

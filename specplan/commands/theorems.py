@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specplan.output import check_output, deliver, json_option, output_options, progress, to_json
+from specplan.ranges import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ _STYLES = {"proved": "green", "proved with fix": "yellow", "false": "red", "nume
 @click.argument("claim_id", metavar="[ID]", required=False)
 @click.option("--verify", is_flag=True, help="Derive the verdicts again; exit 1 if one differs from the record.")
 @click.option("--paper", help="Only claims whose paper or id starts with this, e.g. 'SPECS' or 'LD'.")
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Worker processes of --verify.")
+@click.option("--jobs", type=WholeNumber(1, 1024), default=2, show_default=True, help="Worker processes of --verify.")
 @json_option
 @output_options
 def theorems(
@@ -56,7 +57,7 @@ def theorems(
         text = _rendered(_sheet(chosen[0], results[chosen[0].id]), plain=output is not None)
     else:
         text = _rendered(_table(chosen, results), plain=output is not None)
-    deliver(text, output)
+    deliver(text, output, coloured=output is None and not as_json)
     differing = [name for name, result in results.items() if not result.agrees]
     if differing:
         click.echo(f"specplan: derived verdicts differ from the record: {', '.join(differing)}", err=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
-from specplan.output import check_output, deliver, json_option, output_options, table, to_json
+from specplan.output import InputName, OutputFile, check_output, deliver, json_option, output_options, table, to_json
+from specplan.ranges import CONFIDENCE, COST, PARALLEL, PROBABILITY, SEED, WINDOW, ListOf, Number
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ _RISK_OF = {
 
 
 @click.command(name="thresholds")
-@click.option("-p", "--profile", help="A measured profile whose steps have scores and ground truth.")
+@click.option("-p", "--profile", type=InputName(), help="A measured profile whose steps have scores and ground truth.")
 @click.option("--pairs", "pairs_path", type=click.Path(path_type=Path), help="Decisions, JSONL: score, label, answer.")
 @click.option("--gate", is_flag=True, help="Choose gamma of a confidence cascade; the file holds gate, judge, answer.")
 @click.option(
@@ -35,20 +37,28 @@ _RISK_OF = {
     show_default=True,
     help="false-accept: P(wrong | accepted); accepted-and-wrong: P(both); accuracy-loss: per answer.",
 )
-@click.option("--risk", type=float, default=0.05, show_default=True, help="Largest risk allowed.")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="With which it holds on fresh data.")
+@click.option("--risk", type=PROBABILITY, default=0.05, show_default=True, help="Largest risk allowed.")
+@click.option(
+    "--confidence", type=CONFIDENCE, default=0.95, show_default=True, help="With which it holds on fresh data."
+)
 @click.option("--sampling", help="independent, one-per-answer or per-answer-mean. Default by what is known of answers.")
 @click.option("--score", default="probability", show_default=True, help="Kind of score: probability, 0-9 or cosine.")
-@click.option("--grid", help="Comma-separated thresholds, fixed before the labels were seen. Default by kind of score.")
+@click.option(
+    "--grid",
+    type=ListOf(Number(-1e9, 1e9), most=10_000),
+    help="Comma-separated thresholds, fixed before the labels were seen. Default by kind of score.",
+)
 @click.option("--label", default="same-meaning", show_default=True, help="Of a profile: same-meaning or correct.")
-@click.option("--decisions", type=int, help="Decisions of an answer at most, for accuracy-loss of independent ones.")
+@click.option(
+    "--decisions", type=PARALLEL, help="Decisions of an answer at most, for accuracy-loss of independent ones."
+)
 @click.option("--method", default="lr-async", show_default=True, help="Of a profile: what to replay.")
-@click.option("--k1", type=int, default=4, show_default=True, help="Target steps in flight, for the speedup.")
-@click.option("--c1", type=float, help="Draft / target step time, for the speedup of --pairs.")
-@click.option("--gate-cost", type=float, help="Cost of a verification by the gate, with --gate.")
-@click.option("--judge-cost", type=float, help="Cost of a verification by the judge, in the same unit.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of drawing one decision per answer.")
-@click.option("--plot", type=click.Path(path_type=Path), help="PNG, SVG or PDF of risk against speedup.")
+@click.option("--k1", type=WINDOW, default=4, show_default=True, help="Target steps in flight, for the speedup.")
+@click.option("--c1", type=PROBABILITY, help="Draft / target step time, for the speedup of --pairs.")
+@click.option("--gate-cost", type=COST, help="Cost of a verification by the gate, with --gate.")
+@click.option("--judge-cost", type=COST, help="Cost of a verification by the judge, in the same unit.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of drawing one decision per answer.")
+@click.option("--plot", type=OutputFile(".png", ".svg", ".pdf"), help="PNG, SVG or PDF of risk against speedup.")
 @json_option
 @output_options
 @click.pass_context
@@ -62,14 +72,35 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     Exits 3 if no threshold is certified but more labels would do at the observed risk, 1 if they would not.
     """
     check_output(options["output"], force=options["force"])
-    check_output(options["plot"], force=options["force"])
     if (options["profile"] is None) == (options["pairs_path"] is None):
         raise ParameterError("profile", options["profile"], "must be given, or --pairs, and not both")
+    _refuse_unused(ctx, options)
     found, labelled = _gate(options) if options["gate"] else _frontier(options)
     text = to_json(_plain(found, labelled)) if options["as_json"] else _as_text(found, labelled, options)
     deliver(text, options["output"])
     if found.chosen is None:
         ctx.exit(1 if found.labels_needed is None else 3)
+
+
+_NO_USE: Final = {
+    "pairs_path": ("label", "method"),
+    "profile": ("c1", "gate_cost", "judge_cost"),
+    "gate": ("score", "k1", "c1", "plot"),
+}
+"""Options without a use beside another one."""
+
+
+def _refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuse options that would change nothing: whoever gave them expects otherwise."""
+    by_name = {one.name: max(one.opts, key=len) for one in context.command.params}
+    for beside, names in _NO_USE.items():
+        for name in names if options[beside] else ():
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                value = str(options[name])
+                raise ParameterError(name, value, f"has no use with {by_name[beside]}: leave it out")
+    for name in ("gate_cost", "judge_cost"):
+        if options[name] is not None and not options["gate"]:
+            raise ParameterError(name, options[name], "needs --gate")
 
 
 def _frontier(options: dict[str, Any]) -> tuple[Frontier, LabelledDecisions]:
@@ -105,7 +136,10 @@ def _frontier(options: dict[str, Any]) -> tuple[Frontier, LabelledDecisions]:
         labelled.decisions, default_grid(kind) if grid is None else grid, _bound(options, labelled), speedup
     )
     if options["plot"] is not None:
-        draw_frontier(found, options["plot"], title=labelled.source)
+        from calibrate.record.files import replacing
+
+        with replacing(options["plot"]) as temporary:
+            draw_frontier(found, temporary, title=labelled.source)
     return found, labelled
 
 

@@ -10,6 +10,8 @@ import click
 from click.core import ParameterSource
 
 from specplan.output import (
+    InputName,
+    OutputFile,
     check_output,
     deliver,
     journal_of,
@@ -19,6 +21,7 @@ from specplan.output import (
     table,
     to_json,
 )
+from specplan.ranges import ANSWERS, SEED, WINDOW, ListOf, WholeNumber
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -41,7 +44,14 @@ _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "
 
 
 @click.command(name="validate")
-@click.option("-p", "--profile", "profile_path", required=True, help="The profile of the models, from 'calibrate'.")
+@click.option(
+    "-p",
+    "--profile",
+    "profile_path",
+    type=InputName(),
+    required=True,
+    help="The profile of the models, from 'calibrate'.",
+)
 @click.option("--method", default="lr-async", show_default=True, help="Comma-separated names, see 'specplan methods'.")
 @click.option(
     "--run",
@@ -52,26 +62,41 @@ _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "
     "--method and all its knobs.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="A knob of a single method; repeatable.")
-@click.option("--k1", "k1_list", help="Comma-separated windows to run. Default 1,2,4 for LR, else the method's.")
+@click.option(
+    "--k1",
+    "k1_list",
+    type=ListOf(WINDOW),
+    help="Comma-separated windows to run. Default 1,2,4 for LR, else the method's.",
+)
 @click.option("--token", help="Token-level method below a step-level one, see 'specplan methods'.")
 @click.option("--token-set", "token_settings", multiple=True, metavar="KNOB=VALUE", help="A knob of --token.")
 @click.option(
     "--k2",
     "k2_list",
+    type=ListOf(WINDOW),
     help="Comma-separated numbers of tokens per target pass. Default the method's. Below step-level methods without "
     "--token they are prompt lookup's.",
 )
 @click.option("--rules", default="paper", show_default=True, help="Schedule: paper, released-code or eager.")
-@click.option("-n", "--answers", type=int, default=40, show_default=True, help="Fresh questions, each run every way.")
+@click.option(
+    "-n", "--answers", type=ANSWERS, default=40, show_default=True, help="Fresh questions, each run every way."
+)
 @click.option(
     "--prompts", type=click.Path(path_type=Path), help="JSONL file of fresh questions (not the bundled task)."
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the questions and the order of runs.")
-@click.option("--timeline", type=click.Path(path_type=Path), help="PNG or SVG: a simulated above a measured answer.")
+@click.option("--seed", type=SEED, default=1, show_default=True, help="Of the questions and the order of runs.")
 @click.option(
-    "--concurrency", metavar="N,N,...", help="Ask so many questions at once instead, e.g. 1,2,4,8, and compare loads."
+    "--timeline", type=OutputFile(".png", ".svg", ".pdf"), help="PNG or SVG: a simulated above a measured answer."
 )
-@click.option("--rounds", type=int, default=4, show_default=True, help="Rounds of questions, with --concurrency.")
+@click.option(
+    "--concurrency",
+    type=ListOf(WholeNumber(1, 4096)),
+    metavar="N,N,...",
+    help="Ask so many questions at once instead, e.g. 1,2,4,8, and compare loads.",
+)
+@click.option(
+    "--rounds", type=WholeNumber(2, 1000), default=4, show_default=True, help="Rounds of questions, with --concurrency."
+)
 @json_option
 @output_options
 @click.pass_context
@@ -106,10 +131,10 @@ def command(
     / ROUNDS questions; the same rounds are simulated before.
     """
     check_output(output, force=force)
-    check_output(timeline, force=force)
     if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
         raise ParameterError("run", runs[0], "names method and knobs itself: leave --method and its knobs out")
     from calibrate.record.library import load
+    from specplan.calibrating import warn_of_clear_key
     from specplan.validating.asked import Below, configurations_of, named, to_ask
 
     profile = load(profile_path)
@@ -117,6 +142,7 @@ def command(
     below = Below(token, token_settings, _counts("k2", k2_list or ""))
     configurations = named(runs) or configurations_of(method, settings, _counts("k1", windows), rules, below)
     models, questions = to_ask(profile, answers, prompts, seed)
+    warn_of_clear_key(models)
     journal = None if output is None else journal_of(output)
     if concurrency is not None:
         if timeline is not None:
@@ -233,11 +259,13 @@ def run_under_load(
 
 def _draw(profile: Profile, found: Validation, path: Path) -> None:
     """Draw the fastest configuration of which a run was done in this sitting."""
+    from calibrate.record.files import replacing
     from specplan.validating.validation import draw_timelines
 
     rows = [row for row in found.rows if row.name in found.runs.sessions]
     if rows:
-        draw_timelines(profile, found, max(rows, key=lambda row: row.measured.speedup.value), path)
+        with replacing(path) as temporary:
+            draw_timelines(profile, found, max(rows, key=lambda row: row.measured.speedup.value), temporary)
     else:
         click.echo(f"specplan: {path} is not drawn: all runs were done before the interruption", err=True)
 

@@ -75,6 +75,15 @@ def shape_of(name_or_path: str) -> ModelFacts:
     return replace(facts_of_config(config, name=name, where=name), source="table of known models")
 
 
+def _check_names(config: Mapping[str, Any], where: str) -> None:
+    """Refuse a configuration whose names of architectures are none."""
+    named = config.get("architectures")
+    if named is not None and not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
+        raise SchemaError(f"{where}: architectures: must be a list of names")
+    if not isinstance(config.get("model_type", ""), str | None):
+        raise SchemaError(f"{where}: model_type: must be a name")
+
+
 def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> ModelFacts:
     """Return what a model is made of, from the content of its ``config.json``.
 
@@ -90,6 +99,8 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
     """
     notes: list[str] = []
     text = _language_part(config, notes)
+    for part in (config, text):
+        _check_names(part, where)
     if "MiniMaxM2ForCausalLM" in (text.get("architectures") or ()):
         text["model_type"] = "minimax_m2"  # the first revisions say minimax, which is another architecture
     reason = why_not(text) or (why_not(config) if "text_config" in config else None)

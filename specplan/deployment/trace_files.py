@@ -6,6 +6,8 @@ Azure: columns ``TIMESTAMP`` (date and time), ``ContextTokens``, ``GeneratedToke
 https://github.com/Azure/AzurePublicDataset, AzureLLMInferenceDataset2023 and 2024.
 Our own: an object a line, ``arrival_s`` in seconds, ``prompt_tokens``, ``answer_tokens``.
 
+Files of benchmarks (vLLM, guidellm, AIPerf: `specplan.readers.formats`) are read too, their first run.
+
 Which one a file is, its first line tells, whatever its name. An answer of no tokens (recorded traces have some) counts
 as one of a single token, since its prompt was read all the same. Times must be in order.
 """
@@ -13,6 +15,7 @@ as one of a single token, since its prompt was read all the same. Times must be 
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Generator, Iterator
 from contextlib import closing
@@ -23,7 +26,9 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from calibrate.record.files import opened
 from sim.serving.arrivals import Arrivals
+from specplan.readers.formats import is_benchmark, read_benchmarks
 from theory.errors import SchemaError
 
 __all__ = ["read_trace"]
@@ -101,23 +106,19 @@ def read_trace(path: str | Path) -> Arrivals:
     times: list[float] = []
     prompts: list[int] = []
     answers: list[int] = []
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise SchemaError(f"{path}: larger than {_MOST_BYTES // 2**20} MiB: give a part of it")
-        last = -math.inf
-        with closing(_lines(path)) as lines:
-            for number, row in _rows(path, lines):
-                if len(times) == _MOST_ROWS:
-                    raise SchemaError(f"{path}:{number}: more than {_MOST_ROWS} arrivals: give a part of them")
-                if row.moment < last:
-                    raise SchemaError(f"{path}:{number}: arrives before the line above: sort the file by time")
-                last = row.moment
-                times.append(last * row.unit_s)
-                prompts.append(row.prompt)
-                answers.append(row.answer)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise SchemaError(f"{path}: cannot be read as arrivals: {reason}") from None
+    if is_benchmark(path):
+        return read_benchmarks(path)[0].arrivals
+    last = -math.inf
+    with closing(_lines(path)) as lines:
+        for number, row in _rows(path, lines):
+            if len(times) == _MOST_ROWS:
+                raise SchemaError(f"{path}:{number}: more than {_MOST_ROWS} arrivals: give a part of them")
+            if row.moment < last:
+                raise SchemaError(f"{path}:{number}: arrives before the line above: sort the file by time")
+            last = row.moment
+            times.append(last * row.unit_s)
+            prompts.append(row.prompt)
+            answers.append(row.answer)
     if not times:
         raise SchemaError(f"{path}:1: no arrivals: the file is empty")
     return Arrivals.of(times, prompts, answers)
@@ -125,7 +126,8 @@ def read_trace(path: str | Path) -> Arrivals:
 
 def _lines(path: Path) -> Generator[tuple[int, str], None, None]:
     """Lines with their numbers, blank ones left out."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with opened(path, "arrivals", most_bytes=_MOST_BYTES) as raw:
+        file = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
         number = 0
         while line := file.readline(_MOST_LINE + 1):
             number += 1

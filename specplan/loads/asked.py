@@ -41,6 +41,7 @@ def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accura
     ------
     ParameterError : an unknown name, models that do not fit, or options that contradict each other.
     """
+    from calibrate.record.files import replacing
     from specplan.deployment.request import Limits
     from specplan.loads.load_plan import plan_loads
     from specplan.loads.picture import check_picture, draw_loads
@@ -59,7 +60,8 @@ def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accura
     )
     plan = plan_loads(deployment, loads, limits, methods, progress=progress)
     if picture is not None:
-        draw_loads(plan, picture)
+        with replacing(picture) as temporary:
+            draw_loads(plan, temporary)
     settings = [_settings(plan, rows[0].option) for _, rows in plan.loads]
     return plan_as_text(plan, settings), plan_as_json(plan, settings)
 

@@ -8,6 +8,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from specplan.output import InputName, OutputFile
+from specplan.ranges import GPUS, MILLISECONDS, PRICE, PROBABILITY, RATE, TOKENS, ListOf, Number, WholeNumber
+
 __all__ = ["DEPLOYMENT", "LOADS", "deployment_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -16,9 +19,14 @@ _WHAT = "name on the hub, config.json, or its folder"
 
 LOADS: Final = {
     "concurrency": click.option(
-        "--concurrency", metavar="N,N,...", help="Answers in flight at any time. Default 1 if no load is said."
+        "--concurrency",
+        type=ListOf(WholeNumber(1, 4096)),
+        metavar="N,N,...",
+        help="Answers in flight at any time. Default 1 if no load is said.",
     ),
-    "rate": click.option("--rate", metavar="R,R,...", help="Answers that arrive per second, at random."),
+    "rate": click.option(
+        "--rate", type=ListOf(RATE), metavar="R,R,...", help="Answers that arrive per second, at random."
+    ),
     "trace": click.option(
         "--trace", type=click.Path(path_type=Path), help="File of arrivals: Mooncake (JSONL), Azure (CSV), or our own."
     ),
@@ -26,30 +34,44 @@ LOADS: Final = {
 """Options that say the load, of which one may be given."""
 
 DEPLOYMENT: Final = {
-    "target": click.option("--target", metavar="MODEL", help=f"Plan from names: the target, by {_WHAT}."),
-    "draft": click.option("--draft", metavar="MODEL", help="The draft model, likewise."),
-    "judge": click.option("--judge", metavar="MODEL", help="Compares steps. Default the target itself."),
-    "eagle": click.option("--eagle", metavar="MODEL", help="EAGLE head; 'trained': one to be; 'mtp': its own."),
-    "gpus": click.option("--gpus", type=int, help="GPUs in all. Default the fewest that hold the models."),
-    "tp": click.option("--tp", type=int, help="GPUs that share the target. Default whatever is best."),
+    "target": click.option(
+        "--target", type=InputName(), metavar="MODEL", help=f"Plan from names: the target, by {_WHAT}."
+    ),
+    "draft": click.option("--draft", type=InputName(), metavar="MODEL", help="The draft model, likewise."),
+    "judge": click.option(
+        "--judge", type=InputName(), metavar="MODEL", help="Compares steps. Default the target itself."
+    ),
+    "eagle": click.option(
+        "--eagle", type=InputName(), metavar="MODEL", help="EAGLE head; 'trained': one to be; 'mtp': its own."
+    ),
+    "gpus": click.option("--gpus", type=GPUS, help="GPUs in all. Default the fewest that hold the models."),
+    "tp": click.option("--tp", type=GPUS, help="GPUs that share the target. Default whatever is best."),
     "placement": click.option(
         "--placement", help="Draft and judge: 'own' GPUs, 'shared' with the target, or 'any'. Default any."
     ),
     "precision": click.option("--precision", help="Weights: bf16, fp8, int4, mxfp4, ... Default as published."),
     "cache": click.option("--cache", help="Keys and values: bf16 or fp8. Default bf16."),
     "engine": click.option("--engine", help="Serving engine, e.g. vllm or vllm:0.11.1. Default vllm."),
-    "context": click.option("--context", type=int, help="Tokens of prompt and answer together. Default 8192."),
-    "answer_tokens": click.option("--answer-tokens", type=int, help="Mean tokens of an answer. Default 4096."),
+    "context": click.option("--context", type=TOKENS, help="Tokens of prompt and answer together. Default 8192."),
+    "answer_tokens": click.option("--answer-tokens", type=TOKENS, help="Mean tokens of an answer. Default 4096."),
     "task": click.option("--task", help="What is asked, e.g. gsm8k: narrows what is assumed of acceptance."),
-    "alpha1": click.option("--alpha1", type=float, help="Step acceptance, where you know it."),
-    "alpha2": click.option("--alpha2", type=float, help="Token acceptance per position, where you know it."),
-    "slo_ttft": click.option("--slo-ttft", type=float, metavar="MS", help="Bound on the time to first token (p90)."),
-    "slo_tpot": click.option("--slo-tpot", type=float, metavar="MS", help="Bound on the time per output token (p90)."),
-    "gpu_price": click.option("--gpu-price", type=float, metavar="DOLLARS", help="Of a GPU and hour."),
-    "burstiness": click.option(
-        "--burstiness", type=float, help="Spread / mean of gaps, with --rate. Default 1: at random."
+    "alpha1": click.option("--alpha1", type=PROBABILITY, help="Step acceptance, where you know it."),
+    "alpha2": click.option("--alpha2", type=PROBABILITY, help="Token acceptance per position, where you know it."),
+    "slo_ttft": click.option(
+        "--slo-ttft", type=MILLISECONDS, metavar="MS", help="Bound on the time to first token (p90)."
     ),
-    "picture": click.option("--picture", type=click.Path(path_type=Path), help="Draw the gains by load: .png, .svg."),
+    "slo_tpot": click.option(
+        "--slo-tpot", type=MILLISECONDS, metavar="MS", help="Bound on the time per output token (p90)."
+    ),
+    "gpu_price": click.option("--gpu-price", type=PRICE, metavar="DOLLARS", help="Of a GPU and hour."),
+    "burstiness": click.option(
+        "--burstiness",
+        type=Number(0.0, 100.0, ends="(]"),
+        help="Spread / mean of gaps, with --rate. Default 1: at random.",
+    ),
+    "picture": click.option(
+        "--picture", type=OutputFile(".png", ".svg", ".pdf"), help="Draw the gains by load: .png, .svg."
+    ),
 }
 """Options that only go with ``--target``."""
 

@@ -6,8 +6,8 @@ errors by operator, GPU and format are kept.
 
 from __future__ import annotations
 
-import csv
-import gzip
+import io
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,8 +17,9 @@ from typing import Final
 
 import numpy as np
 
+from calibrate.record.files import opened
 from specplan.scoreboard.deployments import facts_of
-from specplan.scoreboard.tables import table_files
+from specplan.scoreboard.tables import rows_of, table_files
 from theory.errors import ParameterError, SchemaError
 from theory.hardware.formats import FORMATS
 from theory.hardware.gpu_records import Gpu
@@ -86,21 +87,20 @@ def _summary(key: tuple[str, str, str], errors: np.ndarray) -> OperatorErrors:
 
 
 def _errors(path: Path) -> Iterator[tuple[tuple[str, str, str], float]]:
-    with gzip.open(path, "rt", encoding="utf-8-sig") if path.name.endswith(".gz") else path.open() as file:
-        reader = csv.DictReader(file)
-        columns = set(reader.fieldnames or ())
+    with opened(path, "a table", packed=True) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
+        columns, rows = rows_of(file, path)
         operator = next((one for one, (known_by, _) in _OPERATORS.items() if known_by <= columns), None)
         if operator is None:
             return
         fastest: dict[tuple[str, str, float], float] = {}  # of sums, engines take the fastest kernel
-        for row in reader:
+        for line, row in rows:
             try:
                 gpu = _gpu(row.get("system") or path.name)
                 one = _OPERATORS[operator][1](gpu, row, path.name)
                 measured = 1e-3 * float(row["latency"])
-            except (ValueError, KeyError, ZeroDivisionError) as error:
-                raise SchemaError(f"{path.name}:{reader.line_num}: {error}") from None
-            if one is None or measured <= 0.0:
+            except (ValueError, KeyError, TypeError, ArithmeticError) as error:
+                raise SchemaError(f"{path.name}:{line}: {error}") from None
+            if one is None or not 0.0 < measured < math.inf:
                 continue
             name = gpu.name.removeprefix("NVIDIA ")
             if operator == "sums":

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TextIO
 
 from pydantic import ValidationError
 
+from calibrate.record.files import opened, read_text
 from specplan.scoreboard.rows import TABLES, Measured
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["Folder", "read_folder", "table_files"]
+__all__ = ["Folder", "read_folder", "rows_of", "table_files"]
 
 _ENDINGS: Final = (".csv", ".csv.gz")
 _NOT_COLUMNS: Final = ("where", "kind")
@@ -76,21 +76,46 @@ def _is_table(path: Path) -> bool:
 
 
 def _text(path: Path) -> str:
+    return read_text(path, "a table", packed=True)
+
+
+def rows_of(file: TextIO, path: Path) -> tuple[set[str], Iterator[tuple[int, dict[Any, Any]]]]:
+    """Columns of a table, and its rows with the numbers of their lines.
+
+    Raises
+    ------
+    SchemaError : a line or a cell is too long to be of a table; also while rows are taken.
+    """
+
+    def lines() -> Iterator[str]:
+        number = 0
+        while line := file.readline(_LONGEST_HEADER + 1):
+            number += 1
+            if len(line) > _LONGEST_HEADER:
+                raise SchemaError(f"{path.name}:{number}: longer than {_LONGEST_HEADER} characters")
+            yield line
+
+    def rows() -> Iterator[tuple[int, dict[Any, Any]]]:
+        try:
+            for row in reader:
+                yield reader.line_num, row
+        except csv.Error as error:  # a quoted cell that goes on and on
+            raise SchemaError(f"{path.name}:{reader.line_num}: {error}") from None
+
+    reader = csv.DictReader(lines())
     try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if path.name.endswith(".gz") else data).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not CSV text"
-        raise SchemaError(f"{path.name}: cannot be read: {reason}") from None
+        return set(reader.fieldnames or ()), rows()
+    except csv.Error as error:
+        raise SchemaError(f"{path.name}:{reader.line_num}: {error}") from None
 
 
 def _header(path: Path) -> list[str]:
     """Column names, of which the first line is enough: tables of operators are large."""
     try:
-        with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as file:
+        with opened(path, "a table", packed=True) as file:
             line = file.readline(_LONGEST_HEADER).decode("utf-8-sig")
         return [name.strip() for name in next(csv.reader([line]), [])]
-    except (OSError, EOFError, UnicodeDecodeError):
+    except (SchemaError, csv.Error):
         return []
 
 
@@ -102,13 +127,13 @@ def _kind(path: Path) -> str | None:
 
 def _rows(path: Path, kind: str) -> Iterator[Measured]:
     form = TABLES[kind][0]
-    reader = csv.DictReader(io.StringIO(_text(path)))
-    columns = [name.strip() for name in reader.fieldnames or []]
+    heads, rows = rows_of(io.StringIO(_text(path), newline=""), path)
+    columns = [name.strip() for name in heads]
     missing = [name for name in form.model_fields if name not in (*columns, *_NOT_COLUMNS)]
     if missing:
         raise SchemaError(f"{path.name}: lacks the column {missing[0]!r} of a table of {kind} rows")
-    for cells in reader:
-        where = f"{path.name}:{reader.line_num}"
+    for line, cells in rows:
+        where = f"{path.name}:{line}"
         if None in cells or None in cells.values():
             raise SchemaError(f"{where}: has another number of cells than the {len(columns)} columns")
         try:

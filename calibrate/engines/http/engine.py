@@ -20,7 +20,7 @@ from calibrate.engines.http.activity import activity
 from calibrate.engines.http.replies import Replies
 from calibrate.engines.http.server import KEPT_TEXTS, Server
 from calibrate.engines.http.stalls import StallWatch, tolerated
-from calibrate.engines.http.stream import Streamed, first_stop
+from calibrate.engines.http.stream import Streamed, first_stop, prompt_tokens
 from calibrate.engines.http.wire import HttpConfig
 from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times
 from calibrate.engines.speculation import Speculation
@@ -151,7 +151,7 @@ class OpenAIEngine(Server):
         ids = await self.tokenize(text, special=True)
         if ids is None:
             answer = await self.wire.post(f"{self.wire.api}/completions", self.body(text, 1))
-            count = int((answer.get("usage") or {}).get("prompt_tokens") or 0)
+            count = prompt_tokens(answer)
             if not count:
                 raise self.wire.error("counts no tokens: it has no /tokenize, and its answers have no usage")
         else:

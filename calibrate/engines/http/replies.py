@@ -91,11 +91,11 @@ class Replies:
             try:
                 answer = await self._server.wire.post(f"{self._server.wire.api}/completions", body)
                 reply = answer["choices"][0]
-                value = float(reply["logprobs"]["token_logprobs"][0])
-            except (RefusedError, LookupError, TypeError) as error:
+                value, text_of_reply = float(reply["logprobs"]["token_logprobs"][0]), str(reply["text"])
+            except (RefusedError, LookupError, TypeError, ValueError) as error:
                 raise_transient(error)
                 return forced
-            if reply["text"].strip() == choice.strip() and value <= floor + 1e-3:
+            if text_of_reply.strip() == choice.strip() and value <= floor + 1e-3:
                 forced[choice] = value
         return forced
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from calibrate.engines.http.stream import Streamed
 from calibrate.engines.http.wire import BrokenOffError, EngineTimeoutError, HttpConfig, RefusedError, Wire
 from calibrate.engines.prometheus import Load, Sample, load, parse_metrics
-from theory.errors import CalibrationError, SchemaError
+from theory.errors import CalibrationError, SchemaError, shown
 
 __all__ = ["KEPT_TEXTS", "Server", "raise_transient"]
 
@@ -166,17 +166,20 @@ class Server:
                 raise
             raise self.wire.error("no /models there: not the address of an OpenAI-compatible server") from None
         cards = answer.get("data") if isinstance(answer, dict) else None
-        offered = {str(card.get("id")): card for card in cards or () if isinstance(card, dict)}
-        shown = ", ".join(offered) or "none"
+        cards = cards if isinstance(cards, list) else ()
+        offered = {str(card.get("id")): card for card in cards if isinstance(card, dict)}
+        listed = shown(", ".join(offered), 400) or "none"
         if not self.model and len(offered) != 1:
-            raise self.wire.error(f"offers several models or none ({shown}); name one as URL#model")
+            raise self.wire.error(f"offers several models or none ({listed}); name one as URL#model")
         self.model = self.model or next(iter(offered))
         if self.model not in offered:
-            raise self.wire.error(f"has no model {self.model!r} (404); it offers: {shown}")
+            raise self.wire.error(f"has no model {self.model!r} (404); it offers: {listed}")
+        if not self.model.isprintable() or len(self.model) > 500:
+            raise self.wire.error(f"offers a model of an odd name: {shown(repr(self.model))}")
         self.card = offered[self.model]
         try:
             about = await self.wire.get(f"{self.wire.root}/version")  # vLLM; others name no version
-            self.version = str(about.get("version", "")) if isinstance(about, dict) else ""
+            self.version = shown(str(about.get("version", "")), 60) if isinstance(about, dict) else ""
         except CalibrationError:
             pass
 
@@ -213,7 +216,7 @@ class Server:
         body = {"model": self.model, "prompt": text, "add_special_tokens": special}
         try:
             ids = tuple(int(token) for token in (await self.wire.post(f"{self.wire.root}/tokenize", body))["tokens"])
-        except (RefusedError, LookupError, TypeError, ValueError) as error:
+        except (RefusedError, LookupError, TypeError, ValueError, OverflowError) as error:
             raise_transient(error)
             self.tokenizes = False
             return None

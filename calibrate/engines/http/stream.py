@@ -5,9 +5,79 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Final
 
-__all__ = ["Streamed", "first_stop"]
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic wants it instead of typing's before Python 3.12
+
+from theory.errors import SchemaError, shown
+
+__all__ = ["Streamed", "checked", "first_stop", "prompt_tokens"]
+
+
+_Tokens = Annotated[int, Field(ge=0, le=2**31, strict=True)]
+_LogProbability = Annotated[float, Field(le=1.0)]  # a little above 0 by rounding; NaN compares false with it
+
+
+class _Details(TypedDict, total=False):
+    cached_tokens: _Tokens | None
+
+
+class _Usage(TypedDict, total=False):
+    completion_tokens: _Tokens | None
+    prompt_tokens: _Tokens | None
+    prompt_tokens_details: _Details | None
+
+
+class _LogProbabilities(TypedDict, total=False):
+    top_logprobs: list[dict[str, _LogProbability] | None] | None
+    token_logprobs: list[_LogProbability | None] | None
+
+
+class _Choice(TypedDict, total=False):
+    text: str | None
+    token_ids: list[_Tokens] | None
+    prompt_token_ids: list[_Tokens] | None
+    logprobs: _LogProbabilities | None
+    finish_reason: str | None
+
+
+class _Event(TypedDict, total=False):
+    """What is read of an event; whatever else it holds is passed over."""
+
+    usage: _Usage | None
+    choices: list[_Choice] | None
+
+
+_EVENT: Final[TypeAdapter[_Event]] = TypeAdapter(_Event)
+
+
+def checked(event: Mapping[str, Any]) -> None:
+    """Refuse an event that is not as the API has it.
+
+    Raises
+    ------
+    SchemaError : with the place in the event.
+    """
+    try:
+        _EVENT.validate_python(event)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise SchemaError(f"{shown(place)}: {first['msg']}, got {shown(repr(first['input']), 60)}") from None
+
+
+def prompt_tokens(answer: Any) -> int:
+    """Tokens of the prompt of a whole answer; 0 where it does not say.
+
+    Raises
+    ------
+    SchemaError : as `checked`.
+    """
+    if not isinstance(answer, dict):
+        return 0
+    checked(answer)
+    return int((answer.get("usage") or {}).get("prompt_tokens") or 0)
 
 
 @dataclass(slots=True)
@@ -95,7 +165,13 @@ class Streamed:
         return int((self.usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
 
     def take(self, event: Mapping[str, Any], now: float) -> bool:
-        """Take in one event; return whether enough was seen."""
+        """Take in one event; return whether enough was seen.
+
+        Raises
+        ------
+        SchemaError : the event is not as the API has it.
+        """
+        checked(event)
         self.usage = event.get("usage") or self.usage
         for choice in event.get("choices") or ():
             self._take(choice, now)
@@ -105,7 +181,7 @@ class Streamed:
         return self.closed
 
     def _take(self, choice: Mapping[str, Any], now: float) -> None:
-        text = choice.get("text") or ""
+        text = _whole(choice.get("text") or "")
         ids = choice.get("token_ids") or []
         self.text += text
         self.ids += ids
@@ -120,6 +196,13 @@ class Streamed:
             if key in choice:
                 self.tells_stop = True
                 self.stopped_by = choice[key] if choice[key] is not None else self.stopped_by
+
+
+def _whole(text: str) -> str:
+    """Text with a replacement for halves of surrogate pairs, which could be neither sent nor stored."""
+    if not any("\ud800" <= c <= "\udfff" for c in text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def first_stop(text: str, stops: Sequence[str]) -> int | None:

@@ -13,11 +13,11 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from theory.errors import CalibrationError, ParameterError
+from calibrate.engines.http.refusals import retry_after, said
+from theory.errors import CalibrationError, ParameterError, SchemaError, shown
 
 if TYPE_CHECKING:
     import httpx
@@ -30,6 +30,10 @@ OnEvent = Callable[[dict[str, Any], float], bool]
 
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S: Final = 60.0
+_MOST_BYTES: Final = 16 * 2**20
+"""Of a page, and of an event of a stream."""
+_MOST_STREAMED: Final = 512 * 2**20
+"""Of an answer: a million tokens with their log-probabilities."""
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOO_LONG: Final = (
     "context length",
@@ -136,14 +140,23 @@ class HttpConfig:
         if self.retries < 0:
             raise ParameterError("retries", self.retries, "must be an integer >= 0")
         if self.api_key_env and not os.environ.get(self.api_key_env):
-            shown = self.api_key_env if self.api_key_env.isidentifier() else "(hidden)"  # a key by mistake?
-            raise ParameterError("api_key_env", shown, "must name an environment variable that is set")
+            named = self.api_key_env if self.api_key_env.isidentifier() else "(hidden)"  # a key by mistake?
+            raise ParameterError("api_key_env", named, "must name an environment variable that is set")
+        key = os.environ.get(self.api_key_env, "") if self.api_key_env else ""
+        if not (key.isascii() and key.isprintable()):
+            raise ParameterError("api_key_env", self.api_key_env, "must hold a key of printable ASCII characters")
 
     @classmethod
     def of(cls, name: str, endpoint: str, **options: Any) -> Self:
         """Make it from ``URL[#model]``."""
         url, model = split_endpoint(endpoint)
         return cls(name=name, url=url, model=model, **options)
+
+    @property
+    def key_in_clear(self) -> bool:
+        """Whether a key is sent that others on the way can read."""
+        parts = _parts(self.url)
+        return bool(self.api_key_env) and parts.scheme == "http" and parts.hostname not in _LOOPBACK
 
     @property
     def host(self) -> str:
@@ -189,9 +202,7 @@ class Wire:
         """GET a page."""
 
         async def once() -> str:
-            response = await self._client.get(url)
-            self._check(response)
-            return response.text
+            return await self._page("GET", url)
 
         return await self._patiently(once)
 
@@ -203,9 +214,7 @@ class Wire:
         """POST a JSON document, and return the JSON answer."""
 
         async def once() -> str:
-            response = await self._client.post(url, json=body)
-            self._check(response)
-            return response.text
+            return await self._page("POST", url, json=body)
 
         return self._json(await self._patiently(once), url)
 
@@ -225,8 +234,9 @@ class Wire:
                 async with self._client.stream("POST", url, json=body) as response:
                     begun = response.status_code == 200
                     if not begun:
-                        await response.aread()
-                    self._check(response)
+                        self._check(response, await self._bounded(response))
+                    if "html" in response.headers.get("content-type", "").lower():
+                        raise self.error("sent an HTML page instead of a completion: not the address of an API?")
                     await self._events(response, on_event)
             except self._httpx.TransportError as error:
                 if begun:
@@ -244,18 +254,43 @@ class Wire:
         """A failure of this server that may pass."""
         return BrokenOffError(f"{self._who}: {self._clean(what)}")
 
+    async def _page(self, method: str, url: str, **sent: Any) -> str:
+        async with self._client.stream(method, url, **sent) as response:
+            text = await self._bounded(response)
+            self._check(response, text)
+            return text
+
+    async def _bounded(self, response: httpx.Response) -> str:
+        """The text of an answer that should be short."""
+        data = bytearray()
+        async for part in response.aiter_bytes():
+            data += part
+            if len(data) > _MOST_BYTES:
+                raise self.error(f"sent more than {_MOST_BYTES // 2**20} MiB where a page belongs")
+        return data.decode("utf-8", "replace")
+
     async def _events(self, response: httpx.Response, on_event: OnEvent) -> None:
-        rest = b""
+        rest, n_bytes = b"", 0
         async for data in response.aiter_bytes():
             now = time.monotonic()
+            n_bytes += len(data)
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                event = self._event(line.strip())
-                if event is not None and on_event(event, now):
+                if self._taken(line, now, on_event):
                     return
-        event = self._event(rest.strip())
-        if event is not None:
-            on_event(event, time.monotonic())
+            if len(rest) > _MOST_BYTES or n_bytes > _MOST_STREAMED:
+                raise self.error("sent a stream without an end, or an event of more than 16 MiB")
+        self._taken(rest, time.monotonic(), on_event)
+
+    def _taken(self, line: bytes, now: float, on_event: OnEvent) -> bool:
+        """Hand on the event of a line, if it is one; return whether enough was seen."""
+        event = self._event(line.strip())
+        if event is None:
+            return False
+        try:
+            return on_event(event, now)
+        except SchemaError as error:
+            raise self.error(f"sent an event of a form that no API has: {error}") from None
 
     def _event(self, line: bytes) -> dict[str, Any] | None:
         """The object on a line of the stream; None for comments, blank lines, other fields and the end mark."""
@@ -268,13 +303,13 @@ class Wire:
         if not isinstance(event, dict):
             raise self.error(f"sent {str(event)[:40]!r} in a stream where an object belongs")
         if event.get("error"):
-            raise self.broken_off(f"failed in the middle of an answer: {_said(json.dumps(event))}")
+            raise self.broken_off(f"failed in the middle of an answer: {said(json.dumps(event))}")
         return event
 
     def _json(self, text: str, where: str) -> Any:
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self.broken_off(f"sent broken JSON ({where.rpartition('/')[2]}): {text[:60]!r}") from None
 
     async def _patiently(self, once: Callable[[], Awaitable[T]]) -> T:
@@ -313,13 +348,13 @@ class Wire:
             return BrokenOffError(f"{self._who}: unreachable: {reason}")
         return BrokenOffError(f"{self._who}: broke the connection {when}: {reason}")
 
-    def _check(self, response: httpx.Response) -> None:
+    def _check(self, response: httpx.Response, page: str) -> None:
         """Turn any answer but 200 into an error that says what to do."""
         status = response.status_code
         if status == 200:
             return
         env = self.config.api_key_env
-        detail = self._clean(_said(response.text))
+        detail = self._clean(said(page))
         if status in (401, 403):
             hint = f"the key in the variable {env}" if env else "a request without a key; name one with --api-key-env"
             text, detail = f"refused {hint} ({status})", ""
@@ -329,7 +364,7 @@ class Wire:
             text = f"redirects elsewhere ({status}); give the address that it redirects to"
         else:
             text = f"answered {status}: {detail or 'without a word'}"
-        wait_s = _retry_after(response.headers.get("retry-after"))
+        wait_s = retry_after(response.headers.get("retry-after"))
         raise RefusedError(f"{self._who}: {text}", status=status, detail=detail, wait_s=wait_s)
 
     @property
@@ -338,30 +373,4 @@ class Wire:
 
     def _clean(self, text: str) -> str:
         text = text.replace(self._key, "***") if self._key else text
-        return " ".join(text.split())
-
-
-def _said(text: str) -> str:
-    """What a server said, whatever form it gave it: at most 300 characters."""
-    try:
-        said = json.loads(text)
-    except ValueError:
-        return text[:300]
-    for key in ("error", "message", "detail"):
-        while isinstance(said, dict) and key in said:
-            said = said[key]
-    return str(said)[:300]
-
-
-def _retry_after(value: str | None) -> float | None:
-    """Seconds that a Retry-After header asks for; None without one that can be read."""
-    if value is None:
-        return None
-    try:
-        return max(float(value), 0.0)
-    except ValueError:
-        pass
-    try:
-        return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
-    except ValueError:
-        return None
+        return shown(" ".join(text.split()), 500)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from specplan.commands.calibration.options import json_object
+from specplan.ranges import ANSWERS, SEED, TEMPERATURE, TOKENS, TOP_P
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
@@ -36,11 +37,15 @@ def live_options(command: F) -> F:
     options = (
         click.option("--speculative-config", "speculative", metavar="JSON", help="vllm-live: as for vLLM."),
         click.option("--prompts", type=click.Path(path_type=Path), help="vllm-live: JSONL file of questions."),
-        click.option("-n", "--requests", type=int, default=6, show_default=True, help="vllm-live: how many requests."),
-        click.option("--max-tokens", type=int, default=500, show_default=True, help="vllm-live: tokens of each."),
-        click.option("--temperature", type=float, default=0.6, show_default=True, help="vllm-live: of the sampling."),
-        click.option("--top-p", type=float, default=0.95, show_default=True, help="vllm-live: of the sampling."),
-        click.option("--seed", type=int, default=0, show_default=True, help="vllm-live: of questions and sampling."),
+        click.option(
+            "-n", "--requests", type=ANSWERS, default=6, show_default=True, help="vllm-live: how many requests."
+        ),
+        click.option("--max-tokens", type=TOKENS, default=500, show_default=True, help="vllm-live: tokens of each."),
+        click.option(
+            "--temperature", type=TEMPERATURE, default=0.6, show_default=True, help="vllm-live: of the sampling."
+        ),
+        click.option("--top-p", type=TOP_P, default=0.95, show_default=True, help="vllm-live: of the sampling."),
+        click.option("--seed", type=SEED, default=0, show_default=True, help="vllm-live: of questions and sampling."),
         click.option("--device", default="cpu", show_default=True, help="vllm-live: cpu or cuda, as vLLM was built."),
     )
     for option in reversed(options):

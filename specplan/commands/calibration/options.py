@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from theory.errors import ParameterError
+from specplan.output import InputName, OutputFile
+from specplan.ranges import PROBABILITY, SEED, TEMPERATURE, TOP_P, WholeNumber
+from theory.errors import ParameterError, SchemaError
 
 __all__ = ["json_object", "local_models", "output_file", "sampling"]
 
@@ -21,19 +21,33 @@ def local_models(command: F) -> F:
     return _with(
         command,
         click.option(
-            "--target", default="bundled", show_default=True, help="Folder of the target model, or 'bundled'."
+            "--target",
+            type=InputName(),
+            default="bundled",
+            show_default=True,
+            help="Folder of the target model, or 'bundled'.",
         ),
-        click.option("--draft", default="bundled", show_default=True, help="Folder of the draft model, or 'bundled'."),
+        click.option(
+            "--draft",
+            type=InputName(),
+            default="bundled",
+            show_default=True,
+            help="Folder of the draft model, or 'bundled'.",
+        ),
         click.option(
             "--judge",
-            default="",
+            type=InputName(),
             help="Folder of the judge, or 'target' or 'draft'. Default: the bundled pair's, or the target.",
         ),
         click.option(
-            "--embedding", metavar="PATH", help="Folder of a sentence-transformers model: a further verifier."
+            "--embedding",
+            type=InputName(),
+            metavar="PATH",
+            help="Folder of a sentence-transformers model: a further verifier.",
         ),
         click.option(
             "--eagle",
+            type=InputName(),
             metavar="PATH",
             help="Folder of an EAGLE head of the target, or 'none'. Default: the bundled target's own.",
         ),
@@ -45,14 +59,24 @@ def sampling(command: F) -> F:
     return _with(
         command,
         click.option(
-            "--temperature", type=float, default=0.6, show_default=True, help="Sampling temperature; 0 is greedy."
+            "--temperature", type=TEMPERATURE, default=0.6, show_default=True, help="Sampling temperature; 0 is greedy."
         ),
-        click.option("--top-p", type=float, default=0.95, show_default=True, help="Nucleus sampling, in (0, 1]."),
-        click.option("--max-step-tokens", type=int, default=100, show_default=True, help="A step is cut there."),
+        click.option("--top-p", type=TOP_P, default=0.95, show_default=True, help="Nucleus sampling, in (0, 1]."),
         click.option(
-            "--judge-threshold", type=float, default=0.5, show_default=True, help="Least P(yes) to accept a draft."
+            "--max-step-tokens",
+            type=WholeNumber(1, 100_000),
+            default=100,
+            show_default=True,
+            help="A step is cut there.",
         ),
-        click.option("--seed", type=int, default=0, show_default=True, help="Of questions and sampling."),
+        click.option(
+            "--judge-threshold",
+            type=PROBABILITY,
+            default=0.5,
+            show_default=True,
+            help="Least P(yes) to accept a draft.",
+        ),
+        click.option("--seed", type=SEED, default=0, show_default=True, help="Of questions and sampling."),
     )
 
 
@@ -61,7 +85,7 @@ def output_file(command: F) -> F:
     return _with(
         command,
         click.option("--name", default="", help="Name of the profile. Default: the file's."),
-        click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The profile to write."),
+        click.option("-o", "--output", type=OutputFile(), required=True, help="The profile to write."),
         click.option("--force", is_flag=True, help="Overwrite the profile if there is one."),
     )
 
@@ -80,10 +104,12 @@ def json_object(name: str, text: str) -> dict[str, Any]:
     ------
     ParameterError : it holds something else.
     """
+    from calibrate.record.json_text import parse_json
+
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ParameterError(name, text, f"must be JSON: {error.msg}") from None
+        value = parse_json(text, name)
+    except SchemaError as error:
+        raise ParameterError(name, text, f"must be JSON: {str(error).partition(': ')[2]}") from None
     if not isinstance(value, dict):
         raise ParameterError(name, text, "must be a JSON object")
     return value

@@ -11,6 +11,7 @@ import click
 from specplan.calibrating import Effort, calibrate, effort_options
 from specplan.commands.calibration.options import json_object, local_models, output_file, sampling
 from specplan.output import check_output
+from specplan.ranges import CORES, Number
 
 __all__ = ["vllm_command"]
 
@@ -30,9 +31,15 @@ __all__ = ["vllm_command"]
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda, as vLLM was built.")
 @click.option("--dtype", default="float32", show_default=True, help="float32, bfloat16 or float16.")
 @click.option("--eager/--compile", default=True, show_default=True, help="Run models as they are, or compile them.")
-@click.option("--gpu-memory-utilization", type=float, default=0.28, show_default=True, help="For each engine.")
-@click.option("--target-core", type=int, help="CPU core for the target's model. Default: the first.")
-@click.option("--draft-core", type=int, help="CPU core for the draft's model. Default: the second.")
+@click.option(
+    "--gpu-memory-utilization",
+    type=Number(0.0, 1.0, ends="(]"),
+    default=0.28,
+    show_default=True,
+    help="For each engine.",
+)
+@click.option("--target-core", type=CORES, help="CPU core for the target's model. Default: the first.")
+@click.option("--draft-core", type=CORES, help="CPU core for the draft's model. Default: the second.")
 @sampling
 @output_file
 def vllm_command(

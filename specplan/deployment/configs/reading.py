@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
 from calibrate.record.files import read_text
+from calibrate.record.json_text import parse_json
 from theory.errors import SchemaError
 
 __all__ = ["config_in", "exists"]
@@ -38,18 +38,7 @@ def config_in(file: Path) -> dict[str, Any]:
 
 
 def _object_in(file: Path) -> dict[str, Any]:
-    try:
-        size = file.stat().st_size
-    except OSError as error:
-        raise SchemaError(f"{file}: cannot be read as {_WHAT}: {error.strerror}") from None
-    if size > _MOST_BYTES:
-        raise SchemaError(f"{file}: {size} bytes must be at most {_MOST_BYTES} for {_WHAT}")
-    try:
-        content = json.loads(read_text(file, _WHAT))
-    except json.JSONDecodeError as error:
-        raise SchemaError(f"{file}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
-    except (RecursionError, ValueError):  # nested thousands deep, or a number of thousands of digits
-        raise SchemaError(f"{file}: not {_WHAT}: nested too deep, or a number too long") from None
+    content = parse_json(read_text(file, _WHAT, most_bytes=_MOST_BYTES), str(file))
     if not isinstance(content, dict):
         raise SchemaError(f"{file}: must hold a JSON object, not a {type(content).__name__}")
     return content

@@ -38,7 +38,7 @@ def _case(seed: int) -> tuple[Problem, np.random.Generator]:
 
 def _steps(problem: Problem, rng: np.random.Generator) -> tuple[str, ...]:
     """One correct answer, as step texts without separators."""
-    return tuple(word_step(problem, meaning, rng) for meaning in answer_meanings(problem, rng))
+    return tuple(word_step(problem, meaning, rng) for meaning in answer_meanings(problem))
 
 
 @FEW
@@ -62,7 +62,7 @@ def test_every_step_of_a_rendered_answer_is_correct(seed: int) -> None:
 @given(SEEDS)
 def test_two_wordings_of_a_step_have_the_same_meaning(seed: int) -> None:
     problem, rng = _case(seed)
-    for meaning in answer_meanings(problem, rng):
+    for meaning in answer_meanings(problem):
         first, second = (word_step(problem, meaning, rng) for _ in range(2))
         assert pair.same_meaning(first, second)
         parsed = parse_step(first)
@@ -89,7 +89,7 @@ def test_numbers_and_step_lengths_stay_in_the_language(seed: int) -> None:
 
 
 QUESTION = (
-    "Mia has 10 apples in January. February brings 7. March doubles them. How many apples does Mia have in the end?"
+    "Mia has 10 apples in January. February brings 7. March doubles them. How many apples does Mia have after March?"
 )
 START, BROUGHT, DOUBLED = (
     "In January: Start at 10.",
@@ -99,15 +99,14 @@ START, BROUGHT, DOUBLED = (
 
 
 def test_the_arithmetic_is_done_right() -> None:
-    question = QUESTION.replace("them. ", "them. April takes 5. ") + " Be brief."
+    question = QUESTION.replace("them. ", "them. April takes 5. ").replace("after March", "after April") + " Be brief."
     problem = parse_question(question)
     assert problem.totals == (10, 17, 34, 29)
-    check, lost = "So March doubles: Check: two times 17 is 34.", "So April takes: Minus 5 is 29."
-    right = (START, BROUGHT, DOUBLED, check, lost)
+    right = (START, BROUGHT, DOUBLED, "So April takes: Minus 5 is 29.")
     for i, step in enumerate(right):
         assert pair.step_is_correct(question, right[:i], step)
-    assert pair.answer_is_correct(question, (*right, "The answer is 29."))
-    assert not pair.answer_is_correct(question, (*right, "The answer is 28."))
+    assert pair.answer_is_correct(question, (*right, "All told, the answer is 29."))
+    assert not pair.answer_is_correct(question, (*right, "All told, the answer is 28."))
     assert not pair.answer_is_correct(question, right)
     assert not pair.answer_is_correct(question, "")
 
@@ -124,9 +123,7 @@ def test_the_arithmetic_is_done_right() -> None:
         (1, "So March brings: Add 7 to get 17."),  # wrong month
         (1, "So March doubles: Twice that is 20."),  # skips one
         (2, "So February brings: Add 7 to get 24."),  # repeats one
-        (1, "The answer is 10."),  # too early
-        (1, "So February brings: Check: 10 plus 7 is 17."),  # nothing to check yet
-        (1, "So February brings: Next is plus 7 to 11."),  # a total that nobody said
+        (1, "All told, the answer is 10."),  # too early
         (1, BROUGHT.replace("brings", "takes")),  # contradicts itself
         (1, START),  # again
         (1, f"{BROUGHT} {BROUGHT}"),  # two steps in one
@@ -146,7 +143,7 @@ def test_a_step_after_a_mistake_is_judged_from_the_stated_total() -> None:
     doubled = "So March doubles: Doubling 18 gives 36."
     assert pair.step_is_correct(QUESTION, wrong, doubled)
     assert not pair.step_is_correct(QUESTION, wrong, "So March doubles: Doubling 17 gives 34.")
-    assert not pair.answer_is_correct(QUESTION, (*wrong, doubled, "The answer is 36."))
+    assert not pair.answer_is_correct(QUESTION, (*wrong, doubled, "All told, the answer is 36."))
 
 
 def test_same_meaning_is_about_content() -> None:
@@ -155,7 +152,7 @@ def test_same_meaning_is_about_content() -> None:
     assert not pair.same_meaning("So May brings: Plus 7 is 17.", "So May brings: Plus 7 is 18.")
     assert not pair.same_meaning("So May brings: Plus 7 is 17.", "So June brings: Plus 7 is 17.")
     assert not pair.same_meaning(adding, "So May brings: Adding 7 to 11 gives 17.")
-    assert not pair.same_meaning("So May brings: Next is plus 7 to 10.", adding)
+    assert not pair.same_meaning("All in all it is 17.", adding)
     assert not pair.same_meaning("Nonsense.", "Nonsense.")
 
 
@@ -180,9 +177,10 @@ def test_bad_requests_for_problems_are_refused(n: int, seed: int, split: str) ->
         pair.problems(n, seed, split)  # type: ignore[arg-type]
 
 
-def test_a_foreign_question_is_refused() -> None:
+@pytest.mark.parametrize("question", ["What is love?", QUESTION.replace("after March", "after April")])
+def test_a_foreign_question_is_refused(question: str) -> None:
     with pytest.raises(ParameterError, match="question"):
-        pair.step_is_correct("What is love?", (), START)
+        pair.step_is_correct(question, (), START)
 
 
 @FEW
@@ -190,11 +188,11 @@ def test_a_foreign_question_is_refused() -> None:
 def test_a_corrupted_meaning_is_another_one_and_grades_lower(seed: int) -> None:
     problem, rng = _case(seed)
     state = State()
-    for meaning in answer_meanings(problem, rng):
+    for meaning in answer_meanings(problem):
         wrong = corrupt(problem, meaning, rng)
         assert wrong != meaning
-        assert quality(problem, state, meaning) >= MAX_QUALITY - 1
-        assert (quality(problem, state, wrong) >= MAX_QUALITY - 1) == meaning_is_correct(problem, state, wrong)
+        assert quality(problem, state, meaning) == MAX_QUALITY
+        assert (quality(problem, state, wrong) == MAX_QUALITY) == meaning_is_correct(problem, state, wrong)
         state = state.then(problem, meaning)
     assert quality(problem, state, None) == 0
 
@@ -207,7 +205,6 @@ def test_grades_are_graded() -> None:
     assert right is not None
     grades = [quality(problem, state, replace(right, result=result)) for result in (17, 18, 22, 77)]
     assert grades == [9, 4, 3, 2]
-    assert quality(problem, state, parse_step("So February brings: Next is plus 7 to 10.")) == 8
     assert quality(problem, state, parse_step("So February brings: Add 8 to get 18.")) == 1
 
 
@@ -219,13 +216,13 @@ def test_training_labels_agree_with_ground_truth(seed: int) -> None:
     question, *steps = example.text.split(pair.STEP_SEPARATOR)
     assert question == problem.question
     for i, step in enumerate(steps):
-        assert pair.step_is_correct(question, steps[:i], step) == (i + 1 not in example.silent)
+        assert pair.step_is_correct(question, steps[:i], step) == (i + 1 not in example.worded)
     for branch in example.branches:
         text = pair.STEP_SEPARATOR.join([question, *steps[: branch.after]]) + pair.STEP_SEPARATOR + branch.text
         _, *seen, asked, request = text.split(pair.STEP_SEPARATOR)
         assert text == pair.score_prompt(question, seen, asked)
         assert request
-        assert (int(branch.reply) >= MAX_QUALITY - 1) == pair.step_is_correct(question, seen, asked)
+        assert (int(branch.reply) == MAX_QUALITY) == pair.step_is_correct(question, seen, asked)
 
 
 @FEW

@@ -47,9 +47,34 @@ def test_a_file_cut_anywhere_keeps_whole_pieces(tmp_path: Path, cut: int, sizes:
 
 
 def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
-    Journal(tmp_path / "j", SETTINGS).close()
+    with Journal(tmp_path / "j", SETTINGS) as journal:
+        journal.add("one", 1)
     with pytest.raises(SchemaError, match=r"other settings \(seed\)"):
         Journal(tmp_path / "j", {**SETTINGS, "seed": 2})
+
+
+def test_a_journal_without_pieces_blocks_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    with Journal(path, SETTINGS):
+        header = path.read_bytes()
+    assert not path.exists(), "a command that fails before it has measured leaves nothing behind"
+    path.write_bytes(header)  # of a process that was killed
+    with Journal(path, {**SETTINGS, "seed": 2}) as journal:
+        journal.add("one", 1)
+    assert json.loads(path.read_text(encoding="utf-8").splitlines()[0])["settings"]["seed"] == 2
+
+
+@pytest.mark.parametrize("line", [b"nonsense\n", b'{"key": 5, "value": 1}\n', b'{"key": "a"}\n', b"[" * 5000 + b"\n"])
+def test_a_damaged_line_costs_no_other(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "j"
+    with Journal(path, SETTINGS) as journal:
+        journal.add("one", 1)
+        journal.add("two", 2)
+    header, one, two = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(damaged := header + one + line + two)
+    with pytest.raises(SchemaError, match="line 3 is damaged"):
+        Journal(path, SETTINGS)
+    assert path.read_bytes() == damaged
 
 
 @pytest.mark.parametrize("content", [b"hello\n", b'{"schema_version": 1}\n', b"\x00\xff", b"[1]\n"])

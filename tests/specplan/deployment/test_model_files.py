@@ -272,7 +272,7 @@ def test_a_file_and_the_folder_around_it(tmp_path: Path) -> None:
         ("[1]", "must hold a JSON object"),
         ("[" * 100_000, "nested too deep"),
         ('{"hidden_size": ' + "9" * 10_000 + "}", "a number too long"),
-        (" " * 4_000_001, "at most 4000000"),
+        (" " * 4_000_001, "larger than 4000000 bytes"),
     ],
 )
 def test_files_that_are_no_configuration(tmp_path: Path, text: str, expected: str) -> None:

@@ -141,15 +141,15 @@ def test_the_table_says_what_to_choose_and_what_its_figures_are(run: Any) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--concurrency", "0,2"), "concurrency='0,2' must be integers >= 1"),
-        (("--concurrency", "two"), "concurrency='two' must be comma-separated integers >= 1"),
-        (("--concurrency", "1.5"), "concurrency='1.5' must be comma-separated integers >= 1"),
-        (("--concurrency", ""), "concurrency='' must be integers >= 1"),
+        (("--concurrency", "0,2"), "--concurrency='0,2' must be integers in [1, 4096]"),
+        (("--concurrency", "two"), "--concurrency='two' must be integers in [1, 4096]"),
+        (("--concurrency", "1.5"), "--concurrency='1.5' must be integers in [1, 4096]"),
+        (("--concurrency", ""), "--concurrency='' must be integers in [1, 4096]"),
         (
             ("--concurrency", "8", "-n", "12"),
             "answers=12 must be at least 32: 4 rounds, each with a question for every",
         ),
-        (("--concurrency", "1", "--rounds", "1"), "rounds=1 must be an integer >= 2"),
+        (("--concurrency", "1", "--rounds", "1"), "--rounds=1 must be an integer in [2, 1000]"),
         (("--concurrency", "1", "--timeline", "a.png"), "timeline='a.png' is of one answer at a time"),
     ],
 )

@@ -21,7 +21,7 @@ FEW = settings(max_examples=40, deadline=None)
 def _text(seed: int) -> str:
     (problem,) = pair.problems(1, seed)
     rng = np.random.default_rng(seed)
-    answer = pair.STEP_SEPARATOR.join(word_step(problem, meaning, rng) for meaning in answer_meanings(problem, rng))
+    answer = pair.STEP_SEPARATOR.join(word_step(problem, meaning, rng) for meaning in answer_meanings(problem))
     return problem.prompt + answer + pair.STEP_SEPARATOR + judge_example(problem, rng).text
 
 

@@ -1,0 +1,90 @@
+"""The metrics page of a live server, read again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from theory.errors import CalibrationError, ParameterError
+
+__all__ = ["metrics_url", "pages"]
+
+_TIMEOUT_S: Final = 20.0
+_MOST_BYTES: Final = 64 * 2**20
+
+
+def metrics_url(url: str) -> str:
+    """Return where the metrics of a server are, given its address with or without ``/v1`` or ``/metrics``.
+
+    Raises
+    ------
+    ParameterError : no http(s) address.
+
+    >>> metrics_url("http://localhost:8000/v1")
+    'http://localhost:8000/metrics'
+    """
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and not parts.username and not parts.query
+        good = bool(good) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise ParameterError("url", url, "must be http(s)://HOST[:PORT][/PATH], without user, password or query")
+    path = parts.path.rstrip("/").removesuffix("/metrics").removesuffix("/v1")
+    return f"{parts.scheme}://{parts.netloc}{path}/metrics"
+
+
+def pages(
+    url: str, n: int, seconds: float, *, told: Callable[[], None], sleep: Callable[[float], None] = time.sleep
+) -> Iterator[tuple[str, float]]:
+    """Read a page ``n`` times, spread evenly over ``seconds``; yield each text with its moment, s.
+
+    Parameters
+    ----------
+    url : of the server.
+    n : readings, >= 2.
+    seconds : between the first and the last, > 0.
+    told : called after each reading, to show progress.
+    sleep : waits.
+
+    Raises
+    ------
+    CalibrationError : the server cannot be reached, or answers anything but a page.
+    """
+    import httpx
+
+    where = metrics_url(url)
+    local = urlsplit(where).hostname in ("localhost", "127.0.0.1", "::1")
+    with httpx.Client(timeout=_TIMEOUT_S, trust_env=not local) as client:
+        first = time.monotonic()
+        for i in range(n):
+            wait = first + i * seconds / (n - 1) - time.monotonic()
+            if wait > 0.0:
+                sleep(wait)
+            try:
+                with client.stream("GET", where) as answer:
+                    text = _text(answer, where)
+            except httpx.HTTPError as error:
+                reason = " ".join(str(error).split()) or type(error).__name__
+                raise CalibrationError(f"{where}: cannot be read: {reason}") from None
+            told()
+            yield text, time.monotonic()
+
+
+def _text(answer: object, where: str) -> str:
+    """The page of a response, if it is one and not too long."""
+    import httpx
+
+    assert isinstance(answer, httpx.Response)
+    if answer.status_code != 200:
+        hint = ": start the server with its metrics on (SGLang: --enable-metrics)" if answer.status_code == 404 else ""
+        raise CalibrationError(f"{where}: answered {answer.status_code}{hint}")
+    found = bytearray()
+    for part in answer.iter_bytes():
+        found += part
+        if len(found) > _MOST_BYTES:
+            raise CalibrationError(f"{where}: more than {_MOST_BYTES // 2**20} MiB: this is no page of metrics")
+    return found.decode("utf-8", "replace")

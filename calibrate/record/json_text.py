@@ -1,0 +1,141 @@
+"""JSON from outside: a key that comes twice, deep nests and half characters are refused, each in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from theory.errors import SchemaError, shown
+
+__all__ = ["MOST_DEPTH", "check_depth", "check_version", "json_lines", "one_line_strings", "parse_json"]
+
+MOST_DEPTH: Final = 64
+"""Brackets within brackets. Our own files have 8, the deepest configurations of models 12."""
+
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?')  # also one that does not end, so that it is looked for but once
+_BRACKET: Final = re.compile(r"[\[\]{}]")
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_STEERING: Final = r"\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
+"""Characters that break a line, steer a terminal, or turn the direction of text; also those below the blank."""
+_UNSAFE: Final = re.compile(rf"[\x00-\x1f{_STEERING}]")
+_MAY_HOLD: Final = re.compile(rf"\\[bfnrtu]|[{_STEERING}]")
+"""What JSON text must have in it for one of its strings to be unsafe."""
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Parse JSON text; ``where`` names it in errors. A byte order mark before it is passed over.
+
+    Raises
+    ------
+    SchemaError : not JSON, nested deeper than `MOST_DEPTH`, a key twice, a number of thousands of digits, or a string
+        with half of a surrogate pair.
+    """
+
+    def unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        table = dict(items)
+        if len(table) != len(items):
+            twice, _ = Counter(name for name, _ in items).most_common(1)[0]
+            raise SchemaError(f"{where}: a key comes twice in one object: {shown(repr(twice))}; leave one out")
+        return table
+
+    text = text.removeprefix("\ufeff")
+    try:
+        data = json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        place = f" at line {error.lineno}, column {error.colno}" if "\n" in text.strip() or error.colno > 1 else ""
+        raise SchemaError(f"{where}: not JSON: {error.msg}{place}") from None
+    except RecursionError:
+        raise _too_deep(where) from None
+    except ValueError:  # Python reads no integers of more than 4,300 digits
+        raise SchemaError(f"{where}: a number too long: it has thousands of digits") from None
+    check_depth(text, where)
+    if _HALF.search(text):
+        for place, string in _strings(data):
+            if any("\ud800" <= c <= "\udfff" for c in string):
+                raise SchemaError(f"{where}: {place}: holds half of a surrogate pair: write the character itself")
+    return data
+
+
+def json_lines(text: str, where: str) -> Iterator[tuple[int, Any]]:
+    """Parse one JSON value a line; blank lines are passed over.
+
+    Yields
+    ------
+    The number of a line, from 1, and its value.
+
+    Raises
+    ------
+    SchemaError : as `parse_json`.
+    """
+    # Not splitlines: JSON may hold the other separators of Unicode within its strings.
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield number, parse_json(line, f"{where}:{number}")
+
+
+def one_line_strings(data: Any, text: str, where: str) -> None:
+    """Refuse keys and strings that would break a line or steer a terminal where they are printed.
+
+    Parameters
+    ----------
+    data : parsed from ``text``.
+
+    Raises
+    ------
+    SchemaError : with the place inside the file.
+    """
+    if not _MAY_HOLD.search(text):
+        return
+    for place, string in _strings(data):
+        if _UNSAFE.search(string):
+            raise SchemaError(
+                f"{where}: {place}: must be one line without control characters, got {shown(repr(string))}"
+            )
+
+
+def check_version(data: Any, supported: int, where: str, remedy: str) -> None:
+    """Refuse data whose ``schema_version`` is not the integer that is supported; true and 1.0 are no versions.
+
+    Raises
+    ------
+    SchemaError : another version, or none.
+    """
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if type(version) is not int or version != supported:
+        raise SchemaError(f"{where}: schema_version={shown(repr(version))} must be {supported}; {remedy}")
+
+
+def _too_deep(where: str) -> SchemaError:
+    return SchemaError(f"{where}: nested too deep: more than {MOST_DEPTH} brackets within each other")
+
+
+def check_depth(text: str, where: str) -> None:
+    """Refuse more than `MOST_DEPTH` brackets within each other; those in strings do not count.
+
+    Raises
+    ------
+    SchemaError : so.
+    """
+    depth = 0
+    for bracket in _BRACKET.finditer(_STRING.sub("", text)):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > MOST_DEPTH:
+            raise _too_deep(where)
+
+
+def _strings(data: Any) -> Iterator[tuple[str, str]]:
+    """All keys and strings, with where they stand."""
+    stack: list[tuple[str, Any]] = [("", data)]
+    while stack:
+        place, value = stack.pop()
+        if isinstance(value, str):
+            yield place or "text", value
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                yield f"a key of {place or 'the object'}", key
+                stack.append((f"{place}.{shown(key)}".lstrip("."), item))
+        elif isinstance(value, list):
+            stack += [(f"{place}[{i}]", item) for i, item in enumerate(value)]

@@ -1,0 +1,1 @@
+"""Why a server that speculates is slow: from its counters to causes, a better k and flags."""

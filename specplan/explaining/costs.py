@@ -1,0 +1,219 @@
+"""What a round would take with another k: from what is known besides the counters, as draws.
+
+Four ways, the more is known the narrower: (1) the window alone: the share of a round that grows with its tokens may be
+anything; (2) baselines, servers without speculation or with another k at the same load: straight in k, through the
+measured points, with a fixed part that is not known; (3) names of models and a GPU: the pass model's shape over k,
+scaled to the measured round; (4) both: verification scaled to the baseline, drafting to what is left of the round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.estimate import Estimate
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from theory.hardware.rounds import Round, RoundParts
+
+__all__ = ["Costs", "Named", "Point", "costs"]
+
+_FIXED: Final = 0.25
+"""Most of what speculation adds to a round that does not grow with k, as a share of it: an assumption."""
+_WIDE: Final = 128
+"""Rows of a pass up to which GPUs are bound by memory, so that verifying them costs little more than one: an
+assumption that only a baseline without names needs; it moves the split, not the sum."""
+_WIDENING: Final = {True: 0.2, False: 1.0}
+"""Most of what speculation adds that may be verification, as a share, by whether a pass has few rows."""
+_ALIKE: Final = 0.2
+"""Batches of a baseline and of the window may differ so much before it is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A measured round of a server at the same load."""
+
+    k: int
+    seconds: Estimate
+    batch: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What the names of models and a GPU tell: a pass model of the round."""
+
+    rounds: Round
+    batch: float
+    context: float
+    half_width: float
+    """95 % half-width of the logarithm of a ratio of two rounds, [-]."""
+
+    def parts(self, k: int) -> RoundParts:
+        """Seconds of a round that drafts ``k`` tokens."""
+        return self.rounds.parts(self.batch, k + 1.0, self.context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Seconds of a round by k, drawn, and how a round splits at the k that runs."""
+
+    seconds: NDArray[np.float64]
+    """Shape (n, most + 1)."""
+    drafting: NDArray[np.float64]
+    """Seconds of drafting per drafted token, shape (n,)."""
+    plain: NDArray[np.float64]
+    """Seconds of a round without speculation, shape (n,)."""
+    way: str
+    """``window``, ``baseline``, ``names`` or ``both``."""
+    notes: tuple[str, ...]
+
+
+def costs(
+    k: int, work: Estimate, batch: float, points: Sequence[Point], named: Named | None, most: int, n: int, seed: int
+) -> Costs:
+    """Return what rounds cost at k = 0 ... ``most``.
+
+    Parameters
+    ----------
+    k : what runs, >= 1.
+    work : seconds of an undisturbed round with it.
+    batch : sequences in it.
+    points : baselines; one with ``k`` 0 is worth most.
+    named : what names tell; None without any.
+    n, seed : draws.
+
+    Raises
+    ------
+    ParameterError : a baseline that drafts as many tokens as the window.
+    """
+    rng = np.random.default_rng([seed, 2])
+    for point in points:
+        if point.k == k:
+            raise ParameterError(
+                "baseline", point.source, f"drafts {k} tokens as the window does: it tells nothing new"
+            )
+    now = _drawn(work, n, rng)
+    measured = {point.k: _drawn(point.seconds, n, rng) for point in points}
+    notes = [_unlike(point, batch) for point in points if abs(point.batch / batch - 1.0) > _ALIKE]
+    ks = np.arange(most + 1.0)
+    if named is not None:
+        return _by_names(k, now, measured.get(0), named, ks, rng, notes)
+    if measured:
+        return _by_points(k, now, measured, batch, ks, rng, notes)
+    share = rng.uniform(0.0, 1.0, n)
+    seconds = now[:, None] * ((1.0 - share)[:, None] + share[:, None] * (ks + 1.0) / (k + 1.0))
+    notes.append("what of a round grows with k is not counted; any share of it is taken as equally likely")
+    return Costs(
+        seconds=seconds,
+        drafting=rng.uniform(0.0, 1.0, n) * share * now / (k + 1.0),
+        plain=seconds[:, 0],
+        way="window",
+        notes=tuple(notes),
+    )
+
+
+def _drawn(estimate: Estimate, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draws of a positive number, its interval read as normal."""
+    sigma = max(estimate.stderr, 0.0) if math.isfinite(estimate.stderr) else estimate.value
+    drawn = np.clip(rng.normal(estimate.value, sigma, n), estimate.low, estimate.high)
+    floor = 0.05 * estimate.value if estimate.value > 0.0 else 1e-9
+    return np.asarray(np.maximum(drawn, floor), dtype=np.float64)
+
+
+def _by_points(
+    k: int,
+    now: NDArray[np.float64],
+    measured: Mapping[int, NDArray[np.float64]],
+    batch: float,
+    ks: NDArray[np.float64],
+    rng: np.random.Generator,
+    notes: list[str],
+) -> Costs:
+    """Straight in k through the points, with a fixed part: drawn where two points leave it open."""
+    n = now.size
+    known = {**measured, k: now}
+    drafted = sorted(other for other in known if other)
+    if len(drafted) > 1:
+        first, last = known[drafted[0]], known[drafted[-1]]
+        slope = np.maximum((last - first) / (drafted[-1] - drafted[0]), 0.0)
+        start = np.maximum(now - slope * k, 0.0)  # of a round that drafts, without what each token adds
+        plain = measured.get(0)
+        if plain is None:
+            plain = rng.uniform(0.0, 1.0, n) * start
+            notes.append("without a baseline that does not speculate, its round is only bounded")
+        fixed = start - plain
+    else:
+        plain = measured[0]
+        added = np.maximum(now - plain, 0.0)
+        fixed = rng.uniform(0.0, _FIXED, n) * added
+        slope = (added - fixed) / k
+        notes.append(f"up to {_FIXED:.0%} of what speculation adds to a round is taken as fixed: a --baseline with")
+        notes[-1] += " another k would tell it"
+    few = bool(batch * (k + 1.0) <= _WIDE)
+    widening = rng.uniform(0.0, _WIDENING[few], n)
+    seconds = np.where(
+        ks[None, :] > 0.0, plain[:, None] + fixed[:, None] + slope[:, None] * ks[None, :], plain[:, None]
+    )
+    per_token = np.maximum(now - plain, 0.0) / k
+    notes.append(
+        f"how much of what speculation adds is drafting is not measured: with {'few' if few else 'many'} rows in a pass"
+        f" at least {1.0 - _WIDENING[few]:.0%} is taken to be; names (--target, --draft, --gpu) would tell"
+    )
+    return Costs(
+        seconds=np.maximum(seconds, 1e-9),
+        drafting=per_token * (1.0 - widening),
+        plain=plain,
+        way="baseline",
+        notes=tuple(notes),
+    )
+
+
+def _by_names(
+    k: int,
+    now: NDArray[np.float64],
+    plain: NDArray[np.float64] | None,
+    named: Named,
+    ks: NDArray[np.float64],
+    rng: np.random.Generator,
+    notes: list[str],
+) -> Costs:
+    """The pass model's shape, scaled to what was measured; its error grows with the distance in k."""
+    parts = [named.parts(int(other)) for other in ks]
+    verification = np.array([p.verification for p in parts])
+    besides = np.array([p.drafting + p.engine for p in parts])
+    drafting = np.array([p.drafting for p in parts])
+    off = rng.normal(0.0, named.half_width / 1.96, now.size)
+    if plain is None:
+        scale = now / (verification[k] + besides[k])
+        notes.append("the split of a round is the pass model's; a --baseline without speculation would measure it")
+        distance = (ks - k) / k
+        slower = faster = scale
+    else:
+        slower = plain / verification[0]
+        wide = np.minimum(slower * verification[k], now)
+        faster = (now - wide) / max(besides[k], 1e-12)
+        slower = wide / verification[k]
+        distance = np.minimum(np.abs(ks - k), ks) / k  # two points are measured: 0 and k
+    seconds = slower[:, None] * verification[None, :] + faster[:, None] * besides[None, :]
+    seconds = seconds * np.exp(off[:, None] * distance[None, :])
+    if plain is not None:
+        seconds[:, 0] = plain
+    return Costs(
+        seconds=np.maximum(seconds, 1e-9),
+        drafting=faster * drafting[k] / k,
+        plain=seconds[:, 0],
+        way="names" if plain is None else "both",
+        notes=tuple(notes),
+    )
+
+
+def _unlike(point: Point, batch: float) -> str:
+    told = f"{point.batch:.1f} sequences in a pass, the window {batch:.1f}"
+    return f"{point.source}: the baseline had {told}: measure it at the same load"

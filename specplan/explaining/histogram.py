@@ -1,0 +1,114 @@
+"""Histograms of Prometheus: how many observations lie below each bound, and their exact sum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+from calibrate.engines.prometheus import Sample
+from theory.errors import SchemaError
+
+__all__ = ["Histogram"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """Observations by bucket; all engines of a server together."""
+
+    bounds: tuple[float, ...]
+    """Upper ends of the buckets, rising, the last one infinite."""
+    counts: tuple[float, ...]
+    """Observations in each bucket (not cumulative), >= 0."""
+    total: float
+    """Sum of the observations, in their unit."""
+
+    @classmethod
+    def read(cls, samples: Iterable[Sample], name: str) -> Self | None:
+        """Find a histogram among samples; None where there is none of that name.
+
+        Raises
+        ------
+        SchemaError : its buckets are not cumulative, or it lacks its sum.
+        """
+        below: dict[float, float] = {}
+        total = math.nan
+        for sample in samples:
+            if sample.name == f"{name}_bucket":
+                try:
+                    bound = float(sample.labels["le"])
+                except (KeyError, ValueError):
+                    raise SchemaError(f"metrics: {name}_bucket: needs a label 'le' that is a number") from None
+                below[bound] = below.get(bound, 0.0) + sample.value
+            elif sample.name == f"{name}_sum":
+                total = sample.value if math.isnan(total) else total + sample.value
+        if not below:
+            return None
+        bounds = tuple(sorted(below))
+        counts = tuple(high - low for low, high in pairwise((0.0, *(below[bound] for bound in bounds))))
+        if math.isnan(total) or min(counts) < 0.0 or bounds[-1] != math.inf:
+            raise SchemaError(f"metrics: {name}: must have cumulative buckets up to +Inf, and a sum")
+        return cls(bounds=bounds, counts=counts, total=total)
+
+    @property
+    def count(self) -> float:
+        """Observations."""
+        return math.fsum(self.counts)
+
+    @property
+    def mean(self) -> float:
+        """Mean of the observations; NaN without any."""
+        return self.total / self.count if self.count else math.nan
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation with observations even in their buckets: rough, rather too large, for error bars only."""
+        if not self.count:
+            return math.nan
+        middles = [self._middle(i) for i in range(len(self.bounds))]
+        mean = math.fsum(c * x for c, x in zip(self.counts, middles, strict=True)) / self.count
+        within = [(2.0 * (x - low)) ** 2 / 12.0 for x, low in zip(middles, (0.0, *self.bounds), strict=False)]
+        spread = zip(self.counts, middles, within, strict=True)
+        return math.sqrt(math.fsum(c * ((x - mean) ** 2 + inside) for c, x, inside in spread) / self.count)
+
+    def since(self, earlier: Histogram) -> Histogram:
+        """What was observed between an earlier reading and this one; counts below 0 show that it is none."""
+        before = dict(zip(earlier.bounds, earlier.counts, strict=True))
+        counts = tuple(c - before.get(bound, 0.0) for bound, c in zip(self.bounds, self.counts, strict=True))
+        return Histogram(bounds=self.bounds, counts=counts, total=self.total - earlier.total)
+
+    def above(self, bound: float) -> float:
+        """Observations that are surely greater than ``bound``."""
+        lows = (0.0, *self.bounds)
+        return math.fsum(c for low, c in zip(lows, self.counts, strict=False) if low >= bound)
+
+    def largest(self, n: float) -> tuple[float, float]:
+        """Between what and what the sum of the ``n`` largest observations lies: by the bounds, the sum and the mean."""
+        n = min(n, self.count)
+        if n <= 0.0:
+            return 0.0, 0.0
+        low, high, left = n * self.mean, 0.0, n  # the largest are no smaller than the mean
+        least = 0.0
+        for lower, upper, count in reversed(list(zip((0.0, *self.bounds), self.bounds, self.counts, strict=False))):
+            taken = min(count, left)
+            least += taken * lower
+            high += taken * upper if taken else 0.0
+            left -= taken
+            if left <= 0.0:
+                break
+        return max(low, least), min(high, self.total - self._least_of_others(n))
+
+    def _least_of_others(self, n: float) -> float:
+        """The least that all but the ``n`` largest sum up to."""
+        left, least = self.count - n, 0.0
+        for lower, count in zip((0.0, *self.bounds), self.counts, strict=False):
+            taken = min(count, left)
+            least += taken * lower
+            left -= taken
+        return least
+
+    def _middle(self, i: int) -> float:
+        low = self.bounds[i - 1] if i else 0.0
+        return (low + self.bounds[i]) / 2.0 if math.isfinite(self.bounds[i]) else 1.5 * low

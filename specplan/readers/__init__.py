@@ -1,0 +1,1 @@
+"""Files that benchmarks of servers write: vLLM, guidellm, AIPerf."""

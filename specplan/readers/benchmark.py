@@ -1,0 +1,82 @@
+"""What a benchmark of a server wrote down, whichever tool it was."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from sim.estimate import Estimate, ratio_of_totals
+from sim.serving.arrivals import Arrivals
+from theory.errors import SchemaError
+
+__all__ = ["Benchmark", "Request"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request that succeeded."""
+
+    start_s: float
+    """When it was sent, s on any clock."""
+    prompt_tokens: int
+    answer_tokens: int
+    first_s: float
+    """From being sent to the first token, s; NaN where it is not told."""
+    decode_s: float
+    """From the first token to the last, s; NaN where it is not told."""
+    rounds: int
+    """Outputs after the first: a round each where the server streams round by round; 0 where it is not told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """Requests of a run, and what its server said of speculation."""
+
+    source: str
+    tool: str
+    requests: tuple[Request, ...] = field(repr=False)
+    k: int = 0
+    """Tokens drafted per round; 0: none, or not told."""
+
+    @property
+    def arrivals(self) -> Arrivals:
+        """When requests came, and how long they were.
+
+        Raises
+        ------
+        SchemaError : there is none.
+        """
+        if not self.requests:
+            raise SchemaError(f"{self.source}: no request that succeeded: vLLM writes them with --save-detailed")
+        known = sorted(self.requests, key=lambda request: request.start_s)
+        return Arrivals.of(
+            [request.start_s for request in known],
+            [max(request.prompt_tokens, 0) for request in known],
+            [max(request.answer_tokens, 1) for request in known],
+        )
+
+    @property
+    def concurrency(self) -> float:
+        """Requests that decode at once, mean over the run; NaN where times are not told."""
+        ends = [request.start_s + request.first_s + request.decode_s for request in self.requests]
+        decoding = math.fsum(request.decode_s for request in self.requests)
+        seconds = max(ends, default=math.nan) - min((request.start_s for request in self.requests), default=math.nan)
+        return decoding / seconds if seconds > 0.0 else math.nan
+
+    @property
+    def round_s(self) -> Estimate:
+        """Seconds from one output of a request to the next; prompts of others included.
+
+        Raises
+        ------
+        SchemaError : the file does not tell single outputs.
+        """
+        known = [request for request in self.requests if request.rounds and request.decode_s > 0.0]
+        if not known:
+            raise SchemaError(f"{self.source}: tells no times between outputs: with vLLM, --save-detailed")
+        return ratio_of_totals(
+            [request.decode_s for request in known],
+            [float(request.rounds) for request in known],
+            estimator="decode seconds over outputs, ratio of totals over requests",
+            unit="s",
+        )

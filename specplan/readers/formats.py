@@ -1,0 +1,226 @@
+"""Readers of the files of `vllm bench serve` and `sweep`, guidellm and AIPerf; which one a file is, its content tells.
+
+- ``vllm bench serve --save-result --save-detailed``: one JSON object (``--append-result``: one a line) with
+  ``start_times``, ``input_lens``, ``output_lens``, ``ttfts``, ``itls`` (a list per request, one entry per output) and
+  ``errors``; of a server that speculates also ``spec_decode_*``. ``sweep`` writes a list of such objects.
+- guidellm 0.8 (``benchmarks.json``): ``benchmarks[].requests.successful[]``.
+- AIPerf 0.13 (``profile_export.jsonl``): an object a line with ``metadata`` and ``metrics``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from calibrate.record.files import STDIN, opened, read_text
+from calibrate.record.json_text import json_lines, parse_json
+from specplan.readers.benchmark import Benchmark, Request
+from theory.errors import SchemaError
+
+__all__ = ["is_benchmark", "read_benchmarks"]
+
+_MOST_BYTES: Final = 512 * 2**20
+_HEAD: Final = 2**16
+_MARKS: Final = (
+    b'"spec_decode_',
+    b'"total_output_tokens"',
+    b'"guidellm_version"',
+    b'"benchmarks"',
+    b'"request_start_ns"',
+)
+"""What a file of the tools has within its first bytes, and a trace has not."""
+_SECONDS_OF: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
+
+Kind = TypeVar("Kind", bound="_Read")
+_Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+
+class _Vllm(_Read):
+    start_times: list[float] = []
+    input_lens: list[_Tokens] = []
+    output_lens: list[_Tokens] = []
+    ttfts: list[float] = []
+    itls: list[list[float]] = []
+    errors: list[str | None] = []
+    completed: int
+    spec_decode_per_position_acceptance_rates: list[float] = []
+
+
+class _GuideStats(_Read):
+    request_start_time: float
+    prompt_tokens: _Tokens | None
+    output_tokens: _Tokens | None
+    time_to_first_token_ms: float | None = None
+    request_latency: float | None = None
+
+
+class _GuideRequests(_Read):
+    successful: list[_GuideStats]
+
+
+class _GuideBenchmark(_Read):
+    requests: _GuideRequests
+
+
+class _Guide(_Read):
+    benchmarks: list[_GuideBenchmark]
+
+
+class _Metric(_Read):
+    value: float | list[float]
+    unit: str
+
+
+class _PerfMetadata(_Read):
+    request_start_ns: int
+    request_end_ns: int
+    benchmark_phase: str = "profiling"
+    was_cancelled: bool = False
+
+
+class _Perf(_Read):
+    metadata: _PerfMetadata
+    metrics: dict[str, _Metric]
+    error: Any = None
+
+
+def is_benchmark(path: Path) -> bool:
+    """Whether a file begins as one of these tools begins it; standard input is taken for none.
+
+    Raises
+    ------
+    SchemaError : it cannot be read.
+    """
+    if str(path) == STDIN:
+        return False
+    with opened(path, "arrivals", most_bytes=_MOST_BYTES) as file:
+        head = file.read(_HEAD)
+    return any(mark in head for mark in _MARKS)
+
+
+def read_benchmarks(path: str | Path) -> list[Benchmark]:
+    """Read all runs of a file.
+
+    Raises
+    ------
+    SchemaError : unreadable, too large, of none of the tools, or not as its tool writes it.
+    """
+    where = str(path)
+    objects = _objects(read_text(path, "a benchmark", most_bytes=_MOST_BYTES), where)
+    first = objects[0] if objects else None
+    if isinstance(first, dict) and "metadata" in first and "metrics" in first:
+        return [_perf(objects, where)]
+    if isinstance(first, dict) and "benchmarks" in first:
+        return _guide(first, where)
+    if isinstance(first, dict) and "completed" in first:
+        return [_vllm(item, f"{where}[{i}]" if len(objects) > 1 else where) for i, item in enumerate(objects)]
+    raise SchemaError(f"{where}: neither of vllm bench, nor of guidellm, nor of AIPerf (profile_export.jsonl)")
+
+
+def _objects(text: str, where: str) -> list[Any]:
+    """The objects of a file: its list, the one that it is, or one a line."""
+    first, _, rest = text.strip().partition("\n")
+    if rest and first.endswith("}"):  # a whole object, and more after it
+        return [item for _, item in json_lines(text, where)]
+    whole = parse_json(text, where)
+    return whole if isinstance(whole, list) else [whole]
+
+
+def _vllm(item: Any, where: str) -> Benchmark:
+    read = _checked(_Vllm, item, where)
+    lists = (read.start_times, read.input_lens, read.output_lens, read.ttfts, read.itls)
+    n = len(read.start_times)
+    if any(len(values) != n for values in lists):
+        raise SchemaError(f"{where}: start_times, input_lens, output_lens, ttfts, itls: must be equally long")
+    requests = [
+        Request(
+            start_s=start,
+            prompt_tokens=prompt,
+            answer_tokens=answer,
+            first_s=first,
+            decode_s=math.fsum(gaps),
+            rounds=len(gaps),
+        )
+        for i, (start, prompt, answer, first, gaps) in enumerate(zip(*lists, strict=True))
+        if answer and not (i < len(read.errors) and read.errors[i])
+    ]
+    k = len(read.spec_decode_per_position_acceptance_rates)
+    return Benchmark(source=where, tool="vllm bench", requests=tuple(requests), k=k)
+
+
+def _guide(item: Any, where: str) -> list[Benchmark]:
+    found = []
+    for i, run in enumerate(_checked(_Guide, item, where).benchmarks):
+        requests = [
+            Request(
+                start_s=stats.request_start_time,
+                prompt_tokens=stats.prompt_tokens or 0,
+                answer_tokens=stats.output_tokens or 0,
+                first_s=_or_nan(stats.time_to_first_token_ms) / 1e3,
+                decode_s=_or_nan(stats.request_latency) - _or_nan(stats.time_to_first_token_ms) / 1e3,
+                rounds=0,
+            )
+            for stats in run.requests.successful
+            if stats.output_tokens
+        ]
+        found.append(Benchmark(source=f"{where}: benchmarks[{i}]", tool="guidellm", requests=tuple(requests)))
+    return found
+
+
+def _perf(objects: list[Any], where: str) -> Benchmark:
+    requests = []
+    for number, item in enumerate(objects, 1):
+        read = _checked(_Perf, item, f"{where}:{number}")
+        metadata = read.metadata
+        if read.error or metadata.was_cancelled or metadata.benchmark_phase != "profiling":
+            continue
+        first = _seconds(read.metrics, "time_to_first_token", f"{where}:{number}")
+        whole = (metadata.request_end_ns - metadata.request_start_ns) / 1e9
+        requests.append(
+            Request(
+                start_s=metadata.request_start_ns / 1e9,
+                prompt_tokens=_count(read.metrics, "input_sequence_length", f"{where}:{number}"),
+                answer_tokens=_count(read.metrics, "output_sequence_length", f"{where}:{number}"),
+                first_s=first,
+                decode_s=whole - first,
+                rounds=0,
+            )
+        )
+    return Benchmark(source=where, tool="AIPerf", requests=tuple(requests))
+
+
+def _count(metrics: Mapping[str, _Metric], name: str, where: str) -> int:
+    found = metrics.get(name)
+    if found is None or isinstance(found.value, list) or not 0 <= found.value <= 10_000_000:
+        raise SchemaError(f"{where}: metrics.{name}: must be there, a count of tokens")
+    return int(found.value)
+
+
+def _seconds(metrics: Mapping[str, _Metric], name: str, where: str) -> float:
+    found = metrics.get(name)
+    if found is None:
+        return math.nan
+    if isinstance(found.value, list) or found.unit not in _SECONDS_OF:
+        raise SchemaError(f"{where}: metrics.{name}: must be a time in one of {', '.join(_SECONDS_OF)}")
+    return found.value * _SECONDS_OF[found.unit]
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _checked(kind: type[Kind], item: Any, where: str) -> Kind:
+    try:
+        return kind.model_validate(item)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise SchemaError(f"{where}: {place}: {first['msg']}") from None
