@@ -204,7 +204,10 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_line_and_the_journal_stays_good(tmp_path: Path) -> None:
-    """Files may not grow beyond 150 kB, a piece and a part of the next: the write that fails is taken back, and with more room it goes on."""
+    """Files may not grow beyond 150 kB, a piece and a part of the next: the write that fails is taken back.
+
+    With more room it goes on.
+    """
     with serving(PLANTED) as target, serving(PLANTED) as draft:
         arguments, journal = command(target, draft, tmp_path, "p.json", n=2), tmp_path / "p.json.part"
         limit = 150_000
