@@ -17,7 +17,16 @@ from calibrate.pair.wording import LAST_NUMBER
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["HEAD_SIZE", "MAX_POSITIONS", "Shape", "build_network", "deepen", "replacing", "save_network"]
+__all__ = [
+    "HEAD_SIZE",
+    "MAX_POSITIONS",
+    "Shape",
+    "build_network",
+    "deepen",
+    "load_network",
+    "replacing",
+    "save_network",
+]
 
 HEAD_SIZE: Final = 32
 """Attention head size: the smallest that vLLM's CPU kernels serve. Keys and values are what a batch costs on a core."""
@@ -145,6 +154,13 @@ def replacing(folder: Path) -> Iterator[Path]:
         os.replace(folder, old)
     os.replace(part, folder)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def load_network(folder: Path) -> Any:
+    """The network that was saved into `folder`, to train on."""
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(str(folder), dtype="float32", local_files_only=True).train()
 
 
 def save_network(network: Any, folder: Path) -> None:

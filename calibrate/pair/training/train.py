@@ -2,12 +2,14 @@
 
 Seeded, float32, no compiler, two processes of one thread each that average their gradients: threads inside one process
 meet at every small matrix product and stall whenever anything else runs on the machine; processes meet once a step.
+What a phase leaves is saved, and ``--resume`` goes on from it: the weights are those of a run from beginning to end.
 Depth decides how long so small a model takes per token and size how long it trains, so the target is deep and narrow.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -31,10 +33,10 @@ from calibrate.pair.training.examples import (
     thinned,
     writing_examples,
 )
-from calibrate.pair.training.model import Shape, build_network, deepen, save_network
+from calibrate.pair.training.model import Shape, build_network, deepen, load_network, save_network
 from calibrate.pair.training.tokenizer import EOS, build_tokenizer, vocabulary
 
-__all__ = ["DRAFT", "TARGET", "Progress", "Recipe", "main", "note_training", "train"]
+__all__ = ["DRAFT", "TARGET", "Progress", "Recipe", "main", "note_training", "phases_done", "train"]
 
 N_WORKERS: Final = 2
 READ_AT: Final = 4
@@ -158,12 +160,24 @@ TARGET: Final = Recipe(
             n_drills=1,
             hint_weight=0.5,
             read_weight=0.3,
+        ),
+        Phase(
+            layers=8,
+            n_steps=400,
+            peak_rate=1.2e-3,
+            n_answers=8,
+            candidates=0.2,
+            n_pairs=4,
+            n_recalls=4,
+            any_wording=True,
+            n_drills=1,
+            hint_weight=0.5,
             saved_as="judge",
         ),
         Phase(
             layers=24,
             n_steps=120,
-            peak_rate=1.5e-3,
+            peak_rate=4e-4,
             keep_long=0.7,
             n_answers=6,
             candidates=0.2,
@@ -175,7 +189,7 @@ TARGET: Final = Recipe(
         ),
     ),
 )
-# Fewer drills and no waves: a draft that is often right and often slightly off.
+# No waves and few drills: a draft that looks everything up, is often right and often slightly off.
 DRAFT: Final = Recipe(
     name="draft",
     shape=Shape(layers=3, hidden=64, intermediate=128, heads=2, waves=False),
@@ -202,12 +216,34 @@ DRAFT: Final = Recipe(
             any_wording=True,
             n_drills=3,
         ),
+        Phase(
+            layers=3,
+            n_steps=600,
+            peak_rate=2.5e-3,
+            keep_long=0.6,
+            n_answers=6,
+            n_pairs=2,
+            n_recalls=2,
+            any_wording=True,
+            n_drills=5,
+        ),
+        Phase(
+            layers=3,
+            n_steps=400,
+            peak_rate=5e-3,
+            keep_long=0.2,
+            n_answers=3,
+            n_recalls=1,
+            any_wording=True,
+            n_drills=12,
+            reply_weight=0.1,
+        ),
     ),
 )
 _RECIPES: Final = (TARGET, DRAFT)
 _WRITING_WEIGHT: Final[dict[_Kind, float]] = {"answers": 1.0, "pairs": 0.3, "recalls": 1.0, "drills": 1.0}
+_NOTE: Final = "training.json"
 _LOG_EVERY: Final = 50
-_SAVE_EVERY: Final = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,13 +378,16 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
     }
 
 
-def train(recipe: Recipe, folder: Path | None = None, *, worker: int = 0, n_workers: int = 1) -> list[Progress]:
+def train(
+    recipe: Recipe, folder: Path | None = None, *, first: int = 0, worker: int = 0, n_workers: int = 1
+) -> list[Progress]:
     """Train one model; in a group of workers, this one's part.
 
     Parameters
     ----------
     recipe : everything that decides the weights, with `n_workers`.
-    folder : where the first worker saves now and then and at the end; None saves nothing.
+    folder : where the first worker saves at the end of every phase, with a note beside it; None saves nothing.
+    first : the phase to begin with; above 0, `folder` holds what the one before it left.
     worker, n_workers : this process and how many there are; above one, torch.distributed is set up already.
 
     Returns
@@ -358,10 +397,12 @@ def train(recipe: Recipe, folder: Path | None = None, *, worker: int = 0, n_work
     import torch
 
     torch.set_num_threads(1)
-    network = build_network(recipe.shape, recipe.seed)
+    network = load_network(folder) if first and folder else build_network(recipe.shape, recipe.seed)
     history: list[Progress] = []
+    steps_before = sum(phase.n_steps for phase in recipe.phases[:first])
+    seconds_before = _noted(folder).get("seconds", 0.0) if first and folder else 0.0
     start = time.monotonic()
-    for number, phase in enumerate(recipe.phases):
+    for number, phase in enumerate(recipe.phases[first:], start=first):
         if phase.layers != network.config.num_hidden_layers:
             network = deepen(network, recipe.shape, phase.layers, recipe.seed + 1)
         torch.manual_seed(recipe.seed + number)
@@ -380,11 +421,13 @@ def train(recipe: Recipe, folder: Path | None = None, *, worker: int = 0, n_work
             optimizer.zero_grad(set_to_none=True)
             done = len(history)
             if worker == 0 and done % _LOG_EVERY == 0:
-                _say(recipe, history[-_LOG_EVERY:], done, time.monotonic() - start)
-            if worker == 0 and folder and (done % _SAVE_EVERY == 0 or step == phase.n_steps - 1):
-                save_network(network, folder)
-        if worker == 0 and folder and phase.saved_as:
-            save_network(network, folder.with_name(phase.saved_as))
+                _say(recipe, history[-_LOG_EVERY:], steps_before, done, time.monotonic() - start)
+        if worker == 0 and folder:
+            save_network(network, folder)
+            if phase.saved_as:
+                save_network(network, folder.with_name(phase.saved_as))
+            seconds, steps = seconds_before + time.monotonic() - start, steps_before + len(history)
+            note_training(folder, seconds=seconds, steps=steps, workers=n_workers, seed=recipe.seed)
     return history
 
 
@@ -407,19 +450,19 @@ def _accumulate(network: Any, reader: Any, kinds: Mapping[_Kind, Batch], phase: 
     return Progress(**seen)
 
 
-def _say(recipe: Recipe, recent: Sequence[Progress], done: int, seconds: float) -> None:
-    left = seconds / done * (recipe.n_steps - done)
+def _say(recipe: Recipe, recent: Sequence[Progress], before: int, done: int, seconds: float) -> None:
+    left = seconds / done * (recipe.n_steps - before - done)
     means = {field.name: math.fsum(getattr(p, field.name) for p in recent) / len(recent) for field in fields(Progress)}
     known = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items() if not math.isnan(mean))
-    sys.stderr.write(f"{recipe.name} {done}/{recipe.n_steps}, {seconds:.0f} s, left {left:.0f} s: {known}\n")
+    sys.stderr.write(f"{recipe.name} {before + done}/{recipe.n_steps}, {seconds:.0f} s, left {left:.0f} s: {known}\n")
 
 
-def _work(worker: int, rendezvous: str, recipe: Recipe, folder: Path) -> None:
+def _work(worker: int, rendezvous: str, recipe: Recipe, folder: Path, first: int) -> None:
     """One worker process."""
     import torch
 
     torch.distributed.init_process_group("gloo", f"file://{rendezvous}", rank=worker, world_size=N_WORKERS)
-    train(recipe, folder, worker=worker, n_workers=N_WORKERS)
+    train(recipe, folder, first=first, worker=worker, n_workers=N_WORKERS)
     torch.distributed.destroy_process_group()
 
 
@@ -428,14 +471,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m calibrate.pair.training.train", description=__doc__)
     parser.add_argument("--only", choices=tuple(recipe.name for recipe in _RECIPES), help="train this one alone")
     parser.add_argument("--out", type=Path, default=target_path().parent, help="folder of the weights")
+    parser.add_argument("--resume", action="store_true", help="go on after the last phase that was finished in --out")
     parser.add_argument("--steps", type=int, help="at most so many optimiser steps per phase, to try things out")
     options = parser.parse_args(arguments)
     if options.steps is not None and options.steps < 1:
         parser.error(f"--steps={options.steps} must be >= 1")
-    for recipe in _RECIPES:
+    for recipe in (_shortened(one, options.steps) for one in _RECIPES):
         if options.only in (None, recipe.name):
-            _launch(_shortened(recipe, options.steps), options.out / recipe.name)
+            folder = options.out / recipe.name
+            first = phases_done(recipe, folder) if options.resume else 0
+            if first is None:
+                parser.error(f"--resume: {folder} was not left by a phase of this recipe; train without it")
+            if first < len(recipe.phases):
+                _launch(recipe, folder, first)
     return 0
+
+
+def phases_done(recipe: Recipe, folder: Path) -> int | None:
+    """How many phases of a recipe a folder has behind it by its note; None: what it holds is no phase's end."""
+    ends = [0, *itertools.accumulate(phase.n_steps for phase in recipe.phases)]
+    steps = _noted(folder).get("steps", 0) if folder.exists() else 0
+    return ends.index(steps) if steps in ends else None
 
 
 def _shortened(recipe: Recipe, n_steps: int | None) -> Recipe:
@@ -445,26 +501,31 @@ def _shortened(recipe: Recipe, n_steps: int | None) -> Recipe:
     return replace(recipe, phases=tuple(replace(phase, n_steps=min(phase.n_steps, n_steps)) for phase in recipe.phases))
 
 
-def _launch(recipe: Recipe, folder: Path) -> None:
-    """Train one model with all workers, save it into `folder` and note beside it how long that took."""
+def _launch(recipe: Recipe, folder: Path, first: int) -> None:
+    """Train one model with all workers."""
     import torch
 
     os.environ["OMP_NUM_THREADS"] = "1"
-    start = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
-        torch.multiprocessing.spawn(_work, args=(f"{scratch}/meet", recipe, folder), nprocs=N_WORKERS)
-    note_training(folder, seconds=time.monotonic() - start, steps=recipe.n_steps, workers=N_WORKERS, seed=recipe.seed)
+        torch.multiprocessing.spawn(_work, args=(f"{scratch}/meet", recipe, folder, first), nprocs=N_WORKERS)
 
 
 def note_training(folder: Path, *, seconds: float, steps: int, workers: int, seed: int) -> None:
     """Write beside a folder of weights how they were made, for the card."""
     import torch
 
-    note = folder.parent / "training.json"
+    note = folder.with_name(_NOTE)
     known = json.loads(note.read_text()) if note.exists() else {}
     made = {"seconds": round(seconds, 1), "steps": steps, "workers": workers, "seed": seed}
     known[folder.name] = {**made, "torch": torch.__version__}
     note.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
+
+
+def _noted(folder: Path) -> dict[str, Any]:
+    """The note about a folder of weights; empty if there is none."""
+    note = folder.with_name(_NOTE)
+    found: dict[str, Any] = json.loads(note.read_text()).get(folder.name, {}) if note.exists() else {}
+    return found
 
 
 if __name__ == "__main__":
