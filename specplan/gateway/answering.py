@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
-from calibrate.engines.http.wire import BrokenOffError
+from calibrate.engines.http.wire import BrokenOffError, RefusedError
 from calibrate.engines.protocol import Progress
 from calibrate.engines.speculation import Speculation
 from calibrate.running.session import Drive, Reply, WallSession
@@ -22,6 +22,7 @@ from sim.configuration import Configuration
 from sim.operations import TARGET, Algorithm, Commit, Generate, Operation, Step
 from specplan.gateway.asked import Asked
 from specplan.gateway.control import Control
+from specplan.gateway.plans import PLAIN
 from specplan.gateway.servers import Servers
 from theory.errors import CalibrationError
 
@@ -39,10 +40,10 @@ class HelperError(CalibrationError):
     Parameters
     ----------
     role : whose work it was.
-    reason : ``failed`` or ``late``.
+    reason : ``failed``, ``late``, or ``refused``: this answer's requests only, such as for its key or its length.
     """
 
-    def __init__(self, message: str, *, role: str, reason: Literal["failed", "late"]) -> None:
+    def __init__(self, message: str, *, role: str, reason: Literal["failed", "late", "refused"]) -> None:
         super().__init__(message)
         self.role = role
         self.reason = reason
@@ -120,7 +121,7 @@ class Answering:
             yield answer, steps
         self._observer.ended(answer)
 
-    async def _steps(self, answer: Answer, clock: WallClock) -> AsyncIterator[Step]:
+    async def _steps(self, answer: Answer, clock: WallClock) -> AsyncGenerator[Step]:
         committed: asyncio.Queue[Step | None] = asyncio.Queue()
         writing = asyncio.ensure_future(self._write(answer, clock, committed.put_nowait))
         writing.add_done_callback(lambda _: committed.put_nowait(None))
@@ -139,12 +140,12 @@ class Answering:
             answer.last = step
             commit(step)
 
-        failures = 0
+        failures, refused = 0, False
         try:
             async with asyncio.timeout(self._most_seconds):
                 while not answer.last.final:
                     before = answer.last
-                    configuration = self.control.wanted()
+                    configuration = PLAIN if refused else self.control.wanted()
                     if not answer.methods or answer.methods[-1] != configuration.name:
                         answer.methods += (configuration.name,)
                     try:
@@ -153,7 +154,9 @@ class Answering:
                         cause = error.__cause__
                         failures = failures + 1 if answer.last is before else 1
                         if isinstance(cause, HelperError):
-                            self.control.failed(cause.role)
+                            refused = refused or cause.reason == "refused"
+                            if cause.reason != "refused":
+                                self.control.failed(cause.role)
                             self._observer.fell_back(cause)
                         elif failures >= _ATTEMPTS or not isinstance(cause, BrokenOffError):
                             raise
@@ -204,7 +207,8 @@ class _Bounded:
             text = f"no answer within {self.patience_s:g} s (--patience)" if not str(error) else str(error)
             raise HelperError(text, role=operation.role, reason="late") from error
         except CalibrationError as error:
-            raise HelperError(str(error), role=operation.role, reason="failed") from error
+            own = isinstance(error, RefusedError) and not error.transient
+            raise HelperError(str(error), role=operation.role, reason="refused" if own else "failed") from error
 
 
 def _told(algorithm: Algorithm, commit: Callable[[Step], None], wanted: Callable[[], bool]) -> Algorithm:

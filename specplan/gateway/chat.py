@@ -50,7 +50,7 @@ class ChatTemplate:
         """
         if self.known is False:
             return None
-        asked = {"messages": [message.model_dump(exclude_unset=True) for message in messages]}
+        asked: dict[str, Any] = {"messages": [message.model_dump(exclude_unset=True) for message in messages]}
         asked |= {"add_generation_prompt": True, "add_special_tokens": False}
         if settings:
             asked["chat_template_kwargs"] = dict(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ class Control:
         self._by_load = plan.at(1)
         self._at = 1
         self._less_since: float | None = None
-        self._off_until = 0.0
+        self._off_until = -math.inf
         self._pause_s = _PAUSE_S
 
     @contextmanager

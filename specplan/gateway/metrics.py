@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -47,61 +48,45 @@ class GatewayMetrics:
         self.registry = CollectorRegistry()
         self._seconds_per_token = seconds_per_token
         self._recent: deque[tuple[float, float]] = deque(maxlen=_RECENT)
-        name = "specplan_"
-        self._answers = Counter(
-            f"{name}answers", "Answers that came to their end, by reason.", ["finish"], registry=self.registry
-        )
-        self._refused = Counter(
-            f"{name}requests_refused", "Requests that were refused, by status.", ["status"], registry=self.registry
-        )
-        self._steps = Counter(
-            f"{name}draft_steps",
+        self._answers = self._counter("answers", "Answers that came to their end, by reason.", "finish")
+        self._refused = self._counter("requests_refused", "Requests that were refused, by status.", "status")
+        self._steps = self._counter(
+            "draft_steps",
             "Draft steps by what became of them: accepted, rejected, late (no longer wanted before they were whole), "
             "in_vain (whole, and thrown away).",
-            ["outcome"],
-            registry=self.registry,
+            "outcome",
         )
-        self._committed = Counter(
-            f"{name}committed_steps", "Steps of answers, by who wrote them.", ["role"], registry=self.registry
-        )
-        self._tokens = Counter(
-            f"{name}committed_tokens", "Tokens of answers, by who wrote them.", ["role"], registry=self.registry
-        )
-        self._generated = Counter(
-            f"{name}generated_tokens", "Tokens drawn, by model, wasted too.", ["role"], registry=self.registry
+        self._committed = self._counter("committed_steps", "Steps of answers, by who wrote them.", "role")
+        self._tokens = self._counter("committed_tokens", "Tokens of answers, by who wrote them.", "role")
+        self._generated = self._counter("generated_tokens", "Tokens drawn, by model, wasted ones too.", "role")
+        self._fallbacks = self._counter(
+            "fallbacks", "Answers that went on with plain decoding, by role and reason.", "role", "reason"
         )
         self._verified = Histogram(
-            f"{name}verification_seconds",
+            "specplan_verification_seconds",
             "Seconds of a verdict, score or choice, by role.",
             ["role"],
             buckets=_LATENCIES,
             registry=self.registry,
         )
         self._took = Histogram(
-            f"{name}answer_seconds",
+            "specplan_answer_seconds",
             "Seconds of an answer.",
             buckets=tuple(10.0 * bound for bound in _LATENCIES),
             registry=self.registry,
         )
-        self._fallbacks = Counter(
-            f"{name}fallbacks",
-            "Answers that went on with plain decoding, by role and reason.",
-            ["role", "reason"],
-            registry=self.registry,
-        )
-        Gauge(f"{name}in_flight", "Answers in flight.", registry=self.registry).set_function(lambda: control.in_flight)
-        Gauge(f"{name}speculating", "1 if new steps are speculated on, 0 if not.", registry=self.registry).set_function(
-            lambda: float(control.wanted().speculates)
-        )
-        Gauge(
-            f"{name}switches", "How often the configuration changed with the load.", registry=self.registry
-        ).set_function(lambda: control.n_switches)
+        self._gauge("in_flight", "Answers in flight.", lambda: control.in_flight)
+        self._gauge("speculating", "1 if new steps are speculated on, 0 if not.", lambda: control.wanted().speculates)
+        self._gauge("switches", "How often the configuration changed with the load.", lambda: control.n_switches)
         if seconds_per_token is not None:
-            Gauge(
-                f"{name}speedup",
-                f"Seconds of plain decoding, one answer at a time, by the profile / seconds, last {_RECENT} answers.",
-                registry=self.registry,
-            ).set_function(self._speedup)
+            about = "Seconds of plain decoding, one answer at a time, by the profile / seconds, latest answers."
+            self._gauge("speedup", about, self._speedup)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(f"specplan_{name}", about, labels, registry=self.registry)
+
+    def _gauge(self, name: str, about: str, value: Callable[[], float]) -> None:
+        Gauge(f"specplan_{name}", about, registry=self.registry).set_function(lambda: float(value()))
 
     def page(self) -> bytes:
         """The page of metrics."""

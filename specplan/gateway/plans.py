@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from calibrate.record.files import read_text
-from calibrate.record.json_text import check_version, one_line_strings, parse_json
+from calibrate.record.json_text import check_version, parse_json
 from sim.configuration import Configuration
 from sim.operations import CHOOSER, DRAFT, EMBEDDING, EXACT, JUDGE, LIKELIHOOD, RANDOM, REWARD, SCORER
 from theory.errors import ParameterError, SchemaError, shown
@@ -192,7 +192,6 @@ def read_plan(path: str) -> ServingPlan:
         what = f"schema={shown(repr(schema))}" if isinstance(data, dict) else "no object"
         raise SchemaError(f"{shown(path)}: is no plan ({what}); write one: specplan plan ... --json -o {shown(path)}")
     check_version(data, 1, path, "plan again with this version")
-    one_line_strings(data, text, path)
     try:
         if schema == _SCHEMAS[0]:
             return _of_profile(_Plan.model_validate(data))

@@ -11,7 +11,7 @@ __all__ = ["Refusal", "bad_request", "too_busy", "too_large", "unknown_model", "
 _INVALID: Final = "invalid_request_error"
 
 
-class Refusal(SpecplanError):
+class Refusal(SpecplanError):  # noqa: N818  (what a client is told, whoever is at fault)
     """A request that is not answered: its HTTP status, and the error as JSON.
 
     Parameters

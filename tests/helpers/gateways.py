@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from openai import AsyncOpenAI
+from openai_server import OpenAIServer, Planted, serving
 from pair_servers import PairServer, running
 
 from calibrate.models.servers import RemoteModels
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from calibrate.running.session import WallSession
 
-__all__ = ["Gateway", "gateway"]
+__all__ = ["Gateway", "PlantedGateway", "gateway", "planted_gateway"]
 
 SETTINGS: dict[str, Any] = {
     "task": "bundled",
@@ -104,3 +106,53 @@ async def gateway(
         client = AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-of-the-client", max_retries=0, timeout=120)
         stack.push_async_callback(client.close)
         yield Gateway(client=client, servers=servers, serving=serving, endpoints=endpoints, plan=plan, url=url)
+
+
+@dataclass(kw_only=True)
+class PlantedGateway:
+    """A gateway in front of planted servers."""
+
+    client: AsyncOpenAI
+    servers: dict[str, OpenAIServer]
+    serving: Serving
+    endpoints: Endpoints
+    url: str
+
+    async def answer(self, prompt: str, *, seed: int = 1, **more: Any) -> Any:
+        """A whole completion."""
+        return await self.client.completions.create(
+            model="tiny", prompt=prompt, seed=seed, **{"max_tokens": 200, **more}
+        )
+
+    async def kill(self, role: str) -> None:
+        """Have a server die, with its connections."""
+        server = self.servers[role]
+        loop = server._server.get_loop()
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(server.stop(), loop))
+
+
+@asynccontextmanager
+async def planted_gateway(
+    *by_load: Configuration | tuple[int, Configuration],
+    planted: Planted | None = None,
+    limits: Limits | None = None,
+    key: str = "sk-of-the-client",
+    env: str = "",
+    roles: tuple[str, ...] = (TARGET, DRAFT, JUDGE),
+) -> AsyncIterator[PlantedGateway]:
+    """Serve planted models, each on a server in a thread of its own; a gateway before them in this loop."""
+    rows = tuple(one if isinstance(one, tuple) else (1, one) for one in by_load)
+    async with AsyncExitStack() as stack:
+        servers = {role: stack.enter_context(serving(planted or Planted())) for role in roles}
+        urls = {role: server.url for role, server in servers.items()}
+        endpoints = Endpoints(
+            target=urls[TARGET], draft=urls.get(DRAFT, ""), judge=urls.get(JUDGE, ""), api_key_env=env, timeout_s=5.0
+        )
+        plan = ServingPlan(name="planted", by_load=rows)
+        models = models_of(endpoints, plan, {})
+        upstream = await stack.enter_async_context(opened(endpoints, models, plan))
+        serving_ = Serving(upstream, plan, limits or Limits())
+        url = await stack.enter_async_context(running(serving_.app))
+        client = AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=60)
+        stack.push_async_callback(client.close)
+        yield PlantedGateway(client=client, servers=servers, serving=serving_, endpoints=endpoints, url=url)

@@ -154,8 +154,8 @@ class PairServer:
             choice = await self.engine.choose(prompt, REPLIES)
             top = {t: math.log(max(p * choice.mass, 1e-30)) for t, p in zip(REPLIES, choice.probabilities, strict=True)}
             logs = {"tokens": [choice.best], "token_logprobs": [top[choice.best]], "top_logprobs": [top]}
-            chunk = {"text": choice.best, "logprobs": logs, "finish_reason": "length", "stop_reason": None}
-            return chunk, {"prompt_tokens": choice.n_prompt_tokens, "completion_tokens": 1}
+            reply = {"text": choice.best, "logprobs": logs, "finish_reason": "length", "stop_reason": None}
+            return reply, {"prompt_tokens": choice.n_prompt_tokens, "completion_tokens": 1}
         done = await self.engine.generate(
             Wanted(
                 prompt=prompt,
@@ -166,7 +166,7 @@ class PairServer:
                 ignore_eos=bool(body.get("ignore_eos")),
             )
         )
-        chunk = {"index": 0, "text": done.text, "token_ids": list(done.token_ids), "logprobs": None}
+        chunk: dict[str, Any] = {"index": 0, "text": done.text, "token_ids": list(done.token_ids), "logprobs": None}
         chunk |= {"finish_reason": "length" if done.finish == "length" else "stop"}
         chunk |= {"stop_reason": "\n\n" if done.finish == "stop" else None}
         return chunk, {"prompt_tokens": done.n_prompt_tokens, "completion_tokens": done.n_generated}
