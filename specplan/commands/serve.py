@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from specplan.output import InputName
-from specplan.ranges import SECONDS, TOKENS, WholeNumber
+from specplan.output import InputName, OutputFile, check_output
+from specplan.ranges import SECONDS, SHARE, TOKENS, WholeNumber
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
@@ -56,6 +57,19 @@ _GRACE_S: Final = 10
     show_default=True,
     help="Seconds that a draft, judge or scorer may take for one operation; then the answer goes on without it.",
 )
+@click.option(
+    "--false-alarm",
+    type=SHARE,
+    default=0.05,
+    show_default=True,
+    help="Probability of ever reporting a drift while everything is as predicted.",
+)
+@click.option(
+    "--replan",
+    type=OutputFile(),
+    help="At the end write a new profile here, from the answers that were served; needs --profile.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the new profile's file if there is one.")
 @click.option("--timeout", type=SECONDS, default=120.0, show_default=True, help="Longest silence of the target, s.")
 def command(
     plan_path: str,
@@ -73,6 +87,9 @@ def command(
     max_seconds: float,
     max_body: int,
     patience: float,
+    false_alarm: float,
+    replan: Path | None,
+    force: bool,
     timeout: float,
 ) -> None:
     """Serve a plan: an OpenAI-compatible gateway in front of model servers.
@@ -83,6 +100,9 @@ def command(
     """
     from specplan.gateway.plans import read_plan
 
+    check_output(replan, force=force)
+    if replan is not None and profile is None:
+        raise ParameterError("replan", str(replan), "needs --profile: the one that the plan was made from")
     plan = read_plan(plan_path)
     _need_extra()
     from calibrate.record.library import load
@@ -107,7 +127,7 @@ def command(
     )
     known = None if profile is None else load(profile)
     with _listening(host, port) as sock:
-        _run(plan, known, endpoints, limits, sock)
+        _run(plan, known, endpoints, limits, sock, false_alarm, replan)
 
 
 def _need_extra() -> None:
@@ -140,7 +160,15 @@ def _listening(host: str, port: int) -> socket.socket:
     return sock
 
 
-def _run(plan: ServingPlan, profile: Profile | None, endpoints: Endpoints, limits: Limits, sock: socket.socket) -> None:
+def _run(
+    plan: ServingPlan,
+    profile: Profile | None,
+    endpoints: Endpoints,
+    limits: Limits,
+    sock: socket.socket,
+    false_alarm: float,
+    replan: Path | None,
+) -> None:
     import asyncio
 
     from specplan.gateway.servers import models_of, opened
@@ -152,7 +180,7 @@ def _run(plan: ServingPlan, profile: Profile | None, endpoints: Endpoints, limit
         import uvicorn
 
         async with opened(endpoints, models, plan) as servers:
-            serving = Serving(servers, plan, limits)
+            serving = Serving(servers, plan, limits, profile=profile, false_alarm=false_alarm, tell=_say)
             config = uvicorn.Config(
                 serving.app,
                 log_level="warning",
@@ -162,9 +190,18 @@ def _run(plan: ServingPlan, profile: Profile | None, endpoints: Endpoints, limit
                 h11_max_incomplete_event_size=64 * 2**10,
             )
             _tell(plan, sock)
-            await uvicorn.Server(config).serve(sockets=[sock])
+            try:
+                await uvicorn.Server(config).serve(sockets=[sock])
+            finally:
+                if replan is not None:
+                    serving.new_profile().write(replan)
+                    _say(f"wrote {replan}: plan from it with 'specplan plan --profile {replan}'")
 
     asyncio.run(serve())
+
+
+def _say(text: str) -> None:
+    click.echo(f"specplan: {text}", err=True)
 
 
 def _tell(plan: ServingPlan, sock: socket.socket) -> None:

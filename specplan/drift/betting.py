@@ -7,12 +7,12 @@ probability at most a, however long and however often one looks (Waudby-Smith an
 bounded random variables by betting"; Shafer 2021). The bet is that of the likelihood ratio between a mean of m + d and
 one of m, d being the least drift worth reporting.
 
-A drift may begin at any time, and money staked long before it is lost by then. So the money is split beforehand: half is
-staked at once (a prediction may be wrong from the start), the rest over all times to come, the later the less (`_share`).
-This is a mixture of such tests, so that the bound holds for it as it is.
+A drift may begin at any time, and money staked long before it is lost by then. So the money is split beforehand: half
+is staked at once (a prediction may be wrong from the start), the rest over all times to come, the later the less
+(`_share`). This is a mixture of such tests, so that the bound holds for it as it is.
 
-What can be had: no test with one false alarm in N observations finds a drift sooner than after about ln N / KL of them on
-average (Lorden 1971), KL being what one observation tells, p' ln(p'/p) + (1 - p') ln((1 - p') / (1 - p)).
+What can be had: no test with one false alarm in N observations finds a drift sooner than after about ln N / KL of them
+on average (Lorden 1971), KL being what one observation tells, p' ln(p'/p) + (1 - p') ln((1 - p') / (1 - p)).
 """
 
 from __future__ import annotations

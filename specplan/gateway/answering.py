@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from calibrate.engines.http.wire import BrokenOffError, RefusedError
-from calibrate.engines.protocol import Progress
+from calibrate.engines.protocol import Generation, Progress
 from calibrate.engines.speculation import Speculation
 from calibrate.running.session import Drive, Reply, WallSession
 from calibrate.running.wall_clock import WallClock
@@ -54,6 +55,9 @@ class Observer(Protocol):
 
     def ran(self, configuration: Configuration, session: WallSession, in_flight: int) -> None:
         """A generator ended, or was left: what it did, and how many answers were in flight when it began."""
+
+    def timed(self, role: str, in_flight: int, generation: Generation) -> None:
+        """A step was written, with so many of its role's requests in flight when it began, itself included."""
 
     def fell_back(self, error: HelperError) -> None:
         """An answer goes on with plain decoding."""
@@ -105,6 +109,7 @@ class Answering:
         self._patience_s = patience_s
         self._most_seconds = most_seconds
         self._observer = observer
+        self._running: Counter[str] = Counter()
 
     @asynccontextmanager
     async def answer(self, asked: Asked, prompt: str) -> AsyncIterator[tuple[Answer, AsyncIterator[Step]]]:
@@ -175,7 +180,7 @@ class Answering:
         algorithm = _told(
             configuration.algorithm()(answer.last), commit, lambda: self.control.wanted() == configuration
         )
-        drive = Drive(_Bounded(clock, self._patience_s).perform, session)
+        drive = Drive(_Bounded(clock, self._patience_s, self._running, self._observer).perform, session)
         try:
             await drive.follow(algorithm)
         finally:
@@ -190,6 +195,9 @@ class _Bounded:
 
     clock: WallClock
     patience_s: float
+    running: Counter[str]
+    """Requests of each role in flight, of all answers."""
+    observer: Observer
 
     async def perform(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
         """As `WallClock.perform`.
@@ -198,8 +206,21 @@ class _Bounded:
         ------
         HelperError : whoever helps the target failed, or took too long.
         """
-        if isinstance(operation, Generate) and operation.role == TARGET:
-            return await self.clock.perform(operation, session, progress)
+        role = operation.role
+        self.running[role] += 1
+        in_flight = self.running[role]
+        try:
+            if role == TARGET and isinstance(operation, Generate):
+                reply = await self.clock.perform(operation, session, progress)
+            else:
+                reply = await self._helped(operation, session, progress)
+        finally:
+            self.running[role] -= 1
+        if isinstance(operation, Generate):
+            self.observer.timed(role, in_flight, reply.record)
+        return reply
+
+    async def _helped(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
         try:
             async with asyncio.timeout(self.patience_s):
                 return await self.clock.perform(operation, session, progress)

@@ -106,7 +106,7 @@ class _Gateway:
         reply, cutter, texts = Reply(asked, self.model), StopCutter(asked.stop), list[str]()
         async with self.answering.answer(asked, prompt) as (answer, steps):
             if asked.stream:
-                await sender.begin(answer.methods)
+                await sender.begin()
                 await sender.part(reply.begin())
             async for step in steps:
                 texts.append(cutter.take(step.payload.text))
@@ -139,7 +139,7 @@ class _Sender:
         self._streams = self._streams or any(b"event-stream" in v for _, v in message.get("headers", ()))
         await self._send(message)
 
-    async def begin(self, methods: tuple[str, ...]) -> None:
+    async def begin(self) -> None:
         """Begin a stream."""
         head = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
         await self.raw({"type": "http.response.start", "status": 200, "headers": head})
@@ -235,6 +235,7 @@ def application(
     asking: Asking,
     bounds: Bounds,
     metrics: Metrics,
+    drift: Callable[[], list[str]] = list,
     refused: Callable[[int], None] = lambda status: None,
 ) -> Starlette:
     """Return the application.
@@ -245,6 +246,7 @@ def application(
     asking : what holds where a request does not say.
     bounds : of requests.
     metrics : makes the page of metrics.
+    drift : says what moved from what was predicted, a line each.
     refused : is told the status of every request that was refused.
     """
     engine = answering.servers.target
@@ -265,7 +267,7 @@ def application(
     async def health(request: Request) -> Response:
         control = answering.control
         state = {"status": "ok", "in_flight": control.in_flight, "method": control.wanted().name}
-        return JSONResponse(state | {"paused": control.paused})
+        return JSONResponse(state | {"paused": control.paused, "drift": drift()})
 
     async def page(request: Request) -> Response:
         return PlainTextResponse(metrics(), media_type=_METRICS_TYPE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -11,9 +12,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from calibrate.running.session import WallSession
 from sim.configuration import Configuration
 from sim.operations import DRAFT, Generate, Operation, Outcome
+from specplan.drift.watch import DriftWatch
 from specplan.gateway.answering import Answer
 from specplan.gateway.control import Control
-from specplan.gateway.plans import ServingPlan
 
 __all__ = ["GatewayMetrics", "fate"]
 
@@ -39,12 +40,12 @@ class GatewayMetrics:
 
     Parameters
     ----------
-    plan : says what plain decoding takes.
     control : says what is in flight.
     seconds_per_token : of plain decoding, one answer at a time, by the profile; None: not known.
+    watch : says what moved.
     """
 
-    def __init__(self, plan: ServingPlan, control: Control, seconds_per_token: float | None = None) -> None:
+    def __init__(self, control: Control, seconds_per_token: float | None, watch: DriftWatch) -> None:
         self.registry = CollectorRegistry()
         self._seconds_per_token = seconds_per_token
         self._recent: deque[tuple[float, float]] = deque(maxlen=_RECENT)
@@ -78,6 +79,14 @@ class GatewayMetrics:
         self._gauge("in_flight", "Answers in flight.", lambda: control.in_flight)
         self._gauge("speculating", "1 if new steps are speculated on, 0 if not.", lambda: control.wanted().speculates)
         self._gauge("switches", "How often the configuration changed with the load.", lambda: control.n_switches)
+        drift = Gauge(
+            "specplan_drift_evidence",
+            "Evidence that something moved from what was predicted, of what raises the alarm, in logarithms; 1: alarm.",
+            ["what"],
+            registry=self.registry,
+        )
+        for what in watch.watched:
+            drift.labels(what).set_function(partial(watch.evidence, what))
         if seconds_per_token is not None:
             about = "Seconds of plain decoding, one answer at a time, by the profile / seconds, latest answers."
             self._gauge("speedup", about, self._speedup)

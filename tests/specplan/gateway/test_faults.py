@@ -142,3 +142,17 @@ async def test_an_answer_ends_when_its_time_is_over_and_keeps_what_it_has() -> N
         answer = await served.answer("one", max_tokens=2000)
     assert answer.choices[0].finish_reason == "length"
     assert answer.choices[0].text.endswith("\n\n")
+
+
+async def test_more_load_switches_running_answers_at_a_step() -> None:
+    planted = Planted(iteration_s=0.01, steps=8)
+    rows = ((1, Configuration.parse("lr-async k1=2")), (4, Configuration.parse("autoregressive")))
+    async with planted_gateway(*rows, planted=planted) as served:
+        raw = served.client.completions.with_raw_response
+        first = asyncio.ensure_future(raw.create(model="tiny", prompt="first", max_tokens=300))
+        while not served.serving.control.in_flight:
+            await asyncio.sleep(0.01)
+        await asyncio.gather(*(served.answer(f"{i}", max_tokens=300) for i in range(3)))
+        answer = await first
+    assert answer.headers["x-specplan-method"] == "lr-async k1=2; autoregressive"
+    assert answer.parse().choices[0].text.count("\n\n") == 7

@@ -87,17 +87,18 @@ def test_plans_for_arrivals_are_told(tmp_path: Path, load: str) -> None:
 def test_every_method_is_served_or_refused_by_name() -> None:
     refused = []
     for name in methods():
-        try:
-            assert helpers_of(Configuration(method=name)) <= {"draft", "judge", "scorer"}
-        except ParameterError as error:
-            assert "cannot be served" in str(error)
+        if name.startswith("specs"):
+            with pytest.raises(ParameterError, match="cannot be served"):
+                helpers_of(Configuration(method=name))
             refused.append(name)
-    assert refused == [name for name in methods() if name.startswith("specs")]
+        else:
+            assert helpers_of(Configuration(method=name)) <= {"draft", "judge", "scorer"}
+    assert refused
 
 
 def test_servers_that_a_method_asks_must_be_named(written: dict[str, Any], tmp_path: Path) -> None:
     plan = read_plan(saved(tmp_path, written))
     with pytest.raises(ParameterError, match="draft"):
         Endpoints(target="http://127.0.0.1:1").check(plan)
-    with pytest.raises(ParameterError, match="--judge http://127.0.0.1:1"):
+    with pytest.raises(ParameterError, match=r"--judge http://127\.0\.0\.1:1"):
         Endpoints(target="http://127.0.0.1:1", draft="http://127.0.0.1:2").check(plan)
