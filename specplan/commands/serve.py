@@ -114,7 +114,13 @@ def command(
     if not urls["target"]:
         raise ParameterError("target", "", "must be named as URL[#model]: the plan names no server")
     endpoints = Endpoints(
-        **urls, scorer=scorer or "", speculative=speculative, api_key_env=api_key_env, timeout_s=timeout
+        target=urls["target"],
+        draft=urls["draft"],
+        judge=urls["judge"],
+        scorer=scorer or "",
+        speculative=speculative,
+        api_key_env=api_key_env,
+        timeout_s=timeout,
     )
     endpoints.check(plan)
     limits = Limits(

@@ -49,7 +49,7 @@ def acceptance(profile: Profile, configuration: Configuration) -> Band | None:
     """
     role, threshold = configuration.decider
     least = OWN_THRESHOLDS.get(role) if threshold is None else threshold
-    accepted, judged = [], []
+    accepted, judged = list[float](), list[float]()
     for answer in profile.answers:
         said = [_accepts(step, role, least) for step in answer.steps]
         known = [one for one in said if one is not None]
@@ -114,7 +114,7 @@ class Pace:
 
 def paces(profile: Profile) -> dict[str, Pace]:
     """Return the pace of target and draft, as far as iterations were recorded."""
-    found = {}
+    found: dict[str, Pace] = {}
     for role in (TARGET, DRAFT):
         engine = profile.engines.get(profile.placement.get(role, ""))
         if engine is not None and engine.decode:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 from collections import deque
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
 from calibrate.record.engine_records import EngineRecord
@@ -166,5 +166,5 @@ def _scaled(record: EngineRecord, ratio: float) -> EngineRecord:
     decode = [sample.model_copy(update={"seconds": sample.seconds * ratio}) for sample in record.decode]
     prefill = [sample.model_copy(update={"seconds": sample.seconds * ratio}) for sample in record.prefill]
     # What was measured in use belongs to the answers that are gone; the sweep says the rest.
-    emptied = {"in_use": [], "plain_in_use": [], "beam_in_use": [], "sentinels": []}
+    emptied: dict[str, list[Any]] = {"in_use": [], "plain_in_use": [], "beam_in_use": [], "sentinels": []}
     return record.model_copy(update={"decode": decode, "prefill": prefill, **emptied})

@@ -104,7 +104,9 @@ class DriftWatch:
         bands |= {f"{role} {how}": half for role in self._paces for how in ("slower", "faster")}
         share = false_alarm * (_SHARE_OF_ACCEPTANCE if bands else 1.0)
         rest = false_alarm - share if accepted is not None else false_alarm
-        self._watched = {} if accepted is None else {_ACCEPTANCE: _Watched(_ACCEPTANCE, accepted, share, drift)}
+        self._watched: dict[str, _Watched] = {}
+        if accepted is not None:
+            self._watched[_ACCEPTANCE] = _Watched(_ACCEPTANCE, accepted, share, drift)
         for what, band in bands.items():
             margin = drift if what.endswith("length") else 2.0 * drift
             self._watched[what] = _Watched(what, band, rest / len(bands), margin)

@@ -39,6 +39,8 @@ class Bounds:
 
     body_bytes: int = 4 * 2**20
     answer_tokens: int = 16_384
+    answer_seconds: float = 600.0
+    """Of an answer that the target's server writes by itself, s; others end there with what they have."""
     timeout_s: float = 120.0
     """Longest silence of the target's server, s."""
 
@@ -101,7 +103,12 @@ class _Gateway:
         if not asked.whole and asked.kind == "chat":
             prompt = await self.template.prompt(asked.messages, asked.template_kwargs)
         if asked.whole or prompt is None:
-            await self.forwarding.forward(asked, sender.raw)
+            try:
+                async with asyncio.timeout(self.bounds.answer_seconds):
+                    await self.forwarding.forward(asked, sender.raw)
+            except TimeoutError:
+                rule = f"the target's server took longer than {self.bounds.answer_seconds:g} s (--max-seconds)"
+                raise upstream_failed(rule) from None
             return
         reply, cutter, texts = Reply(asked, self.model), StopCutter(asked.stop), list[str]()
         async with self.answering.answer(asked, prompt) as (answer, steps):
@@ -292,6 +299,6 @@ def application(
             Route("/metrics", page),
             Route("/health", health),
         ],
-        exception_handlers={404: failed, 405: failed},
+        exception_handlers={404: failed, 405: failed, 500: failed},
         lifespan=lifespan,
     )

@@ -17,7 +17,7 @@ from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.configuration import Configuration
 from sim.operations import CHOOSER, DRAFT, GATE, JUDGE, REWARD, SCORER, TARGET
 from specplan.gateway.asked import Asked
-from specplan.gateway.plans import ServingPlan, helpers_of
+from specplan.gateway.plans import Asking, ServingPlan, helpers_of
 from theory.errors import ParameterError
 
 __all__ = ["Endpoints", "Servers", "models_of", "opened"]
@@ -88,9 +88,9 @@ class Servers:
         return self.roles[TARGET]
 
     @property
-    def engines(self) -> tuple[OpenAIEngine, ...]:
-        """All engines, each once."""
-        return tuple({id(engine): engine for engine in self.roles.values()}.values())
+    def asking(self) -> Asking:
+        """How the models are asked where a request does not say."""
+        return replace(self._plan.asking, temperature=self._models.temperature, top_p=self._models.top_p)
 
     def clock(self, asked: Asked) -> WallClock:
         """Return a wall clock as a validation of these models has it, with the sampling and seed of one request."""

@@ -88,10 +88,15 @@ class Serving:
             most_seconds=limits.answer_seconds,
             observer=self,
         )
-        bounds = Bounds(body_bytes=limits.body_bytes, answer_tokens=limits.answer_tokens, timeout_s=limits.timeout_s)
+        bounds = Bounds(
+            body_bytes=limits.body_bytes,
+            answer_tokens=limits.answer_tokens,
+            answer_seconds=limits.answer_seconds,
+            timeout_s=limits.timeout_s,
+        )
         self.app = application(
             self.answering,
-            asking=plan.asking,
+            asking=servers.asking,
             bounds=bounds,
             metrics=self.metrics.page,
             drift=lambda: [finding.text for finding in self.watch.findings],
