@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from specplan.gateway.asked import Asked, parse_body
+from specplan.gateway.asked import Asked, Kind, parse_body
 from specplan.gateway.plans import Asking
 from specplan.gateway.refusals import Refusal
 
@@ -17,7 +17,7 @@ CHAT = {"messages": [{"role": "user", "content": "one"}]}
 
 
 def parsed(body: Any) -> Asked:
-    kind = "chat" if isinstance(body, dict) and "messages" in body else "completion"
+    kind: Kind = "chat" if isinstance(body, dict) and "messages" in body else "completion"
     return parse_body(json.dumps(body).encode(), kind, model="m", asking=ASKING, max_tokens=500)
 
 
