@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +17,8 @@ from specplan.ranges import SECONDS, SHARE, TOKENS, WholeNumber
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from calibrate.record.profile import Profile
     from specplan.gateway.plans import ServingPlan
     from specplan.gateway.servers import Endpoints
@@ -196,14 +201,32 @@ def _run(
                 h11_max_incomplete_event_size=64 * 2**10,
             )
             _tell(plan, sock)
+            server = uvicorn.Server(config)
             try:
-                await uvicorn.Server(config).serve(sockets=[sock])
+                with _told_to_stop(server):
+                    await server.serve(sockets=[sock])
             finally:
                 if replan is not None:
                     serving.new_profile().write(replan)
                     _say(f"wrote {replan}: plan from it with 'specplan plan --profile {replan}'")
 
     asyncio.run(serve())
+
+
+@contextmanager
+def _told_to_stop(server: uvicorn.Server) -> Iterator[None]:
+    """Stop the server by signals, and go on here: uvicorn itself would end the process before a profile is written."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    server.capture_signals = nullcontext  # type: ignore[assignment,method-assign]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.handle_exit, number, None)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
 
 
 def _say(text: str) -> None:

@@ -97,7 +97,7 @@ def test_it_serves_until_it_is_told_to_stop(plan: str) -> None:
                 with pytest.raises(NotFoundError):
                     client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "x"}])
         finally:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)
             _, rest = process.communicate(timeout=60)
         assert "Traceback" not in rest
-        assert process.returncode in (0, 130)
+        assert process.returncode == 0
