@@ -139,6 +139,8 @@ async def planted_gateway(
     key: str = "sk-of-the-client",
     env: str = "",
     roles: tuple[str, ...] = (TARGET, DRAFT, JUDGE),
+    expected: dict[Configuration, Expected] | None = None,
+    **more: Any,
 ) -> AsyncIterator[PlantedGateway]:
     """Serve planted models, each on a server in a thread of its own; a gateway before them in this loop."""
     rows = tuple(one if isinstance(one, tuple) else (1, one) for one in by_load)
@@ -148,10 +150,10 @@ async def planted_gateway(
         endpoints = Endpoints(
             target=urls[TARGET], draft=urls.get(DRAFT, ""), judge=urls.get(JUDGE, ""), api_key_env=env, timeout_s=5.0
         )
-        plan = ServingPlan(name="planted", by_load=rows)
+        plan = ServingPlan(name="planted", by_load=rows, expected=expected or {})
         models = models_of(endpoints, plan, {})
         upstream = await stack.enter_async_context(opened(endpoints, models, plan))
-        serving_ = Serving(upstream, plan, limits or Limits())
+        serving_ = Serving(upstream, plan, limits or Limits(), **more)
         url = await stack.enter_async_context(running(serving_.app))
         client = AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=60)
         stack.push_async_callback(client.close)

@@ -1,8 +1,8 @@
 """Real engines behind HTTP on 127.0.0.1: an OpenAI-compatible server for each model of the bundled pair.
 
 It has what vLLM's server has and the gateway uses: completions (streamed as one chunk, for these engines tell a text
-when it is whole), log-probabilities of the replies that judges are asked for, ``/tokenize`` with messages,
-``/detokenize``. A client that leaves aborts its request in the engine. A server can be killed and come back.
+when it is whole), log-probabilities of the replies that judges are asked for, and ``/tokenize``. A client that leaves
+aborts its request in the engine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ from calibrate.running.scorers import DIGITS
 __all__ = ["PairServer", "listening", "running"]
 
 REPLIES = (" Yes", " No", *DIGITS)
-TEMPLATE = "{}\n\n"
 
 
 @asynccontextmanager
@@ -38,8 +37,8 @@ async def running(app: Any, port: int = 0) -> AsyncIterator[str]:
     with listening(port) as sock:
         config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        task = asyncio.ensure_future(server._serve([sock]))
+        server.capture_signals = nullcontext  # type: ignore[assignment,method-assign]
+        task = asyncio.ensure_future(server.serve(sockets=[sock]))
         try:
             while not server.started:
                 await asyncio.sleep(0.01)
@@ -62,10 +61,7 @@ class PairServer:
 
     Attributes
     ----------
-    keys : Authorization headers that came.
-    n_requests, n_aborted : requests for completions, and those whose clients left before the end.
-    delay_s : waits so long before every completion.
-    refuses : whether every completion is refused with 500.
+    n_aborted : requests for completions whose clients left before the end.
     """
 
     def __init__(self, engine: Backend, name: str, folder: Path) -> None:
@@ -74,16 +70,12 @@ class PairServer:
         self.engine = engine
         self.name = name
         self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        self.keys: list[str] = []
-        self.n_requests = self.n_aborted = 0
-        self.delay_s = 0.0
-        self.refuses = False
+        self.n_aborted = 0
         self.url = ""
         self._routes = [
             Route("/v1/models", self._models),
             Route("/version", self._version),
             Route("/tokenize", self._tokenize, methods=["POST"]),
-            Route("/detokenize", self._detokenize, methods=["POST"]),
             Route("/v1/completions", self._completion, methods=["POST"]),
         ]
 
@@ -102,24 +94,13 @@ class PairServer:
 
     async def _tokenize(self, request: Request) -> Response:
         body = await request.json()
-        if "messages" in body:
-            text = "".join(TEMPLATE.format(message["content"]) for message in body["messages"])
-            if body.get("chat_template_kwargs", {}).get("enable_thinking") is False:
-                text = text.rstrip("\n") + "\n\n\n\n"
-        else:
-            text = body["prompt"]
-        ids = self.tokenizer.encode(text, add_special_tokens=bool(body.get("add_special_tokens", True)))
+        if "prompt" not in body:
+            return JSONResponse({"error": {"message": "renders no chats"}}, status_code=404)
+        ids = self.tokenizer.encode(body["prompt"], add_special_tokens=bool(body.get("add_special_tokens", True)))
         return JSONResponse({"tokens": ids, "count": len(ids)})
-
-    async def _detokenize(self, request: Request) -> Response:
-        return JSONResponse({"prompt": self.tokenizer.decode((await request.json())["tokens"])})
 
     async def _completion(self, request: Request) -> Response:
         body = await request.json()
-        self.n_requests += 1
-        self.keys.append(request.headers.get("authorization", ""))
-        if self.refuses:
-            return JSONResponse({"error": {"message": "planted"}}, status_code=500)
         answer = await self._while_connected(request, lambda: self._answer(body))
         if answer is None:
             self.n_aborted += 1
@@ -148,7 +129,6 @@ class PairServer:
             pass
 
     async def _answer(self, body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
-        await asyncio.sleep(self.delay_s)
         prompt = body["prompt"]
         if body.get("logprobs"):
             choice = await self.engine.choose(prompt, REPLIES)

@@ -1,4 +1,4 @@
-"""Every method of the catalogue through the gateway, on planted servers: the text is that of a run as `validate` has it."""
+"""Every method of the catalogue through the gateway, on planted servers: the text is that of a run by `validate`."""
 
 from __future__ import annotations
 
