@@ -35,3 +35,13 @@ async def test_streamed_texts_are_those_of_the_generator_run_directly(bundled_pa
             session = await served.directly(configuration, one.prompt, seed=7, name=one.name)
             assert "".join(parts) == session.text
             assert len(parts) == sum(bool(step.payload.text) for step in session.committed)
+
+
+@pytest.mark.parametrize("name", ["lr-sync", "spec-reason", "rsd", "spec-cot", "confspec"])
+async def test_methods_that_grade_and_compare_are_served_alike(bundled_pair: BundledPair, name: str) -> None:
+    configuration = Configuration(method=name)
+    (one,) = problems(1)
+    async with gateway(bundled_pair, configuration) as served:
+        parts = await served.streamed(one.prompt, seed=3, name=one.name)
+        session = await served.directly(configuration, one.prompt, seed=3, name=one.name)
+        assert "".join(parts) == session.text
