@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt
 		|| { echo "cannot create $(VENV): on Debian and Ubuntu install the package python3-venv" >&2; exit 1; }
 	@echo "Setting up $(VENV); this happens once and takes some minutes."
 	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
-		$(BIN)/python -m pip install --quiet --editable '.[torch,openai,embedding,dev]'
+		$(BIN)/python -m pip install --quiet --editable '.[torch,openai,serve,embedding,dev]'
 	$(BIN)/python -m compileall -q theory sim calibrate specplan
 	@touch $@
 

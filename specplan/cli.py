@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "simulate": ("specplan.commands.simulate", "Predict one configuration and draw its timeline."),
     "calibrate": ("specplan.commands.calibrate", "Measure a set of models and write a profile."),
     "validate": ("specplan.commands.validate", "Run a configuration for real beside its prediction."),
+    "serve": ("specplan.commands.serve", "Serve a plan: an OpenAI gateway in front of model servers."),
     "explain": ("specplan.commands.explain", "Say why a server that speculates is slow, and what to set."),
     "thresholds": ("specplan.commands.thresholds", "Choose a verifier's threshold with a guarantee."),
     "acceptance": ("specplan.commands.acceptance", "Read, convert and write token acceptance figures."),

@@ -65,7 +65,7 @@ class RemoteModels(AskedModels):
         AskedModels.__post_init__(self)
         if self.task not in ("general", BUNDLED):
             raise ParameterError("task", self.task, "must be 'general' or 'bundled'")
-        servers = [server for server, _ in self._speculating()]
+        servers = [server for server, _ in self.speculating_servers()]
         for endpoint in filter(None, (self.target, self.draft, self.judge, *servers)):
             split_endpoint(endpoint)
         self._config(TARGET, self.target)
@@ -94,7 +94,7 @@ class RemoteModels(AskedModels):
             for role, endpoint in ((TARGET, self.target), (DRAFT, self.draft), (JUDGE, self.judge)):
                 if endpoint:
                     engines.append(await OpenAIEngine.start(self._config(role, endpoint)))
-            for server, config in self._speculating():
+            for server, config in self.speculating_servers():
                 name = f"{TARGET} with {setting_of(config).key}"
                 other = await OpenAIEngine.start(self._config(name, server))
                 other.speculates = speculation_of(config)
@@ -115,7 +115,7 @@ class RemoteModels(AskedModels):
     @property
     def key_in_clear(self) -> tuple[str, ...]:
         """Hosts to which the key goes where others on the way can read it."""
-        endpoints = (self.target, self.draft, self.judge, *(server for server, _ in self._speculating()))
+        endpoints = (self.target, self.draft, self.judge, *(server for server, _ in self.speculating_servers()))
         configs = (self._config(TARGET, endpoint) for endpoint in endpoints if endpoint)
         return tuple(dict.fromkeys(config.host for config in configs if config.key_in_clear))
 
@@ -136,7 +136,7 @@ class RemoteModels(AskedModels):
 
     def token_settings(self) -> tuple[TokenSetting, ...]:
         """Return the token-level methods for which a server was named."""
-        return tuple(setting_of(config) for _, config in self._speculating())
+        return tuple(setting_of(config) for _, config in self.speculating_servers())
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
         """Return what a request must carry to go to the server that speculates so.
@@ -146,7 +146,7 @@ class RemoteModels(AskedModels):
         ParameterError : no server was named that does.
         """
         wanted = {name: value for name, value in knobs.items() if value is not None}
-        for _, config in self._speculating():
+        for _, config in self.speculating_servers():
             setting = setting_of(config)
             known = {"min_ngram": 1, **setting.knobs}
             if setting.method == method and all(known.get(name, value) == value for name, value in wanted.items()):
@@ -192,8 +192,8 @@ class RemoteModels(AskedModels):
             notes.append("chunks of streams do not tell their tokens; the count of an aborted request is a guess")
         return notes + timing_notes(engine)
 
-    def _speculating(self) -> list[tuple[str, dict[str, Any]]]:
-        """Servers of the target that speculate, and how: checked, and no two alike."""
+    def speculating_servers(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the servers of the target that speculate, and how: checked, and no two alike."""
         servers = []
         for given in parsed_settings(self.speculative):
             if not given.get("server"):

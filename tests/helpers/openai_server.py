@@ -165,7 +165,7 @@ class OpenAIServer:
             self._send(writer, 200, {"object": "list", "data": [card]})
         elif path == "/version":
             self._send(writer, 200, {"version": "1.2.3"})
-        elif path == "/tokenize" and planted.tokenizes:
+        elif path == "/tokenize" and planted.tokenizes and "prompt" in body:  # it renders no chats
             ids = [VOCABULARY.index(t) if t in VOCABULARY else 99 for t in split(body["prompt"])]
             self._send(writer, 200, {"count": len(ids), "tokens": ids})
         elif path == "/metrics":

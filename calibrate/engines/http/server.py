@@ -158,6 +158,15 @@ class Server:
         self._salt = secrets.token_hex(8)
         self._texts.clear()
 
+    def keep_nothing(self) -> None:
+        """Keep no texts and streams from now on, and leave the prefix cache to the server: for those of others.
+
+        Timings can then not be told from them.
+        """
+        self.streams = deque(maxlen=0)
+        self._texts = deque(maxlen=0)
+        self.extras.pop("cache_salt", None)
+
     async def _find_model(self) -> None:
         try:
             answer = await self.wire.get(f"{self.wire.api}/models")

@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -22,11 +23,24 @@ from theory.errors import CalibrationError, ParameterError, SchemaError, shown
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["BrokenOffError", "EngineTimeoutError", "HttpConfig", "OnEvent", "RefusedError", "Wire", "split_endpoint"]
+__all__ = [
+    "CLIENT_KEY",
+    "BrokenOffError",
+    "EngineTimeoutError",
+    "HttpConfig",
+    "OnEvent",
+    "RefusedError",
+    "Wire",
+    "split_endpoint",
+]
 
 T = TypeVar("T")
 OnEvent = Callable[[dict[str, Any], float], bool]
 """Gets an event and the moment of its arrival; returns whether the stream may be closed."""
+
+CLIENT_KEY: ContextVar[str | None] = ContextVar("CLIENT_KEY", default=None)
+"""The key that requests of this context carry instead of the configured one, empty for none; None: the configured one.
+A gateway forwards its clients' keys by it; a context ends with the request that it was made for."""
 
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S: Final = 60.0
@@ -182,12 +196,11 @@ class Wire:
         self.root = self.api.removesuffix("/v1")
         self.n_retries = 0
         self._httpx = httpx
-        self._key = os.environ.get(config.api_key_env, "") if config.api_key_env else ""
+        self._own_key = os.environ.get(config.api_key_env, "") if config.api_key_env else ""
         local = _parts(config.url).hostname in _LOOPBACK
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(config.timeout_s, connect=min(config.timeout_s, 20.0), pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
             trust_env=not local,  # no proxy, nor .netrc, for this machine itself
             verify=not (
                 local and config.url.startswith("http:")
@@ -231,7 +244,7 @@ class Wire:
             sent = time.monotonic()
             begun = False
             try:
-                async with self._client.stream("POST", url, json=body) as response:
+                async with self._client.stream("POST", url, json=body, headers=self._headers) as response:
                     begun = response.status_code == 200
                     if not begun:
                         self._check(response, await self._bounded(response))
@@ -255,7 +268,7 @@ class Wire:
         return BrokenOffError(f"{self._who}: {self._clean(what)}")
 
     async def _page(self, method: str, url: str, **sent: Any) -> str:
-        async with self._client.stream(method, url, **sent) as response:
+        async with self._client.stream(method, url, headers=self._headers, **sent) as response:
             text = await self._bounded(response)
             self._check(response, text)
             return text
@@ -357,6 +370,7 @@ class Wire:
         detail = self._clean(said(page))
         if status in (401, 403):
             hint = f"the key in the variable {env}" if env else "a request without a key; name one with --api-key-env"
+            hint = "the client's key" if CLIENT_KEY.get() else hint
             text, detail = f"refused {hint} ({status})", ""
         elif status in (400, 413, 422) and any(part in detail.lower() for part in _TOO_LONG):
             text = f"the prompt and its answer are too long for the model's context ({status}): {detail}"
@@ -366,6 +380,15 @@ class Wire:
             text = f"answered {status}: {detail or 'without a word'}"
         wait_s = retry_after(response.headers.get("retry-after"))
         raise RefusedError(f"{self._who}: {text}", status=status, detail=detail, wait_s=wait_s)
+
+    @property
+    def _key(self) -> str:
+        given = CLIENT_KEY.get()
+        return self._own_key if given is None else given
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     @property
     def _who(self) -> str:

@@ -1,0 +1,243 @@
+"""``specplan serve``: an OpenAI-compatible gateway that runs a plan's method in front of model servers."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from specplan.output import InputName, OutputFile, check_output
+from specplan.ranges import SECONDS, SHARE, TOKENS, WholeNumber
+from theory.errors import CalibrationError, ParameterError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from calibrate.record.profile import Profile
+    from specplan.gateway.plans import ServingPlan
+    from specplan.gateway.servers import Endpoints
+    from specplan.gateway.serving import Limits
+
+__all__ = ["command"]
+
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+_GRACE_S: Final = 10
+"""Answers in flight may take so long to end when the gateway is told to stop, s."""
+
+
+@click.command(name="serve")
+@click.option("--plan", "plan_path", type=InputName(), required=True, help="What 'specplan plan ... --json' wrote.")
+@click.option("-p", "--profile", type=InputName(), help="The profile of the models: how they are asked, and for drift.")
+@click.option("--target", metavar="URL[#MODEL]", help="The target's server. Default the plan's.")
+@click.option("--draft", metavar="URL[#MODEL]", help="The draft's server. Default the plan's.")
+@click.option("--judge", metavar="URL[#MODEL]", help="The server of the model that compares steps. Default the plan's.")
+@click.option(
+    "--scorer", metavar="URL[#MODEL]", help="The server of the model that grades steps. Default the target's."
+)
+@click.option(
+    "--speculative",
+    metavar="JSON",
+    default="",
+    help="Servers of the target that speculate on tokens, as 'calibrate openai' takes them. Default: the target's "
+    "server speculates as it was started to.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="0: any free one.")
+@click.option("--api-key-env", default="", help="Variable with a key for the questions at the start. Clients' keys are "
+    "handed on, and kept nowhere.")  # fmt: skip
+@click.option("--max-in-flight", type=WholeNumber(1, 4096), default=64, show_default=True, help="Answers at once.")
+@click.option("--max-answer-tokens", type=TOKENS, default=16_384, show_default=True, help="Of one answer.")
+@click.option("--max-seconds", type=SECONDS, default=600.0, show_default=True, help="Of one answer, which ends there.")
+@click.option("--max-body", type=WholeNumber(1024, 2**30), default=4 * 2**20, show_default=True, help="Bytes.")
+@click.option(
+    "--patience",
+    type=SECONDS,
+    default=10.0,
+    show_default=True,
+    help="Seconds that a draft, judge or scorer may take for one operation; then the answer goes on without it.",
+)
+@click.option(
+    "--false-alarm",
+    type=SHARE,
+    default=0.05,
+    show_default=True,
+    help="Probability of ever reporting a drift while everything is as predicted.",
+)
+@click.option(
+    "--replan",
+    type=OutputFile(),
+    help="At the end write a new profile here, from the answers that were served; needs --profile.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the new profile's file if there is one.")
+@click.option("--timeout", type=SECONDS, default=120.0, show_default=True, help="Longest silence of the target, s.")
+def command(
+    plan_path: str,
+    profile: str | None,
+    target: str | None,
+    draft: str | None,
+    judge: str | None,
+    scorer: str | None,
+    speculative: str,
+    host: str,
+    port: int,
+    api_key_env: str,
+    max_in_flight: int,
+    max_answer_tokens: int,
+    max_seconds: float,
+    max_body: int,
+    patience: float,
+    false_alarm: float,
+    replan: Path | None,
+    force: bool,
+    timeout: float,
+) -> None:
+    """Serve a plan: an OpenAI-compatible gateway in front of model servers.
+
+    It runs the plan's method by the generator that was simulated, streams steps as they are committed, and goes on with
+    plain decoding when a draft, judge or scorer fails. With a plan for several loads (plan --concurrency 1,8,32) it
+    changes k1 and method, or switches speculation off, by the answers in flight.
+    """
+    from specplan.gateway.plans import read_plan
+
+    check_output(replan, force=force)
+    if replan is not None and profile is None:
+        raise ParameterError("replan", str(replan), "needs --profile: the one that the plan was made from")
+    plan = read_plan(plan_path)
+    _need_extra()
+    from calibrate.record.library import load
+    from specplan.gateway.servers import Endpoints
+    from specplan.gateway.serving import Limits
+
+    given = {"target": target, "draft": draft, "judge": judge}
+    urls = {role: plan.asking.endpoints.get(role, "") if url is None else url for role, url in given.items()}
+    if not urls["target"]:
+        raise ParameterError("target", "", "must be named as URL[#model]: the plan names no server")
+    endpoints = Endpoints(
+        target=urls["target"],
+        draft=urls["draft"],
+        judge=urls["judge"],
+        scorer=scorer or "",
+        speculative=speculative,
+        api_key_env=api_key_env,
+        timeout_s=timeout,
+    )
+    endpoints.check(plan)
+    limits = Limits(
+        in_flight=max_in_flight,
+        answer_tokens=max_answer_tokens,
+        answer_seconds=max_seconds,
+        body_bytes=max_body,
+        patience_s=patience,
+        timeout_s=timeout,
+    )
+    known = None if profile is None else load(profile)
+    with _listening(host, port) as sock:
+        _run(plan, known, endpoints, limits, sock, false_alarm, replan)
+
+
+def _need_extra() -> None:
+    try:
+        import prometheus_client  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise CalibrationError(f"serving needs {error.name}: pip install 'specplan[serve]'") from None
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket on the address, taken before any server is asked."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, kind)
+    except OSError as error:
+        rule = f"is no address to listen on: {error.strerror}; 127.0.0.1 is this machine, 0.0.0.0 all its networks"
+        raise ParameterError("host", host, rule) from None
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(256)
+    except OSError as error:
+        sock.close()
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            why = "is taken by another program" if error.errno == errno.EADDRINUSE else "needs more rights"
+            raise ParameterError("port", port, f"{why}: name another one, or 0 for any that is free") from None
+        raise ParameterError("host", host, f"cannot be listened on: {error.strerror}") from None
+    return sock
+
+
+def _run(
+    plan: ServingPlan,
+    profile: Profile | None,
+    endpoints: Endpoints,
+    limits: Limits,
+    sock: socket.socket,
+    false_alarm: float,
+    replan: Path | None,
+) -> None:
+    import asyncio
+
+    from specplan.gateway.servers import models_of, opened
+    from specplan.gateway.serving import Serving
+
+    models = models_of(endpoints, plan, {} if profile is None else dict(profile.settings))
+
+    async def serve() -> None:
+        import uvicorn
+
+        async with opened(endpoints, models, plan) as servers:
+            serving = Serving(servers, plan, limits, profile=profile, false_alarm=false_alarm, tell=_say)
+            config = uvicorn.Config(
+                serving.app,
+                log_level="warning",
+                access_log=False,
+                lifespan="on",
+                timeout_graceful_shutdown=_GRACE_S,
+                h11_max_incomplete_event_size=64 * 2**10,
+            )
+            _tell(plan, sock)
+            server = uvicorn.Server(config)
+            try:
+                with _told_to_stop(server):
+                    await server.serve(sockets=[sock])
+            finally:
+                if replan is not None:
+                    serving.new_profile().write(replan)
+                    _say(f"wrote {replan}: plan from it with 'specplan plan --profile {replan}'")
+
+    asyncio.run(serve())
+
+
+@contextmanager
+def _told_to_stop(server: uvicorn.Server) -> Iterator[None]:
+    """Stop the server by signals, and go on here: uvicorn itself would end the process before a profile is written."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    server.capture_signals = nullcontext  # type: ignore[assignment,method-assign]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.handle_exit, number, None)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _say(text: str) -> None:
+    click.echo(f"specplan: {text}", err=True)
+
+
+def _tell(plan: ServingPlan, sock: socket.socket) -> None:
+    """Say on stderr what is served where."""
+    host, port = sock.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    rows = "; ".join(f"{configuration.name} (at {load} in flight)" for load, configuration in plan.by_load)
+    click.echo(f"specplan: serving http://{shown}:{port}/v1: {rows}", err=True)
+    if host not in _LOOPBACK:
+        click.echo(f"specplan: warning: whoever reaches {shown}:{port} can use it: it checks no keys itself", err=True)

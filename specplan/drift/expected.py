@@ -1,0 +1,130 @@
+"""What a profile predicts of single steps, each as an interval for the mean of something in [0, 1] that can be watched.
+
+- Acceptance: whether a judged draft is accepted, by the verifier and threshold of the configuration.
+- Lengths of steps: how many of the recorded steps are shorter, of equal ones half; one half on average.
+- Engine timings: whether a step took more (or less) than was predicted by a margin. At most half of them do unless the
+  median moved, whatever the distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from calibrate.record.answer_records import StepRecord
+from calibrate.record.engine_records import EngineRecord
+from calibrate.record.profile import Profile
+from sim.configuration import Configuration
+from sim.estimate import ratio_of_totals
+from sim.operations import DRAFT, JUDGE, OWN_THRESHOLDS, TARGET
+
+__all__ = ["PACE_MARGIN", "Band", "Pace", "acceptance", "lengths", "paces"]
+
+PACE_MARGIN: Final = 1.25
+"""Factor by which seconds per token may differ from those predicted before it counts as a drift, [-]."""
+
+_LEAST: Final = 30
+"""Recorded steps below which nothing is predicted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """A mean that was predicted."""
+
+    value: float
+    low: float
+    high: float
+    """Ends of the interval that counts as predicted, in [0, 1]."""
+
+
+def acceptance(profile: Profile, configuration: Configuration) -> Band | None:
+    """Return the share of judged drafts that are accepted; None where the profile has not seen that judge.
+
+    The interval is a 95 % one over recorded answers, and no narrower than if their steps were independent: a drift is
+    one from what the profile knows.
+    """
+    role, threshold = configuration.decider
+    least = OWN_THRESHOLDS.get(role) if threshold is None else threshold
+    accepted, judged = list[float](), list[float]()
+    for answer in profile.answers:
+        said = [_accepts(step, role, least) for step in answer.steps]
+        known = [one for one in said if one is not None]
+        accepted.append(float(sum(known)))
+        judged.append(float(len(known)))
+    if sum(judged) < _LEAST:
+        return None
+    share = ratio_of_totals(accepted, judged)
+    independent = math.sqrt(share.value * (1.0 - share.value) / sum(judged))
+    half = max(1.96 * independent, share.high - share.value)
+    return Band(value=share.value, low=max(share.value - half, 0.0), high=min(share.value + half, 1.0))
+
+
+def _accepts(step: StepRecord, role: str, least: float | None) -> bool | None:
+    """Whether the verifier accepts a recorded draft; None where it was not asked."""
+    verdict, scores = step.verdict, step.draft.scores
+    score = verdict.score if role == JUDGE else scores.get(role)
+    if score is not None and least is not None:
+        return bool(score >= least)
+    return bool(verdict.accepted) if role == JUDGE and least is None else None
+
+
+def lengths(profile: Profile, role: str) -> tuple[Band, Callable[[int], float]] | None:
+    """Return what is expected of the rank of a step's length among the recorded ones, and what gives a length's rank.
+
+    Parameters
+    ----------
+    role : ``target`` or ``draft``.
+    """
+    recorded = sorted(getattr(step, role).tokens for answer in profile.answers for step in answer.steps)
+    if len(recorded) < _LEAST:
+        return None
+    # Twice the standard error of a mean rank, of steps that come alike in answers (a design effect of 2).
+    half = 2.0 * math.sqrt(2.0 / (12.0 * len(recorded)))
+    band = Band(value=0.5, low=0.5 - half, high=0.5 + half)
+
+    def rank(tokens: int) -> float:
+        return (bisect_left(recorded, tokens) + bisect_right(recorded, tokens)) / (2.0 * len(recorded))
+
+    return band, rank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Seconds per token of an engine, by the sequences that it decodes."""
+
+    by_batch: Mapping[int, float]
+    """Sequences to the median of recorded iterations, s."""
+
+    def at(self, batch: int) -> float | None:
+        """Return the predicted seconds per token with so many sequences; None beyond what was measured."""
+        sizes = sorted(self.by_batch)
+        if not sizes or batch > sizes[-1]:
+            return None
+        upper = next(size for size in sizes if size >= batch)
+        lower = max((size for size in sizes if size <= batch), default=upper)
+        if lower == upper:
+            return self.by_batch[upper]
+        share = (batch - lower) / (upper - lower)
+        return (1.0 - share) * self.by_batch[lower] + share * self.by_batch[upper]
+
+
+def paces(profile: Profile) -> dict[str, Pace]:
+    """Return the pace of target and draft, as far as iterations were recorded."""
+    found: dict[str, Pace] = {}
+    for role in (TARGET, DRAFT):
+        engine = profile.engines.get(profile.placement.get(role, ""))
+        if engine is not None and engine.decode:
+            found[role] = Pace(by_batch=_medians(engine))
+    return found
+
+
+def _medians(engine: EngineRecord) -> dict[int, float]:
+    by_batch: dict[int, list[float]] = {}
+    for sample in engine.decode:
+        if sample.tokens == 1:
+            by_batch.setdefault(sample.batch, []).append(sample.seconds)
+    return {batch: median(seconds) for batch, seconds in by_batch.items()}

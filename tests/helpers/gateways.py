@@ -1,0 +1,160 @@
+"""A gateway in front of the bundled pair's own servers, for tests that drive it by the OpenAI client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from openai import AsyncOpenAI
+from openai_server import OpenAIServer, Planted, serving
+from pair_servers import PairServer, running
+
+from calibrate.models.servers import RemoteModels
+from calibrate.pair import draft_path, target_path
+from sim.configuration import Configuration
+from sim.operations import DRAFT, JUDGE, TARGET
+from specplan.gateway.plans import Asking, Expected, ServingPlan
+from specplan.gateway.servers import Endpoints, models_of, opened
+from specplan.gateway.serving import Limits, Serving
+
+if TYPE_CHECKING:
+    from bundled_pair import BundledPair
+
+    from calibrate.running.session import WallSession
+
+__all__ = ["Gateway", "PlantedGateway", "gateway", "planted_gateway"]
+
+SETTINGS: dict[str, Any] = {
+    "task": "bundled",
+    "temperature": 0.6,
+    "top_p": 0.95,
+    "max_step_tokens": 100,
+    "judge_threshold": 0.5,
+}
+
+
+@dataclass(kw_only=True)
+class Gateway:
+    """A gateway, running."""
+
+    client: AsyncOpenAI
+    servers: dict[str, PairServer]
+    serving: Serving
+    endpoints: Endpoints
+    plan: ServingPlan
+    url: str
+
+    @property
+    def model(self) -> str:
+        return self.servers[TARGET].name
+
+    async def streamed(self, prompt: str, *, seed: int, name: str = "", **more: Any) -> list[str]:
+        """The pieces of a streamed completion."""
+        stream = await self.client.completions.create(
+            model=self.model,
+            prompt=prompt,
+            seed=seed,
+            max_tokens=600,
+            stream=True,
+            extra_body={"metadata": {"stream": name}},
+            **more,
+        )
+        return [chunk.choices[0].text async for chunk in stream if chunk.choices and chunk.choices[0].text]
+
+    async def directly(self, configuration: Configuration, prompt: str, *, seed: int, name: str = "") -> WallSession:
+        """What a validation over the same servers does for one question."""
+        models = RemoteModels(
+            target=self.endpoints.target,
+            draft=self.endpoints.draft,
+            judge=self.endpoints.judge,
+            task="bundled",
+            seed=seed,
+            max_step_tokens=100,
+        )
+        async with models.open() as (_, clock):
+            session = await clock.run(configuration.algorithm()(await clock.root(prompt)), stream=name)
+            await clock.close()
+            return session
+
+
+@asynccontextmanager
+async def gateway(
+    pair: BundledPair,
+    *by_load: Configuration | tuple[int, Configuration],
+    limits: Limits | None = None,
+    expected: dict[Configuration, Expected] | None = None,
+    **more: Any,
+) -> AsyncIterator[Gateway]:
+    """Serve the target and the draft, and the judge on an engine of its own if the pair has one; a gateway before."""
+    rows = tuple(one if isinstance(one, tuple) else (1, one) for one in by_load)
+    folders = {TARGET: target_path(), DRAFT: draft_path(), JUDGE: target_path()}
+    async with AsyncExitStack() as stack:
+        servers = {}
+        for role, folder in folders.items():
+            server = PairServer(pair.roles[role], f"pair-{role}", folder)
+            servers[role] = await stack.enter_async_context(server.serving())
+        endpoints = Endpoints(target=servers[TARGET].url, draft=servers[DRAFT].url, judge=servers[JUDGE].url)
+        plan = ServingPlan(name="pair", by_load=rows, asking=Asking(), expected=expected or {})
+        endpoints.check(plan)
+        models = models_of(endpoints, plan, SETTINGS)
+        upstream = await stack.enter_async_context(opened(endpoints, models, plan))
+        serving = Serving(upstream, plan, limits or Limits(), **more)
+        url = await stack.enter_async_context(running(serving.app))
+        client = AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-of-the-client", max_retries=0, timeout=120)
+        stack.push_async_callback(client.close)
+        yield Gateway(client=client, servers=servers, serving=serving, endpoints=endpoints, plan=plan, url=url)
+
+
+@dataclass(kw_only=True)
+class PlantedGateway:
+    """A gateway in front of planted servers."""
+
+    client: AsyncOpenAI
+    servers: dict[str, OpenAIServer]
+    serving: Serving
+    endpoints: Endpoints
+    url: str
+
+    async def answer(self, prompt: str, *, seed: int = 1, **more: Any) -> Any:
+        """A whole completion."""
+        return await self.client.completions.create(
+            model="tiny", prompt=prompt, seed=seed, **{"max_tokens": 200, **more}
+        )
+
+    async def kill(self, role: str) -> None:
+        """Have a server die, with its connections."""
+        server = self.servers[role]
+        loop = server._server.get_loop()
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(server.stop(), loop))
+
+
+@asynccontextmanager
+async def planted_gateway(
+    *by_load: Configuration | tuple[int, Configuration],
+    planted: Planted | None = None,
+    limits: Limits | None = None,
+    key: str = "sk-of-the-client",
+    env: str = "",
+    roles: tuple[str, ...] = (TARGET, DRAFT, JUDGE),
+    expected: dict[Configuration, Expected] | None = None,
+    **more: Any,
+) -> AsyncIterator[PlantedGateway]:
+    """Serve planted models, each on a server in a thread of its own; a gateway before them in this loop."""
+    rows = tuple(one if isinstance(one, tuple) else (1, one) for one in by_load)
+    async with AsyncExitStack() as stack:
+        servers = {role: stack.enter_context(serving(planted or Planted())) for role in roles}
+        urls = {role: server.url for role, server in servers.items()}
+        endpoints = Endpoints(
+            target=urls[TARGET], draft=urls.get(DRAFT, ""), judge=urls.get(JUDGE, ""), api_key_env=env, timeout_s=5.0
+        )
+        plan = ServingPlan(name="planted", by_load=rows, expected=expected or {})
+        models = models_of(endpoints, plan, {})
+        upstream = await stack.enter_async_context(opened(endpoints, models, plan))
+        serving_ = Serving(upstream, plan, limits or Limits(), **more)
+        url = await stack.enter_async_context(running(serving_.app))
+        client = AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=60)
+        stack.push_async_callback(client.close)
+        yield PlantedGateway(client=client, servers=servers, serving=serving_, endpoints=endpoints, url=url)
