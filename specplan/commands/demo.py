@@ -21,14 +21,14 @@ __all__ = ["command", "sequence"]
     show_default=True,
     help="Where to leave the profile and the timeline.",
 )
-@click.option("--k1", multiple=True, type=WINDOW, help="Values of k1 to validate. Default 1, 2 and 4.")
+@click.option("--k1", multiple=True, type=WINDOW, help="Values of k1 to validate. Default 1, 2, 4 and 8.")
 def command(keep: Path, k1: tuple[int, ...]) -> None:
     """Measure the bundled pair of models, plan, simulate and validate: predicted beside measured speedup.
 
     Takes less than five minutes on two cores; needs the extra `torch`.
     """
     keep.mkdir(parents=True, exist_ok=True)
-    _run(keep, k1 or (1, 2, 4))
+    _run(keep, k1 or (1, 2, 4, 8))
 
 
 def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
@@ -36,10 +36,21 @@ def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
     profile = str(folder / "bundled-pair.json")
     timeline = str(folder / "timeline.png")
     return [
-        ["calibrate", "torch", "-n", "40", "-o", profile, "--force", "--allow-noise"],
+        ["calibrate", "torch", "-n", "24", "--candidates", "0", "-o", profile, "--force", "--allow-noise"],
         ["plan", "--profile", profile],
         ["simulate", "--profile", profile, "--k1", str(max(k1))],
-        ["validate", "--profile", profile, "--k1", ",".join(map(str, k1)), "--timeline", timeline, "--force"],
+        [
+            "validate",
+            "--profile",
+            profile,
+            "-n",
+            "24",
+            "--k1",
+            ",".join(map(str, k1)),
+            "--timeline",
+            timeline,
+            "--force",
+        ],
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -22,7 +23,7 @@ from calibrate.pair.training.examples import (
 )
 from calibrate.pair.training.model import Shape, build_network, deepen, save_network
 from calibrate.pair.training.tokenizer import EOS, build_tokenizer, vocabulary
-from calibrate.pair.training.train import DRAFT, TARGET, Phase, Recipe, _rate, main, train
+from calibrate.pair.training.train import DRAFT, TARGET, Phase, Recipe, _rate, main, phases_done, train
 from calibrate.pair.wording import MONTHS, parse_step
 
 SMALL = Shape(layers=2, hidden=32, intermediate=32, heads=1)
@@ -61,14 +62,15 @@ def test_a_branch_asks_exactly_what_the_plain_prompt_asks() -> None:
             assert tokenizer.id_to_token(int(batch.targets[i, column])) == branch.reply
 
 
-def test_only_right_steps_are_written_and_numbers_weigh_more() -> None:
+def test_of_wrong_steps_the_words_are_written_and_numbers_weigh_more() -> None:
     rng = np.random.default_rng(3)
     examples = list(islice(writing_examples(problem_stream(rng, "training"), rng, EOS), 8))
     tokenizer = build_tokenizer()
     batch = collate(encode(examples, tokenizer))
     for i, example in enumerate(examples):
         segments = example.text.split(pair.STEP_SEPARATOR)
-        wanted = pair.STEP_SEPARATOR.join(s for k, s in enumerate(segments) if k not in example.silent)
+        worded = [re.sub(r" \d+", "", s) if k in example.worded else s for k, s in enumerate(segments)]
+        wanted = pair.STEP_SEPARATOR.join(s for k, s in enumerate(worded) if k not in example.silent)
         written = tokenizer.decode(batch.targets[i][batch.writing[i] > 0].tolist(), skip_special_tokens=False)
         assert written.rstrip("\n") == wanted.rstrip("\n")
     assert set(batch.writing.unique().tolist()) == {0.0, 1.0, 4.0}
@@ -157,6 +159,18 @@ def test_a_few_steps_reduce_the_loss_and_repeat_bit_by_bit() -> None:
     assert list(map(repr, first)) == list(map(repr, again))
     assert first[-1].writing < 0.9 * first[0].writing
     assert first[-1].judge < 0.8 * first[0].judge
+
+
+def test_a_run_that_is_resumed_equals_one_from_beginning_to_end(tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole" / "tiny", tmp_path / "parts" / "tiny"
+    train(TINY, whole)
+    assert phases_done(TINY, parts) == 0
+    train(replace(TINY, phases=TINY.phases[:1]), parts)
+    assert phases_done(TINY, parts) == 1
+    train(TINY, parts, first=1)
+    assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert phases_done(TINY, parts) == len(TINY.phases)
+    assert phases_done(TARGET, parts) is None
 
 
 def test_saving_replaces_the_folder_and_loads_as_standard_qwen3(tmp_path: Path) -> None:
