@@ -229,7 +229,7 @@ DRAFT: Final = Recipe(
         ),
         Phase(
             layers=3,
-            n_steps=260,
+            n_steps=420,
             peak_rate=5e-3,
             keep_long=0.2,
             n_answers=3,
