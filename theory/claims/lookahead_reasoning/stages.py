@@ -22,6 +22,8 @@ __all__ = [
 ]
 
 COSTS = ("2/5", "1/2", "1/4", "3/10", "2/7", "5/7", "1/10")
+_CHEAP = ("1/40", "1/200")
+"""Drafts so cheap that batches are long; only the edges of a batch are tried."""
 
 StageTime = Callable[[Fraction, int, int], Fraction]
 """(c1, gamma, accepted drafts X) -> stage time in units of T."""
@@ -39,6 +41,12 @@ def _stages(*, saturated: bool | None, rule: str = "ceil") -> Iterator[dict[str,
         for gamma in range(1, limit + 3):
             if saturated is None or (gamma < limit) is saturated:
                 for accepted in range(3 * gamma + 2):
+                    yield {"c1": c, "gamma": str(gamma), "accepted": str(accepted)}
+    for c in _CHEAP:
+        limit = switching_point(Fraction(c), rule)
+        for gamma in (limit - 1, limit):
+            if saturated is None or (gamma < limit) is saturated:
+                for accepted in (gamma - 1, gamma, 2 * gamma - 1, 2 * gamma):
                     yield {"c1": c, "gamma": str(gamma), "accepted": str(accepted)}
 
 

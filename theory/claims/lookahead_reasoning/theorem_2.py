@@ -168,7 +168,7 @@ def _async_beats_sync(margin: str) -> Evidence:
 
     a, c = sp.symbols("alpha c", positive=True)
     k = sp.Symbol("k", positive=True, integer=True)
-    grid = itertools.product(("1/2", "1/10", "9/10"), COSTS, (2, 3, 4, 8, 20))
+    grid = itertools.product(("1/2", "1/10", "9/10"), (*COSTS, "1/1000"), (2, 3, 4, 8, 20))
     points = ({"alpha": alpha, "c": cost, "k": str(n)} for alpha, cost, n in grid)
 
     def total(n: sp.Expr) -> sp.Expr:
@@ -279,7 +279,10 @@ CLAIMS: tuple[Claim, ...] = (
         statement="At equal depth k >= 2 the asynchronous version is faster than the synchronous one.",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer k >= 2",
         verify=lambda: _async_beats_sync("0"),
-        mutants=(mutant("margin", "with twice the gain", _async_beats_sync, "1"),),
+        mutants=(
+            mutant("margin", "with twice the gain", _async_beats_sync, "1"),
+            mutant("small margin", "with 1 % more gain", _async_beats_sync, "1/100"),
+        ),
         notes="Depth is the number of target generations in flight in both. At k = 1 both speedups are 1.",
     ),
     proved(
@@ -316,6 +319,13 @@ CLAIMS: tuple[Claim, ...] = (
                 _case_2,
                 "ceil",
                 lambda c, gamma, x: -(-x // gamma) + c * (x % gamma),
+            ),
+            mutant(
+                "at most nine",
+                "c1 min(X mod gamma, 9) for c1 (X mod gamma)",
+                _case_2,
+                "ceil",
+                lambda c, gamma, x: -(-(x + 1) // gamma) + c * min(x % gamma, 9),
             ),
         ),
     ),
