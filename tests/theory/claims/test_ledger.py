@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from specplan.commands.theorems import theorems
 from theory.claims import readme, runner
 from theory.claims.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claim, claim_modules, claims
+from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.combine import all_of, screened, with_fix
 from theory.claims.runner import Verification, verify_all, verify_claim
 from theory.errors import ParameterError
@@ -155,6 +156,7 @@ def test_a_constant_that_is_true_but_unproved_is_not_refuted() -> None:
         ("LR-L4e", "nine and a half"),
         ("LR-L3b", "slightly weaker"),
         ("LR-T2b", "at most nine"),
+        ("LR-T2b", "one less deep"),
     ],
 )
 def test_a_false_statement_close_to_a_proved_one_is_refuted(claim_id: str, name: str) -> None:
@@ -163,6 +165,13 @@ def test_a_false_statement_close_to_a_proved_one_is_refuted(claim_id: str, name:
     evidence = near.verify()
     assert evidence.verdict is Verdict.FALSE
     assert evidence.counterexample
+
+
+def test_a_shifted_closed_form_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LR-T2b ties the exact S2 that other claims use to the timeline."""
+    true = exact.f_saturated
+    monkeypatch.setattr(exact, "f_saturated", lambda alpha, c, k: true(alpha, c, k - 1))
+    assert claim("LR-T2b").verify().verdict is Verdict.FALSE
 
 
 def test_with_fix_needs_a_refuted_print_and_a_proved_repair() -> None:

@@ -12,6 +12,7 @@ from theory.claims.lookahead_reasoning.expectations import expected_intervals_pr
 from theory.claims.lookahead_reasoning.stages import (
     COSTS,
     StageTime,
+    check_saturated_speedup,
     check_stage_times,
     free_induction,
     free_time,
@@ -57,10 +58,12 @@ def _case_1(rule: str) -> Evidence:
     )
 
 
-def _case_2(rule: str, formula: StageTime = limited_time) -> Evidence:
-    """Below the switching point the stage time is the printed one and the speedup is S2."""
+def _case_2(rule: str, formula: StageTime = limited_time, shift: int = 0) -> Evidence:
+    """Below the switching point the stage time is the printed one and the speedup is S2 (at depth gamma + shift)."""
+    what = f"a stage with gamma < {rule}(1/c1) lasts as printed"
+    times = check_stage_times(formula, what, saturated=True, rule=rule)
     return screened(
-        check_stage_times(formula, f"a stage with gamma < {rule}(1/c1) lasts as printed", saturated=True, rule=rule),
+        times if times.verdict is Verdict.FALSE else check_saturated_speedup(shift),
         limited_induction,
         lambda: expected_intervals_proof(1),
         lambda: expected_remainder_proof("E[X mod k1]"),
@@ -320,6 +323,7 @@ CLAIMS: tuple[Claim, ...] = (
                 "ceil",
                 lambda c, gamma, x: -(-x // gamma) + c * (x % gamma),
             ),
+            mutant("one less deep", "S2 at gamma - 1", _case_2, "ceil", shift=-1),
             mutant(
                 "at most nine",
                 "c1 min(X mod gamma, 9) for c1 (X mod gamma)",
