@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from specplan.commands.theorems import theorems
 from theory.claims import readme, runner
 from theory.claims.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claim, claim_modules, claims
+from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.combine import all_of, screened, with_fix
 from theory.claims.runner import Verification, verify_all, verify_claim
 from theory.errors import ParameterError
@@ -129,6 +130,48 @@ def test_all_of_stops_at_the_first_part_that_is_not_proved() -> None:
 def test_screened_prefers_a_counterexample_to_a_proof() -> None:
     assert screened(_evidence(Verdict.FALSE), _evidence(Verdict.PROVED)).verdict is Verdict.FALSE
     assert screened(_evidence(Verdict.OPEN), _evidence(Verdict.PROVED)).verdict is Verdict.PROVED
+
+
+def test_a_step_that_fails_after_the_search_leaves_the_claim_open() -> None:
+    """A sufficient condition that fails is no counterexample of the claim."""
+    evidence = screened(_evidence(Verdict.OPEN), _evidence(Verdict.PROVED), _evidence(Verdict.FALSE))
+    assert evidence.verdict is Verdict.OPEN
+    assert evidence.counterexample is None
+    assert "a step of the proof fails" in evidence.detail
+
+
+def test_a_constant_that_is_true_but_unproved_is_not_refuted() -> None:
+    """With 1/45 for 1/50 the claim holds where tried; only a sufficient inequality of its proof fails, at n = 16/5."""
+    (weaker,) = (each for each in claim("SPECS-T5b").mutants if each.name == "1/45")
+    assert weaker.verify().verdict is Verdict.OPEN
+
+
+@pytest.mark.parametrize(
+    ("claim_id", "name"),
+    [
+        ("LD-S1-band", "nearly a token"),
+        ("SPECS-X1", "slightly smaller"),
+        ("LR-T3a", "one percent more"),
+        ("LR-S7", "small margin"),
+        ("LR-L4e", "nine and a half"),
+        ("LR-L3b", "slightly weaker"),
+        ("LR-T2b", "at most nine"),
+        ("LR-T2b", "one less deep"),
+    ],
+)
+def test_a_false_statement_close_to_a_proved_one_is_refuted(claim_id: str, name: str) -> None:
+    """Not merely unproved: an exact point is given at which it fails."""
+    (near,) = (each for each in claim(claim_id).mutants if each.name == name)
+    evidence = near.verify()
+    assert evidence.verdict is Verdict.FALSE
+    assert evidence.counterexample
+
+
+def test_a_shifted_closed_form_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LR-T2b ties the exact S2 that other claims use to the timeline."""
+    true = exact.f_saturated
+    monkeypatch.setattr(exact, "f_saturated", lambda alpha, c, k: true(alpha, c, k - 1))
+    assert claim("LR-T2b").verify().verdict is Verdict.FALSE
 
 
 def test_with_fix_needs_a_refuted_print_and_a_proved_repair() -> None:

@@ -17,7 +17,7 @@ from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import Part, all_of, exhaustive, identity, numeric, prove_identity, refute
+from theory.claims.proving.tools import Part, all_of, exhaustive, identity, numeric, prove_identity, refute, screened
 
 __all__ = ["CLAIMS"]
 
@@ -80,18 +80,19 @@ def _band_parts() -> tuple[Part, ...]:
 def _verify_band(upper: Fraction = Fraction(1), base: int | None = None) -> Evidence:
     """``H_b / x <= E(b) <= upper + H_b / x``; a base other than e mistakes the slope."""
 
-    def holds(tenths: int, b: int) -> bool:
+    def holds(alpha: Fraction, b: Fraction) -> bool:
         with precision(_BITS):
-            alpha = point(Fraction(tenths, 10))
-            scale = -alpha.log() if base is None else -alpha.log() / arb(base).log()
-            line = point(_harmonic(b)) / scale
-            value = _unbounded(alpha, b)
+            rate, count = point(alpha), int(b)
+            scale = -rate.log() if base is None else -rate.log() / arb(base).log()
+            line = point(_harmonic(count)) / scale
+            value = _unbounded(rate, count)
             # at b = 1 and alpha -> 0 the upper edge is approached, never touched; both comparisons are certain
             return bool(value > line) and bool(value < line + point(upper))
 
-    grid = {"tenths": range(1, 10), "b": (1, 2, 3, 5, 10, 100, 1000)}
-    what = "H_b / ln(1/alpha) < E(b) < 1 + H_b / ln(1/alpha) at alpha = tenths/10 (balls)"
-    return all_of(lambda: exhaustive(holds, grid, what=what), *_band_parts())
+    rates = [Fraction(k, 10) for k in range(1, 10)] + [Fraction(1, 100), Fraction(1, 10**100)]
+    grid = [{"alpha": rate, "b": b} for rate in rates for b in (1, 2, 3, 5, 10, 100, 1000)]
+    what = f"H_b / ln(1/alpha) < E(b) < {upper} + H_b / ln(1/alpha) (balls)"
+    return screened(refute(holds, grid, what=what), *_band_parts())
 
 
 def _octaves(of_steps: bool) -> Evidence:
@@ -240,6 +241,7 @@ CLAIMS: tuple[Claim, ...] = (
         verify=_verify_band,
         mutants=(
             mutant("half a token", "upper edge 1/2", _verify_band, upper=Fraction(1, 2)),
+            mutant("nearly a token", "upper edge 0.99", _verify_band, upper=Fraction(99, 100)),
             mutant("binary logarithm", "log2(1/alpha) for ln(1/alpha)", _verify_band, base=2),
         ),
         notes="Sum against integral of a decreasing function, whose first term is 1; ln b <= H_b <= 1 + ln b.",

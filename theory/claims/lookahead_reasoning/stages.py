@@ -13,6 +13,7 @@ from theory.claims.proving.tools import all_of, identity, prove_sign, refute
 __all__ = [
     "COSTS",
     "StageTime",
+    "check_saturated_speedup",
     "check_stage_times",
     "free_induction",
     "free_time",
@@ -22,6 +23,8 @@ __all__ = [
 ]
 
 COSTS = ("2/5", "1/2", "1/4", "3/10", "2/7", "5/7", "1/10")
+_CHEAP = ("1/40", "1/200")
+"""Drafts so cheap that batches are long; only the edges of a batch are tried."""
 
 StageTime = Callable[[Fraction, int, int], Fraction]
 """(c1, gamma, accepted drafts X) -> stage time in units of T."""
@@ -40,6 +43,12 @@ def _stages(*, saturated: bool | None, rule: str = "ceil") -> Iterator[dict[str,
             if saturated is None or (gamma < limit) is saturated:
                 for accepted in range(3 * gamma + 2):
                     yield {"c1": c, "gamma": str(gamma), "accepted": str(accepted)}
+    for c in _CHEAP:
+        limit = switching_point(Fraction(c), rule)
+        for gamma in (limit - 1, limit):
+            if saturated is None or (gamma < limit) is saturated:
+                for accepted in (gamma - 1, gamma, 2 * gamma - 1, 2 * gamma):
+                    yield {"c1": c, "gamma": str(gamma), "accepted": str(accepted)}
 
 
 def check_stage_times(formula: StageTime, what: str, *, saturated: bool | None, rule: str = "ceil") -> Evidence:
@@ -53,6 +62,32 @@ def check_stage_times(formula: StageTime, what: str, *, saturated: bool | None, 
         return f"the timeline takes {true} T, the formula {formula(c1, int(gamma), int(accepted))} T"
 
     return refute(holds, _stages(saturated=saturated, rule=rule), what=what, explain=explain)
+
+
+def check_saturated_speedup(shift: int = 0) -> Evidence:
+    """S2 at depth gamma is (1 + E[X]) / E[stage time], both from the timeline, X geometric.
+
+    `shift` asks for S2 at another depth. A stage with gamma more accepted drafts lasts T longer, so its mean over the
+    first gamma lengths, A, gives the mean over all: (A + alpha^gamma) / (1 - alpha^gamma).
+    """
+
+    def from_timeline(alpha1: Fraction, c1: Fraction, gamma: int) -> Fraction:
+        times = [exact.stage_time(c1, gamma, accepted) for accepted in range(gamma)]
+        first = sum(((1 - alpha1) * alpha1**x * time for x, time in enumerate(times)), Fraction(0))
+        mean = (first + alpha1**gamma) / (1 - alpha1**gamma)
+        return 1 / (1 - alpha1) / mean
+
+    def holds(alpha1: Fraction, c1: Fraction, gamma: Fraction) -> bool:
+        depth = int(gamma)
+        return bool(exact.f_saturated(alpha1, c1, depth + shift) == from_timeline(alpha1, c1, depth))
+
+    points = (
+        {"alpha1": alpha, "c1": c, "gamma": str(gamma)}
+        for alpha in ("1/2", "1/100", "99/100")
+        for c in (*COSTS, *_CHEAP)
+        for gamma in range(1, min(exact.ceil_inverse(Fraction(c)), 12))
+    )
+    return refute(holds, points, what="S2 is the speedup of the timeline")
 
 
 def free_time(c: Fraction, _gamma: int, accepted: int) -> Fraction:

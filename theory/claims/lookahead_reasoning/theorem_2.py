@@ -12,6 +12,7 @@ from theory.claims.lookahead_reasoning.expectations import expected_intervals_pr
 from theory.claims.lookahead_reasoning.stages import (
     COSTS,
     StageTime,
+    check_saturated_speedup,
     check_stage_times,
     free_induction,
     free_time,
@@ -57,10 +58,12 @@ def _case_1(rule: str) -> Evidence:
     )
 
 
-def _case_2(rule: str, formula: StageTime = limited_time) -> Evidence:
-    """Below the switching point the stage time is the printed one and the speedup is S2."""
+def _case_2(rule: str, formula: StageTime = limited_time, shift: int = 0) -> Evidence:
+    """Below the switching point the stage time is the printed one and the speedup is S2 (at depth gamma + shift)."""
+    what = f"a stage with gamma < {rule}(1/c1) lasts as printed"
+    times = check_stage_times(formula, what, saturated=True, rule=rule)
     return screened(
-        check_stage_times(formula, f"a stage with gamma < {rule}(1/c1) lasts as printed", saturated=True, rule=rule),
+        times if times.verdict is Verdict.FALSE else check_saturated_speedup(shift),
         limited_induction,
         lambda: expected_intervals_proof(1),
         lambda: expected_remainder_proof("E[X mod k1]"),
@@ -168,7 +171,7 @@ def _async_beats_sync(margin: str) -> Evidence:
 
     a, c = sp.symbols("alpha c", positive=True)
     k = sp.Symbol("k", positive=True, integer=True)
-    grid = itertools.product(("1/2", "1/10", "9/10"), COSTS, (2, 3, 4, 8, 20))
+    grid = itertools.product(("1/2", "1/10", "9/10"), (*COSTS, "1/1000"), (2, 3, 4, 8, 20))
     points = ({"alpha": alpha, "c": cost, "k": str(n)} for alpha, cost, n in grid)
 
     def total(n: sp.Expr) -> sp.Expr:
@@ -279,7 +282,10 @@ CLAIMS: tuple[Claim, ...] = (
         statement="At equal depth k >= 2 the asynchronous version is faster than the synchronous one.",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer k >= 2",
         verify=lambda: _async_beats_sync("0"),
-        mutants=(mutant("margin", "with twice the gain", _async_beats_sync, "1"),),
+        mutants=(
+            mutant("margin", "with twice the gain", _async_beats_sync, "1"),
+            mutant("small margin", "with 1 % more gain", _async_beats_sync, "1/100"),
+        ),
         notes="Depth is the number of target generations in flight in both. At k = 1 both speedups are 1.",
     ),
     proved(
@@ -316,6 +322,14 @@ CLAIMS: tuple[Claim, ...] = (
                 _case_2,
                 "ceil",
                 lambda c, gamma, x: -(-x // gamma) + c * (x % gamma),
+            ),
+            mutant("one less deep", "S2 at gamma - 1", _case_2, "ceil", shift=-1),
+            mutant(
+                "at most nine",
+                "c1 min(X mod gamma, 9) for c1 (X mod gamma)",
+                _case_2,
+                "ceil",
+                lambda c, gamma, x: -(-(x + 1) // gamma) + c * min(x % gamma, 9),
             ),
         ),
     ),

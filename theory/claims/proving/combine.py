@@ -73,12 +73,21 @@ def made(part: Part) -> Evidence:
 def screened(search: Part, *parts: Part, detail: str = "") -> Evidence:
     """A search for a counterexample first, then the proof: ``false`` if the search finds one, else `all_of` the parts.
 
-    The search proves nothing; it keeps a proof honest, because a mutated statement meets it too.
+    The search proves nothing; it keeps a proof honest, because a mutated statement meets it too. Only the search can
+    refute: a part that fails leaves the statement ``open``, for it may be true by another way.
     """
     screen = made(search)
     if screen.verdict is Verdict.FALSE:
         return screen
     proof = all_of(*parts, detail=detail)
+    if proof.verdict is Verdict.FALSE:
+        return Evidence(
+            verdict=Verdict.OPEN,
+            method=proof.method,
+            detail=f"a step of the proof fails, which refutes no more than the step: {proof.detail}; "
+            f"searched before, {screen.detail}",
+            effort={**proof.effort, "screened": screen.effort.get("points", 0)},
+        )
     return Evidence(
         verdict=proof.verdict,
         method=proof.method,

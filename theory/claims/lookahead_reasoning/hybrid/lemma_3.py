@@ -64,7 +64,8 @@ def _integer_maximum(condition: str) -> Evidence:
     def holds(alpha: Fraction, c: Fraction) -> bool:
         return alpha <= scale * c or exact.g(alpha, c, 2) > exact.g(alpha, c, 1)
 
-    points = ({"alpha": a, "c": c} for a in ("1/10", "1/4", "1/2", "9/10") for c in ("1/20", "1/5", "1/3", "4/5"))
+    points = [{"alpha": a, "c": c} for a in ("1/10", "1/4", "1/2", "9/10") for c in ("1/20", "1/5", "1/3", "4/5")]
+    points += [{"alpha": f"{near}/5000", "c": "1/5"} for near in (999, 1001)]  # both sides of the sharp edge
     a, s = sp.symbols("alpha s", positive=True)
     ratio = (1 + a) / (1 + s * a) - 1
     return screened(
@@ -111,7 +112,10 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Over the integers the maximum of g lies at some gamma* >= 2, since g(2)/g(1) = (1+alpha2)/(1+c2).",
         assumptions="0 < c2 < alpha2 < 1",
         verify=lambda: _integer_maximum("1"),
-        mutants=(mutant("weaker", "alpha2 > c2/2", _integer_maximum, "1/2"),),
+        mutants=(
+            mutant("weaker", "alpha2 > c2/2", _integer_maximum, "1/2"),
+            mutant("slightly weaker", "alpha2 > 0.99 c2", _integer_maximum, "0.99"),
+        ),
         notes="The condition is sharp: for alpha2 <= c2 the maximum is at gamma = 1. It may be shared by two "
         "neighbours (alpha2 = 1/2, c2 = 1/27: g(4) = g(5)).",
     ),

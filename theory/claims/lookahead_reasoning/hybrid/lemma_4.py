@@ -128,7 +128,9 @@ def _bound_from_ten(x_from: str) -> Evidence:
     def holds(alpha: Fraction, x: Fraction) -> bool:
         return x < Fraction(x_from) or bool(_a(point(alpha), point(x)) < _a(point("0.8"), arb(10)))
 
-    grid = ({"alpha": a, "x": x} for a, x in itertools.product(("79/100", "3/5"), ("10", "9", "30")))
+    grid = (
+        {"alpha": a, "x": x} for a, x in itertools.product(("79/100", "3/5", "799/1000"), ("10", "9", "19/2", "30"))
+    )
     search = refute(holds, grid, what=f"a(alpha, x) < a(0.8, 10) for x >= {x_from}")
     return screened(search, falls_in_x, lambda: _rises_in_alpha(1))
 
@@ -204,7 +206,10 @@ CLAIMS: tuple[Claim, ...] = (
         statement="a(alpha, x) < a(0.8, 10) for every x >= 10 and alpha in (0.5, 0.8).",
         assumptions="0.5 < alpha < 0.8, x >= 10",
         verify=lambda: _bound_from_ten("10"),
-        mutants=(mutant("nine", "x >= 9", _bound_from_ten, "9"),),
+        mutants=(
+            mutant("nine", "x >= 9", _bound_from_ten, "9"),
+            mutant("nine and a half", "x >= 9.5", _bound_from_ten, "19/2"),
+        ),
     ),
     refuted(
         id="LR-L4f",

@@ -31,6 +31,7 @@ _SIX = Fraction(1157, 1000)
 _EVEN = (4, 6, 8, 12)
 _NO_SIX = {"alpha1": "2/5", "c1": "1/3", "alpha2": "4/5", "c2": "2/5", "M": "4"}
 _TIE = {"alpha1": "16/25", "c1": "1/5", "alpha2": "4/5", "c2": "1/9", "M": "4"}
+_NEAR_TWO = {"alpha1": "999/1000", "c1": "1/1000", "alpha2": "999/1000", "c2": "1/1000", "M": "4"}
 _ODD = {"alpha1": "4/9", "c1": "1/5", "alpha2": "9/16", "c2": "1/20", "M": "5"}
 _STATED = "0 < alpha_i, c_i < 1, even M >= 4, (6)"
 
@@ -98,7 +99,7 @@ def _one_of_two(scale: str) -> Evidence:
         return not p.six() or p.r1 >= factor * p.d2 or p.r2 >= factor * p.d1
 
     return screened(
-        refute(holds, _points(), what="at least one of (7) and (8) holds", explain=_words),
+        refute(holds, _points(_NEAR_TWO), what="at least one of (7) and (8) holds", explain=_words),
         threshold_at_two,
         threshold_falls,
         detail="If r1 >= r2 then r1 >= r2 = D2(2) > D2(M); otherwise r2 > r1 = D1(2) > D1(M)",
@@ -239,7 +240,10 @@ CLAIMS: tuple[Claim, ...] = (
         expression=_either,
         assumptions=_STATED,
         verify=lambda: _one_of_two("1"),
-        mutants=(mutant("half more", "3/2 D_i(M) on the right", _one_of_two, "3/2"),),
+        mutants=(
+            mutant("half more", "3/2 D_i(M) on the right", _one_of_two, "3/2"),
+            mutant("one percent more", "1.01 D_i(M) on the right", _one_of_two, "1.01"),
+        ),
         notes="Neither (6) nor the parity of M is used.",
     ),
     proved_with_fix(
