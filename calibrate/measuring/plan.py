@@ -132,6 +132,7 @@ class CalibrationPlan:
             **{f"measure_{name}": value for name, value in asdict(self.engine).items()},
             **stopping,
             **({"token": [setting.key for setting in self.token]} if self.token else {}),
+            **({} if self.n_token_answers is None else {"token_answers": self.n_token_answers}),
             "warm_up_s": self.warm_up_s,
             "problems_sha256": digest(*(problem.prompt for problem in self.problems)),
         }

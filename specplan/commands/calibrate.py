@@ -12,7 +12,7 @@ from specplan.calibrating import Effort, calibrate, effort_options
 from specplan.commands.calibration.options import json_object, local_models, output_file, sampling
 from specplan.commands.calibration.vllm import vllm_command
 from specplan.output import InputName, check_output
-from specplan.ranges import CORES, PARALLEL, SECONDS, ListOf, Number, WholeNumber
+from specplan.ranges import ANSWERS, CORES, PARALLEL, SECONDS, ListOf, Number, WholeNumber
 from theory.errors import ParameterError
 
 __all__ = ["command"]
@@ -45,6 +45,11 @@ command.add_command(vllm_command)
     show_default=True,
     help="Steps drawn at every position for methods that choose among several: most of the time. 0: do not plan them.",
 )
+@click.option(
+    "--token-answers",
+    type=ANSWERS,
+    help="Questions to answer with every token-level method too. Default: as many as make 480 runs, 40 at least.",
+)
 @click.option("--target-core", type=CORES, help="CPU core for the target's process. Default: the first.")
 @click.option("--draft-core", type=CORES, help="CPU core for the draft's process. Default: the second.")
 @sampling
@@ -56,6 +61,7 @@ def torch_command(
     name: str,
     output: Path,
     force: bool,
+    token_answers: int | None,
     **options: Any,
 ) -> None:
     """Measure local models with torch, each in a process of its own.
@@ -66,7 +72,15 @@ def torch_command(
     check_output(output, force=force)
     from calibrate.models.local import TorchModels
 
-    calibrate(TorchModels(**options), effort, prompts, name=name, output=output, allow_noise=allow_noise)
+    calibrate(
+        TorchModels(**options),
+        effort,
+        prompts,
+        name=name,
+        output=output,
+        allow_noise=allow_noise,
+        n_token_answers=token_answers,
+    )
 
 
 @command.command(name="openai")

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from specplan.cli import cli
 from specplan.commands.demo import sequence
 
-SEQUENCE = sequence(Path("folder"), (1, 2, 4))
+SEQUENCE = sequence(Path("folder"), (1, 2, 4, 8))
 
 
 def test_order_is_that_of_the_work() -> None:
