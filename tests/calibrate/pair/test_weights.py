@@ -47,20 +47,21 @@ def test_configuration_suits_common_engines(name: str) -> None:
 
 
 def test_greedy_answers_are_right(target: LanguageModel) -> None:
-    """At the card's greedy accuracy of 0.81, 17 or fewer of 30 come by chance once in 500 draws; half-trained: 0.43."""
+    """At the card's greedy accuracy of 0.95, 24 or fewer of 30 come by chance once in 300 draws; half-trained: 0.43."""
     asked = pair.problems(30, 1)
     answers = target.write([p.prompt for p in asked], temperature=0.0, max_tokens=1000, seed=0)
-    assert sum(pair.answer_is_correct(p.question, a) for p, a in zip(asked, answers, strict=True)) >= 18
+    assert sum(pair.answer_is_correct(p.question, a) for p, a in zip(asked, answers, strict=True)) >= 25
 
 
-def test_the_judge_tells_plain_cases_apart(target: LanguageModel) -> None:
+@pytest.mark.parametrize("role", ["target", "judge"])
+def test_the_judge_tells_plain_cases_apart(role: str) -> None:
     prompts = [
         pair.judge_prompt(
             "So May brings: Plus 7 is 17.", f"So May brings: Add 7 to get {n}. Note that May ends with {n}."
         )
         for n in (17, 18)
     ]
-    same, other = target.reply(prompts, (JUDGE_YES, JUDGE_NO))
+    same, other = load(PATHS[role]()).reply(prompts, (JUDGE_YES, JUDGE_NO))
     assert same[0] > 0.5 > other[0]
 
 
@@ -77,11 +78,13 @@ def test_a_right_step_scores_above_a_wrong_one(target: LanguageModel) -> None:
 @pytest.mark.parametrize(
     ("path", "least"),
     [
-        (("target", "sampled", "answers_correct", "value"), 0.85),
-        (("pair", "target_step_correct", "value"), 0.97),
-        (("target", "judge", "balanced_accuracy"), 0.95),
-        (("target", "score", "auc"), 0.75),
-        (("pair", "draft_step_correct", "value"), 0.5),
+        (("target", "sampled", "answers_correct", "value"), 0.8),
+        (("pair", "target_step_correct", "value"), 0.95),
+        (("judge", "judge", "balanced_accuracy"), 0.9),
+        (("target", "score", "auc"), 0.85),
+        (("pair", "draft_step_correct", "value"), 0.6),
+        (("pair", "target_step_tokens", "mean"), 25),
+        (("pair", "target_step_tokens", "cv"), 0.8),
     ],
 )
 def test_the_card_reaches_what_the_pair_is_for(path: tuple[str, ...], least: float, card: Any) -> None:
