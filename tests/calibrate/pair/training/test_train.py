@@ -23,7 +23,8 @@ from calibrate.pair.training.examples import (
 )
 from calibrate.pair.training.model import Shape, build_network, deepen, save_network
 from calibrate.pair.training.tokenizer import EOS, build_tokenizer, vocabulary
-from calibrate.pair.training.train import DRAFT, TARGET, Phase, Recipe, _rate, main, phases_done, train
+from calibrate.pair.training.recipes import DRAFT, TARGET, Phase, Recipe
+from calibrate.pair.training.train import _rate, main, phases_done, train
 from calibrate.pair.wording import MONTHS, parse_step
 
 SMALL = Shape(layers=2, hidden=32, intermediate=32, heads=1)

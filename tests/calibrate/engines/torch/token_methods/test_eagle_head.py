@@ -171,7 +171,7 @@ def rewritten(folder, **fields):
         ({"model_type": "qwen3"}, "model_type='qwen3' must be 'llama'"),
         ({"architectures": ["LlamaForCausalLMEagle3"]}, r"is of EAGLE-3, which vLLM engines run"),
         ({"hidden_size": 64}, "is not of this target: hidden_size=64, the target has 128"),
-        ({"vocab_size": 99}, "is not of this target: vocab_size=99, the target has 405"),
+        ({"vocab_size": 99}, "is not of this target: vocab_size=99, the target has 374"),
         ({"num_hidden_layers": 2}, r"the weight layers.1.* is missing"),
         ({"intermediate_size": 64}, r"the weight layers.0.mlp.down_proj.weight has the shape \(128, 256\), its conf"),
     ],
@@ -185,8 +185,8 @@ def test_a_folder_of_another_head_is_refused(folder, target, fields, said):
 def test_other_weights_are_refused_but_not_those_of_the_target(folder, target):
     path = folder / "model.safetensors"
     weights = load_file(path)
-    save_file({**weights, "lm_head.weight": torch.zeros(405, 128)}, path)
-    assert load_head(folder, target, 100).vocab_size == 405
+    save_file({**weights, "lm_head.weight": torch.zeros(374, 128)}, path)
+    assert load_head(folder, target, 100).vocab_size == 374
     save_file({**weights, "d2t": torch.zeros(3)}, path)
     with pytest.raises(CalibrationError, match=r"EAGLE head .*: the weight d2t is not of a head"):
         load_head(folder, target, 100)

@@ -420,7 +420,7 @@ def test_sampled_tokens_of_the_bundled_pair_follow_the_targets_law(pair, specula
     seen = [tuple(tokens[:3]) for tokens in finish(make_engine(), *jobs)]
     assert sum(accepted for one in jobs for _, accepted in one.passes) > n // 4
     often = [text for text, p in law.items() if n * p >= 5.0]
-    assert len(often) > 8
+    assert len(often) > 5
     observed = [seen.count(text) for text in often]
     expected = [n * law[text] for text in often]
     rest = n - sum(expected)
