@@ -8,6 +8,7 @@ depend on which of its wordings was drawn, and a parser recovers it exactly: tha
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
@@ -33,6 +34,7 @@ __all__ = [
     "render_beginning",
     "render_move",
     "render_step",
+    "verbosity_at",
 ]
 
 Kind = Literal["start", "operation", "final"]
@@ -219,6 +221,12 @@ _MANNERS: Final[dict[Verbosity, _Manner]] = {
 def draw_verbosity(rng: np.random.Generator) -> Verbosity:
     """How wordy an answer shall be."""
     return tuple(_MANNERS)[int(rng.choice(len(_MANNERS), p=[manner.share for manner in _MANNERS.values()]))]
+
+
+def verbosity_at(u: float) -> Verbosity:
+    """The quantile at ``u`` in [0, 1) of how wordy answers shall be, from brief to careful."""
+    ends = itertools.accumulate(manner.share for manner in _MANNERS.values())
+    return next((name for name, end in zip(_MANNERS, ends, strict=True) if u < end), tuple(_MANNERS)[-1])
 
 
 def n_tokens(text: str) -> int:

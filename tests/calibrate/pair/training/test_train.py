@@ -22,8 +22,8 @@ from calibrate.pair.training.examples import (
     writing_examples,
 )
 from calibrate.pair.training.model import Shape, build_network, deepen, save_network
-from calibrate.pair.training.tokenizer import EOS, build_tokenizer, vocabulary
 from calibrate.pair.training.recipes import DRAFT, TARGET, Phase, Recipe
+from calibrate.pair.training.tokenizer import EOS, build_tokenizer, vocabulary
 from calibrate.pair.training.train import _rate, main, phases_done, train
 from calibrate.pair.wording import MONTHS, parse_step
 
