@@ -17,6 +17,7 @@ on average (Lorden 1971), KL being what one observation tells, p' ln(p'/p) + (1 
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from theory.errors import ParameterError
@@ -28,6 +29,9 @@ _HORIZON: Final = 5_000.0
 
 _EDGE: Final = 0.005
 """Predicted means are taken to be at least so far from 0 and 1: nothing is predicted for certain."""
+
+_MOST_LOG: Final = 600.0
+"""Logarithm of the money that is counted at most: what is more raises any alarm, and would overflow."""
 
 
 class Bet:
@@ -56,6 +60,7 @@ class Bet:
         """What is gained per unit by which an observation exceeds the bound; negative with ``below``."""
         self.money: Any = 1.0
         self._staked: Any = 0.0
+        self._unstaked = 1.0
         self._n = 0
 
     def factor(self, observed: Any) -> Any:
@@ -66,7 +71,35 @@ class Bet:
         """Take in one observation in [0, 1], or one of each stream, shape (streams,)."""
         self._n += 1
         self._staked = self.factor(observed) * (self._staked + _share(self._n))
-        self.money = self._staked + _left(self._n)
+        self._unstaked = _left(self._n)
+        self.money = self._staked + self._unstaked
+
+    def take_sum(self, total: float, n: int) -> None:
+        """Take in ``n`` observations of which only the sum is known; all that is due by their first is staked then.
+
+        Of observations that are 0 or 1 the worth of a stake does not depend on their order. Of others this is the least
+        that it can be: the logarithm of `factor` is concave, so that ends of [0, 1] make the least of the same sum.
+
+        Parameters
+        ----------
+        total : sum of the observations, in [0, n].
+        n : how many, >= 0; none change nothing.
+        """
+        if n == 0:
+            return
+        self._staked = min(self._staked + self._due(), math.exp(_MOST_LOG))
+        grown = (
+            math.log(max(self._staked, 1e-300)) + _times(total, self.factor(1.0)) + _times(n - total, self.factor(0.0))
+        )
+        self._staked = math.exp(min(grown, _MOST_LOG))
+        self._n += n
+        self.money = self._staked + self._unstaked
+
+    def _due(self) -> float:
+        """What is to be staked by the next observation, and is not staked yet."""
+        left = _left(self._n + 1)
+        due, self._unstaked = self._unstaked - left, left
+        return due
 
 
 class MeanBets:
@@ -98,6 +131,11 @@ class MeanBets:
         for bet in self.bets:
             bet.take(observed)
 
+    def take_sum(self, total: float, n: int) -> None:
+        """Take in observations of which only the sum is known; see `Bet.take_sum`."""
+        for bet in self.bets:
+            bet.take_sum(total, n)
+
     @property
     def evidence(self) -> Any:
         """The richer bet's money as a share of what raises the alarm; at 1 it is raised."""
@@ -117,3 +155,8 @@ def _share(n: int) -> float:
 def _left(n: int) -> float:
     """Share that is not staked yet after n observations."""
     return 1.0 if n == 0 else 0.5 * _HORIZON / (_HORIZON + n - 1.0)
+
+
+def _times(n: float, factor: float) -> float:
+    """Logarithm of a factor that is multiplied so many times; of none 0, whatever it is."""
+    return 0.0 if n <= 0.0 else n * math.log(max(factor, 1e-300))
