@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fault_proxy import FaultProxy
 from openai import AsyncOpenAI
 from openai_server import OpenAIServer, Planted, serving
 from pair_servers import PairServer, running
@@ -49,6 +50,8 @@ class Gateway:
     endpoints: Endpoints
     plan: ServingPlan
     url: str
+    proxies: dict[str, FaultProxy]
+    """By role, what stands before its server and can die."""
 
     @property
     def model(self) -> str:
@@ -102,9 +105,13 @@ async def gateway(
     limits: Limits | None = None,
     expected: dict[Configuration, Expected] | None = None,
     embedding: str = "",
+    behind: tuple[str, ...] = (),
     **more: Any,
 ) -> AsyncIterator[Gateway]:
-    """Serve the target and the draft, and the judge on an engine of its own if the pair has one; a gateway before."""
+    """Serve the target and the draft, and the judge on an engine of its own if the pair has one; a gateway before.
+
+    The servers of the roles ``behind`` stand behind a proxy each.
+    """
     rows = tuple(one if isinstance(one, tuple) else (1, one) for one in by_load)
     folders = {TARGET: target_path(), DRAFT: draft_path(), JUDGE: target_path()}
     async with AsyncExitStack() as stack:
@@ -112,7 +119,12 @@ async def gateway(
         for role, folder in folders.items():
             server = PairServer(pair.roles[role], f"pair-{role}", folder)
             servers[role] = await stack.enter_async_context(server.serving())
-        urls = {role: server.url for role, server in servers.items()}
+        urls, proxies = {role: server.url for role, server in servers.items()}, {}
+        for role in behind:
+            proxies[role] = FaultProxy(urls[role])
+            await proxies[role].start()
+            stack.push_async_callback(proxies[role].stop)
+            urls[role] = proxies[role].url
         endpoints = Endpoints(**urls, embedding=embedding, timeout_s=300.0)
         plan = ServingPlan(name="pair", by_load=rows, asking=Asking(), expected=expected or {})
         endpoints.check(plan)
@@ -122,7 +134,15 @@ async def gateway(
         url = await stack.enter_async_context(running(serving.app))
         client = AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-of-the-client", max_retries=0, timeout=600)
         stack.push_async_callback(client.close)
-        yield Gateway(client=client, servers=servers, serving=serving, endpoints=endpoints, plan=plan, url=url)
+        yield Gateway(
+            client=client,
+            servers=servers,
+            serving=serving,
+            endpoints=endpoints,
+            plan=plan,
+            url=url,
+            proxies=proxies,
+        )
 
 
 @dataclass(kw_only=True)
@@ -165,13 +185,13 @@ async def planted_gateway(
         servers = {role: stack.enter_context(serving(planted or Planted())) for role in roles}
         urls = {role: server.url for role, server in servers.items()}
         endpoints = Endpoints(
-            target=urls[TARGET], draft=urls.get(DRAFT, ""), judge=urls.get(JUDGE, ""), api_key_env=env, timeout_s=5.0
+            target=urls[TARGET], draft=urls.get(DRAFT, ""), judge=urls.get(JUDGE, ""), api_key_env=env, timeout_s=60.0
         )
         plan = ServingPlan(name="planted", by_load=rows, expected=expected or {})
         models = models_of(endpoints, plan, {})
         upstream = await stack.enter_async_context(opened(endpoints, models, plan))
-        serving_ = Serving(upstream, plan, limits or Limits(), **more)
+        serving_ = Serving(upstream, plan, limits or PATIENT, **more)
         url = await stack.enter_async_context(running(serving_.app))
-        client = AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=60)
+        client = AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=300)
         stack.push_async_callback(client.close)
         yield PlantedGateway(client=client, servers=servers, serving=serving_, endpoints=endpoints, url=url)

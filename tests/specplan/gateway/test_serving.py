@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from calibrate.models.asking import bundled_problems
 from sim.configuration import Configuration
-from sim.operations import Verify
+from sim.operations import DRAFT, JUDGE, Verify
 
 if TYPE_CHECKING:
     from bundled_pair import BundledPair
@@ -70,3 +71,22 @@ async def test_steps_are_compared_by_embeddings_over_http(bundled_pair: BundledP
         assert all(-1.0 <= verdict.score <= 1.0 for verdict in verdicts)
         page = served.serving.metrics.page().decode()
     assert 'specplan_verification_seconds_count{role="embedding"}' in page
+
+
+@pytest.mark.parametrize("moment", range(10))
+async def test_no_answer_of_the_pair_is_lost_when_a_helper_dies(bundled_pair: BundledPair, moment: int) -> None:
+    role = (DRAFT, JUDGE)[moment % 2]
+    configuration = Configuration.parse("lr-async k1=2")
+    async with gateway(bundled_pair, configuration, behind=(role,)) as served:
+        create = served.client.completions.create
+        asked = [
+            asyncio.ensure_future(create(model=served.model, prompt=one.prompt, seed=moment, max_tokens=SHORT))
+            for one in problems(2)
+        ]
+        await asyncio.sleep(random.Random(moment).uniform(0.0, 1.5))
+        await served.proxies[role].stop()
+        for answer in await asyncio.gather(*asked):
+            choice = answer.choices[0]
+            assert choice.text
+            # Whole: the model ended it, or all its tokens are there.
+            assert choice.finish_reason == "stop" or answer.usage.completion_tokens == SHORT
