@@ -28,7 +28,8 @@ _HORIZON: Final = 5_000.0
 """Half of the later money is staked within so many observations."""
 
 _EDGE: Final = 0.005
-"""Predicted means are taken to be at least so far from 0 and 1: nothing is predicted for certain."""
+"""Predicted means are taken to be at least so far from 0 and 1: nothing is predicted for certain. A claim is only ever
+made weaker by that; one that becomes empty, that a mean is at least 0 or at most 1, cannot be bet against."""
 
 _MOST_LOG: Final = 600.0
 """Logarithm of the money that is counted at most: what is more raises any alarm, and would overflow."""
@@ -56,8 +57,9 @@ class Bet:
             raise ParameterError("drift", drift, "must be in (0, 1)")
         self.bound = min(max(bound, _EDGE), 1.0 - _EDGE)
         sought = max(self.bound - drift, 0.0) if below else min(self.bound + drift, 1.0)
-        self.stake = (sought - self.bound) / (self.bound * (1.0 - self.bound))
-        """What is gained per unit by which an observation exceeds the bound; negative with ``below``."""
+        empty = bound < _EDGE if below else bound > 1.0 - _EDGE
+        self.stake = 0.0 if empty else (sought - self.bound) / (self.bound * (1.0 - self.bound))
+        """What is gained per unit by which an observation exceeds the bound; negative with ``below``; 0: no bet."""
         self.money: Any = 1.0
         self._staked: Any = 0.0
         self._unstaked = 1.0

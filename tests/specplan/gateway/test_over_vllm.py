@@ -56,20 +56,21 @@ def url(endpoints: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def validated(endpoints: dict[str, str]) -> list[str]:
-    """The answers as `specplan validate` has them written by the same servers, one after the other."""
+def validated(endpoints: dict[str, str]) -> list[list[str]]:
+    """The steps of the answers as `specplan validate` has them written by the same servers, one after the other."""
 
-    async def work() -> list[str]:
+    async def work() -> list[list[str]]:
         models = RemoteModels(**endpoints, task="bundled", seed=SEED, max_step_tokens=100)
-        texts = []
+        answers = []
         async with models.open() as (_, clock):
             for problem in PROBLEMS:
                 await clock.fresh()
                 algorithm = CONFIGURATION.algorithm()(await clock.root(problem.prompt))
-                texts.append((await clock.run(algorithm, stream=problem.name)).text)
+                session = await clock.run(algorithm, stream=problem.name)
+                answers.append([step.payload.text for step in session.committed if step.payload.text])
                 await clock.drain()
             await clock.close()
-        return texts
+        return answers
 
     return asyncio.run(work())
 
@@ -88,21 +89,20 @@ async def streamed(client: AsyncOpenAI, problem: Problem) -> list[str]:
 
 
 @pytest.mark.parametrize("at_once", [1, 4, 8])
-def test_streamed_texts_are_those_of_a_validation(url: str, validated: list[str], at_once: int) -> None:
+def test_streamed_texts_are_those_of_a_validation(url: str, validated: list[list[str]], at_once: int) -> None:
     async def work() -> list[list[str]]:
         async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=600) as client:
             return await asyncio.gather(*(streamed(client, problem) for problem in PROBLEMS[:at_once]))
 
-    found = asyncio.run(work())
-    assert ["".join(parts) for parts in found] == validated[:at_once]
-    # Steps come one by one as they are committed.
-    assert all(len(parts) == len(pair.split_steps("".join(parts))) > 1 for parts in found)
+    # Step by step, as they are committed.
+    assert asyncio.run(work()) == validated[:at_once]
+    assert all(len(steps) > 1 for steps in validated)
 
 
 def counted(url: str) -> dict[str, float]:
     """What the gateway has counted so far."""
     with urllib.request.urlopen(url.removesuffix("/v1") + "/metrics", timeout=60) as page:
-        lines = [line.split() for line in page.read().decode().splitlines() if not line.startswith("#")]
+        lines = [line.rsplit(" ", 1) for line in page.read().decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in lines}
 
 
