@@ -20,7 +20,11 @@ from specplan.explaining.reading import read_metrics
 from specplan.explaining.window import since_start
 
 pytest.importorskip("vllm")
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore"),  # of what vLLM imports
+]
 
 GAPPED = Schedule((BatchRange(1, 4, 3), BatchRange(8, 63, 1), BatchRange(64, 100, 0)))
 WHOLE = Schedule((BatchRange(1, 15, 3), BatchRange(16, 63, 1), BatchRange(64, 1024, 0)))
