@@ -50,7 +50,7 @@ class Inspection:
     """What is found out about the drafts of a position, so that the same answers predict other methods too."""
 
     drafts: int = 1
-    """Drafts per position, >= 1; the first one decides."""
+    """Drafts per position, >= 0; the first one decides. 0: there is no draft model to ask."""
 
     verifiers: tuple[str, ...] = (GATE, EXACT)
     """Verifiers that see every draft besides the judge."""
@@ -65,8 +65,8 @@ class Inspection:
     """Candidates per position and model of a further answer, for methods that choose among them; 0: no such answer."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.drafts, bool) or not isinstance(self.drafts, int) or self.drafts < 1:
-            raise ParameterError("drafts", self.drafts, "must be an integer >= 1")
+        if isinstance(self.drafts, bool) or not isinstance(self.drafts, int) or self.drafts < 0:
+            raise ParameterError("drafts", self.drafts, "must be an integer >= 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +125,8 @@ async def measure_answer(
     root = await clock.root(problem.prompt)
     baseline = await clock.run(autoregressive(root), stream=problem.name)
     asked = inspection if inspection is not None else Inspection(verifiers=())
+    if asked.drafts == 0:
+        return _of_target(root, problem, baseline, truth, clock)
     procedure = paired_trajectory(
         root, drafts=asked.drafts, verifiers=asked.verifiers, scorers=asked.scorers, chooser=asked.chooser
     )
@@ -184,6 +186,20 @@ def undelayed_seconds(operations: Sequence[Operation], role: str, processor: str
 def _apart(one: Operation, other: Operation) -> bool:
     """Whether two operations were never under way at the same time; one that has not ended still is."""
     return one.finished <= other.started or 0.0 <= other.finished <= one.started
+
+
+def _of_target(
+    root: Step, problem: Problem, baseline: WallSession, truth: Truth | None, clock: WallClock
+) -> MeasuredAnswer:
+    """The target's own answer, where no draft is asked."""
+    record = RecordedAnswer(
+        problem=problem.name,
+        prompt_tokens=root.n_tokens,
+        steps=[],
+        baseline=_baseline(baseline, problem, truth),
+        baseline_correct=None if truth is None else truth.answer_is_correct(problem.prompt, baseline.text),
+    )
+    return MeasuredAnswer(record=record, token_ids=_token_ids(clock, problem, baseline), role_seconds={})
 
 
 async def _draft_answer(

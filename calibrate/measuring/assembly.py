@@ -25,7 +25,7 @@ from calibrate.record.profile import Profile, Provenance
 from calibrate.record.prompt_lookup import count_acceptance
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
 from calibrate.record.uses import FIELD_OF_USE
-from sim.operations import EMBEDDING
+from sim.operations import EMBEDDING, TARGET
 
 __all__ = ["assemble"]
 
@@ -66,7 +66,11 @@ def assemble(
         name=plan.name,
         source="measured",
         provenance=_provenance(plan, {**stamp, "notes": notes}),
-        models={role: plan.models.record(role, engines[name]) for role, name in placement.items()},
+        models={
+            role: plan.models.record(role, engines[name])
+            for role, name in placement.items()
+            if role == TARGET or plan.models.inspection().drafts
+        },
         placement=placement,
         engines=records,
         answers=[RecordedAnswer.model_validate(answer["record"]) for answer in answers],

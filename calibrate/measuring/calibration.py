@@ -129,12 +129,12 @@ class _Sitting:
     ) -> None:
         self.plan = plan
         self.engines: dict[str, Any] = {}
-        for role in (TARGET, DRAFT, JUDGE):
-            if not any(engine is roles[role] for engine in self.engines.values()):
-                self.engines[role] = roles[role]
+        homes = {role: roles.get(role, roles[TARGET]) for role in (TARGET, DRAFT, JUDGE)}  # a target may be alone
+        for role, home in homes.items():
+            if not any(engine is home for engine in self.engines.values()):
+                self.engines[role] = home
         self.placement = {
-            role: next(name for name, engine in self.engines.items() if engine is roles[role])
-            for role in (TARGET, DRAFT, JUDGE)
+            role: next(name for name, engine in self.engines.items() if engine is home) for role, home in homes.items()
         }
         self.n_answers = self.n_rounds = 0
         self._journal = journal
@@ -280,7 +280,8 @@ class _Sitting:
 
         What runs just before a run leaves its traces in caches, so that a fixed order would favour some.
         """
-        runs: list[Use | TokenSetting] = [*_RUNS, *(self.plan.token if self.plan.takes_token_answer(index) else ())]
+        uses = [use for use in _RUNS if use == "plain" or self.plan.models.inspection().drafts]
+        runs: list[Use | TokenSetting] = [*uses, *(self.plan.token if self.plan.takes_token_answer(index) else ())]
         random.Random(f"order {self.plan.engine.seed} {index}").shuffle(runs)
         work: dict[Use, Mapping[str, InUse]] = {}
         token_answers: dict[str, dict[str, Any]] = {}

@@ -11,9 +11,8 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Self
 
 from calibrate.engines.protocol import Backend, Sampling
-from calibrate.engines.sentence_encoder import Encoder
 from calibrate.measuring.answers import Inspection
-from calibrate.running.embedding import EmbeddingSimilarity
+from calibrate.running.embedding import EmbeddingSimilarity, Encodes
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.scorers import (
     Chooser,
@@ -119,7 +118,7 @@ class AskedModels:
             return judge_prompt
         return general_judge_prompt
 
-    def clock(self, roles: Mapping[str, Backend], encoder: Encoder | None = None) -> WallClock:
+    def clock(self, roles: Mapping[str, Backend], encoder: Encodes | None = None) -> WallClock:
         """Return a wall clock on engines of these roles, which asks them as these models are to be asked."""
         return WallClock(
             roles=roles,
@@ -132,7 +131,7 @@ class AskedModels:
             seed=self.seed,
         )
 
-    def _verifiers(self, encoder: Encoder | None) -> dict[str, Verifier]:
+    def _verifiers(self, encoder: Encodes | None) -> dict[str, Verifier]:
         gate: dict[str, Verifier] = {GATE: LlmJudge(prompt=self.judge_prompt())}
         return gate if encoder is None else {**gate, EMBEDDING: EmbeddingSimilarity(encoder)}
 

@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
+from calibrate.engines.http.chat import UserTurns
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch
 from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, split_endpoint
 from calibrate.engines.prometheus import SpecDecode
+from calibrate.engines.protocol import Backend
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import parsed_settings
 from calibrate.engines.vllm.config import checked_speculative
@@ -22,10 +24,12 @@ from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import BUNDLED, AskedModels
 from calibrate.models.vllm_settings import setting_of, speculation_of
 from calibrate.record.engine_records import EngineRecord
+from calibrate.record.json_text import parse_json
 from calibrate.record.profile import ModelRecord
+from calibrate.running.embedding import Encodes
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, GATE, JUDGE, TARGET
-from theory.errors import CalibrationError, ParameterError
+from theory.errors import CalibrationError, ParameterError, SchemaError
 
 __all__ = ["RemoteModels", "timeouts_as_such"]
 
@@ -41,6 +45,9 @@ class RemoteModels(AskedModels):
     """Target, draft and judge on OpenAI-compatible servers, each as ``URL[#model]``."""
 
     backend: ClassVar[str] = "openai"
+
+    draft: str = ""
+    """Empty: the target is alone, and only token-level methods are measured."""
 
     judge: str = ""
     """Empty: the target's server judges."""
@@ -61,6 +68,12 @@ class RemoteModels(AskedModels):
     gate: bool = True
     """Whether the draft model is asked for its confidence, which needs log-probabilities of its server."""
 
+    chat: bool = False
+    """Whether questions are the first turn of a user, as the target's chat template has it; else they are continued."""
+
+    template_kwargs: str = ""
+    """Settings of the chat template, such as ``{"enable_thinking": false}``, as JSON; empty: none."""
+
     def __post_init__(self) -> None:
         AskedModels.__post_init__(self)
         if self.task not in ("general", BUNDLED):
@@ -69,6 +82,14 @@ class RemoteModels(AskedModels):
         for endpoint in filter(None, (self.target, self.draft, self.judge, *servers)):
             split_endpoint(endpoint)
         self._config(TARGET, self.target)
+        if not self.draft and self.judge:
+            raise ParameterError("judge", self.judge, "needs a draft, whose steps it compares with the target's")
+        if not self.draft and not servers:
+            rule = "must be named; or, with the target alone, a server of it that speculates (--speculative)"
+            raise ParameterError("draft", self.draft, rule)
+        if self.template_kwargs and not self.chat:
+            raise ParameterError("template_kwargs", self.template_kwargs, "belongs to --chat")
+        _template_settings(self.template_kwargs)
 
     def identity(self) -> dict[str, Any]:
         """Return the settings on which results depend."""
@@ -81,6 +102,8 @@ class RemoteModels(AskedModels):
 
     def inspection(self) -> Inspection:
         """Return what a measurement finds out about drafts: as much as these models can be asked."""
+        if not self.draft:
+            return Inspection(drafts=0, verifiers=())
         known = replace(AskedModels.inspection(self), beams=0)  # a server does not tell how likely a given text is
         if self.gate:
             return known
@@ -101,16 +124,26 @@ class RemoteModels(AskedModels):
                 engines[0].speculating[other.speculates] = other
                 if not other.tells_ids:
                     raise CalibrationError(f"{name}: its streams do not tell their tokens (return_token_ids)")
-            roles = dict(zip((TARGET, DRAFT, JUDGE), (*engines, engines[0])[:3], strict=True))
-            await roles[JUDGE].check_logprobs()
-            if self.gate:
-                await roles[DRAFT].check_logprobs()
+            roles = {TARGET: engines[0]}
+            if self.draft:
+                roles = dict(zip((TARGET, DRAFT, JUDGE), (*engines, engines[0])[:3], strict=True))
+                await roles[JUDGE].check_logprobs()
+                if self.gate:
+                    await roles[DRAFT].check_logprobs()
             async with StallWatch(tick_s=_TICK_S) as watch:
                 for engine in (*engines, *engines[0].speculating.values()):
                     engine.watch = watch
                 yield roles, self.clock(roles)
         finally:
             await asyncio.gather(*(engine.close() for engine in engines))
+
+    def clock(self, roles: Mapping[str, Backend], encoder: Encodes | None = None) -> WallClock:
+        """Return a wall clock on these servers, which makes turns of a chat of questions if they are to be."""
+        clock = AskedModels.clock(self, roles, encoder)
+        target = roles[TARGET]
+        if self.chat and isinstance(target, OpenAIEngine):
+            clock.template = UserTurns(target, _template_settings(self.template_kwargs))
+        return clock
 
     @property
     def key_in_clear(self) -> tuple[str, ...]:
@@ -122,7 +155,7 @@ class RemoteModels(AskedModels):
     @property
     def n_engines(self) -> int:
         """Servers that `open` reaches."""
-        return 3 if self.judge else 2
+        return 1 if not self.draft else 3 if self.judge else 2
 
     async def warm_up(self, engine: OpenAIEngine, seconds: float) -> Warmup:
         """Send requests until the first, slow ones are over."""
@@ -208,6 +241,24 @@ class RemoteModels(AskedModels):
 
     def _config(self, role: str, endpoint: str) -> HttpConfig:
         return HttpConfig.of(role, endpoint, api_key_env=self.api_key_env, timeout_s=self.timeout_s)
+
+
+def _template_settings(text: str) -> dict[str, Any]:
+    """Settings of a chat template.
+
+    Raises
+    ------
+    ParameterError : no JSON object.
+    """
+    if not text:
+        return {}
+    try:
+        found = parse_json(text, "template_kwargs")
+    except SchemaError as error:
+        raise ParameterError("template_kwargs", text, f"must be a JSON object: {error}") from None
+    if not isinstance(found, dict):
+        raise ParameterError("template_kwargs", text, 'must be a JSON object, e.g. {"enable_thinking": false}')
+    return found
 
 
 @contextmanager

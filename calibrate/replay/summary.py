@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrate.record.answer_records import RecordedAnswer, StepRecord
 from calibrate.record.profile import Profile
-from calibrate.record.token_records import NGramRecord
+from calibrate.record.token_records import NGramRecord, TokenRecord
 from calibrate.replay.accuracy import rates_text
 from calibrate.replay.corruption import corruption
 from calibrate.replay.cost_fit import fit_cost, reread_tokens
@@ -131,11 +131,34 @@ def _add(row: tuple[float, float], predicted: float, measured: float) -> tuple[f
 def summarise(profile: Profile) -> list[str]:
     """Describe a measured profile in lines of text."""
     answers = profile.answers
-    found = acceptance(answers)
     steps = [step for answer in answers for step in answer.steps]
     lines = [
         f"{profile.name}: {len(answers)} answers, {len(steps)} judged steps, {profile.provenance.device}, "
         f"{profile.provenance.engine} {profile.provenance.engine_version}",
+        *(_of_steps(answers, steps) if steps else _of_target(answers)),
+    ]
+    lines += [_engine_line(profile, name) for name in profile.engines]
+    lines += [_ngram_line(record) for record in profile.ngram]
+    lines += [_token_line(record) for record in profile.token if not steps]
+    if steps:
+        checks = ", ".join(f"{name} {_show(value)}" for name, value in replay_error(profile).items())
+        lines.append(f"  check   modelled / measured time  {checks}")
+    return lines
+
+
+def _of_target(answers: Sequence[RecordedAnswer]) -> list[str]:
+    """Of a target that was measured alone."""
+    steps = [step for answer in answers for step in answer.baseline]
+    return [
+        f"  T       target step               {_milliseconds([s.seconds for s in steps])}, "
+        f"{_tokens([s.tokens for s in steps])}"
+    ]
+
+
+def _of_steps(answers: Sequence[RecordedAnswer], steps: Sequence[StepRecord]) -> list[str]:
+    """Of both models' steps and the verdicts on them."""
+    found = acceptance(answers)
+    lines = [
         f"  alpha1  step acceptance           {_show(found.alpha1)}",
         f"          after accepted, rejected  {_show(found.after_accepted)}; {_show(found.after_rejected)}",
         f"          between problems          sd {found.between_problems:.3f} beyond chance",
@@ -152,10 +175,6 @@ def summarise(profile: Profile) -> list[str]:
     lost = corruption(answers)
     if lost is not None:
         lines.append(f"          corruption                {_show(lost)} of acceptance lost after a wrong step")
-    lines += [_engine_line(profile, name) for name in profile.engines]
-    lines += [_ngram_line(record) for record in profile.ngram]
-    checks = ", ".join(f"{name} {_show(value)}" for name, value in replay_error(profile).items())
-    lines.append(f"  check   modelled / measured time  {checks}")
     return lines
 
 
@@ -184,6 +203,11 @@ def _engine_line(profile: Profile, name: str) -> str:
         f"fit error {100 * fit.decode_error:.0f} %, n = {fit.n_decode}; in use x{fit.decode_factor:.2f}"
         + (f", beside another engine x{fit.beside:.2f} more" if fit.beside is not None else "")
     )
+
+
+def _token_line(record: TokenRecord) -> str:
+    key = " ".join([record.method, *(f"{name}={value}" for name, value in sorted(record.settings.items()))])
+    return f"  token   {key:<25} {record.tokens / max(record.passes, 1):.2f} tokens per target pass"
 
 
 def _ngram_line(record: NGramRecord) -> str:

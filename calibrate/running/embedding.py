@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from calibrate.engines.protocol import Backend
-from calibrate.engines.sentence_encoder import Encoder
 from calibrate.running.verifiers import Judgement, step_text
 from sim.operations import EMBEDDING, OWN_THRESHOLDS, Step, Verdict
 from theory.errors import ParameterError
 
-__all__ = ["EmbeddingSimilarity"]
+__all__ = ["EmbeddingSimilarity", "Encodes"]
+
+
+class Encodes(Protocol):
+    """Compares two texts by their embeddings: a model in a process (`Encoder`), or on a server (`EmbeddingServer`)."""
+
+    async def cosine(self, first: str, second: str) -> float:
+        """Return the cosine of two texts' embeddings, in [-1, 1]."""
+        ...
 
 
 class EmbeddingSimilarity:
@@ -20,7 +29,7 @@ class EmbeddingSimilarity:
     threshold : least cosine at which a draft is accepted, in [-1, 1].
     """
 
-    def __init__(self, encoder: Encoder, *, threshold: float = OWN_THRESHOLDS[EMBEDDING]) -> None:
+    def __init__(self, encoder: Encodes, *, threshold: float = OWN_THRESHOLDS[EMBEDDING]) -> None:
         if not -1.0 <= threshold <= 1.0:
             raise ParameterError("threshold", threshold, "must be in [-1, 1]")
         self._encoder = encoder

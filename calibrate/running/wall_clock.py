@@ -8,7 +8,7 @@ the order in which they ended, cancelled ones never. The session that a run leav
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, TypeVar
@@ -93,6 +93,10 @@ class WallClock:
     limits : where steps and answers end.
     seed : of the run. A request's seed is a hash of this, the stream, the role, the depth and the branch, so that two
         schedules draw the same step after the same prefix.
+
+    Attributes
+    ----------
+    template : makes the text that models continue of a question; None: they continue the question itself.
     """
 
     def __init__(
@@ -123,6 +127,7 @@ class WallClock:
             self.sampling = dict.fromkeys(self.roles, sampling)
         else:
             self.sampling = {role: sampling.get(role, GREEDY) for role in self.roles}
+        self.template: Callable[[str], Awaitable[str]] | None = None
         self._left_running: set[ReplyTask] = set()
 
     async def root(self, text: str) -> Step:
@@ -131,9 +136,12 @@ class WallClock:
         Raises
         ------
         ParameterError : the text is empty.
+        CalibrationError : there is a template, and it cannot be applied.
         """
         if not text:
             raise ParameterError("prompt", text, "must not be empty")
+        if self.template is not None:
+            text = await self.template(text)
         for backend in self.roles.values():
             ids = backend.encode(text)
             if ids is not None:

@@ -165,7 +165,8 @@ class AnswerTrace:
     """Length of the prompt, tokens, >= 0."""
 
     steps: tuple[StepTrace, ...]
-    """Positions of the committed answer, in order; at least one, and only the last is final."""
+    """Positions of the committed answer, in order; only the last is final. Empty where no draft was asked: then only
+    the target's own answer can be replayed."""
 
     baseline: tuple[int, ...] = ()
     """Tokens of each step of an answer by the target alone; empty if none was recorded."""
@@ -182,8 +183,8 @@ class AnswerTrace:
     def __post_init__(self) -> None:
         _count("prompt_tokens", self.prompt_tokens)
         _count("score_overhead", self.score_overhead)
-        if not self.steps:
-            raise ParameterError("steps", self.steps, "must hold at least one step")
+        if not self.steps and not self.baseline:
+            raise ParameterError("steps", self.steps, "must hold at least one step where there is no baseline")
         for i, step in enumerate(self.steps[:-1]):
             if step.final:
                 raise ParameterError(f"steps[{i}]", "final", f"must not end the answer before its last step ({self})")

@@ -85,7 +85,12 @@ def torch_command(
 
 @command.command(name="openai")
 @click.option("--target", required=True, metavar="URL[#MODEL]", help="Server of the target model.")
-@click.option("--draft", required=True, metavar="URL[#MODEL]", help="Server of the draft model.")
+@click.option(
+    "--draft",
+    default="",
+    metavar="URL[#MODEL]",
+    help="Server of the draft model. Without it the target is measured alone, for token-level methods (--speculative).",
+)
 @click.option("--judge", default="", metavar="URL[#MODEL]", help="Server of the judge. Default: the target judges.")
 @click.option("--api-key-env", default="", metavar="NAME", help="Environment variable that holds the API key.")
 @click.option("--timeout", "timeout_s", type=SECONDS, default=120.0, show_default=True, help="Longest silence, s.")
@@ -109,6 +114,10 @@ def torch_command(
 )
 @click.option(
     "--prompts", type=InputName(), required=True, help="JSONL file with one {\"prompt\": ...} a line, or 'bundled'."
+)
+@click.option("--chat", is_flag=True, help="Ask as a user's turn, by the chat template of the target's server (vLLM).")
+@click.option(
+    "--template-kwargs", default="", metavar="JSON", help='Settings of that template, e.g. {"enable_thinking": false}.'
 )
 @effort_options
 @click.option("--gate/--no-gate", default=True, show_default=True, help="Ask the draft for its confidence too.")

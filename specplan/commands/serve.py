@@ -40,6 +40,7 @@ _GRACE_S: Final = 10
 @click.option(
     "--scorer", metavar="URL[#MODEL]", help="The server of the model that grades steps. Default the target's."
 )
+@click.option("--embedding", metavar="URL[#MODEL]", help="The server of sentence embeddings, for verifier=embedding.")
 @click.option(
     "--speculative",
     metavar="JSON",
@@ -83,6 +84,7 @@ def command(
     draft: str | None,
     judge: str | None,
     scorer: str | None,
+    embedding: str | None,
     speculative: str,
     host: str,
     port: int,
@@ -123,6 +125,7 @@ def command(
         draft=urls["draft"],
         judge=urls["judge"],
         scorer=scorer or "",
+        embedding=embedding or "",
         speculative=speculative,
         api_key_env=api_key_env,
         timeout_s=timeout,

@@ -1,7 +1,7 @@
 """A plan under load as something to paste: commands of the servers, and how many tokens to draft by batch size.
 
 vLLM's table counts drafted tokens (k2 - 1) by sequences in the batch; SGLang's file counts draft steps, from a batch
-size on, and cannot switch drafting off.
+size on. No steps switch drafting off there (0.5.23 reads it so; releases that could not do without wanted 1 at least).
 """
 
 from __future__ import annotations
@@ -95,8 +95,13 @@ def settings_of(
 
 
 def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
-    """Return SGLang's ``--speculative-adaptive-config``: draft steps to choose from, from a batch size on."""
-    return {str(entry.first): {"candidate_steps": sorted({1, max(entry.k, 1)})} for entry in schedule.ranges}
+    """Return SGLang's ``--speculative-adaptive-config``: draft steps to choose from, from a batch size on.
+
+    Where tokens are drafted SGLang may go down to one by what it sees accepted; where none are, it drafts none.
+    """
+    return {
+        str(entry.first): {"candidate_steps": sorted({1, entry.k}) if entry.k else [0]} for entry in schedule.ranges
+    }
 
 
 def _speculation(

@@ -17,6 +17,7 @@ on average (Lorden 1971), KL being what one observation tells, p' ln(p'/p) + (1 
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from theory.errors import ParameterError
@@ -27,7 +28,11 @@ _HORIZON: Final = 5_000.0
 """Half of the later money is staked within so many observations."""
 
 _EDGE: Final = 0.005
-"""Predicted means are taken to be at least so far from 0 and 1: nothing is predicted for certain."""
+"""Predicted means are taken to be at least so far from 0 and 1: nothing is predicted for certain. A claim is only ever
+made weaker by that; one that becomes empty, that a mean is at least 0 or at most 1, cannot be bet against."""
+
+_MOST_LOG: Final = 600.0
+"""Logarithm of the money that is counted at most: what is more raises any alarm, and would overflow."""
 
 
 class Bet:
@@ -52,10 +57,12 @@ class Bet:
             raise ParameterError("drift", drift, "must be in (0, 1)")
         self.bound = min(max(bound, _EDGE), 1.0 - _EDGE)
         sought = max(self.bound - drift, 0.0) if below else min(self.bound + drift, 1.0)
-        self.stake = (sought - self.bound) / (self.bound * (1.0 - self.bound))
-        """What is gained per unit by which an observation exceeds the bound; negative with ``below``."""
+        empty = bound < _EDGE if below else bound > 1.0 - _EDGE
+        self.stake = 0.0 if empty else (sought - self.bound) / (self.bound * (1.0 - self.bound))
+        """What is gained per unit by which an observation exceeds the bound; negative with ``below``; 0: no bet."""
         self.money: Any = 1.0
         self._staked: Any = 0.0
+        self._unstaked = 1.0
         self._n = 0
 
     def factor(self, observed: Any) -> Any:
@@ -66,7 +73,35 @@ class Bet:
         """Take in one observation in [0, 1], or one of each stream, shape (streams,)."""
         self._n += 1
         self._staked = self.factor(observed) * (self._staked + _share(self._n))
-        self.money = self._staked + _left(self._n)
+        self._unstaked = _left(self._n)
+        self.money = self._staked + self._unstaked
+
+    def take_sum(self, total: float, n: int) -> None:
+        """Take in ``n`` observations of which only the sum is known; all that is due by their first is staked then.
+
+        Of observations that are 0 or 1 the worth of a stake does not depend on their order. Of others this is the least
+        that it can be: the logarithm of `factor` is concave, so that ends of [0, 1] make the least of the same sum.
+
+        Parameters
+        ----------
+        total : sum of the observations, in [0, n].
+        n : how many, >= 0; none change nothing.
+        """
+        if n == 0:
+            return
+        self._staked = min(self._staked + self._due(), math.exp(_MOST_LOG))
+        grown = (
+            math.log(max(self._staked, 1e-300)) + _times(total, self.factor(1.0)) + _times(n - total, self.factor(0.0))
+        )
+        self._staked = math.exp(min(grown, _MOST_LOG))
+        self._n += n
+        self.money = self._staked + self._unstaked
+
+    def _due(self) -> float:
+        """What is to be staked by the next observation, and is not staked yet."""
+        left = _left(self._n + 1)
+        due, self._unstaked = self._unstaked - left, left
+        return due
 
 
 class MeanBets:
@@ -98,6 +133,11 @@ class MeanBets:
         for bet in self.bets:
             bet.take(observed)
 
+    def take_sum(self, total: float, n: int) -> None:
+        """Take in observations of which only the sum is known; see `Bet.take_sum`."""
+        for bet in self.bets:
+            bet.take_sum(total, n)
+
     @property
     def evidence(self) -> Any:
         """The richer bet's money as a share of what raises the alarm; at 1 it is raised."""
@@ -117,3 +157,8 @@ def _share(n: int) -> float:
 def _left(n: int) -> float:
     """Share that is not staked yet after n observations."""
     return 1.0 if n == 0 else 0.5 * _HORIZON / (_HORIZON + n - 1.0)
+
+
+def _times(n: float, factor: float) -> float:
+    """Logarithm of a factor that is multiplied so many times; of none 0, whatever it is."""
+    return 0.0 if n <= 0.0 else n * math.log(max(factor, 1e-300))

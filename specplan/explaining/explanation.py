@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -17,7 +16,7 @@ from specplan.explaining.depth import DRAWS, Depth, best_depth, percentiles
 from specplan.explaining.reading import Reading
 from specplan.explaining.rounds import CHUNK, RoundTime, round_time
 from specplan.explaining.tokens import Acceptance, acceptance
-from specplan.explaining.window import Window, window
+from specplan.explaining.window import Window, window, windows
 from theory.errors import ParameterError, SchemaError
 
 __all__ = ["Explanation", "explained", "point_of"]
@@ -85,7 +84,7 @@ def explained(
     whole = window(readings[0], readings[-1])
     _check_speculates(readings[-1], whole)
     now = _depth_of(whole, k)
-    parts = _parts(readings)
+    parts = windows(readings)  # the whole one was checked
     accepted = acceptance(whole, parts, now)
     time = round_time(whole, chunk)
     depth, cost = _best(whole, now, accepted, time, baselines, named, seed)
@@ -119,17 +118,6 @@ def explained(
 def point_of(found: Window, chunk: int = CHUNK) -> Point:
     """Return the round of a baseline."""
     return Point(k=found.k, seconds=round_time(found, chunk).work, batch=found.batch, source=found.source)
-
-
-def _parts(readings: Sequence[Reading]) -> list[Window]:
-    """Windows between neighbours in which something happened."""
-    found = []
-    for before, after in pairwise(readings):
-        try:
-            found.append(window(before, after))
-        except SchemaError:
-            continue  # idle for a while: the whole window was checked
-    return found
 
 
 def _check_speculates(reading: Reading, whole: Window) -> None:

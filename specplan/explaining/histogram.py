@@ -84,6 +84,10 @@ class Histogram:
         lows = (0.0, *self.bounds)
         return math.fsum(c for low, c in zip(lows, self.counts, strict=False) if low >= bound)
 
+    def below(self, bound: float) -> float:
+        """Observations that are surely at most ``bound``."""
+        return math.fsum(c for high, c in zip(self.bounds, self.counts, strict=True) if high <= bound)
+
     def largest(self, n: float) -> tuple[float, float]:
         """Between what and what the sum of the ``n`` largest observations lies: by the bounds, the sum and the mean."""
         n = min(n, self.count)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from calibrate.engines.prometheus import SpecDecode
 from specplan.explaining.histogram import Histogram
 from specplan.explaining.reading import Reading
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["Window", "since_start", "window"]
+__all__ = ["Window", "since_start", "window", "windows"]
 
 _LEAST_ROUNDS = 30
 """Rounds without which nothing can be said."""
@@ -143,6 +144,17 @@ def window(before: Reading, after: Reading) -> Window:
             seconds=after.moment - before.moment,
         )
     )
+
+
+def windows(readings: Sequence[Reading]) -> list[Window]:
+    """Return what happened between neighbouring readings, as far as enough did to say something."""
+    found = []
+    for before, after in pairwise(readings):
+        try:
+            found.append(window(before, after))
+        except SchemaError:
+            continue  # idle for a while
+    return found
 
 
 def since_start(reading: Reading) -> Window:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -55,12 +55,14 @@ class _Gateway:
         bounds: Bounds,
         forwarding: Forwarding,
         refused: Callable[[int], None],
+        forwarded: Callable[[Sequence[str]], None],
     ) -> None:
         self.answering = answering
         self.asking = asking
         self.bounds = bounds
         self.forwarding = forwarding
         self.refused = refused
+        self.forwarded = forwarded
         self.template = ChatTemplate(answering.servers.target)
         self.model = answering.servers.target.model
 
@@ -103,6 +105,7 @@ class _Gateway:
         if not asked.whole and asked.kind == "chat":
             prompt = await self.template.prompt(asked.messages, asked.template_kwargs)
         if asked.whole or prompt is None:
+            self.forwarded(asked.whole or ("messages",))
             try:
                 async with asyncio.timeout(self.bounds.answer_seconds):
                     await self.forwarding.forward(asked, sender.raw)
@@ -244,6 +247,7 @@ def application(
     metrics: Metrics,
     drift: Callable[[], list[str]] = list,
     refused: Callable[[int], None] = lambda status: None,
+    forwarded: Callable[[Sequence[str]], None] = lambda fields: None,
 ) -> Starlette:
     """Return the application.
 
@@ -255,10 +259,11 @@ def application(
     metrics : makes the page of metrics.
     drift : says what moved from what was predicted, a line each.
     refused : is told the status of every request that was refused.
+    forwarded : is told the fields for which a request was handed on to the target's server as it came.
     """
     engine = answering.servers.target
     forwarding = Forwarding(engine, bounds.timeout_s)
-    gateway = _Gateway(answering, asking, bounds, forwarding, refused)
+    gateway = _Gateway(answering, asking, bounds, forwarding, refused, forwarded)
 
     async def chat(request: Request) -> Response:
         return await gateway.serve(request, "chat")

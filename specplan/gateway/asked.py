@@ -14,7 +14,7 @@ from specplan.gateway.plans import Asking
 from specplan.gateway.refusals import Refusal, bad_request, unknown_model
 from theory.errors import shown
 
-__all__ = ["Asked", "Kind", "Message", "parse_body"]
+__all__ = ["FIELDS", "Asked", "Kind", "Message", "parse_body"]
 
 Kind = Literal["chat", "completion"]
 
@@ -45,6 +45,9 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "suffix": ("",),
 }
 """Fields that change nothing at these values; at others steps cannot serve them."""
+
+FIELDS: Final = frozenset({*_NEUTRAL, "messages", "prompt"})
+"""Fields that steps cannot serve, as far as they have names."""
 
 _IGNORED: Final = frozenset({"user", "store", "service_tier", "prompt_cache_key", "safety_identifier"})
 """Fields that change no text. (``echo`` and the like are not here: they do.)"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -14,6 +14,7 @@ from sim.configuration import Configuration
 from sim.operations import DRAFT, Generate, Operation, Outcome
 from specplan.drift.watch import DriftWatch
 from specplan.gateway.answering import Answer
+from specplan.gateway.asked import FIELDS
 from specplan.gateway.control import Control
 
 __all__ = ["GatewayMetrics", "fate"]
@@ -56,6 +57,11 @@ class GatewayMetrics:
             "Draft steps by what became of them: accepted, rejected, late (no longer wanted before they were whole), "
             "in_vain (whole, and thrown away).",
             "outcome",
+        )
+        self._forwarded = self._counter(
+            "requests_forwarded",
+            "Requests that were handed on to the target's server as they came, by the field that steps cannot serve.",
+            "field",
         )
         self._committed = self._counter("committed_steps", "Steps of answers, by who wrote them.", "role")
         self._tokens = self._counter("committed_tokens", "Tokens of answers, by who wrote them.", "role")
@@ -104,6 +110,10 @@ class GatewayMetrics:
     def refused(self, status: int) -> None:
         """A request was refused."""
         self._refused.labels(str(status)).inc()
+
+    def forwarded(self, fields: Sequence[str]) -> None:
+        """A request was handed on to the target's server; names that no API has count as ``other``."""
+        self._forwarded.labels(next((field for field in fields if field in FIELDS), "other")).inc()
 
     def fell_back(self, role: str, reason: str) -> None:
         """An answer goes on with plain decoding."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from calibrate.record.files import read_text
 from calibrate.record.json_text import check_version, parse_json
 from sim.configuration import Configuration
-from sim.operations import CHOOSER, DRAFT, EMBEDDING, EXACT, JUDGE, LIKELIHOOD, RANDOM, REWARD, SCORER
+from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, LIKELIHOOD, REWARD, SCORER
 from theory.errors import ParameterError, SchemaError, shown
 
 __all__ = ["PLAIN", "Asking", "Expected", "ServingPlan", "helpers_of", "read_plan"]
@@ -76,7 +76,7 @@ class ServingPlan:
 
 
 def helpers_of(configuration: Configuration) -> set[str]:
-    """Whom a configuration asks besides the target: ``draft``, ``judge``, ``scorer``.
+    """Whom a configuration asks besides the target: ``draft``, ``judge``, ``scorer``, ``embedding``.
 
     Raises
     ------
@@ -95,8 +95,7 @@ def helpers_of(configuration: Configuration) -> set[str]:
             rule = "cannot be served: it asks how likely a given text is, which servers do not tell at a temperature"
             raise ParameterError("method", configuration.method, f"{rule}; plan with --methods and others")
     if JUDGE in configuration.spec.roles and verifier == EMBEDDING:
-        rule = "cannot be served: embeddings are compared by a local model, see 'specplan calibrate torch --embedding'"
-        raise ParameterError("verifier", verifier, f"{rule}; served are {JUDGE}, {_CASCADE}, {EXACT} and {RANDOM}")
+        found.add(EMBEDDING)
     return found
 
 

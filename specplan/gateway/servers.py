@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from calibrate.engines.http.embeddings import EmbeddingServer
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.wire import HttpConfig
 from calibrate.engines.speculation import Speculation
@@ -15,7 +16,7 @@ from calibrate.models.servers import RemoteModels
 from calibrate.models.vllm_settings import setting_of, speculation_of
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.configuration import Configuration
-from sim.operations import CHOOSER, DRAFT, GATE, JUDGE, REWARD, SCORER, TARGET
+from sim.operations import CHOOSER, DRAFT, EMBEDDING, GATE, JUDGE, REWARD, SCORER, TARGET
 from specplan.gateway.asked import Asked
 from specplan.gateway.plans import Asking, ServingPlan, helpers_of
 from theory.errors import ParameterError
@@ -37,6 +38,8 @@ class Endpoints:
     judge: str = ""
     scorer: str = ""
     """Empty: the target's server grades steps."""
+    embedding: str = ""
+    """Server of the sentence embeddings by which steps are compared."""
     speculative: str = ""
     """Servers of the target that speculate on tokens, as ``calibrate openai --speculative`` takes them."""
     api_key_env: str = ""
@@ -68,6 +71,7 @@ class Servers:
     models : how they are asked: prompts, thresholds, lengths of steps.
     roles : role to engine.
     plan : says how tokens are speculated on.
+    encoder : compares steps by their embeddings; None where the plan does not ask for it.
     """
 
     def __init__(
@@ -76,8 +80,10 @@ class Servers:
         models: RemoteModels,
         roles: Mapping[str, OpenAIEngine],
         plan: ServingPlan,
+        encoder: EmbeddingServer | None = None,
     ) -> None:
         self.roles = dict(roles)
+        self._encoder = encoder
         self._models = models
         self._plan = plan
         self._token_level = bool(endpoints.speculative)
@@ -95,7 +101,7 @@ class Servers:
     def clock(self, asked: Asked) -> WallClock:
         """Return a wall clock as a validation of these models has it, with the sampling and seed of one request."""
         models = replace(self._models, temperature=asked.temperature, top_p=asked.top_p, seed=asked.seed)
-        clock = models.clock(self.roles)
+        clock = models.clock(self.roles, self._encoder)
         clock.limits = StepLimits(
             max_step_tokens=models.max_step_tokens, max_steps=asked.max_tokens + 1, max_answer_tokens=asked.max_tokens
         )
@@ -127,12 +133,15 @@ async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) 
     ParameterError : no server speculates on tokens as the plan says.
     """
     engines: list[OpenAIEngine] = []
+    encoder: EmbeddingServer | None = None
 
-    async def start(role: str, endpoint: str, retries: int) -> OpenAIEngine:
-        config = HttpConfig.of(
+    def config_of(role: str, endpoint: str, retries: int) -> HttpConfig:
+        return HttpConfig.of(
             role, endpoint, api_key_env=endpoints.api_key_env, timeout_s=endpoints.timeout_s, retries=retries
         )
-        engine = await OpenAIEngine.start(config)
+
+    async def start(role: str, endpoint: str, retries: int) -> OpenAIEngine:
+        engine = await OpenAIEngine.start(config_of(role, endpoint, retries))
         engine.keep_nothing()
         engines.append(engine)
         return engine
@@ -151,18 +160,22 @@ async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) 
             other = await start(name, server, retries=4)
             other.speculates = speculation_of(config)
             target.speculating[other.speculates] = other
-        servers = Servers(endpoints, models, roles, plan)
+        if EMBEDDING in needed:
+            encoder = await EmbeddingServer.start(config_of(EMBEDDING, endpoints.embedding, _HELPER_RETRIES))
+        servers = Servers(endpoints, models, roles, plan, encoder)
         for configuration in plan.configurations:
             servers.speculation(configuration)
         await _check_logprobs(roles, needed, plan)
         yield servers
     finally:
         await asyncio.gather(*(engine.close() for engine in engines))
+        if encoder is not None:
+            await encoder.close()
 
 
 async def _check_logprobs(roles: Mapping[str, OpenAIEngine], needed: Iterable[str], plan: ServingPlan) -> None:
     """See that those who judge and grade give log-probabilities."""
-    asked = [roles.get(role, roles[TARGET]) for role in needed if role != DRAFT]
+    asked = [roles.get(role, roles[TARGET]) for role in needed if role not in (DRAFT, EMBEDDING)]
     if any(GATE in one.spec.roles or one.knobs.get("verifier") == "cascade" for one in plan.configurations):
         asked.append(roles[DRAFT])
     for engine in {id(engine): engine for engine in asked}.values():

@@ -101,6 +101,7 @@ class Serving:
             metrics=self.metrics.page,
             drift=lambda: [finding.text for finding in self.watch.findings],
             refused=self.metrics.refused,
+            forwarded=self.metrics.forwarded,
         )
 
     def new_profile(self) -> Profile:

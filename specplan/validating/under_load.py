@@ -112,7 +112,7 @@ async def validate_under_load(
             expected.expected(configuration, load)
             progress(f"predicted: {load} {configuration.name}")
         before = CpuTimes.now()
-        work = partial(work_done, {name: roles[role] for role, name in profile.placement.items()})
+        work = partial(work_done, {name: roles[role] for role, name in profile.placement.items() if role in roles})
         found = await run_under_load(
             clock, rounds, methods, loads, truth=truth, seed=seed, work=work, journal=kept, progress=progress
         )

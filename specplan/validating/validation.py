@@ -143,7 +143,7 @@ async def validate(
         kept = None if journal is None else stack.enter_context(Journal(journal, asked))
         roles, clock = await stack.enter_async_context(models.open())
         before = CpuTimes.now()
-        engines: dict[str, Any] = {name: roles[role] for role, name in profile.placement.items()}
+        engines: dict[str, Any] = {name: roles[role] for role, name in profile.placement.items() if role in roles}
         runs = await run_interleaved(
             clock,
             problems,

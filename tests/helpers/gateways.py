@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fault_proxy import FaultProxy
 from openai import AsyncOpenAI
 from openai_server import OpenAIServer, Planted, serving
 from pair_servers import PairServer, running
 
+from calibrate.engines.http.embeddings import EmbeddingServer
+from calibrate.engines.http.wire import HttpConfig
 from calibrate.models.servers import RemoteModels
 from calibrate.pair import draft_path, target_path
+from calibrate.running.embedding import EmbeddingSimilarity
 from sim.configuration import Configuration
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.operations import DRAFT, EMBEDDING, JUDGE, TARGET
 from specplan.gateway.plans import Asking, Expected, ServingPlan
 from specplan.gateway.servers import Endpoints, models_of, opened
 from specplan.gateway.serving import Limits, Serving
@@ -46,26 +50,30 @@ class Gateway:
     endpoints: Endpoints
     plan: ServingPlan
     url: str
+    proxies: dict[str, FaultProxy]
+    """By role, what stands before its server and can die."""
 
     @property
     def model(self) -> str:
         return self.servers[TARGET].name
 
-    async def streamed(self, prompt: str, *, seed: int, name: str = "", **more: Any) -> list[str]:
-        """The pieces of a streamed completion."""
+    async def streamed(self, prompt: str, *, seed: int, name: str = "", tokens: int = 600, **more: Any) -> list[str]:
+        """The pieces of a streamed completion of so many tokens at most."""
         stream = await self.client.completions.create(
             model=self.model,
             prompt=prompt,
             seed=seed,
-            max_tokens=600,
+            max_tokens=tokens,
             stream=True,
             extra_body={"metadata": {"stream": name}},
             **more,
         )
         return [chunk.choices[0].text async for chunk in stream if chunk.choices and chunk.choices[0].text]
 
-    async def directly(self, configuration: Configuration, prompt: str, *, seed: int, name: str = "") -> WallSession:
-        """What a validation over the same servers does for one question."""
+    async def directly(
+        self, configuration: Configuration, prompt: str, *, seed: int, name: str = "", tokens: int = 600
+    ) -> WallSession:
+        """What a validation over the same servers does for one question, cut after so many tokens."""
         models = RemoteModels(
             target=self.endpoints.target,
             draft=self.endpoints.draft,
@@ -74,10 +82,20 @@ class Gateway:
             seed=seed,
             max_step_tokens=100,
         )
-        async with models.open() as (_, clock):
+        async with AsyncExitStack() as stack:
+            _, clock = await stack.enter_async_context(models.open())
+            clock.limits = replace(clock.limits, max_steps=tokens + 1, max_answer_tokens=tokens)
+            if self.endpoints.embedding:
+                encoder = await EmbeddingServer.start(HttpConfig.of(EMBEDDING, self.endpoints.embedding))
+                stack.push_async_callback(encoder.close)
+                clock.verifiers[EMBEDDING] = EmbeddingSimilarity(encoder)
             session = await clock.run(configuration.algorithm()(await clock.root(prompt)), stream=name)
             await clock.close()
             return session
+
+
+PATIENT = Limits(patience_s=300.0, answer_seconds=3600.0, timeout_s=300.0)
+"""For machines with other work: nothing is given up because it takes long."""
 
 
 @asynccontextmanager
@@ -86,9 +104,14 @@ async def gateway(
     *by_load: Configuration | tuple[int, Configuration],
     limits: Limits | None = None,
     expected: dict[Configuration, Expected] | None = None,
+    embedding: str = "",
+    behind: tuple[str, ...] = (),
     **more: Any,
 ) -> AsyncIterator[Gateway]:
-    """Serve the target and the draft, and the judge on an engine of its own if the pair has one; a gateway before."""
+    """Serve the target and the draft, and the judge on an engine of its own if the pair has one; a gateway before.
+
+    The servers of the roles ``behind`` stand behind a proxy each.
+    """
     rows = tuple(one if isinstance(one, tuple) else (1, one) for one in by_load)
     folders = {TARGET: target_path(), DRAFT: draft_path(), JUDGE: target_path()}
     async with AsyncExitStack() as stack:
@@ -96,16 +119,30 @@ async def gateway(
         for role, folder in folders.items():
             server = PairServer(pair.roles[role], f"pair-{role}", folder)
             servers[role] = await stack.enter_async_context(server.serving())
-        endpoints = Endpoints(target=servers[TARGET].url, draft=servers[DRAFT].url, judge=servers[JUDGE].url)
+        urls, proxies = {role: server.url for role, server in servers.items()}, {}
+        for role in behind:
+            proxies[role] = FaultProxy(urls[role])
+            await proxies[role].start()
+            stack.push_async_callback(proxies[role].stop)
+            urls[role] = proxies[role].url
+        endpoints = Endpoints(**urls, embedding=embedding, timeout_s=300.0)
         plan = ServingPlan(name="pair", by_load=rows, asking=Asking(), expected=expected or {})
         endpoints.check(plan)
         models = models_of(endpoints, plan, SETTINGS)
         upstream = await stack.enter_async_context(opened(endpoints, models, plan))
-        serving = Serving(upstream, plan, limits or Limits(), **more)
+        serving = Serving(upstream, plan, limits or PATIENT, **more)
         url = await stack.enter_async_context(running(serving.app))
-        client = AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-of-the-client", max_retries=0, timeout=120)
+        client = AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-of-the-client", max_retries=0, timeout=600)
         stack.push_async_callback(client.close)
-        yield Gateway(client=client, servers=servers, serving=serving, endpoints=endpoints, plan=plan, url=url)
+        yield Gateway(
+            client=client,
+            servers=servers,
+            serving=serving,
+            endpoints=endpoints,
+            plan=plan,
+            url=url,
+            proxies=proxies,
+        )
 
 
 @dataclass(kw_only=True)
@@ -148,13 +185,13 @@ async def planted_gateway(
         servers = {role: stack.enter_context(serving(planted or Planted())) for role in roles}
         urls = {role: server.url for role, server in servers.items()}
         endpoints = Endpoints(
-            target=urls[TARGET], draft=urls.get(DRAFT, ""), judge=urls.get(JUDGE, ""), api_key_env=env, timeout_s=5.0
+            target=urls[TARGET], draft=urls.get(DRAFT, ""), judge=urls.get(JUDGE, ""), api_key_env=env, timeout_s=60.0
         )
         plan = ServingPlan(name="planted", by_load=rows, expected=expected or {})
         models = models_of(endpoints, plan, {})
         upstream = await stack.enter_async_context(opened(endpoints, models, plan))
-        serving_ = Serving(upstream, plan, limits or Limits(), **more)
+        serving_ = Serving(upstream, plan, limits or PATIENT, **more)
         url = await stack.enter_async_context(running(serving_.app))
-        client = AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=60)
+        client = AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=300)
         stack.push_async_callback(client.close)
         yield PlantedGateway(client=client, servers=servers, serving=serving_, endpoints=endpoints, url=url)

@@ -56,6 +56,8 @@ class Planted:
     includes_stop: bool = True
     tells_stop: bool = True
     tokenizes: bool = True
+    chats: bool = False
+    """Whether it renders chats, and turns tokens back into text."""
     refuses_unknown: bool = False
     logprobs: int = 20
     """Most log-probabilities that may be asked for; 0: the server gives none."""
@@ -165,7 +167,13 @@ class OpenAIServer:
             self._send(writer, 200, {"object": "list", "data": [card]})
         elif path == "/version":
             self._send(writer, 200, {"version": "1.2.3"})
-        elif path == "/tokenize" and planted.tokenizes and "prompt" in body:  # it renders no chats
+        elif path == "/tokenize" and planted.chats and "messages" in body:
+            end = "" if body.get("chat_template_kwargs", {}).get("enable_thinking", True) else " hence"
+            said = " so" + "".join(f" {message['content']}" for message in body["messages"]) + " thus" + end
+            self._send(writer, 200, {"tokens": [VOCABULARY.index(t) for t in split(said)]})
+        elif path == "/detokenize" and planted.chats:
+            self._send(writer, 200, {"prompt": "".join(VOCABULARY[i] for i in body["tokens"])})
+        elif path == "/tokenize" and planted.tokenizes and "prompt" in body:
             ids = [VOCABULARY.index(t) if t in VOCABULARY else 99 for t in split(body["prompt"])]
             self._send(writer, 200, {"count": len(ids), "tokens": ids})
         elif path == "/metrics":

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,18 @@ __all__ = ["vllm_server"]
 
 @contextmanager
 def vllm_server(
-    model: Path, name: str, folder: Path, *, core: int, speculative: Mapping[str, Any] | None = None
+    model: Path,
+    name: str,
+    folder: Path,
+    *,
+    core: int,
+    speculative: Mapping[str, Any] | None = None,
+    more: Sequence[str] = (),
 ) -> Iterator[Callable[[], str]]:
-    """Start a server; yield what waits until it answers and returns its URL. Its output goes to ``folder``."""
+    """Start a server; yield what waits until it answers and returns its URL. Its output goes to ``folder``.
+
+    ``more`` are further words of its command line.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -33,7 +42,7 @@ def vllm_server(
     words += ["--model", str(model), "--served-model-name", name, "--host", "127.0.0.1", "--port", str(port)]
     words += ["--dtype", "float32", "--max-model-len", "1024", "--max-num-seqs", "16", "--block-size", "32"]
     words += ["--enforce-eager", "--enable-prefix-caching", "--generation-config", "vllm"]
-    words += ["--worker-extension-cls", EXTENSION]
+    words += ["--worker-extension-cls", EXTENSION, *more]
     if speculative is not None:
         words += ["--speculative-config", json.dumps(speculative), "--per-request-spec-decode-metrics", "detailed"]
     environment = {

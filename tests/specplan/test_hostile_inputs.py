@@ -102,6 +102,9 @@ READERS: tuple[tuple[str, ...], ...] = (
     ("serve", "--plan", "{}", "--target", "http://127.0.0.1:1"),
     ("validate", "-p", "{}"),
     ("explain", "{}", "{}"),
+    ("explain", "gateway.prom", "later.prom", "-p", "{}"),
+    ("explain", "gateway.prom", "later.prom", "-p", "profile.json", "--plan", "{}"),
+    ("explain", "gateway.prom", "{}", "-p", "profile.json"),
     ("thresholds", "-p", "{}"),
     ("thresholds", "--c1", "0.1", "--pairs", "{}"),
     ("thresholds", "--gate", "--gate-cost", "1", "--judge-cost", "2", "--pairs", "{}"),
@@ -152,6 +155,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     (tmp_path / "pairs.jsonl").write_text('{"score": 0.9, "label": true}\n' * 9, encoding="utf-8")
     dynamic = {"acceptance_rate_per_pos": [0.8, 0.6], "batch_stats": {"1": {"0": 5.0, "1": 6.0, "2": 7.0}}}
     (tmp_path / "dynamic.json").write_text(json.dumps(dynamic), encoding="utf-8")
+    for name, n in (("gateway", 3), ("later", 9)):
+        page = f'specplan_draft_steps_total{{outcome="accepted"}} {n}\n'
+        (tmp_path / f"{name}.prom").write_text(page, encoding="utf-8")
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "one.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     os.mkfifo(tmp_path / "fifo")

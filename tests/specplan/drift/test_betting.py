@@ -58,6 +58,17 @@ def test_a_later_drift_is_found_about_as_soon_as_can_be(p: float, q: float) -> N
     assert np.isfinite(delays).mean() >= 0.99
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "always"), [(0.0, 0.5, 0.0), (0.5, 1.0, 1.0), (0.0, 1.0, 0.0), (0.0, 1.0, 1.0)]
+)
+def test_what_cannot_be_exceeded_is_never_said_to_be(low: float, high: float, always: float) -> None:
+    """A mean that is predicted to be at least 0 may be 0, for ever."""
+    bets = MeanBets(low, high, drift=0.1, false_alarm=0.05)
+    for _ in range(20_000):
+        bets.take(always)
+    assert bets.evidence < 1.0
+
+
 def test_a_bet_never_gains_in_expectation_while_its_claim_holds() -> None:
     for below in (False, True):
         for bound in (0.01, 0.3, 0.9, 1.0):

@@ -41,6 +41,14 @@ def test_nothing_is_reported_where_nothing_moved(seed: int) -> None:
     assert fed(seed, 3_000).findings == ()
 
 
+def test_what_never_happens_is_no_drift_where_it_need_not() -> None:
+    """At most half of the steps are predicted to be slower by the margin: that none is, for ever, is as predicted."""
+    found = watch()
+    for _ in range(20_000):
+        found.timed("target", 1, 0.01)
+    assert found.findings == ()
+
+
 @pytest.mark.parametrize(
     ("change", "what", "said"),
     [

@@ -1,0 +1,102 @@
+"""From the messages of a chat to the text that its model continues, by the tokenizer endpoints of its server.
+
+vLLM renders a chat by ``/tokenize`` and turns ids back into text by ``/detokenize``. The text is used only if the
+server reads it as the very same ids: a template writes the begin-of-text token itself, and ``/v1/completions`` would
+put a second one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calibrate.engines.http.engine import OpenAIEngine
+from calibrate.engines.http.wire import RefusedError
+from theory.errors import CalibrationError
+
+__all__ = ["UserTurns", "rendered"]
+
+
+async def rendered(
+    engine: OpenAIEngine, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
+) -> str | None:
+    """Return the text that a chat's answer continues; None where no text is read as the template's ids.
+
+    Parameters
+    ----------
+    engine : whose server renders.
+    messages : of the chat, as OpenAI's API has them.
+    settings : of the template, such as ``enable_thinking``.
+
+    Raises
+    ------
+    RefusedError : the server renders no chats, or not these messages.
+    CalibrationError : the server failed.
+    """
+    asked: dict[str, Any] = {"messages": list(messages), "add_generation_prompt": True, "add_special_tokens": False}
+    if settings:
+        asked["chat_template_kwargs"] = dict(settings)
+    ids = await _post(engine, "tokenize", asked, "tokens")
+    try:
+        text = await _text(engine, ids)
+        read = await _ids(engine, text)
+        if read[1:] == list(ids) and len(ids) > 1:  # two begin-of-text tokens: leave the template's out
+            text = await _text(engine, ids[1:])
+            read = await _ids(engine, text)
+        return text if read == list(ids) else None
+    except RefusedError as error:
+        if error.transient:
+            raise
+        return None
+
+
+class UserTurns:
+    """Makes questions the first turn of a user, as the target's chat template has it.
+
+    Parameters
+    ----------
+    engine : the target's.
+    settings : of the template.
+    """
+
+    def __init__(self, engine: OpenAIEngine, settings: Mapping[str, Any]) -> None:
+        self._engine = engine
+        self._settings = dict(settings)
+        self._known: dict[str, str] = {}
+
+    async def __call__(self, question: str) -> str:
+        """Return the text that the answer to a question continues.
+
+        Raises
+        ------
+        CalibrationError : the server renders no chats, or no text is read as what it renders.
+        """
+        if question not in self._known:
+            name = self._engine.config.name
+            try:
+                text = await rendered(self._engine, [{"role": "user", "content": question}], self._settings)
+            except RefusedError as error:
+                if error.transient:
+                    raise
+                rule = "renders no chats (POST /tokenize and /detokenize, as vLLM has them)"
+                raise CalibrationError(f"{name}: {rule}: {error.detail or error}; leave --chat out") from None
+            if text is None:
+                rule = "what its chat template renders cannot be sent as text; leave --chat out"
+                raise CalibrationError(f"{name}: {rule}")
+            self._known[question] = text
+        return self._known[question]
+
+
+async def _text(engine: OpenAIEngine, ids: Sequence[int]) -> str:
+    return str(await _post(engine, "detokenize", {"tokens": list(ids)}, "prompt"))
+
+
+async def _ids(engine: OpenAIEngine, text: str) -> list[int]:
+    return list(await _post(engine, "tokenize", {"prompt": text, "add_special_tokens": True}, "tokens"))
+
+
+async def _post(engine: OpenAIEngine, name: str, body: dict[str, Any], field: str) -> Any:
+    answer = await engine.wire.post(f"{engine.wire.root}/{name}", {"model": engine.model, **body})
+    if not isinstance(answer, dict) or field not in answer:
+        raise RefusedError(f"/{name} has no {field!r}", status=404, detail="")
+    return answer[field]

