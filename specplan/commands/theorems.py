@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "theorems"]
 
-_STYLES = {"proved": "green", "proved with fix": "yellow", "false": "red", "numeric": "cyan", "open": "magenta"}
+_STYLES = {
+    "proved": "green",
+    "proved with fix": "yellow",
+    "false": "red",
+    "verified": "blue",
+    "numeric": "cyan",
+    "open": "magenta",
+}
 
 
 @click.command()

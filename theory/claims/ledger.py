@@ -41,6 +41,8 @@ class Verdict(StrEnum):
     """Fails literally as printed; a small stated change (a symbol, an assumption, an edge) makes it provable."""
     FALSE = "false"
     """An exact rational counterexample exists."""
+    VERIFIED = "verified"
+    """True at every case of a finite part of its range, which `Claim.reach` names; no proof covers the rest."""
     NUMERIC = "numeric"
     """Tested, not proved; the evidence says how. Never counts as proved."""
     OPEN = "open"
@@ -109,6 +111,8 @@ class Claim:
     """Derives ``proved`` (or ``numeric``) for the correction."""
     mutants: tuple[Mutant, ...]
     """At least one."""
+    reach: str = ""
+    """The cases that were tried, ``'n <= 8'``; present exactly when the verdict is ``verified``."""
     notes: str = ""
     """A repaired argument, the limits of the verdict, what a reader should know."""
 
@@ -116,6 +120,8 @@ class Claim:
         """Refuse an incomplete record where it is written."""
         if not self.mutants:
             raise ParameterError("mutants", self.id, "must hold at least one mutant: a check that cannot fail is none")
+        if (self.verdict is Verdict.VERIFIED) is not bool(self.reach):
+            raise ParameterError("reach", self.id, "must name the cases tried, for a verdict 'verified' and no other")
         if self.needs_correction and (not self.correction or self.correction_verify is None):
             raise ParameterError("correction", self.id, "must be stated and verified for a claim not true as printed")
 
@@ -123,6 +129,11 @@ class Claim:
     def needs_correction(self) -> bool:
         """True when the claim is not true as printed."""
         return self.verdict in {Verdict.FALSE, Verdict.PROVED_WITH_FIX}
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict for a reader: ``'verified for n <= 8'`` says how far."""
+        return f"{self.verdict.value} for {self.reach}" if self.reach else self.verdict.value
 
     @property
     def paper(self) -> str:

@@ -35,6 +35,7 @@ conversion's and not the authors'.
 | proved | symbolically, or in ball arithmetic over the whole range, unbounded parts closed by a bound |
 | proved with fix | fails literally as printed; a small stated change makes it provable |
 | false | an exact counterexample exists |
+| verified for ... | true at every case tried, which are named; no proof covers the rest |
 | numeric | tested, not proved |
 | open | neither |
 """
@@ -79,7 +80,7 @@ def _summary(ledger: tuple[Claim, ...]) -> str:
 def _entry(item: Claim, result: Verification) -> str:
     """One claim that does not hold as printed."""
     place = item.source.split(", ", 1)[-1]
-    lines = [f"### {item.id}: {place}\n", f"**As printed** ({item.verdict.value}). {_markdown(item.statement)}", ""]
+    lines = [f"### {item.id}: {place}\n", f"**As printed** ({item.verdict_text}). {_markdown(item.statement)}", ""]
     lines += [f"*Range*: {_markdown(item.assumptions)}", ""]
     lines += [f"**Where it fails.** {_markdown(_failure(result.evidence))}", ""]
     lines += [f"**What holds.** {_markdown(item.correction or '')}", ""]
@@ -113,7 +114,7 @@ def _table(ledger: tuple[Claim, ...]) -> str:
     """Every claim in a row."""
     lines = ["| id | source | verdict | statement |", "| --- | --- | --- | --- |"]
     for item in ledger:
-        cells = (item.id, item.source, item.verdict.value, item.statement)
+        cells = (item.id, item.source, item.verdict_text, item.statement)
         lines.append("| " + " | ".join(map(_markdown, cells)) + " |")
     return "\n".join(lines)
 

@@ -13,7 +13,7 @@ __all__ = ["CRASHED", "Verification", "verify_all", "verify_claim"]
 CRASHED = "error"
 """The method of the evidence of a verifier that raised."""
 
-_GOOD_CORRECTIONS = frozenset({Verdict.PROVED, Verdict.NUMERIC})
+_GOOD_CORRECTIONS = frozenset({Verdict.PROVED, Verdict.VERIFIED, Verdict.NUMERIC})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

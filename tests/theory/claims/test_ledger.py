@@ -32,7 +32,7 @@ def test_verdict_and_correction_derive_again(item: Claim, verified: Callable[[st
     result = verified(item.id)
     assert result.evidence.verdict is item.verdict, result.evidence.detail
     assert result.agrees, result.correction
-    assert result.correction is None or result.correction.verdict is Verdict.PROVED
+    assert result.correction is None or result.correction.verdict in {Verdict.PROVED, Verdict.VERIFIED}
     if item.needs_correction:
         assert result.evidence.counterexample
         for value in result.evidence.counterexample.values():
@@ -127,6 +127,19 @@ def test_all_of_stops_at_the_first_part_that_is_not_proved() -> None:
     assert all_of(_evidence(Verdict.PROVED), never).verdict is Verdict.PROVED
 
 
+def test_all_of_is_no_better_than_its_enumerations() -> None:
+    whole = all_of(_evidence(Verdict.VERIFIED), _evidence(Verdict.PROVED))
+    assert whole.verdict is Verdict.VERIFIED
+    assert all_of(_evidence(Verdict.VERIFIED), _evidence(Verdict.OPEN)).verdict is Verdict.OPEN
+
+
+def test_a_verified_claim_names_its_reach_and_no_other_does() -> None:
+    for verdict, reach in ((Verdict.VERIFIED, ""), (Verdict.PROVED, "n <= 3")):
+        with pytest.raises(ParameterError, match="reach"):
+            _claim(verdict, verdict, reach=reach)
+    assert _claim(Verdict.VERIFIED, Verdict.VERIFIED, reach="n <= 3").verdict_text == "verified for n <= 3"
+
+
 def test_screened_prefers_a_counterexample_to_a_proof() -> None:
     assert screened(_evidence(Verdict.FALSE), _evidence(Verdict.PROVED)).verdict is Verdict.FALSE
     assert screened(_evidence(Verdict.OPEN), _evidence(Verdict.PROVED)).verdict is Verdict.PROVED
@@ -155,6 +168,7 @@ def test_a_constant_that_is_true_but_unproved_is_not_refuted() -> None:
         ("LR-S7", "small margin"),
         ("LR-L4e", "nine and a half"),
         ("LR-L3b", "slightly weaker"),
+        ("LR-T3b", "1.15 in (6)"),
         ("LR-T2b", "at most nine"),
         ("LR-T2b", "one less deep"),
     ],

@@ -9,7 +9,7 @@ from fractions import Fraction
 from theory.claims.confspec.published import CONFIDENT
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.records import mutant, proved, refuted, verified
 from theory.claims.proving.tools import all_of, exhaustive, identity, refute
 
 __all__ = ["CLAIMS"]
@@ -75,7 +75,7 @@ def _verify_error_types(*counted: tuple[str, str]) -> Evidence:
 
     ranges = {"law": range(len(laws)), "draft_right": range(16), "target_right": range(16)}
     what = f"accuracy lost at one decision <= P({', '.join('/'.join(cell) for cell in counted)}), cascade/target"
-    return exhaustive(holds, ranges, what=what)
+    return exhaustive(holds, ranges, what=what, reach="laws in quarters")
 
 
 def _tv(p: Fraction, q: Fraction) -> Fraction:
@@ -103,7 +103,8 @@ def _verify_triangle() -> Evidence:
 
     tenths = range(11)
     ranges = {"a": tenths, "b": tenths, "c": tenths, "d": tenths}
-    return exhaustive(holds, ranges, what="distance after n replacements <= sum of the n distances <= n eps (triangle)")
+    what = "distance after n replacements <= sum of the n distances <= n eps (triangle)"
+    return exhaustive(holds, ranges, what=what, reach="n = 3 and laws in tenths")
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -136,12 +137,13 @@ CLAIMS: tuple[Claim, ...] = (
         notes="Tight: a model whose answer flips with the first differing decision reaches it. With d = 1 a gate that "
         "is always confident and always accepts turns accuracy 1 into 0 without a single escalation.",
     ),
-    proved(
+    verified(
         id="CS-P3",
         source="ConfSpec, section 4.2, bound derived here",
         statement="The accuracy lost at one decision is at most P(false accept) + P(false reject), both against the "
         "target's decision.",
         assumptions="nothing is known about which of the two steps is right",
+        reach="laws in quarters",
         verify=lambda: _verify_error_types(("accept", "reject"), ("reject", "accept")),
         mutants=(mutant("accepts only", "false rejects left out", _verify_error_types, ("accept", "reject")),),
         notes="The bound is linear in the law, so its corners, single cells of mass 1, decide it; they are among the "

@@ -9,7 +9,7 @@ from typing import Any
 from theory.claims.confspec.exact import Fallback, distance, iteration, models, trace
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, refuted, repaired
+from theory.claims.proving.records import mutant, proved, refuted, repaired, verified
 from theory.claims.proving.sequences import Law, Model, target_law
 from theory.claims.proving.tools import all_of, exhaustive, identity, refute
 
@@ -55,6 +55,7 @@ def _verify_reuse(fallback: Fallback = "reuse") -> Evidence:
         {"pair": range(len(pairs)), "depth": (1, 2, 3)},
         what="with the compared target step committed on a rejection, the step committed always has the meaning of the "
         "target's own sample, so the law is the target's",
+        reach="two steps of two or three meanings",
     )
 
 
@@ -138,7 +139,7 @@ def _verify_dominance(strict: bool = False) -> Evidence:
 
     ranges = {"depth": range(1, 9), "accepted": range(9)}
     what = "reuse commits min(m + 1, k) >= max(m, 1) steps with one target generation (m + 1 > m once m >= 1)"
-    return exhaustive(holds, ranges, what=what)
+    return exhaustive(holds, ranges, what=what, reach="k <= 8")
 
 
 def _verify_progress(fallback_runs: bool = True) -> Evidence:
@@ -149,7 +150,8 @@ def _verify_progress(fallback_runs: bool = True) -> Evidence:
         return accepted > depth or 1 <= committed <= depth
 
     ranges = {"depth": range(1, 9), "accepted": range(9)}
-    return exhaustive(holds, ranges, what="max(m, 1) lies in 1..k for 0 <= m <= k, since 1 and m do")
+    what = "max(m, 1) lies in 1..k for 0 <= m <= k, since 1 and m do"
+    return exhaustive(holds, ranges, what=what, reach="k <= 8")
 
 
 def _accepted_by_perfect_draft(depth: int, cumulative: bool) -> int:
@@ -225,7 +227,13 @@ def _verify_verifications() -> Evidence:
         return all(sp.expand(x) == 0 for x in (verified - reached, verified - text, verified - lines - cs.a + cs.a**k))
 
     return exhaustive(
-        holds, {"k": range(1, 9)}, what="verified - committed = a - a^k as printed, 0 after the text (symbolic in a)"
+        holds,
+        {"k": range(1, 9)},
+        what="verified - committed = a - a^k as printed, 0 after the text (symbolic in a)",
+        tail=identity(
+            (cs.a - cs.a ** (cs.k + 1)) - (cs.a - cs.a**cs.k) - (cs.a**cs.k - cs.a ** (cs.k + 1)),
+            "one more drafted step adds a^k verified and, as printed, a^(k+1) committed steps",
+        ),
     )
 
 
@@ -289,22 +297,24 @@ CLAIMS: tuple[Claim, ...] = (
         verify=_verify_commits,
         mutants=(mutant("one more", "one step more", _verify_commits, extra=1),),
     ),
-    proved(
+    verified(
         id="CS-A1-reuse",
         source="ConfSpec, Algorithm 1, lines 16 to 22, comparison derived here",
         statement="Committing the compared target step is never slower than the printed fallback: no fewer steps and "
         "no second generation.",
         assumptions="any acceptance pattern; target generation is the only cost of the fallback",
+        reach="k <= 8",
         verify=_verify_dominance,
         mutants=(mutant("strictly", "always more steps", _verify_dominance, strict=True),),
         notes="Equal for m = 0 and m = k in steps; for m = 0 one target generation is saved, for 0 < m < k one step is "
         "gained.",
     ),
-    proved(
+    verified(
         id="CS-A1-progress",
         source="ConfSpec, Algorithm 1, lines 2 to 23",
         statement="Every iteration adds between 1 and k steps, so a trace of n steps takes at most n iterations.",
         assumptions="k >= 1",
+        reach="k <= 8",
         verify=_verify_progress,
         mutants=(mutant("no fallback", "lines 19 to 22 left out", _verify_progress, False),),
     ),
@@ -321,6 +331,7 @@ CLAIMS: tuple[Claim, ...] = (
             lambda k: _accepted_by_perfect_draft(k, cumulative=True) == k,
             {"k": range(1, 9)},
             what="with cumulative contexts a perfect draft is accepted",
+            reach="k <= 8",
         ),
         mutants=(mutant("cumulative", "drafts 1 to j - 1 as context", _verify_context, True),),
     ),
@@ -333,7 +344,10 @@ CLAIMS: tuple[Claim, ...] = (
         correction="S is a sequence and steps are appended, as to the context: a union loses repeated steps and their "
         "order.",
         correction_verify=lambda: exhaustive(
-            lambda repeats: len(["s"] * repeats) == repeats, {"repeats": range(1, 9)}, what="appending keeps every step"
+            lambda repeats: len(["s"] * repeats) == repeats,
+            {"repeats": range(1, 9)},
+            what="appending keeps every step",
+            reach="up to 8 repeats",
         ),
         mutants=(mutant("sequence", "steps are appended", _verify_set, as_set=False),),
     ),

@@ -9,7 +9,7 @@ from typing import Any
 
 from theory.claims.confspec.published import CONFIDENT, LATENCY_MS
 from theory.claims.ledger import Claim, Evidence, Verdict, statement
-from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.records import mutant, proved, refuted, verified
 from theory.claims.proving.rounding import printed
 from theory.claims.proving.tools import all_of, counterexample, exhaustive, identity, prove_identity, refute
 
@@ -86,6 +86,7 @@ def _verify_gate(*quantities: str) -> Evidence:
         holds,
         ranges,
         what=f"{what} (rates are means over instances, so single instances decide: a higher gamma keeps a subset)",
+        reach="populations of up to four instances",
     )
 
 
@@ -215,11 +216,12 @@ CLAIMS: tuple[Claim, ...] = (
         notes="Threshold 0.81 from Table 6. Against 45.9 ms the cascade costs 26.6 ms (DeepSeek, e = 0.39) and 15.6 ms "
         "(Qwen3, e = 0.15).",
     ),
-    proved(
+    verified(
         id="CS-G1",
         source="ConfSpec, section 4.4",
         statement="A higher threshold escalates no less and agrees with the target verifier no less.",
         assumptions="a fixed set of instances; agreement counted after the cascade",
+        reach="populations of up to four instances",
         verify=lambda: _verify_gate("escalation", "agreement"),
         mutants=(
             mutant(

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from theory.claims.confspec.published import LATENCY_MS, TABLES, speedups
 from theory.claims.ledger import Claim, Evidence, statement
-from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.records import mutant, proved, refuted, verified
 from theory.claims.proving.rounding import printed
 from theory.claims.proving.tools import exhaustive, identity, refute
 
@@ -81,7 +81,10 @@ def _verify_calibrated_selection() -> Evidence:
     fourths = range(5)
     ranges = {"first": fourths, "second": fourths, "third": fourths}
     return exhaustive(
-        holds, ranges, what="with calibrated confidences the selected candidate is the most likely right one"
+        holds,
+        ranges,
+        what="with calibrated confidences the selected candidate is the most likely right one",
+        reach="three candidates with confidences in quarters",
     )
 
 
@@ -94,7 +97,10 @@ def _verify_equivalent(error: bool = False) -> Evidence:
         return len(set(passed)) <= 1
 
     return exhaustive(
-        holds, {"code": range(27), "target": range(3)}, what="candidates that pass an exact check have one meaning"
+        holds,
+        {"code": range(27), "target": range(3)},
+        what="candidates that pass an exact check have one meaning",
+        reach="three candidates of three meanings",
     )
 
 
@@ -136,12 +142,13 @@ CLAIMS: tuple[Claim, ...] = (
         correction_verify=_verify_calibrated_selection,
         mutants=(mutant("calibrated draft", "draft right 95 % of the time at 0.95", _verify_selection, "0.95"),),
     ),
-    proved(
+    verified(
         id="CS-T3",
         source="ConfSpec, section 4.3, consequence derived here",
         statement="When verification makes no error, all accepted candidates of a node mean the same, and selection "
         "cannot change the trace.",
         assumptions="meaning is an equivalence; all candidates are compared with one target step",
+        reach="three candidates of three meanings",
         verify=_verify_equivalent,
         mutants=(mutant("errors", "one wrong meaning passes too", _verify_equivalent, error=True),),
         notes="So gains of wider trees come from verification errors or from more accepted steps, not from better "

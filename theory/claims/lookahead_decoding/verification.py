@@ -9,8 +9,8 @@ from fractions import Fraction
 from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_decoding import exact
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted, repaired
-from theory.claims.proving.tools import all_of, counterexample, exhaustive, identity, refute, with_fix
+from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted, repaired, verified
+from theory.claims.proving.tools import all_of, counterexample, exhaustive, identity, refute, screened, with_fix
 
 __all__ = ["CLAIMS"]
 
@@ -29,7 +29,7 @@ def _runs() -> Iterator[tuple[exact.Model, tuple[exact.Gram, ...]]]:
 
 
 def _over_runs(good: Callable[[exact.Model, tuple[exact.Gram, ...]], bool], what: str) -> Evidence:
-    """``false`` with the first run that fails, else ``proved`` for the finite set of runs."""
+    """``false`` with the first run that fails, else ``verified`` for the finite set of runs."""
     count = 0
     for model, grams in _runs():
         count += 1
@@ -37,7 +37,7 @@ def _over_runs(good: Callable[[exact.Model, tuple[exact.Gram, ...]], bool], what
             shown = {"vocabulary": len(model(())), "n-grams": grams, "P": ", ".join(map(str, model(())))}
             return counterexample(f"{what}: fails for the n-grams {grams}", shown, {"runs": count})
     text = f"{what}: all {count} runs (2 and 3 tokens, up to 3 n-grams with duplicates, zero masses included)"
-    return Evidence(verdict=Verdict.PROVED, method="exhaustive", detail=text, effort={"runs": count})
+    return Evidence(verdict=Verdict.VERIFIED, method="exhaustive", detail=text, effort={"runs": count})
 
 
 def _verify_theorem_a(rules: exact.Rules = exact.AS_PRINTED) -> Evidence:
@@ -48,7 +48,11 @@ def _verify_theorem_a(rules: exact.Rules = exact.AS_PRINTED) -> Evidence:
             model, _SIZE
         )
 
-    return all_of(lambda: _over_runs(preserved, "law of the next N tokens"), _one_position)
+    return screened(
+        lambda: _over_runs(preserved, "law of the next N tokens"),
+        _one_position,
+        detail="One position at a time, the next under the prefix that was accepted (chain rule)",
+    )
 
 
 def _one_position() -> Evidence:
@@ -76,7 +80,7 @@ def _verify_proof_step(largest: Fraction = Fraction(1)) -> Evidence:
         return sum(exact.sample_verification(model, grams, _SIZE).values()) == 1
 
     return with_fix(
-        printed, all_of(_one_position, lambda: _over_runs(repaired, "total mass 1 without the empty branch"))
+        printed, screened(lambda: _over_runs(repaired, "total mass 1 without the empty branch"), _one_position)
     )
 
 
@@ -121,6 +125,15 @@ def _verify_uniform(strict: bool = False) -> Evidence:
 
     fixed = exhaustive(close, {"n": range(1, 17), "k": range(13)}, what="r < p: chance in [p, p + 1/n), 0 at p = 0")
     return with_fix(printed, fixed)
+
+
+def _verify_measure(share: str = "1") -> Evidence:
+    """P(r <= p) on U(0, 1) is the length of [0, p], and r <= p against r < p differ by a point of length 0."""
+    p, r = sp.symbols("p r", positive=True)
+    return all_of(
+        identity(sp.integrate(1, (r, 0, p)) - sp.Rational(share) * p, "length of the part of [0, 1] with r <= p"),
+        identity(sp.integrate(1, (r, p, p)), "length of the part with r = p"),
+    )
 
 
 def _prefix_mass(model: exact.Model, grams: tuple[exact.Gram, ...]) -> Fraction:
@@ -179,7 +192,10 @@ def _verify_greedy(rules: exact.Rules = exact.AS_PRINTED, most: int = 3) -> Evid
 
     ranges = {"target": range(len(targets)), "grams": range(len(lists))}
     return exhaustive(
-        holds, ranges, what="Algorithm 3 = greedy decoding up to the longest correct prefix plus one (N = 3)"
+        holds,
+        ranges,
+        what="Algorithm 3 = greedy decoding up to the longest correct prefix plus one",
+        reach="N = 3, two tokens",
     )
 
 
@@ -254,12 +270,20 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(mutant("independent guess", "the adversary does not see r", _verify_indifference, independent=True),),
         notes="Relevant for implementations that share one random stream between drafting and verification.",
     ),
-    proved_with_fix(
+    proved(
         id="LD-A4-uniform",
         source="Lookahead Decoding, Algorithm 4, line 17",
         statement="The test r <= P(s) accepts s with probability P(s).",
-        assumptions="r from a machine generator with the values k/n, 0 <= k < n; on the real U(0, 1) of the paper it "
-        "is exact",
+        assumptions="r uniform on the real interval [0, 1], as printed; 0 <= P(s) <= 1",
+        verify=_verify_measure,
+        mutants=(mutant("99 %", "with probability 0.99 P(s)", _verify_measure, "0.99"),),
+        notes="On the numbers of a machine it is not exact: LD-A4-generator.",
+    ),
+    proved_with_fix(
+        id="LD-A4-generator",
+        source="Lookahead Decoding, Algorithm 4, line 17, consequence for implementations derived here",
+        statement="The test r <= P(s) accepts a token of probability 0 with probability 0.",
+        assumptions="r from a machine generator with the values k/n, 0 <= k < n, in place of the paper's U(0, 1)",
         verify=_verify_uniform,
         correction="Use r < P(s): the chance is then within 1/n of P(s) and 0 at P(s) = 0. With <= an excluded token "
         "(top-k, or already rejected) passes with probability 1/n.",
@@ -282,12 +306,13 @@ CLAIMS: tuple[Claim, ...] = (
         correction_verify=_verify_prefix_mean,
         mutants=(mutant("one guess", "b = 1", _verify_mean, guesses=1),),
     ),
-    proved(
+    verified(
         id="LD-A3",
         source="Lookahead Decoding, Algorithm 3 and section 3.2",
         statement="Greedy verification emits the tokens of greedy decoding, as many as the best n-gram has right plus "
         "one.",
         assumptions="ties of the argmax broken in one fixed way; at least one n-gram",
+        reach="N = 3, two tokens, up to 3 n-grams",
         verify=_verify_greedy,
         mutants=(
             mutant("no filter", "n-grams with another prefix stay", _verify_greedy, exact.Rules(filter_prefix=False)),
@@ -296,11 +321,12 @@ CLAIMS: tuple[Claim, ...] = (
         notes="Exhaustive for N = 3 and two tokens; for any N each position repeats the same argument on the n-grams "
         "that are left.",
     ),
-    proved(
+    verified(
         id="LD-A34-length",
         source="Lookahead Decoding, Algorithms 3 and 4, line 2",
         statement="A step emits between 1 and N tokens, hence 1 <= S <= N.",
         assumptions="at least one n-gram of size N >= 2",
+        reach="N = 3, up to 3 n-grams of two or three tokens",
         verify=_verify_lengths,
         mutants=(mutant("N - 1", "at most N - 1 tokens", _verify_lengths, _SIZE - 1),),
         notes="Each of the N - 1 rounds appends one token and ends the step on a rejection; a full pass appends one "
@@ -318,6 +344,7 @@ CLAIMS: tuple[Claim, ...] = (
             lambda G: _has_distribution(G, exact.Rules(current=True)),  # noqa: N803
             {"G": range(4)},
             what="with the current distribution in D every number of n-grams works",
+            reach="G <= 3",
         ),
         mutants=(
             mutant(

@@ -9,7 +9,7 @@ from typing import Any
 
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_decoding.exact import greedy_models, greedy_run, jacobi_iterations
-from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.records import mutant, proved, refuted, verified
 from theory.claims.proving.tools import all_of, exhaustive, identity, refute
 
 __all__ = ["CLAIMS"]
@@ -27,7 +27,7 @@ def _verify_jacobi(spare: int = 0) -> Evidence:
         return updates <= _SIZE - spare and out == greedy_run(targets[target], _SIZE)
 
     ranges = {"target": range(len(targets)), "guess": range(len(guesses))}
-    return exhaustive(holds, ranges, what=f"greedy decoding of 3 tokens within {_SIZE - spare} updates")
+    return exhaustive(holds, ranges, what=f"greedy decoding of 3 tokens within {_SIZE - spare} updates", reach="m = 3")
 
 
 def _context(step: int, column: int, size: int) -> list[tuple[Any, ...]]:
@@ -69,6 +69,7 @@ def _verify_trajectory_fixed() -> Evidence:
         lambda N, i, j: holds(Fraction(N), Fraction(i), Fraction(j)),  # noqa: N803
         ranges,
         what="with the current token as its first token, column 1 fits too",
+        reach="N <= 8, columns 1 to 8",
     )
 
 
@@ -90,7 +91,7 @@ def _verify_progress(lag: int = 0) -> Evidence:
         return all(skipped or size == i - lag for i, size, skipped in _progress(counts))
 
     what = "at an iteration i that is not skipped, o holds o_0 to o_(i-1), so o_(i-1) is the current token"
-    return exhaustive(holds, {"code": range(3**6)}, what=what)
+    return exhaustive(holds, {"code": range(3**6)}, what=what, reach="six iterations")
 
 
 def _verify_index(last: int = 0) -> Evidence:
@@ -136,26 +137,29 @@ def _verify_parallel(shared_rows: int = 1) -> Evidence:
         return all(token[0] == "o" or token[1] < 1 - N + shared_rows for token in shared)
 
     ranges = {"N": range(2, 8), "left": range(1, 9), "right": range(1, 9)}
-    return exhaustive(holds, ranges, what="columns of the window meet only in the current token and the oldest row")
+    what = "columns of the window meet only in the current token and the oldest row"
+    return exhaustive(holds, ranges, what=what, reach="N <= 7 and columns 1 to 8")
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved(
+    verified(
         id="LD-A2",
         source="Lookahead Decoding, section 2 and Algorithm 2",
         statement="Jacobi decoding reaches the greedy output of m tokens in at most m updates from any first guess.",
         assumptions="greedy target, exact arithmetic",
+        reach="m = 3 tokens of two letters",
         verify=_verify_jacobi,
         mutants=(mutant("m - 1", "at most m - 1 updates", _verify_jacobi, spare=1),),
         notes="Exhaustive for m = 3 on two tokens; in general the first t tokens are right after t updates, since "
         "token t + 1 depends on the first t only.",
     ),
-    proved(
+    verified(
         id="LD-A1-progress",
         source="Lookahead Decoding, Algorithm 1, lines 5 to 10 and 20",
         statement="An iteration i that is not skipped starts with exactly i entries of o, so o_(i-1) is the current "
         "token.",
         assumptions="each verification emits at least one token",
+        reach="six iterations of 1 to 3 tokens",
         verify=_verify_progress,
         mutants=(mutant("one behind", "i - 1 entries", _verify_progress, lag=1),),
         notes="size(o) >= i + 1 after iteration i, by induction; so o_1 to o_m exist at the end.",
@@ -172,6 +176,7 @@ CLAIMS: tuple[Claim, ...] = (
             lambda i: all(0 <= index <= i - 1 for index in range(1, i)),
             {"i": range(1, 20)},
             what="o_1 to o_(i-1) exist",
+            reach="i < 20",
         ),
         mutants=(mutant("shorter", "o_1 to o_(i-1)", _verify_index, last=-1),),
         notes="Line 20 has a second slip of the same kind: it assigns g^i where the loop variable is j.",
@@ -203,12 +208,13 @@ CLAIMS: tuple[Claim, ...] = (
         notes="Exact, not only roughly: the current token takes the place of the first window token. Fig. 2 (W = 5, N "
         "= 4, G = 2): 21.",
     ),
-    proved(
+    verified(
         id="LD-LP",
         source="Lookahead Decoding, section 3.4",
         statement="Columns of the window can run on different devices without communication if the current token and "
         "the oldest row are computed on each.",
         assumptions="contexts as in line 13 of Algorithm 1",
+        reach="N <= 7, columns 1 to 8",
         verify=_verify_parallel,
         mutants=(mutant("nothing shared", "columns share no window token", _verify_parallel, 0),),
         notes="The device of column W holds all W tokens of that row, so work per device never falls below W: with G = "

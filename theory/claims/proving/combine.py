@@ -22,12 +22,13 @@ def numeric(agrees: bool, *, what: str, effort: Mapping[str, int | float]) -> Ev
 def all_of(*parts: Part, detail: str = "") -> Evidence:
     """The conjunction: ``false`` with the first refuted part, ``proved`` when every part is, else the weakest verdict.
 
-    Parts after the first that is not proved are not run.
+    Parts after the first that is neither proved nor verified are not run; one part that is only verified for the cases
+    tried makes the whole so.
     """
     done: list[Evidence] = []
     for part in parts:
         evidence = made(part)
-        if evidence.verdict is not Verdict.PROVED:
+        if evidence.verdict not in {Verdict.PROVED, Verdict.VERIFIED}:
             return evidence
         done.append(evidence)
     effort: dict[str, int | float] = {}
@@ -36,8 +37,9 @@ def all_of(*parts: Part, detail: str = "") -> Evidence:
             effort[key] = max(effort.get(key, 0), value) if key in {"bits", "digits"} else effort.get(key, 0) + value
     methods = list(dict.fromkeys(m for evidence in done for m in evidence.method.split(" and ")))
     text = "; ".join(evidence.detail for evidence in done)
+    whole = all(evidence.verdict is Verdict.PROVED for evidence in done)
     return Evidence(
-        verdict=Verdict.PROVED,
+        verdict=Verdict.PROVED if whole else Verdict.VERIFIED,
         method=" and ".join(methods),
         detail=f"{detail}: {text}" if detail else text,
         effort=effort,

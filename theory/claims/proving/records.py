@@ -10,12 +10,14 @@ from typing import Any, ParamSpec
 from theory.claims.ledger import Claim, Evidence, Mutant, Verdict
 from theory.claims.proving.combine import with_fix
 
-__all__ = ["corrected", "mutant", "proved", "proved_with_fix", "refuted", "repaired"]
+__all__ = ["corrected", "mutant", "proved", "proved_with_fix", "refuted", "repaired", "verified"]
 
 P = ParamSpec("P")
 Verifier = Callable[[], Evidence]
 
 proved = partial(Claim, verdict=Verdict.PROVED)
+verified = partial(Claim, verdict=Verdict.VERIFIED)
+"""True for the cases of its `reach`."""
 refuted = partial(Claim, verdict=Verdict.FALSE)
 proved_with_fix = partial(Claim, verdict=Verdict.PROVED_WITH_FIX)
 """A claim with a verifier that tries the print and the fix itself; see `repaired`."""

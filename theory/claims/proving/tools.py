@@ -190,7 +190,12 @@ def refute(
 
 
 def exhaustive(
-    holds: Callable[..., bool], ranges: Mapping[str, Iterable[int]], *, what: str, tail: Part | None = None
+    holds: Callable[..., bool],
+    ranges: Mapping[str, Iterable[int]],
+    *,
+    what: str,
+    tail: Part | None = None,
+    reach: str = "",
 ) -> Evidence:
     """Check an exact predicate at every integer point of a grid, then close the unbounded rest by `tail`.
 
@@ -200,10 +205,12 @@ def exhaustive(
     ranges : variable -> the integers that are walked.
     what : the claim in words.
     tail : evidence (or a call that makes it) that covers every integer beyond the ranges; None when there is none.
+    reach : the ranges in words, where cases lie beyond them that no tail covers.
 
     Returns
     -------
-    ``false`` at the first failing point; otherwise the verdict of the tail (``proved`` without one).
+    ``false`` at the first failing point; otherwise the verdict of the tail. Without one, ``verified`` where a reach
+    is given, and ``proved`` where the ranges hold every case there is, as the rows of a table do.
     """
     names = tuple(ranges)
     count = 0
@@ -215,7 +222,9 @@ def exhaustive(
     closed = None if tail is None else made(tail)
     text = f"{what}: holds at all {count} integer points"
     if closed is None:
-        return Evidence(verdict=Verdict.PROVED, method="exhaustive", detail=text, effort={"points": count})
+        verdict = Verdict.VERIFIED if reach else Verdict.PROVED
+        text += f", that is, for {reach}" if reach else ""
+        return Evidence(verdict=verdict, method="exhaustive", detail=text, effort={"points": count})
     return Evidence(
         verdict=closed.verdict,
         method=f"exhaustive and {closed.method}",

@@ -96,6 +96,13 @@ def test_exhaustive_takes_the_verdict_of_its_tail() -> None:
     assert exhaustive(lambda n: n < 5, {"n": range(5)}, what="n", tail=unknown).verdict is Verdict.OPEN
 
 
+def test_exhaustive_with_a_reach_proves_nothing_beyond_it() -> None:
+    tried = exhaustive(lambda n: n < 5, {"n": range(5)}, what="n", reach="n < 5")
+    assert tried.verdict is Verdict.VERIFIED
+    assert "n < 5" in tried.detail
+    assert exhaustive(lambda n: n < 4, {"n": range(5)}, what="n", reach="n < 5").verdict is Verdict.FALSE
+
+
 def test_rounds_to_is_half_a_unit() -> None:
     at = {"x": "1"}
     assert rounds_to(lambda: point("0.2649"), "0.26", "x", at).verdict is Verdict.PROVED

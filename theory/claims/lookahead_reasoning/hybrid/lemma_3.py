@@ -10,6 +10,7 @@ from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, proved_with_fix
 from theory.claims.proving.tools import (
     all_of,
+    counterexample,
     identity,
     prove_descent,
     prove_identity,
@@ -57,6 +58,21 @@ def _vanishes(expression: sp.Expr, variable: sp.Symbol, what: str) -> Evidence:
     return Evidence(verdict=verdict, method="symbolic", detail=f"{what} tends to {value}")
 
 
+def _falls_somewhere(c: str) -> Evidence:
+    """As the lemma asks of c2 only that it is below alpha2: at c2 = 0 no length is the last that gains."""
+    if Fraction(c) > 0:
+        return unimodal_proof()
+    a = sp.Symbol("alpha", positive=True)
+    k = sp.Symbol("k", positive=True, integer=True)
+    growth = (1 - a ** (k + 1)) / (1 - a) - (1 - a**k) / (1 - a) - a**k
+    endless = identity(growth, "g(k+1) - g(k) = alpha2**k > 0 for every k")()
+    if endless.verdict is not Verdict.PROVED:
+        return endless
+    return counterexample(
+        f"g decreases after some point: at c2 = 0 it never does; {endless.detail}", {"alpha2": "1/2", "c2": "0"}
+    )
+
+
 def _integer_maximum(condition: str) -> Evidence:
     """g(2) > g(1) whenever alpha > condition * c."""
     scale = Fraction(condition)
@@ -94,16 +110,27 @@ def _limit_display(extra: int) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    proved(
+    proved_with_fix(
         id="LR-L3a",
         source="Lookahead Reasoning, Lemma 3, Appendix B.1.2",
         statement="As a function of real gamma, g increases up to a unique point and decreases after it; so does "
         "f_sync.",
         expression=statement("lookahead_reasoning", "g"),
-        assumptions="0 < c2 < alpha2 < 1, real gamma >= 1",
-        verify=unimodal_proof,
-        mutants=(mutant("sign", "F is claimed to increase", unimodal_proof, -1),),
-        notes="The lemma prints alpha2 > c2 only; its proof uses c2 > 0 as well. At c2 = 0 g increases for ever. "
+        assumptions="0 <= c2 < alpha2 < 1, real gamma >= 1",
+        verify=lambda: with_fix(lambda: _falls_somewhere("0"), unimodal_proof),
+        correction="With 0 < c2 < alpha2, which the proof uses; at c2 = 0 g increases for ever.",
+        correction_verify=unimodal_proof,
+        mutants=(
+            mutant("corrected", "c2 > 0, which needs no fix", _falls_somewhere, "1/1000"),
+            mutant(
+                "sign",
+                "F is claimed to increase",
+                with_fix,
+                lambda: _falls_somewhere("0"),
+                lambda: unimodal_proof(-1),
+            ),
+        ),
+        notes="The lemma prints alpha2 > c2 only. "
         "f_sync is the same function of (alpha1, c1). The maximiser in closed form is the statement lambert_optimum.",
     ),
     proved(

@@ -30,6 +30,8 @@ __all__ = ["CLAIMS"]
 _SIX = Fraction(1157, 1000)
 _EVEN = (4, 6, 8, 12)
 _NO_SIX = {"alpha1": "2/5", "c1": "1/3", "alpha2": "4/5", "c2": "2/5", "M": "4"}
+_BELOW_SIX = {"alpha1": "5/14", "c1": "9/50", "alpha2": "30/31", "c2": "1/75", "M": "50"}
+"""min r = 1.1501, (7) and (8) hold strictly, and token-level speculation alone, at its peak of 49, is better."""
 _TIE = {"alpha1": "16/25", "c1": "1/5", "alpha2": "4/5", "c2": "1/9", "M": "4"}
 _NEAR_TWO = {"alpha1": "999/1000", "c1": "1/1000", "alpha2": "999/1000", "c2": "1/1000", "M": "4"}
 _ODD = {"alpha1": "4/9", "c1": "1/5", "alpha2": "9/16", "c2": "1/20", "M": "5"}
@@ -118,14 +120,14 @@ def _hybrid_wins(*, strict: bool, six: Fraction | None = _SIX, special: tuple[di
     )
 
 
-def _hybrid_proof(*special: dict[str, str]) -> Evidence:
-    """The repaired Theorem 3: strict (7) and (8)."""
+def _hybrid_proof(*special: dict[str, str], six: str = "1.157") -> Evidence:
+    """The repaired Theorem 3: strict (7) and (8), and (6) with the constant that Lemma 6 must then bound."""
     return screened(
-        _hybrid_wins(strict=True, special=special),
+        _hybrid_wins(strict=True, six=Fraction(six), special=(_BELOW_SIX, *special)),
         threshold_falls,
         unimodal_proof,
         peak_identity,
-        lambda: below_peak("1.157"),
+        lambda: below_peak(six),
         index_argument,
         detail="Against token-level only: for M <= gamma* g rises up to M and (7) gives h(2, M/2) > g(M); for even "
         "M > gamma*, h(2, j) > g(gamma*) by (6). Step-level only is the mirror image",
@@ -257,6 +259,8 @@ CLAIMS: tuple[Claim, ...] = (
         "counterexample), or 'strictly outperforms' must read 'is at least as good as'.",
         correction_verify=lambda: _hybrid_proof(_TIE),
         mutants=(
+            mutant("1.15 in (6)", "the fix is claimed with 1.15 in (6)", _hybrid_proof, _TIE, six="1.15"),
+            mutant("1.156 in (6)", "the fix is claimed with 1.156 in (6)", _hybrid_proof, _TIE, six="1.156"),
             mutant(
                 "weaker (6)",
                 "the fix is claimed with 1.04 in (6)",
@@ -275,7 +279,9 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         notes="Repaired argument: the paper halves the integer maximiser gamma2*, which may be odd and is not a "
         "stationary point. Use j = floor(gamma2*/2) + 1 instead: the real maximiser x obeys x/2 < j <= x, so "
-        "g(gamma2*)/g(j) <= g(x)/g(x/2) < 1.157, and 2 j <= M for even M > gamma2*.",
+        "g(gamma2*)/g(j) <= g(x)/g(x/2) < 1.157, and 2 j <= M for even M > gamma2*. 1.15 "
+        "would not do: at alpha1 = 5/14, c1 = 9/50, alpha2 = 30/31, c2 = 1/75 and M = 50 both conditions hold "
+        "strictly, and token level alone wins.",
     ),
     proved(
         id="LR-T3c",

@@ -12,7 +12,7 @@ from flint import arb
 from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved
+from theory.claims.proving.records import mutant, proved, repaired
 from theory.claims.proving.tools import all_of, exhaustive, identity, numeric, refute, screened
 from theory.claims.specs import exact
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
@@ -76,7 +76,7 @@ def prove_poisson_moment(scale: int = 6) -> Evidence:
     )
 
 
-def _verify_mass(constant: int = 1) -> Evidence:
+def _verify_mass(constant: Fraction | int = 1) -> Evidence:
     """``exp(-n) n**n / n! >= exp(-1) / sqrt(n)``: n! exp(n) / n**(n + 1/2) is e at n = 1 and falls with n."""
     t, n = sp.symbols("t n", positive=True)
     gap = sp.log((1 + t) / (1 - t)) - 2 * t
@@ -86,7 +86,7 @@ def _verify_mass(constant: int = 1) -> Evidence:
             return constant <= 1
         with precision(64):
             mass = point(Fraction(n**n, factorial(n))) * arb(n).sqrt()
-            return bool(mass > constant * arb(n - 1).exp())
+            return bool(mass > point(Fraction(constant)) * arb(n - 1).exp())
 
     return all_of(
         exhaustive(holds, {"n": range(1, 41)}, what="n^n sqrt(n) / n! >= exp(n - 1)"),
@@ -95,6 +95,56 @@ def _verify_mass(constant: int = 1) -> Evidence:
             ((1 + t) / (1 - t)).subs(t, 1 / (2 * n + 1)) - 1 - 1 / n,
             "with t = 1/(2 n + 1) this says (n + 1/2) log(1 + 1/n) >= 1, so the sequence falls",
         ),
+    )
+
+
+def _factor_sqrt(order: Fraction) -> Evidence:
+    """P(N = n) >= n**-order turns a mean bound into one at width n for a factor n**order, printed as sqrt(n)."""
+    return refute(
+        lambda n: n ** (2 * order) <= n,
+        [{"n": 4}, {"n": 9}],
+        what=f"a probability of n^(-{order}) gives a bound at width n for a factor sqrt(n)",
+        explain=lambda n: f"it gives the factor {n**order}, where sqrt(n) is {float(n) ** 0.5:g}",
+    )
+
+
+def _markov(power: Fraction = Fraction(0)) -> Evidence:
+    """Markov's inequality at width n costs the factor 1 / P(N = n), here claimed to be at most 10 n**power.
+
+    The mean may sit on the width n alone, so no smaller factor does.
+    """
+
+    def cost(n: Fraction) -> arb:
+        width = int(n)
+        return (arb(width).exp() - 1) * point(Fraction(factorial(width), width**width))
+
+    def holds(n: Fraction) -> bool:
+        with precision(64):
+            return not cost(n) > 10 * point(n) ** point(power)
+
+    return refute(
+        holds,
+        [{"n": n} for n in (3, 16, 100, 400)],
+        what=f"by Markov's inequality a Poisson mean bounds the value at its mean width n for a factor 10 n^{power}",
+        explain=lambda n: f"the factor is {float(cost(n).mid()):.3g}",
+    )
+
+
+def _one_prompt(worst: bool = False) -> Evidence:
+    """Two prompts, evenly: drafts from the target at the first (C = 1), a rare letter at the second (C > 1)."""
+    target, tilt = (_HALF, _HALF), (Fraction(1), Fraction(1))
+
+    def holds(rare: Fraction, n: Fraction) -> bool:
+        first = exact.Instance(gen=target, target=target, tilt=tilt)
+        second = exact.Instance(gen=(rare, 1 - rare), target=target, tilt=tilt)
+        mean = (first.divergence(int(n)) + second.divergence(int(n))) / 2
+        return bool(mean**2 * n**3 <= (_covered(second) if worst else _covered(first)) ** 4)
+
+    return refute(
+        holds,
+        [{"rare": "1/1000", "n": 3}],
+        what="the mean over prompts of chi2 is at most C^2 exp(2 beta R) / n^(3/2), "
+        + ("C at the worst prompt" if worst else "C at any one prompt"),
     )
 
 
@@ -197,13 +247,28 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         id="SPECS-PM",
-        source="SPECS, before and after Theorem 4, Appendix B.2",
-        statement="Poisson(n) hits its mean with probability of order 1/n (first mention) or 1/sqrt(n) (second): at "
-        "least exp(-1) / sqrt(n), so a mean bound becomes a bound at width n for a factor e sqrt(n).",
+        source="SPECS, after Theorem 4, Appendix B.2",
+        statement="Poisson(n) hits its mean with probability of order 1/sqrt(n): at least exp(-1) / sqrt(n), so a mean "
+        "bound becomes a bound at width n for a factor e sqrt(n).",
         assumptions="n >= 1 an integer",
         verify=_verify_mass,
-        mutants=(mutant("doubled", "2 exp(-1) / sqrt(n)", _verify_mass, 2),),
-        notes="The two mentions disagree; 1/sqrt(n) is the right order and the one that the factor sqrt(n) needs.",
+        mutants=(
+            mutant("doubled", "2 exp(-1) / sqrt(n)", _verify_mass, 2),
+            mutant("slightly more", "1.01 exp(-1) / sqrt(n)", _verify_mass, Fraction(101, 100)),
+        ),
+        notes="Given N > 0 the probability is larger still.",
+    ),
+    repaired(
+        id="SPECS-PM-order",
+        source="SPECS, before Theorem 4, Appendix B.2",
+        statement="Since Poisson(n) hits its mean with probability at least of order 1/n, a mean bound becomes a bound "
+        "at width n for a factor sqrt(n).",
+        assumptions="n >= 3 an integer",
+        printed=partial(_factor_sqrt, Fraction(1)),
+        correction="The probability is at least of order 1/sqrt(n), as the second mention has it; from 1/n only a "
+        "factor n would follow.",
+        repair=_verify_mass,
+        mutants=(mutant("corrected", "1/sqrt(n), which needs no fix", _factor_sqrt, _HALF),),
     ),
     proved(
         id="SPECS-E10",
@@ -226,17 +291,18 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(mutant("1", "constant 1 for 6", _verify_target_poisson, 1),),
         notes="Constant 6 / (1 - exp(-3)) < 6.32, no logarithm.",
     ),
-    proved(
+    repaired(
         id="SPECS-C1b",
         source="SPECS, Corollary 1 (fixed width), Appendix B.2",
-        statement="Drafts from the target: also at each fixed n >= 3 the divergence is O(exp(2 beta R) / n^2) up to "
-        "logarithms.",
+        statement="Drafts from the target: by Markov's inequality on the Poisson mean, of order exp(2 beta R) / n^2, "
+        "the divergence is also at each fixed n >= 3 O(exp(2 beta R) / n^2) up to logarithms.",
         expression=statement("specs", "chi_square_bound"),
         assumptions=f"{exact.FIXED_WIDTH}; generator = target; n >= 3",
-        verify=_verify_target,
-        mutants=(mutant("1/100", "constant 1/100", _verify_target, Fraction(1, 100)),),
-        notes="The printed derivation (Markov on the Poisson mean) only gives n^(-3/2), as Equation 10 and Corollary 2 "
-        "say; the statement holds by SPECS-X1 with constant one and no logarithm.",
+        printed=_markov,
+        correction="The bound holds at each fixed width by SPECS-X1, with constant one and no logarithm. Markov's "
+        "inequality costs a factor sqrt(n), so it gives n^(-3/2) only, as Equation 10 and Corollary 2 say.",
+        repair=_verify_target,
+        mutants=(mutant("factor sqrt(n)", "for a factor 10 sqrt(n), which needs no fix", _markov, _HALF),),
     ),
     proved(
         id="SPECS-C2",
@@ -249,18 +315,20 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(mutant("1", "constant 1 for 6", _verify_draft_poisson, 1),),
         notes="Fixed width: ((C exp(beta R) - 1) / n)^2, better than printed by sqrt(n) and a logarithm.",
     ),
-    proved(
+    repaired(
         id="SPECS-T3",
         source="SPECS, Theorem 3, Equations 8 and 9 and Remark 1, Appendix B.1",
         statement="One selection among full responses: log(1 + chi2(pi | pi*)) = O(C^2 exp(2 beta R) / n^(3/2)) up to "
         "logarithms, C of Equation 9; the text announces O(1/n^2).",
         expression=statement("specs", "chi_square_bound"),
         assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
-        verify=_verify_coverage_bound,
-        mutants=(mutant("1/1000", "constant 1/1000", _verify_coverage_bound, Fraction(1, 1000)),),
+        printed=_one_prompt,
+        correction="Equation 9 fixes a prompt, Equation 8 averages over prompts: take the largest C. With prompts "
+        "averaged, log(1 + E chi2) is meant.",
+        repair=_verify_coverage_bound,
+        mutants=(mutant("corrected", "C at the worst prompt, which needs no fix", _one_prompt, worst=True),),
         notes="Both rates hold (SPECS-X1); 'Assumption 1' in the statement names the reward-model error, not the "
-        "Poisson width, and no Poisson width is needed. Equation 9 fixes a prompt, Equation 8 averages over prompts: "
-        "take the largest C. With prompts averaged, log(1 + E chi2) is meant.",
+        "Poisson width, and no Poisson width is needed.",
     ),
     proved(
         id="SPECS-D5",
