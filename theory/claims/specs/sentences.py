@@ -86,7 +86,7 @@ def _fix_noise() -> Evidence:
 
 def _verify_no_target(method: str = "No Target") -> Evidence:
     """Accuracies of Table 2 above those of BS(S) in Table 1."""
-    points = [
+    points: list[dict[str, Fraction | int | str]] = [
         {"ablation": _accuracy(TABLE_2, method, b, n), "small": _main("BS(S)", b, n), "width": n} for b, n in _CELLS
     ]
     return refute(
@@ -105,7 +105,7 @@ def _fix_no_target() -> Evidence:
 
 def _verify_variant(better: str, worse: str) -> Evidence:
     """One row of Table 6 is more accurate than another at every width and benchmark."""
-    points = [
+    points: list[dict[str, Fraction | int | str]] = [
         {"first": _accuracy(TABLE_6, better, b, n), "second": _accuracy(TABLE_6, worse, b, n), "width": n}
         for b, n in _CELLS
     ]
