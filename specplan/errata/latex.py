@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from specplan.errata.cause import Cause
 from specplan.errata.errata import Errata, Found
-from specplan.errata.prose import SEVERITIES, counterexample, failure, formula, introduction, place, sentence
+from specplan.errata.prose import SEVERITIES, failure, formula, introduction, place, sentence
 
 __all__ = ["latex"]
 
@@ -49,9 +49,7 @@ def _entry(found: Found) -> str:
     claim, result = found.claim, found.result
     lines = [_heading(found), f"\\textbf{{Printed.}} {_text(sentence(claim.statement))}", *_formula(found)]
     lines.append(f"\\emph{{Range}}: {_text(sentence(claim.assumptions))}")
-    at = counterexample(result.evidence)
-    where = f" (at {_text(at)})" if at else ""
-    lines.append(f"\\textbf{{Where it fails.}} {_text(failure(result.evidence))}{where}")
+    lines.append(f"\\textbf{{Where it fails.}} {_text(failure(result.evidence))}")
     lines.append(f"\\textbf{{What holds.}} {_text(sentence(claim.correction or ''))}")
     if result.correction is not None:
         lines.append(f"\\emph{{Shown by}}: {_text(result.correction.method)} ({result.correction.verdict.value}).")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specplan.errata.cause import Cause
 from specplan.errata.errata import Errata, Found
-from specplan.errata.prose import SEVERITIES, counterexample, failure, formula, introduction, place, sentence
+from specplan.errata.prose import SEVERITIES, failure, formula, introduction, place, sentence
 
 __all__ = ["markdown"]
 
@@ -34,8 +34,7 @@ def _entry(found: Found) -> str:
     if claim.expression is not None:
         lines.append(f"$${formula(found)}$$")
     lines.append(f"*Range*: {_text(sentence(claim.assumptions))}")
-    at = counterexample(result.evidence)
-    lines.append(f"**Where it fails.** {_text(failure(result.evidence))}" + (f" (at {_text(at)})" if at else ""))
+    lines.append(f"**Where it fails.** {_text(failure(result.evidence))}")
     lines.append(f"**What holds.** {_text(sentence(claim.correction or ''))}")
     if result.correction is not None:
         lines.append(f"*Shown by*: {result.correction.method} ({result.correction.verdict.value}).")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specplan.errata.errata import Found
 from theory.claims.ledger import Evidence
 
-__all__ = ["SEVERITIES", "counterexample", "failure", "formula", "introduction", "place", "sentence"]
+__all__ = ["SEVERITIES", "failure", "formula", "introduction", "place", "sentence"]
 
 SEVERITIES = {
     "statement": "a result, an algorithm or a sentence about measurements says what is not so",
@@ -32,14 +32,11 @@ def place(found: Found) -> str:
     return where[:1].upper() + where[1:]
 
 
-def counterexample(evidence: Evidence) -> str:
-    """``a = 1/2, b = 3``, or nothing."""
-    return ", ".join(f"{name} = {value}" for name, value in (evidence.counterexample or {}).items())
-
-
 def failure(evidence: Evidence) -> str:
-    """What the verifier says of the print, without its words about the fix."""
-    return sentence(evidence.detail.removeprefix("As printed: ").split(". With the fix: ")[0])
+    """What the verifier says of the print, without its words about the fix, and at which values."""
+    detail = evidence.detail.removeprefix("As printed: ").split(". With the fix: ")[0]
+    at = ", ".join(f"{name} = {value}" for name, value in (evidence.counterexample or {}).items())
+    return sentence(detail if not at or at in detail else f"At {at}: {detail}")
 
 
 def formula(found: Found) -> str:
