@@ -22,6 +22,7 @@ __all__ = [
     "InputName",
     "OutputFile",
     "by_need",
+    "check_folder",
     "check_output",
     "deliver",
     "journal_of",
@@ -108,6 +109,24 @@ def check_output(path: Path | None, *, force: bool) -> None:
             other = claimed.setdefault(os.path.realpath(one), name)
             if other != name:
                 raise ParameterError(name, str(output), f"is written by {other} too: give them different names")
+
+
+def check_folder(name: str, folder: Path, files: Sequence[Path], *, force: bool) -> None:
+    """Make a folder for several outputs, and refuse what `check_output` refuses of each.
+
+    Raises
+    ------
+    ParameterError : it is a file, or cannot be made; a file exists and ``force`` is not set; or it is not writable.
+    """
+    try:
+        folder.mkdir(exist_ok=True)
+        for path in files:
+            _check_place(name, path, force=force)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ParameterError):
+            raise
+        reason = getattr(error, "strerror", None) or "a name cannot hold a zero byte"
+        raise ParameterError(name, str(folder), f"cannot be written: {reason}") from None
 
 
 def _files_of(context: click.Context | None) -> tuple[dict[str, Path], dict[str, list[Path]]]:

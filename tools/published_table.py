@@ -15,12 +15,10 @@ from statistics import fmean
 
 from calibrate.record.files import write_atomically
 from calibrate.record.library import bundled
-from sim.configuration import RULE_NAMES, Configuration
+from sim.configuration import RULE_NAMES
 from specplan.output import table
 from specplan.planning.model_error import Row, compared, fit_error
-from specplan.planning.predict import Predictor
-from theory.speedup import f_async
-from tools.make_published import DATASETS, PAIRS
+from specplan.reproducing.lookahead_reasoning import DATASETS, PAIRS, simulated_row
 
 __all__ = ["report", "simulated_rows"]
 
@@ -29,32 +27,7 @@ FILE = Path(__file__).resolve().parent.parent / "specplan" / "planning" / "table
 
 def simulated_rows(rules: str, n_answers: int = 60) -> list[Row]:
     """Simulate every row of the table at its published k1 and k2."""
-    found = []
-    for name in (f"lr-{pair}-{dataset}" for pair in PAIRS for dataset in DATASETS):
-        profile = bundled(name)
-        figures = profile.published
-        assert figures is not None
-        assert figures.k1 is not None
-        assert figures.token_k2 is not None
-        assert figures.step_speedup is not None
-        assert figures.token_speedup is not None
-        assert figures.combined_speedup is not None
-        predictor = Predictor(profile, n_answers=n_answers, uncertainty=False)
-        step = Configuration(method="lr-async", k1=figures.k1, rules=rules)
-        both = Configuration(method="lr-async", k1=figures.k1, k2=figures.token_k2, rules=rules)
-        found.append(
-            Row(
-                name=name,
-                rules=rules,
-                closed_form=round(float(f_async(figures.alpha1.value, figures.c1.value, figures.k1)), 4),
-                step_simulated=round(predictor.screen(step, n_answers=n_answers), 4),
-                step_published=figures.step_speedup.value,
-                token_published=figures.token_speedup.value,
-                combined_simulated=round(predictor.screen(both, n_answers=n_answers), 4),
-                combined_published=figures.combined_speedup.value,
-            )
-        )
-    return found
+    return [simulated_row(bundled(f"lr-{pair}-{dataset}"), rules, n_answers) for pair in PAIRS for dataset in DATASETS]
 
 
 def report(found: list[Row]) -> str:

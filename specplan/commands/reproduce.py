@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group()
 def reproduce() -> None:
-    """Predict public measurements, and print what was measured beside it.
+    """Predict public measurements and tables of papers, and print what was measured beside it.
 
     FOLDER holds the tables as CSV files (docs/scoreboard.md names their sources), which are known by their columns;
     it may also be one such file. Nothing is fitted to them: the constants are those that plans use.
@@ -84,6 +84,49 @@ def operators(folder: Path, as_json: bool, output: Path | None, force: bool) -> 
         found = operator_errors(folder, step_done)
     data = {"schema": "specplan.operators", "schema_version": 1, "operators": [asdict(one) for one in found]}
     deliver(to_json(data) if as_json else operators_text(found), output)
+
+
+@reproduce.command()
+@json_option
+@output_options
+def lr(as_json: bool, output: Path | None, force: bool) -> None:
+    """Lookahead Reasoning, Table 1: each speedup predicted with nothing fitted, and with its data set left out."""
+    from specplan.reproducing import lookahead_reasoning as paper
+
+    check_output(output, force=force)
+    with progress("simulating rows of Table 1", len(paper.PAIRS) * len(paper.DATASETS)) as step_done:
+        found = paper.cells(step_done=step_done)
+    deliver(_paper(paper.as_json(found), paper.REASONS) if as_json else paper.report(found), output)
+
+
+@reproduce.command()
+@json_option
+@output_options
+def confspec(as_json: bool, output: Path | None, force: bool) -> None:
+    """ConfSpec, Tables 2 and 3: speedups from acceptances, latencies and confidences published elsewhere."""
+    from specplan.reproducing import confspec as paper
+
+    check_output(output, force=force)
+    with progress("simulating Tables 2 and 3", paper.N_STEPS) as step_done:
+        found = paper.cells(step_done=step_done)
+    deliver(_paper(paper.as_json(found), paper.MISSING) if as_json else paper.report(found), output)
+
+
+@reproduce.command("lookahead-decoding")
+@json_option
+@output_options
+def lookahead_decoding(as_json: bool, output: Path | None, force: bool) -> None:
+    """Lookahead Decoding, Table 3: compression by the paper's equations and constants."""
+    from specplan.reproducing import lookahead_decoding as paper
+
+    check_output(output, force=force)
+    found = paper.cells()
+    deliver(_paper(paper.as_json(found), paper.REASONS) if as_json else paper.report(found), output)
+
+
+def _paper(cells: list[dict[str, object]], reasons: Sequence[str]) -> str:
+    """Cells of a paper's tables, and what is missing or why rows are off, as JSON."""
+    return to_json({"schema": "specplan.reproduction", "schema_version": 1, "cells": cells, "reasons": list(reasons)})
 
 
 class _Bar:

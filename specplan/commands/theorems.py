@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.output import check_output, deliver, json_option, output_options, progress, to_json
+from specplan.output import check_folder, check_output, deliver, json_option, output_options, progress, to_json
 from specplan.ranges import WholeNumber
 
 if TYPE_CHECKING:
@@ -29,12 +29,17 @@ _STYLES = {
     "numeric": "cyan",
     "open": "magenta",
 }
+_SEVERITIES = ["statement", "argument", "edge", "slip"]
+"""As `specplan.errata.cause.Severity`, which is not imported for a list of options."""
 
 
 @click.command()
 @click.argument("claim_id", metavar="[ID]", required=False)
 @click.option("--verify", is_flag=True, help="Derive the verdicts again; exit 1 if one differs from the record.")
 @click.option("--paper", help="Only claims whose paper or id starts with this, e.g. 'SPECS' or 'LD'.")
+@click.option("--verdict", type=click.Choice(list(_STYLES)), help="Only claims of this verdict.")
+@click.option("--severity", type=click.Choice(_SEVERITIES), help="Only claims not true as printed, this grave.")
+@click.option("--errata", metavar="PAPER", help="Write the errata of a paper into the folder -o, Markdown and LaTeX.")
 @click.option("--jobs", type=WholeNumber(1, 1024), default=2, show_default=True, help="Worker processes of --verify.")
 @json_option
 @output_options
@@ -42,6 +47,9 @@ def theorems(
     claim_id: str | None,
     verify: bool,
     paper: str | None,
+    verdict: str | None,
+    severity: str | None,
+    errata: str | None,
     jobs: int,
     as_json: bool,
     output: Path | None,
@@ -49,15 +57,23 @@ def theorems(
 ) -> None:
     """List the papers' claims with their verdicts, or show the claim ID in full.
 
-    A claim is judged as printed: proved, proved with fix, false (with an exact counterexample), numeric or open. With
-    --verify every verdict is derived again, symbolically or in ball arithmetic, and compared with the record.
+    A claim is judged as printed: proved, proved with fix, false (with an exact counterexample), verified (for the
+    cases that are named), numeric or open. With --verify every verdict is derived again, symbolically or in ball
+    arithmetic, and compared with the record.
+
+    --errata PAPER -o FOLDER writes what does not hold as printed, by root cause and in the paper's order, for its
+    authors: lookahead-reasoning, lookahead-decoding, specs or confspec.
     """
+    if errata is not None:
+        _refuse_beside_errata({"ID": claim_id, "--paper": paper, "--verdict": verdict, "--severity": severity})
+        _write_errata(errata, output, jobs, force=force)
+        return
     check_output(output, force=force)
     from theory.claims.ledger import claim
 
-    chosen = (claim(claim_id),) if claim_id else _chosen(paper)
+    chosen = (claim(claim_id),) if claim_id else _filtered(_chosen(paper), verdict, severity)
     # a single claim is cheap to derive and means little without its evidence
-    results = _verified(chosen, jobs) if verify or claim_id else {}
+    results = _verified(chosen, jobs) if (verify or claim_id) and chosen else {}
     if as_json:
         text = to_json([_as_json(item, results.get(item.id), full=bool(claim_id)) for item in chosen])
     elif claim_id:
@@ -72,6 +88,44 @@ def theorems(
 
 
 command = theorems
+
+
+def _refuse_beside_errata(others: Mapping[str, str | None]) -> None:
+    """Errata are of one paper, whole."""
+    from theory.errors import ParameterError
+
+    for name, value in others.items():
+        if value is not None:
+            raise ParameterError(name, value, "has no use beside --errata; leave it out")
+
+
+def _write_errata(paper: str, folder: Path | None, jobs: int, *, force: bool) -> None:
+    """Derive all verdicts of the paper, and write its errata in both forms."""
+    from calibrate.record.files import write_atomically
+    from specplan.errata.errata import errata_of, paper_key
+    from specplan.errata.latex import latex
+    from specplan.errata.markdown import markdown
+    from theory.claims.ledger import PAPERS
+    from theory.errors import ParameterError
+
+    key = paper_key(paper)
+    if folder is None:
+        raise ParameterError("-o", "", "must name the folder for the errata")
+    files = [folder / f"{key}.{ending}" for ending in ("md", "tex")]
+    check_folder("-o", folder, files, force=force)
+    found = errata_of(key, _verified(_chosen(PAPERS[key]), jobs))
+    for path, text in zip(files, (markdown(found), latex(found)), strict=True):
+        write_atomically(path, text + "\n")
+        click.echo(str(path))
+
+
+def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None) -> tuple[Claim, ...]:
+    """Those of a verdict and of a severity; an empty list is an answer too."""
+    if severity is not None:
+        from specplan.errata.errata import severity_of
+
+        chosen = [item for item in chosen if severity_of(item.id) == severity]
+    return tuple(item for item in chosen if verdict is None or item.verdict == verdict)
 
 
 def _chosen(paper: str | None) -> tuple[Claim, ...]:
@@ -102,12 +156,16 @@ def _verified(chosen: Sequence[Claim], jobs: int) -> dict[str, Verification]:
 
 def _as_json(item: Claim, result: Verification | None, *, full: bool) -> dict[str, Any]:
     """A record, with its evidence when it was derived."""
+    from specplan.errata.errata import severity_of
+
     data: dict[str, Any] = {
         "id": item.id,
         "source": item.source,
         "statement": item.statement,
         "assumptions": item.assumptions,
         "verdict": item.verdict.value,
+        "reach": item.reach or None,
+        "severity": severity_of(item.id),
         "correction": item.correction,
         "notes": item.notes,
         "mutants": [{"name": m.name, "what_changed": m.what_changed} for m in item.mutants],
@@ -130,14 +188,14 @@ def _table(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> Rend
 
     grid = Table(box=None, pad_edge=False)
     for heading in ("id", "source", "verdict", *(("method", "seconds") if results else ()), "statement"):
-        grid.add_column(heading, no_wrap=heading != "statement", overflow="ellipsis")
+        grid.add_column(heading, no_wrap=heading not in {"source", "statement"}, overflow="fold")
     for item in chosen:
-        cells = [Text(item.id), Text(_short(item.source, 44)), _verdict(item.verdict.value)]
+        cells = [Text(item.id), Text(item.source), _verdict(item.verdict.value)]
         if item.id in results:
             result = results[item.id]
             mark = "" if result.agrees else f" DIFFERS: {result.evidence.verdict.value}"
             cells += [Text(result.evidence.method + mark), Text(f"{result.seconds:.2f}", justify="right")]
-        grid.add_row(*cells, Text(_short(item.statement, 76)))
+        grid.add_row(*cells, Text(item.statement))
     return Group(grid, Text(_totals(chosen, results)))
 
 
@@ -163,7 +221,7 @@ def _sheet(item: Claim, result: Verification) -> RenderableType:
     rows: list[tuple[str, str]] = [("source", item.source), ("statement", item.statement)]
     if item.expression is not None:
         rows.append(("expression", str(item.expression())))
-    rows += [("assumptions", item.assumptions), ("verdict", item.verdict.value)]
+    rows += [("assumptions", item.assumptions), ("verdict", item.verdict_text)]
     rows += _evidence_rows("derived", result.evidence)
     if item.correction:
         rows.append(("correction", item.correction))
@@ -184,7 +242,7 @@ def _sheet(item: Claim, result: Verification) -> RenderableType:
 def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:
     """Verdict, method, detail and counterexample of one derivation."""
     rows = [(name, f"{evidence.verdict.value}, by {evidence.method}")]
-    rows += [("", part) for part in evidence.detail.split("; ")]
+    rows.append(("", evidence.detail))
     if evidence.counterexample:
         at = ", ".join(f"{key} = {value}" for key, value in evidence.counterexample.items())
         rows.append(("counterexample", at))
@@ -196,11 +254,7 @@ def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:
 def _verdict(value: str) -> Any:
     from rich.text import Text
 
-    return Text(value, style=_STYLES[value])
-
-
-def _short(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+    return Text(value, style=_STYLES[value.split(" for ", 1)[0]])
 
 
 def _rendered(content: RenderableType, *, plain: bool) -> str:

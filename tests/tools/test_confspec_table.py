@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.confspec_table import MISSING, Cell, cells, report
+from specplan.reproducing.confspec import MISSING, Cell, cells, report
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,10 @@ def _verify_display(poisson: bool = True) -> Evidence:
         with precision(64):
             return f"widths 1 and 2 alone put at least {float(gap(**at).mid()):.2g} between the two sides"
 
-    points = [{"gen1": _HALF, "weight2": 1, "n": 3}, {"gen1": _HALF, "weight2": 2, "n": 3}]
+    points: list[dict[str, Fraction | int | str]] = [
+        {"gen1": _HALF, "weight2": 1, "n": 3},
+        {"gen1": _HALF, "weight2": 2, "n": 3},
+    ]
     sides = "equals" if poisson else "is at most"
     what = f"chi2 of the law averaged over N ~ Poisson(n), N > 0, {sides} the average of chi2"
     return refute(holds, points, what=what, explain=explain)

@@ -1,0 +1,84 @@
+"""The errata of one paper as data: root causes in the paper's order, and what holds beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from specplan.errata.cause import Cause, Severity
+from specplan.errata.lookahead_papers import LOOKAHEAD_DECODING, LOOKAHEAD_REASONING
+from specplan.errata.other_papers import CONFSPEC, SPECS
+from theory.claims.ledger import PAPERS, Claim, Verdict, claims
+from theory.claims.runner import Verification
+from theory.errors import ParameterError
+
+__all__ = ["CAUSES", "Errata", "Found", "errata_of", "paper_key", "severity_of"]
+
+CAUSES: Mapping[str, tuple[Cause, ...]] = {
+    "lookahead_reasoning": LOOKAHEAD_REASONING,
+    "lookahead_decoding": LOOKAHEAD_DECODING,
+    "specs": SPECS,
+    "confspec": CONFSPEC,
+}
+"""Paper (a key of `theory.claims.ledger.PAPERS`) -> its root causes."""
+
+_SHORT = {"lr": "lookahead_reasoning", "ld": "lookahead_decoding", "cs": "confspec"}
+_OWN = ("derived here", "not in the paper")
+"""Words in the source of a claim that the paper does not make."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A claim, and what was derived about it now."""
+
+    claim: Claim
+    result: Verification
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errata:
+    """What is to be told to the authors of one paper."""
+
+    paper: str
+    causes: tuple[tuple[Cause, tuple[Found, ...]], ...]
+    """Causes of the severities asked for, each with its claims."""
+    sharper: tuple[Found, ...]
+    """Proved here, and not in the paper."""
+    holding: tuple[Found, ...]
+    """The paper's claims that hold as printed, with how they were shown."""
+
+
+def paper_key(name: str) -> str:
+    """The key of a paper in `CAUSES`, from its name, its folder or the prefix of its ids.
+
+    Raises
+    ------
+    ParameterError : no such paper.
+    """
+    wanted = name.casefold().replace("-", "_").replace(" ", "_")
+    key = _SHORT.get(wanted, wanted)
+    if key not in CAUSES:
+        known = ", ".join(each.replace("_", "-") for each in CAUSES)
+        raise ParameterError("errata", name, f"must be one of {known}")
+    return key
+
+
+def severity_of(claim_id: str) -> Severity | None:
+    """How grave a claim is; None for one that holds as printed."""
+    for causes in CAUSES.values():
+        for cause in causes:
+            if claim_id in cause.claims:
+                return cause.severity
+    return None
+
+
+def errata_of(key: str, results: Mapping[str, Verification]) -> Errata:
+    """The errata of a paper, a key of `CAUSES`, from what was derived about all its claims."""
+    found = {item.id: Found(claim=item, result=results[item.id]) for item in claims() if item.paper == PAPERS[key]}
+    right = [each for each in found.values() if each.claim.verdict in {Verdict.PROVED, Verdict.VERIFIED}]
+    return Errata(
+        paper=PAPERS[key],
+        causes=tuple((cause, tuple(found[name] for name in cause.claims)) for cause in CAUSES[key]),
+        sharper=tuple(each for each in right if any(word in each.claim.source for word in _OWN)),
+        holding=tuple(each for each in right if not any(word in each.claim.source for word in _OWN)),
+    )

@@ -1,0 +1,66 @@
+"""The errata of a paper as Markdown."""
+
+from __future__ import annotations
+
+from specplan.errata.cause import Cause
+from specplan.errata.errata import Errata, Found
+from specplan.errata.prose import SEVERITIES, failure, formula, introduction, place, sentence
+
+__all__ = ["markdown"]
+
+
+def markdown(errata: Errata) -> str:
+    """The whole document."""
+    n_claims = sum(len(found) for _, found in errata.causes)
+    parts = [f"# Errata: {errata.paper}", _text(introduction(errata.paper, n_claims, len(errata.causes)))]
+    parts.append("\n".join(f"- *{name}*: {meaning}" for name, meaning in SEVERITIES.items()))
+    parts += [_cause(number, cause, found) for number, (cause, found) in enumerate(errata.causes, 1)]
+    if errata.sharper:
+        parts.append("## What holds, and is not in the paper")
+        parts += [_proof(found) for found in errata.sharper]
+    parts.append("## What holds as printed")
+    parts.append("\n".join(_line(found) for found in errata.holding))
+    return "\n\n".join(parts)
+
+
+def _cause(number: int, cause: Cause, found: tuple[Found, ...]) -> str:
+    head = f"## {number}. {_text(cause.title)}\n\n*Severity*: {cause.severity.value}. "
+    return "\n\n".join([f"{head}*What survives*: {_text(cause.stands)}", *map(_entry, found)])
+
+
+def _entry(found: Found) -> str:
+    claim, result = found.claim, found.result
+    lines = [f"### {_text(place(found))} ({claim.id})", f"**Printed.** {_text(sentence(claim.statement))}"]
+    if claim.expression is not None:
+        lines.append(f"$${formula(found)}$$")
+    lines.append(f"*Range*: {_text(sentence(claim.assumptions))}")
+    lines.append(f"**Where it fails.** {_text(failure(result.evidence))}")
+    lines.append(f"**What holds.** {_text(sentence(claim.correction or ''))}")
+    if result.correction is not None:
+        lines.append(f"*Shown by*: {result.correction.method} ({result.correction.verdict.value}).")
+    if claim.notes:
+        lines.append(f"*Note*: {_text(claim.notes)}")
+    return "\n\n".join(lines)
+
+
+def _proof(found: Found) -> str:
+    claim, evidence = found.claim, found.result.evidence
+    lines = [f"### {_text(place(found))} ({claim.id})", _text(sentence(claim.statement))]
+    if claim.expression is not None:
+        lines.append(f"$${formula(found)}$$")
+    lines += [f"*Range*: {_text(sentence(claim.assumptions))}", f"*{claim.verdict_text}*, by {evidence.method}."]
+    lines.append(f"**Proof.** {_text(sentence(evidence.detail))}")
+    return "\n\n".join([*lines, *([_text(claim.notes)] if claim.notes else [])])
+
+
+def _line(found: Found) -> str:
+    claim = found.claim
+    statement = _text(sentence(claim.statement))
+    return (
+        f"- {claim.id}, {_text(place(found))}: {statement} *({claim.verdict_text}, by {found.result.evidence.method})*"
+    )
+
+
+def _text(text: str) -> str:
+    """Plain words and formulas, as Markdown shows them unchanged."""
+    return text.replace("**", "^").replace("*", r"\*").replace("_", r"\_").replace("|", r"\|").replace("<", r"\<")

@@ -1,0 +1,1 @@
+"""Tables of papers, predicted from inputs that are stated, beside what is printed."""

@@ -1,0 +1,95 @@
+"""Lookahead Decoding, Table 3: compression by Equations 5 and 7, with the constants of the paper's Figure 4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from specplan.output import table
+from theory.lookahead_decoding.speedup import lookahead_compression
+
+__all__ = ["ALPHA", "REASONS", "STEPS_PER_HIT", "TABLE_3", "Cell", "as_json", "cells", "report"]
+
+ALPHA: Final = 0.425
+"""Acceptance rate of a token, caption of Figure 4: fitted by the authors to LLaMA-2-Chat-7B on MT-Bench."""
+
+STEPS_PER_HIT: Final = 3.106
+"""Steps per step that finds n-grams, from the same caption."""
+
+REASONS: Final = (
+    "Settings with W and G apart: the equations have one number of sequences, b = W = G, for the n-grams that are made "
+    "and those that are tried.",
+    "Settings with the prompt as reference: how often the prompt has the next n-gram is not published.",
+    "Speedups: what a step costs by its tokens is not published for this GPU and code.",
+    "One setting is balanced, and the constants were fitted to runs of the same kind: agreement is weak evidence.",
+)
+"""What is not predicted, and what the agreement is worth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A row of Table 3."""
+
+    tag: int
+    """The paper's number of the row."""
+    ngram: int
+    """N, tokens of an n-gram."""
+    window: int
+    """W."""
+    guesses: int
+    """G, n-grams that are tried in a step."""
+    prompt: bool
+    """N-grams are taken from the prompt, too."""
+    published: float
+    """Compression S, [-]."""
+
+    @property
+    def predicted(self) -> float | None:
+        """Compression, [-]; None where the equations do not apply."""
+        if self.prompt or self.window != self.guesses:
+            return None
+        return float(lookahead_compression(ALPHA, STEPS_PER_HIT, window=self.window, ngram=self.ngram))
+
+    @property
+    def error(self) -> float | None:
+        """Predicted / published - 1, [-]."""
+        return None if self.predicted is None else self.predicted / self.published - 1.0
+
+
+TABLE_3: Final = (
+    Cell(tag=3, ngram=10, window=1, guesses=3, prompt=True, published=1.45),
+    Cell(tag=4, ngram=5, window=1, guesses=10, prompt=True, published=1.51),
+    Cell(tag=5, ngram=5, window=1, guesses=30, prompt=False, published=1.12),
+    Cell(tag=6, ngram=5, window=1, guesses=30, prompt=True, published=1.59),
+    Cell(tag=7, ngram=5, window=30, guesses=1, prompt=False, published=1.79),
+    Cell(tag=8, ngram=5, window=15, guesses=15, prompt=False, published=1.96),
+    Cell(tag=9, ngram=5, window=15, guesses=15, prompt=True, published=2.05),
+)
+"""Rows of Lookahead Decoding (tags 1 and 2 are other methods)."""
+
+
+def cells() -> tuple[Cell, ...]:
+    """All rows; each predicts itself."""
+    return TABLE_3
+
+
+def report(found: Sequence[Cell]) -> str:
+    """Compression predicted beside printed."""
+    lines = [
+        [
+            *(str(cell.tag), f"({cell.ngram}, {cell.window}, {cell.guesses})", "yes" if cell.prompt else "no"),
+            "" if cell.predicted is None else f"{cell.predicted:.2f}",
+            f"{cell.published:.2f}",
+            "not modelled" if cell.error is None else f"{100 * cell.error:+.1f} %",
+        ]
+        for cell in found
+    ]
+    head = ["tag", "(N, W, G)", "prompt", "predicted S", "published S", "error"]
+    title = f"Lookahead Decoding, Table 3 (compression; alpha = {ALPHA}, f = {STEPS_PER_HIT} of Figure 4)"
+    return "\n".join([title, "", table(head, lines), "", *(f"- {reason}" for reason in REASONS)])
+
+
+def as_json(found: Sequence[Cell]) -> list[dict[str, object]]:
+    """Plain values only."""
+    return [{**asdict(cell), "predicted": cell.predicted, "error": cell.error} for cell in found]

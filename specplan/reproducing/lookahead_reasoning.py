@@ -1,0 +1,167 @@
+"""Lookahead Reasoning, Table 1, predicted from its acceptance column and the published profiles of its model pairs.
+
+Each cell is predicted (a) with nothing fitted to the table, and (b) with one constant of its model pair, the slope of
+log(published) over log(simulated) on the pair's six *other* data sets; the spread there gives (b) its 95 % interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final
+
+from calibrate.record.library import bundled
+from calibrate.record.profile import Profile
+from sim.configuration import Configuration
+from specplan.output import table
+from specplan.planning.model_error import PUBLISHED_RULES, Row, compared, fit_error
+from specplan.planning.predict import Predictor
+from theory.speedup import f_async
+
+__all__ = ["DATASETS", "PAIRS", "REASONS", "Cell", "as_json", "cells", "report", "simulated_row"]
+
+PAIRS: Final = ("deepseek", "qwen3")
+DATASETS: Final = ("aime24", "amc23", "gsm8k", "humaneval", "gpqa", "mtbench", "livecodebench")
+"""The columns of the table."""
+
+REASONS: Final = (
+    "Qwen3: no latency of this pair is published. Its c1 = 0.55 +/- 0.07 is implied by a row of ConfSpec's Table 2 "
+    "(see the notes of its profiles).",
+    "GSM8K is measured above the simulation on both pairs, LiveCodeBench below it on both. The table gives one "
+    "acceptance rate for a data set, and neither the lengths of steps and contexts nor whether rejections come "
+    "together, so all data sets are simulated alike in these.",
+    "ConfSpec's Table 2 reports eight of the cells of LR alone again, 4.0 % from these in the mean: near a floor.",
+)
+"""What the worst rows have in common, so far as published figures tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One speedup of the table."""
+
+    pair: str
+    dataset: str
+    level: str
+    """``LR``: step-level alone; ``LR+SD``: with token-level speculation."""
+    predicted: float
+    """Speedup with nothing fitted to the table, [-]."""
+    left_out: float
+    """Speedup with the constant of the pair's other data sets, [-]."""
+    low: float
+    """Lower end of the 95 % interval of ``left_out``, [-]."""
+    high: float
+    published: float
+
+    @property
+    def error(self) -> float:
+        """Predicted / published - 1, nothing fitted, [-]."""
+        return self.predicted / self.published - 1.0
+
+    @property
+    def left_out_error(self) -> float:
+        """The same with the constant, [-]."""
+        return self.left_out / self.published - 1.0
+
+    @property
+    def covered(self) -> bool:
+        """The interval contains what is published."""
+        return self.low <= self.published <= self.high
+
+
+def cells(n_answers: int = 60, step_done: Callable[[], None] = lambda: None) -> list[Cell]:
+    """Simulate all rows, and compare both levels."""
+    found: dict[tuple[str, str], Row] = {}
+    for pair in PAIRS:
+        for dataset in DATASETS:
+            found[pair, dataset] = simulated_row(bundled(f"lr-{pair}-{dataset}"), PUBLISHED_RULES, n_answers)
+            step_done()
+    return [
+        _cell(pair, dataset, found, combined=combined)
+        for combined in (False, True)
+        for pair in PAIRS
+        for dataset in DATASETS
+    ]
+
+
+def _cell(pair: str, dataset: str, found: dict[tuple[str, str], Row], *, combined: bool) -> Cell:
+    """Compare one cell; its own published speedup enters neither prediction."""
+    others = [compared(found[pair, other], combined) for other in DATASETS if other != dataset]
+    error = fit_error([math.log(x) for x, _ in others], [math.log(y) for _, y in others])
+    simulated, published = compared(found[pair, dataset], combined)
+    left_out = error.corrected(simulated)
+    return Cell(
+        pair=pair,
+        dataset=dataset,
+        level="LR+SD" if combined else "LR",
+        predicted=simulated,
+        left_out=left_out,
+        low=left_out * math.exp(-error.half_width),
+        high=left_out * math.exp(error.half_width),
+        published=published,
+    )
+
+
+def simulated_row(profile: Profile, rules: str, n_answers: int) -> Row:
+    """Simulate a row of the table at its published k1 and k2."""
+    figures = profile.published
+    assert figures is not None
+    assert figures.k1 is not None
+    assert figures.token_k2 is not None
+    assert figures.step_speedup is not None
+    assert figures.token_speedup is not None
+    assert figures.combined_speedup is not None
+    predictor = Predictor(profile, n_answers=n_answers, uncertainty=False)
+    step = Configuration(method="lr-async", k1=figures.k1, rules=rules)
+    both = Configuration(method="lr-async", k1=figures.k1, k2=figures.token_k2, rules=rules)
+    return Row(
+        name=profile.name,
+        rules=rules,
+        closed_form=round(float(f_async(figures.alpha1.value, figures.c1.value, figures.k1)), 4),
+        step_simulated=round(predictor.screen(step, n_answers=n_answers), 4),
+        step_published=figures.step_speedup.value,
+        token_published=figures.token_speedup.value,
+        combined_simulated=round(predictor.screen(both, n_answers=n_answers), 4),
+        combined_published=figures.combined_speedup.value,
+    )
+
+
+def report(found: Sequence[Cell]) -> str:
+    """The table, errors and coverage, and why the worst rows are off."""
+    head = ["level", "pair", "data set", "nothing fitted", "error", "one left out", "95 %", "error", "published"]
+    lines = [
+        [
+            *(cell.level, cell.pair, cell.dataset, f"{cell.predicted:.2f}", f"{100 * cell.error:+.1f} %"),
+            *(f"{cell.left_out:.2f}", f"{cell.low:.2f}-{cell.high:.2f}", f"{100 * cell.left_out_error:+.1f} %"),
+            f"{cell.published:.2f}" + ("" if cell.covered else " outside"),
+        ]
+        for cell in found
+    ]
+    summary = [
+        f"{level}, {pair or 'both pairs'}: mean error {_mean([c.error for c in own])} with nothing fitted, "
+        f"{_mean([c.left_out_error for c in own])} with one constant of the pair's other data sets; "
+        f"{sum(c.covered for c in own)} of {len(own)} inside their 95 % interval"
+        for level in ("LR", "LR+SD")
+        for pair in (*PAIRS, "")
+        if (own := [c for c in found if c.level == level and pair in {"", c.pair}])
+    ]
+    reasons = ["Why the worst rows are off:", *(f"- {reason}" for reason in REASONS)]
+    title = f"Lookahead Reasoning, Table 1 (speedups; schedule {PUBLISHED_RULES!r}, k1 = 6)"
+    return "\n".join([title, "", table(head, lines), "", *summary, "", *reasons])
+
+
+def as_json(found: Sequence[Cell]) -> list[dict[str, object]]:
+    """Plain values only."""
+    return [
+        {
+            **{"pair": cell.pair, "dataset": cell.dataset, "level": cell.level, "published": cell.published},
+            **{"predicted": cell.predicted, "left_out": cell.left_out, "low": cell.low, "high": cell.high},
+            **{"error": cell.error, "left_out_error": cell.left_out_error, "covered": cell.covered},
+        }
+        for cell in found
+    ]
+
+
+def _mean(errors: Sequence[float]) -> str:
+    return f"{100 * fmean(map(abs, errors)):.1f} %"

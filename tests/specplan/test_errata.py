@@ -1,0 +1,94 @@
+"""Errata: every claim not true as printed under one root cause, whole sentences, LaTeX that is balanced."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from specplan.commands.theorems import _SEVERITIES, theorems
+from specplan.errata.cause import Severity
+from specplan.errata.errata import CAUSES, paper_key, severity_of
+from theory.claims.ledger import PAPERS, claim, claims
+from theory.errors import ParameterError
+
+
+@pytest.mark.parametrize("key", PAPERS)
+def test_every_claim_not_true_as_printed_has_one_cause(key: str) -> None:
+    listed = [name for cause in CAUSES[key] for name in cause.claims]
+    assert len(listed) == len(set(listed))
+    wanted = {item.id for item in claims() if item.paper == PAPERS[key] and item.needs_correction}
+    assert set(listed) == wanted
+
+
+def test_severities_are_the_options() -> None:
+    assert [each.value for each in Severity] == _SEVERITIES
+    assert severity_of("LR-S4") is Severity.EDGE
+    assert severity_of("LR-T1") is None
+
+
+def test_papers_go_by_name_folder_and_prefix() -> None:
+    assert {paper_key(name) for name in ("Lookahead Reasoning", "lookahead-reasoning", "LR")} == {"lookahead_reasoning"}
+    with pytest.raises(ParameterError, match="confspec"):
+        paper_key("EAGLE")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The documents of the paper that is derived fastest, by ending."""
+    folder = tmp_path_factory.mktemp("errata") / "confspec"
+    result = CliRunner().invoke(theorems, ["--errata", "confspec", "-o", str(folder), "--jobs", "1"])
+    assert result.exit_code == 0, result.output
+    return {path.suffix: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+
+
+def test_both_forms_hold_every_claim_of_the_paper(written: dict[str, str]) -> None:
+    assert set(written) == {".md", ".tex"}
+    for text in written.values():
+        for item in claims():
+            if item.paper == "ConfSpec" and item.verdict.value in {"false", "proved with fix", "proved", "verified"}:
+                assert item.id in text
+        assert "…" not in text
+
+
+def test_sentences_are_whole(written: dict[str, str]) -> None:
+    plain = written[".md"].replace("\\", "").replace("^", "**")
+    for name in CAUSES["confspec"][0].claims:
+        item = claim(name)
+        assert item.statement in plain
+        assert (item.correction or "?") in plain
+
+
+def test_latex_is_balanced(written: dict[str, str]) -> None:
+    text = written[".tex"]
+    bare = text.replace("\\{", "").replace("\\}", "")
+    assert bare.count("{") == bare.count("}")
+    assert re.findall(r"\\begin\{(\w+)\}", text).count("itemize") == re.findall(r"\\end\{(\w+)\}", text).count(
+        "itemize"
+    )
+    assert not re.search(r"(?<!\\)[&%#]", text)
+
+
+def test_errata_need_a_folder_and_overwrite_nothing(tmp_path: Path) -> None:
+    missing = CliRunner().invoke(theorems, ["--errata", "confspec"])
+    assert isinstance(missing.exception, ParameterError)
+    (tmp_path / "confspec.md").write_text("mine", encoding="utf-8")
+    taken = CliRunner().invoke(theorems, ["--errata", "confspec", "-o", str(tmp_path)])
+    assert isinstance(taken.exception, ParameterError)
+    assert (tmp_path / "confspec.md").read_text(encoding="utf-8") == "mine"
+
+
+def test_filters() -> None:
+    result = CliRunner().invoke(theorems, ["--paper", "LR", "--severity", "slip"])
+    assert "LR-S6" in result.stdout
+    assert "LR-S4" not in result.stdout
+    none = CliRunner().invoke(theorems, ["--paper", "LR", "--verdict", "numeric", "--verify", "--severity", "slip"])
+    assert none.exit_code == 0
+    assert none.stdout.strip().startswith("0 claims") or "0 claims" in none.stdout
+
+
+def test_lists_cut_no_sentence() -> None:
+    result = CliRunner().invoke(theorems, ["--paper", "CS"])
+    assert "…" not in result.stdout
