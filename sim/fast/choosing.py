@@ -152,12 +152,12 @@ def _sync(target: Array, draft: Array, answers: Answers, times: _Times, said: di
     return sync_seconds(target, draft, checked[0], float(checked[1]), answers.n_steps, k1=said["k1"])
 
 
-def _checked(check: Check, answers: Answers, times: _Times) -> tuple[Flags, Array] | None:
+def _checked(check: Check, answers: Answers, times: _Times) -> tuple[Flags, Array | np.float64] | None:
     """Which drafts stand, and the seconds until that is known: one number, or one for each draft."""
     role = check.verifier
     if role in (JUDGE, EMBEDDING, EXACT):
         alone = times.verdict(role)
-        return None if alone is None else (answers.accepted, np.float64(alone))  # type: ignore[return-value]
+        return None if alone is None else (answers.accepted, np.float64(alone))
     if role not in (GATE, CASCADE):
         return None
     gate_s, quality = times.verdict(GATE), answers.behaviour.quality
@@ -167,7 +167,7 @@ def _checked(check: Check, answers: Answers, times: _Times) -> tuple[Flags, Arra
     wrong = answers.below("gate/error/0", quality.gate_error if quality else 0.0) & ~unsure
     said = answers.accepted ^ wrong
     if role == GATE:
-        return said, np.float64(gate_s)  # type: ignore[return-value]
+        return said, np.float64(gate_s)
     judge_s = times.verdict(JUDGE)
     if judge_s is None:
         return None

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.algorithms.rules import Rules
-from sim.vectorised import async_recursion, sync_answer_seconds
+from sim.vectorised import async_recursion
 
 __all__ = ["WORTH_COMPILING", "async_seconds", "is_compiled", "sync_seconds"]
 
@@ -38,7 +38,7 @@ def async_seconds(
     target: Array,
     draft: Array,
     accepted: Flags,
-    verify: Array,
+    verify: Array | np.float64,
     n_steps: NDArray[np.int64],
     *,
     k1: int,
@@ -99,17 +99,39 @@ def async_seconds(
 
 
 def sync_seconds(
-    target: Array, draft: Array, accepted: Flags, verify: float, n_steps: NDArray[np.int64], *, k1: int
+    target: Array,
+    draft: Array,
+    accepted: Flags,
+    verify: float,
+    n_steps: NDArray[np.int64],
+    *,
+    k1: int,
+    compiled: bool | None = None,
 ) -> Array:
     """Return how long each answer takes by synchronous lookahead, s, shape (answers,).
 
     Parameters are those of `sim.vectorised.sync_answer_seconds` and `async_seconds`.
     """
-    found = np.empty(len(target))
-    for n in np.unique(n_steps):
-        rows = n_steps == n
-        found[rows] = sync_answer_seconds(target[rows, :n], draft[rows, :n], accepted[rows, :n], k1=k1, verify_s=verify)
-    return found
+    if is_compiled(target.size) if compiled is None else compiled:
+        found: Array = _compiled()[1](target, draft, accepted, float(verify), n_steps, k1)
+        return found
+    seconds, at, rows = np.zeros(len(target)), np.zeros(len(target), dtype=np.int64), np.arange(len(target))
+    last = target.shape[1] - 1
+    while rows.size:
+        first, left = at[rows], n_steps[rows] - at[rows]
+        ahead = np.minimum(k1 - 1, left)
+        now, slowest, n_good = seconds[rows], target[rows, first], np.zeros(rows.size, dtype=np.int64)
+        for j in range(k1 - 1):
+            here = np.minimum(first + j, last)
+            now = np.where(j < ahead, now + draft[rows, here], now)
+            n_good += (j < ahead) & (n_good == j) & accepted[rows, here]
+            after = np.minimum(here + 1, last)
+            slowest = np.where(j + 1 < np.minimum(ahead + 1, left), np.maximum(slowest, target[rows, after]), slowest)
+        now = now + slowest
+        seconds[rows] = np.where(ahead > 0, now + verify, now)
+        at[rows] = first + n_good + 1
+        rows = rows[at[rows] < n_steps[rows]]
+    return seconds
 
 
 @lru_cache(maxsize=1)
@@ -117,7 +139,30 @@ def _compiled() -> tuple[Callable[..., Any], ...]:
     """The loops below, compiled."""
     from numba import njit
 
-    return (njit(nogil=True)(_async_loop),)
+    return njit(nogil=True)(_async_loop), njit(nogil=True)(_sync_loop)
+
+
+def _sync_loop(target: Any, draft: Any, accepted: Any, verify: float, n_steps: Any, k1: int) -> Array:
+    """`sync_seconds`, one answer after the other."""
+    seconds = np.empty(len(target))
+    for i in range(len(target)):
+        now, first = 0.0, 0
+        while first < n_steps[i]:
+            left = n_steps[i] - first
+            ahead = min(k1 - 1, left)
+            slowest, n_good = target[i, first], 0
+            for j in range(ahead):
+                now += draft[i, first + j]
+                if n_good == j and accepted[i, first + j]:
+                    n_good += 1
+                if j + 1 < left:
+                    slowest = max(slowest, target[i, first + j + 1])
+            now += slowest
+            if ahead > 0:
+                now += verify
+            first += n_good + 1
+        seconds[i] = now
+    return seconds
 
 
 def _async_loop(

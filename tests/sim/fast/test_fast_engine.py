@@ -29,7 +29,7 @@ from sim.engines.fixed import FixedEngine, PerToken
 from sim.engines.protocol import Engine
 from sim.fast.choosing import fast_seconds
 from sim.fast.draws import blocks_of
-from sim.fast.kernels import async_seconds
+from sim.fast.kernels import async_seconds, sync_seconds
 from sim.fast.one_by_one import runs_one_by_one
 from sim.operations import MakeAlgorithm
 from sim.timeline import Counts
@@ -215,6 +215,8 @@ def test_compiled_code_says_the_same_to_the_last_bit(rules: Rules) -> None:
     assert compiled is not None
     assert plain is not None
     assert compiled.tolist() == plain.tolist()
+    cycles = [sync_seconds(target, draft, flags[0], 0.3, n_steps, k1=4, compiled=one) for one in (True, False)]
+    assert cycles[0].tolist() == cycles[1].tolist()
 
 
 PASSES = DrawnPasses(pmf=(0.4, 0.3, 0.3), seed=1)
