@@ -87,7 +87,7 @@ def _axes(places: Any, x: str, y: str) -> tuple[Any, Any, tuple[list[Any], list[
     for values, set_ticks in zip(ends, (axes.set_xticks, axes.set_yticks), strict=True):
         every = max(len(values) // 10, 1)
         shown = range(0, len(values), every)
-        set_ticks(list(shown), [f"{values[i]:g}" if not isinstance(values[i], str) else values[i] for i in shown])
+        set_ticks(list(shown), [f"{values[i]:.3g}" if not isinstance(values[i], str) else values[i] for i in shown])
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     return axes, figure, (ends[0], ends[1])
