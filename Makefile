@@ -71,9 +71,11 @@ format: setup
 
 figures: setup
 	@set -e; for script in figures/[a-z]*.py; do echo "$$script"; $(BIN)/python $$script; done
+	$(BIN)/python -m benchmarks.speed
 
 bench: setup
 	@set -e; for script in benchmarks/bench_*.py; do echo "$$script"; $(BIN)/python $$script; done
+	$(BIN)/python -m benchmarks.speed
 
 clean:
 	rm -rf $(VENV) $(VLLM_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -21,6 +21,8 @@ from sim.answers.drawn import Behaviour
 from sim.catalogue import Meets
 from sim.engines.protocol import Engine
 from sim.estimate import Estimate, mean, ratio_of_totals
+from sim.fast.choosing import fast_seconds
+from sim.fast.one_by_one import runs_one_by_one
 from sim.operations import MakeAlgorithm
 from sim.timeline import Counts
 from sim.virtual_clock import Answer, Session, VirtualClock
@@ -35,6 +37,7 @@ __all__ = [
     "run_trial",
     "session_of",
     "simulate",
+    "trial_seconds",
     "with_plain",
 ]
 
@@ -60,6 +63,9 @@ class Trial:
     seed: int | None = None
     """Seed of drawn answers."""
 
+    behaviour: Behaviour | None = None
+    """Whose answers these are, just as it gives them; None where something stands between."""
+
     @classmethod
     def of(
         cls,
@@ -81,7 +87,12 @@ class Trial:
             engines=engines,
             n_answers=behaviour.n_answers,
             seed=behaviour.seed,
+            behaviour=behaviour,
         )
+
+    def with_answers(self, answer: Callable[[int], Answer]) -> Trial:
+        """Return the trial on other answers, which are no longer just as a behaviour gives them."""
+        return replace(self, answer=answer, behaviour=None)
 
 
 def with_plain(
@@ -168,6 +179,9 @@ def run_trial(trial: Trial, indices: Sequence[int], *, jobs: int = 1) -> Runs:
     jobs : processes, through ``joblib.Parallel``.
     """
     if jobs == 1 or len(indices) < 2:
+        alone = runs_one_by_one(trial.algorithm, trial.answer, trial.engines, indices)
+        if alone is not None:
+            return Runs(*alone)
         sessions = [session_of(trial, index) for index in indices]
         seconds = [float(session.finished or 0.0) - session.started for session in sessions]
         return Runs(np.array(seconds), tuple(Counts.of(session) for session in sessions))
@@ -177,6 +191,15 @@ def run_trial(trial: Trial, indices: Sequence[int], *, jobs: int = 1) -> Runs:
     parts = [list(indices[i : i + size]) for i in range(0, len(indices), size)]
     runs: list[Runs] = Parallel(n_jobs=jobs)(delayed(run_trial)(trial, part) for part in parts)
     return sum(runs[1:], start=runs[0])
+
+
+def trial_seconds(trial: Trial, indices: Sequence[int]) -> NDArray[np.float64]:
+    """Return the seconds of each answer of a trial, shape (answers,), where nothing else of it is asked for.
+
+    By the fast engine (`sim.fast`) where it runs the trial exactly, else as `run_trial`: the times are the same.
+    """
+    known = fast_seconds(trial.algorithm, trial.behaviour, trial.engines, indices)
+    return run_trial(trial, indices).seconds if known is None else known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

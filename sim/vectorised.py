@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from sim.algorithms.rules import PAPER, Rules, check_counts
 from theory.errors import ParameterError
 
-__all__ = ["async_commit_times", "sync_answer_seconds"]
+__all__ = ["async_commit_times", "async_recursion", "sync_answer_seconds"]
 
 Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
 def async_commit_times(
@@ -63,38 +64,75 @@ def async_commit_times(
     ------
     ParameterError : shapes differ or do not broadcast, ``k1`` < 1, or other rules.
     """
+    commits, _ = async_recursion(
+        target_s,
+        draft_s,
+        accepted,
+        k1=k1,
+        verify_s=verify_s,
+        rules=rules,
+        target_truncated=target_truncated,
+        draft_truncated=draft_truncated,
+    )
+    return commits
+
+
+def async_recursion(
+    target_s: ArrayLike,
+    draft_s: ArrayLike,
+    accepted: ArrayLike,
+    *,
+    k1: int,
+    verify_s: ArrayLike = 0.0,
+    rules: Rules = PAPER,
+    target_truncated: ArrayLike = False,
+    draft_truncated: ArrayLike = False,
+) -> tuple[Array, Flags]:
+    """Return `async_commit_times`, and at which steps two events on one moment leave open whether a draft is late.
+
+    Parameters and errors are those of `async_commit_times`. Open are ties under rules that do not wait for drafts; they
+    are taken to be in time. Both have the shape (answers, steps).
+    """
     check_counts(k1, 1)
     if (rules.slot, rules.fallback) != (PAPER.slot, PAPER.fallback):
         raise ParameterError("rules", rules, "must be the paper's in slot and fallback")
     target, draft, yes = _columns(target_s, draft_s, accepted)
-    verify = _like(target, "verify_s", verify_s)
-    target_cut = _like(target, "target_truncated", target_truncated)
-    draft_cut = _like(target, "draft_truncated", draft_truncated)
+    verify = _like(target, "verify_s", verify_s).T
+    target_cut = _like(target, "target_truncated", target_truncated).T
+    draft_cut = _like(target, "draft_truncated", draft_truncated).T
+    # A position of all answers lies together in memory, so that a step of the recursion reads what is side by side.
+    target, draft, yes = np.ascontiguousarray(target.T), np.ascontiguousarray(draft.T), np.ascontiguousarray(yes.T)
     window, in_order = k1 + rules.extra_in_flight, rules.late_draft == "in-order"
-    commits = np.empty_like(target)
-    prefix = last = np.zeros(len(target))
-    unjudged = np.full(len(target), rules.reject_first)
-    for d in range(target.shape[1]):
-        target_end = _admitted(prefix, commits, d, window) + target[:, d]
-        drafting = _admitted(prefix, commits, d, window - (not rules.prefetch_draft))
-        draft_end = drafting + draft[:, d]
-        both = np.maximum(target_end, draft_end)
-        decidable = np.maximum(target_end, last) if in_order else target_end
-        late = drafting > target_end if rules.late_draft == "wait" else draft_end > decidable
-        refused = late | unjudged
-        verdict = np.where(refused, np.minimum(both, decidable), both + verify[:, d])
-        good = yes[:, d] & ~refused
-        commits[:, d] = last = np.maximum(verdict, last)
+    waits = rules.late_draft == "wait"
+    commits, ties = np.empty_like(target), np.zeros(target.shape, dtype=np.bool_)
+    prefix = last = np.zeros(target.shape[1])
+    unjudged = np.full(target.shape[1], rules.reject_first)
+    for d in range(len(target)):
+        start = _admitted(prefix, commits, d, window)
+        drafting = start if rules.prefetch_draft else _admitted(prefix, commits, d, window - 1)
+        target_end, draft_end = start + target[d], drafting + draft[d]
+        verdict = both = np.maximum(target_end, draft_end)
+        good = yes[d]
+        if waits and rules.prefetch_draft and not rules.reject_first and not rules.reject_after_truncation:
+            verdict = both + verify[d]
+        else:
+            decidable = np.maximum(target_end, last) if in_order else target_end
+            late = drafting > target_end if waits else draft_end > decidable
+            ties[d] = drafting == target_end if waits else draft_end == decidable
+            refused = late | unjudged
+            verdict = np.where(refused, np.minimum(both, decidable), both + verify[d])
+            good = good & ~refused
+            unjudged = rules.reject_after_truncation & np.where(good, draft_cut[d], target_cut[d])
+        commits[d] = last = np.maximum(verdict, last)
         prefix = np.where(good, draft_end, last if rules.restart == "in-order" else verdict)
-        unjudged = rules.reject_after_truncation & np.where(good, draft_cut[:, d], target_cut[:, d])
-    return commits
+    return commits.T, ties.T
 
 
 def _admitted(prefix: Array, commits: Array, d: int, window: int) -> Array:
     """When a text of position d may start: its prefix exists, and the window reaches it; never in a window of none."""
     if window < 1:
         return np.full_like(prefix, np.inf)
-    return np.maximum(prefix, commits[:, d - window]) if d >= window else prefix
+    return np.maximum(prefix, commits[d - window]) if d >= window else prefix
 
 
 def _like(shape: Array, name: str, given: ArrayLike) -> NDArray[Any]:
@@ -153,7 +191,7 @@ def sync_answer_seconds(
     return seconds
 
 
-def _columns(target_s: ArrayLike, draft_s: ArrayLike, accepted: ArrayLike) -> tuple[Array, Array, NDArray[np.bool_]]:
+def _columns(target_s: ArrayLike, draft_s: ArrayLike, accepted: ArrayLike) -> tuple[Array, Array, Flags]:
     target, draft = np.asarray(target_s, dtype=np.float64), np.asarray(draft_s, dtype=np.float64)
     yes = np.asarray(accepted, dtype=np.bool_)
     if target.ndim != 2 or target.shape != draft.shape or target.shape != yes.shape or target.shape[1] == 0:

@@ -29,7 +29,7 @@ from sim.operations import (
 )
 from theory.errors import SpecplanError
 
-__all__ = ["Answer", "DeadlockError", "Session", "VirtualClock"]
+__all__ = ["Answer", "DeadlockError", "Session", "VirtualClock", "with_stand_ins"]
 
 
 class DeadlockError(SpecplanError):
@@ -218,7 +218,8 @@ class Session:
             self._ready.append(operation)
 
 
-def _with_stand_ins(engines: Mapping[str, Engine]) -> dict[str, Engine]:
+def with_stand_ins(engines: Mapping[str, Engine]) -> dict[str, Engine]:
+    """Return engines for all roles that can do without one of their own: instant ones, and those of stand-ins."""
     full = dict(engines)
     for role in INSTANT - full.keys():
         full[role] = FixedEngine(0.0)
@@ -240,7 +241,7 @@ class VirtualClock:
 
     def __init__(self, engines: Mapping[str, Engine], *, record: bool = True) -> None:
         self.env = simpy.Environment()
-        self.engines = _with_stand_ins(engines)
+        self.engines = with_stand_ins(engines)
         self.record = record
         for engine in {id(engine): engine for engine in self.engines.values()}.values():
             engine.attach(self.env)

@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "methods": ("specplan.commands.methods", "List the methods: papers, knobs, what is exact, what measured."),
     "simulate": ("specplan.commands.simulate", "Predict one configuration and draw its timeline."),
     "calibrate": ("specplan.commands.calibrate", "Measure a set of models and write a profile."),
+    "sweep": ("specplan.sweeping.command", "Evaluate a grid of knobs, parameters and loads; draw it."),
     "validate": ("specplan.commands.validate", "Run a configuration for real beside its prediction."),
     "serve": ("specplan.commands.serve", "Serve a plan: an OpenAI gateway in front of model servers."),
     "explain": ("specplan.commands.explain", "Say why a server that speculates is slow, and what to set."),

@@ -150,7 +150,7 @@ class System:
         trial = Trial.of(algorithm, self.behaviour, self.engines(), meets=meets)
         if not self.passes:
             return trial
-        return replace(trial, answer=lambda index: SpeculatedAnswer(trial.answer(index), self.passes, index))
+        return trial.with_answers(lambda index: SpeculatedAnswer(trial.answer(index), self.passes, index))
 
     def suited(self, method: Method, knobs: Mapping[str, Any] | None = None) -> System:
         """Return the system as it is while it runs a method; ``knobs``: of those that differ from their defaults."""

@@ -207,6 +207,19 @@ class BatchEngine:
         """Whether it uses its processor now."""
         return self._prefill is not None or self._batch > 0
 
+    def seconds_alone(
+        self, n_tokens: int, n_prompt: int, context: int, passes: tuple[int, ...] | None, *, rested: bool
+    ) -> float:
+        """Return what a request takes from its arrival on if nothing else runs; ``rested``: after `RESTED_S`, s."""
+        n_iterations = n_tokens - 1 if passes is None else len(passes)
+        seconds = self.cost.prefill(n_prompt) + (self.waking_s if rested else 0.0)
+        if n_iterations <= 0:
+            return seconds
+        iteration = self.cost.iteration(1, context + n_tokens / 2)
+        if not iteration > 0.0:
+            raise ParameterError("iteration", iteration, "must take more than 0 s (batch 1): check the cost model")
+        return seconds + n_iterations * iteration
+
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         """Start a request."""
         job = operation.job = _Job(operation, n_tokens, n_prompt, context, done)

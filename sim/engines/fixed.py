@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from simpy import Environment
@@ -12,7 +13,32 @@ from sim.engines.protocol import Done, Moment
 from sim.operations import Operation
 from theory.errors import ParameterError
 
-__all__ = ["FixedEngine"]
+__all__ = ["FixedEngine", "PerToken"]
+
+
+@dataclass(frozen=True, slots=True)
+class PerToken:
+    """Seconds of a request that grow with its generated tokens alone: what the fast engine can run.
+
+    Raises
+    ------
+    ParameterError : a time that is negative or not finite.
+    """
+
+    token_s: float
+    """Of each generated token, s."""
+
+    request_s: float = 0.0
+    """Of each request, s."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise ParameterError(name, getattr(self, name), "must be finite and >= 0")
+
+    def __call__(self, n_tokens: int, n_prompt: int = 0, context: int = 0) -> float:
+        """Return the seconds of a request."""
+        return self.request_s + self.token_s * n_tokens
 
 
 class FixedEngine:
@@ -31,6 +57,13 @@ class FixedEngine:
         if not 0.0 <= self._constant < math.inf:
             raise ParameterError("seconds", seconds, "must be finite and >= 0")
 
+    @property
+    def by_tokens(self) -> PerToken | None:
+        """Its seconds where nothing but the generated tokens counts, else None."""
+        if self._seconds is None:
+            return PerToken(0.0, self._constant)
+        return self._seconds if isinstance(self._seconds, PerToken) else None
+
     def __getstate__(self) -> tuple[object, float]:
         """Pickle what the engine is, not what it is doing."""
         return self._seconds, self._constant
@@ -45,12 +78,16 @@ class FixedEngine:
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         """Schedule the end of the request."""
-        seconds = self._constant if self._seconds is None else self._seconds(n_tokens, n_prompt, context)
+        seconds = self.seconds(n_tokens, n_prompt, context)
         if seconds <= 0.0:
             done(operation)
             return
         operation.job = (done, n_tokens, seconds)
         self._env.schedule(_Expiry(operation), delay=seconds)  # type: ignore[arg-type]  # all that SimPy needs
+
+    def seconds(self, n_tokens: int, n_prompt: int, context: int) -> float:
+        """Return what a request takes, s."""
+        return self._constant if self._seconds is None else self._seconds(n_tokens, n_prompt, context)
 
     def cancel(self, operation: Operation) -> None:
         """Say how far it came; its timeout runs on and is ignored."""

@@ -18,6 +18,9 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sim.answers.drawn import Behaviour
 from sim.catalogue import Meets, Method, method, methods
 from sim.engines.protocol import Engine
@@ -26,7 +29,7 @@ from sim.gaps.forms import CLOSED_FORMS, Knobs
 from sim.gaps.token_worlds import token_behaviour, token_engines
 from sim.gaps.worlds import CONDITIONS, World, behaviour_of, engines_of
 from sim.operations import DRAFT, TARGET
-from sim.trial import Simulation, simulate, with_plain
+from sim.trial import trial_seconds, with_plain
 
 __all__ = [
     "CASES",
@@ -213,16 +216,16 @@ def _speedup(case: Case, world: World, n: int, seed: int) -> Estimate:
     make = case.spec.build(**case.knobs)
     meets: Meets = "candidates" if case.spec.level == "beam" else "speculation"
 
-    def run(world: World) -> Simulation:
+    def run(world: World) -> NDArray[np.float64]:
         plain = engines_of(world)
         behaviour, engines = case.behaviour(world, seed), case.engines(world)
-        return simulate(*with_plain(make, behaviour, engines, meets=meets, plain_engines=plain), n=n)
+        method, baseline = with_plain(make, behaviour, engines, meets=meets, plain_engines=plain)
+        return np.array([trial_seconds(one, range(n)) for one in (baseline, method)])
 
-    whole = run(world)
-    if world.ends:
-        return whole.speedup
-    end = run(replace(world, steps=END_STEPS))
-    return ratio_of_totals(whole.baseline.seconds - end.baseline.seconds, whole.method.seconds - end.method.seconds)
+    seconds = run(world)
+    if not world.ends:
+        seconds = seconds - run(replace(world, steps=END_STEPS))
+    return ratio_of_totals(*seconds, seed=seed)
 
 
 def _json() -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -14,7 +13,7 @@ from sim.answers.facts import Quality
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
-from sim.engines.fixed import FixedEngine
+from sim.engines.fixed import FixedEngine, PerToken
 from sim.engines.protocol import Engine
 from sim.operations import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, GATE, JUDGE, LIKELIHOOD, REWARD, SCORER, TARGET
 
@@ -160,7 +159,7 @@ def behaviour_of(world: World, seed: int) -> SyntheticBehaviour:
 def engines_of(world: World) -> dict[str, Engine]:
     """Generation by the token; verdicts on engines of their own, so that each assumption is broken by itself."""
     token = 1.0 / world.step_tokens
-    target: Engine = FixedEngine(partial(_seconds, token, world.request))
+    target: Engine = FixedEngine(PerToken(token, world.request))
     if world.sequence > 0.0:
         target = BatchEngine(
             LinearCost(
@@ -169,14 +168,10 @@ def engines_of(world: World) -> dict[str, Engine]:
                 request_s=token + world.request,  # the first token: it does not hold up the others
             )
         )
-    draft = FixedEngine(partial(_seconds, token * world.c1, world.request))
+    draft = FixedEngine(PerToken(token * world.c1, world.request))
     by_target = {r: FixedEngine(_verdict(world, world.judge)) for r in (JUDGE, SCORER, REWARD, CHOOSER, LIKELIHOOD)}
     by_draft = {role: FixedEngine(_verdict(world, world.gate)) for role in (GATE, DRAFT_LIKELIHOOD)}
     return {TARGET: target, DRAFT: draft, **by_draft, **by_target}
-
-
-def _seconds(token: float, request: float, n_tokens: int, n_prompt: int, context: int) -> float:
-    return request + token * n_tokens
 
 
 def _verdict(world: World, seconds: float) -> float:

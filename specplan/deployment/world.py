@@ -89,7 +89,7 @@ class World:
             return trial
         z = self._moved.get(TOKEN_ACCEPTANCE, 0.0)
         source = DrawnPasses(pmf=self.beliefs.pmf(configuration.token, configuration.k2, z), seed=_SEED)
-        return replace(trial, answer=lambda index: SpeculatedAnswer(trial.answer(index), {TARGET: source}, index))
+        return trial.with_answers(lambda index: SpeculatedAnswer(trial.answer(index), {TARGET: source}, index))
 
     def round_cost(self, configuration: Configuration, tp: int) -> ServingCost:
         """What an iteration of the target costs, drafting of tokens included."""

@@ -17,7 +17,7 @@ from typing import Final
 from calibrate.replay.idealised import Effect
 from calibrate.replay.trials import Trials
 from sim.configuration import Configuration
-from sim.trial import run_trial
+from sim.trial import trial_seconds
 from theory.errors import ParameterError
 
 __all__ = ["EFFECTS", "Overshoot", "overshoot"]
@@ -108,7 +108,7 @@ def _speedups(
     """f, g and h, less some costs."""
     step, token = configuration.levels
     plain, *others = (
-        run_trial(trial, range(n)).seconds.sum()
+        trial_seconds(trial, range(n)).sum()
         for trial in (
             trials.plain(without=without),
             *(trials.trial(one, without=without) for one in (step, token, configuration)),

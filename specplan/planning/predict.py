@@ -29,7 +29,7 @@ from sim.configuration import METHOD_NAMES, Configuration
 from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile
 from sim.operations import JUDGE
 from sim.timeline import Counts, Timeline
-from sim.trial import Runs, false_accepts, run_trial, session_of
+from sim.trial import Runs, false_accepts, run_trial, session_of, trial_seconds
 from specplan.planning.measured_error import measured_error
 from specplan.planning.model_error import PUBLISHED_RULES, ModelError, model_error
 from theory.errors import ParameterError
@@ -317,7 +317,7 @@ class Predictor:
         trial = self.trials.trial(
             configuration, variant=variant, tokens_per_pass=tokens_per_pass, same_passes=self._sparing
         )
-        return run_trial(trial, range(n)).seconds
+        return trial_seconds(trial, range(n))
 
     def _token_error(self, configuration: Configuration, model: TokenModel | None) -> float:
         """The range between the two models of token acceptance, as a half-width of the speedup."""

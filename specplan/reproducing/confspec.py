@@ -27,7 +27,7 @@ from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.facts import Quality
 from sim.configuration import Configuration
 from sim.operations import EMBEDDING, GATE, JUDGE
-from sim.trial import run_trial
+from sim.trial import trial_seconds
 from specplan.output import table
 from theory.claims.confspec.published import BENCHMARKS, CONFIDENT, LATENCY_MS, speedups
 
@@ -147,7 +147,7 @@ def _speedup(profile: Profile, case: _Case, n_answers: int) -> float:
     seconds = {JUDGE: case.judge_s, GATE: _DRAFT_S, EMBEDDING: _DRAFT_S}
     system = replace(system, behaviour=behaviour, seconds=seconds)
     plain, method = (
-        run_trial(system.trial(one.algorithm(), one.spec.meets), range(n_answers)).seconds.sum()
+        trial_seconds(system.trial(one.algorithm(), one.spec.meets), range(n_answers)).sum()
         for one in (Configuration(method="autoregressive"), Configuration.parse(case.configuration))
     )
     return float(plain / method)

@@ -259,7 +259,7 @@ def _run(planted: Planted, tokens: int, seed: int) -> tuple[str, ServedLoad]:
         pmf = tuple(high - low for high, low in itertools.pairwise(rates))
         source = DrawnPasses(pmf=pmf, seed=seed)
         plain = trial.answer
-        trial = replace(trial, answer=lambda index: SpeculatedAnswer(plain(index), {TARGET: source}, index))
+        trial = trial.with_answers(lambda index: SpeculatedAnswer(plain(index), {TARGET: source}, index))
     life = planted.answer * planted.work_s / (1.0 + sum(planted.accepted))
     told = closed_loop(
         trial,

@@ -1,0 +1,136 @@
+"""Methods that never have two requests at once, on any engine: plain decoding, SpecReason and RSD, without events.
+
+A request that is alone on its engine takes a time that can be said at once: the virtual clock's, and of a batching
+engine what its `sim.engines.batching.BatchEngine` takes for a batch of one. Answers may be drawn or replayed, decoded
+with token-level speculation or without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.algorithms.autoregressive import autoregressive
+from sim.algorithms.graded import graded_drafts
+from sim.engines.batching import RESTED_S, BatchEngine
+from sim.engines.fixed import FixedEngine
+from sim.engines.protocol import Engine
+from sim.operations import DRAFT, SCORER, TARGET, Generate, Operation, Outcome, Score, Step
+from sim.timeline import Counts
+from sim.virtual_clock import Answer, with_stand_ins
+
+__all__ = ["runs_one_by_one"]
+
+
+def runs_one_by_one(
+    algorithm: Callable[..., Any],
+    answer: Callable[[int], Answer],
+    engines: Mapping[str, Engine],
+    indices: Sequence[int],
+) -> tuple[NDArray[np.float64], tuple[Counts, ...]] | None:
+    """Return the seconds of answers and what was done for each; None where requests may run beside each other.
+
+    Parameters
+    ----------
+    algorithm : builds the generator for a prompt.
+    answer : the answer of an index.
+    engines : of each role.
+    indices : of the answers.
+    """
+    knobs = _knobs(algorithm)
+    if knobs is None:
+        return None
+    known = with_stand_ins(engines)
+    roles = {TARGET} if knobs["threshold"] is None else {TARGET, DRAFT, knobs["role"]}
+    if not all(_is_known(known.get(role)) for role in roles):
+        return None
+    runs = [_Alone(answer(index), known).run(**knobs) for index in indices]
+    return np.array([run.commit_times[-1] for run in runs]), tuple(Counts.of(run) for run in runs)
+
+
+def _knobs(algorithm: Callable[..., Any]) -> dict[str, Any] | None:
+    if algorithm is autoregressive:
+        return {"threshold": None, "role": SCORER, "first": 0}
+    if isinstance(algorithm, partial) and algorithm.func is graded_drafts and not algorithm.args:
+        return {"role": SCORER, "first": 0, **algorithm.keywords}
+    return None
+
+
+def _is_known(engine: Engine | None) -> bool:
+    return type(engine) in (FixedEngine, BatchEngine)
+
+
+class _Alone:
+    """One answer, alone on the engines: a `sim.timeline.Run`."""
+
+    def __init__(self, answer: Answer, engines: Mapping[str, Engine]) -> None:
+        self._answer = answer
+        self._engines = engines
+        self._resting_since: dict[int, float] = {}
+        self._now = self.started = 0.0
+        self.operations: list[Operation] = []
+        self.committed: list[Step] = []
+        self.commit_times: list[float] = []
+        self.finished: float | None = None
+
+    def run(self, *, threshold: float | None, role: str, first: int) -> _Alone:
+        """Write the answer; without a threshold nothing is drafted."""
+        step: Step = self._answer.root
+        while not step.final:
+            step = self._step(step, threshold, role, first)
+            self.committed.append(step)
+            self.commit_times.append(self._now)
+        self.finished = self._now
+        return self
+
+    def _step(self, prefix: Step, threshold: float | None, role: str, first: int) -> Step:
+        if threshold is not None and prefix.depth + 1 >= first:
+            draft = self._generate(DRAFT, prefix)
+            score = self._score(draft.result, role)
+            good = score.result >= threshold
+            score.outcome = draft.outcome = Outcome.ACCEPTED if good else Outcome.REJECTED
+            if good:
+                drafted: Step = draft.result
+                return drafted
+        target = self._generate(TARGET, prefix)
+        target.outcome = Outcome.COMMITTED
+        written: Step = target.result
+        return written
+
+    def _generate(self, role: str, prefix: Step) -> Generate:
+        operation = Generate(role, prefix)
+        step = operation.result = self._answer.generate(operation)
+        operation.passes = step.passes
+        new = 0 if prefix.role == role else prefix.n_tokens
+        self._pass(operation, step.n_tokens, new, prefix.context_tokens)
+        return operation
+
+    def _score(self, candidate: Step, role: str) -> Score:
+        operation = Score(candidate, role=role)
+        operation.result = self._answer.score(operation)
+        new = self._answer.score_tokens(operation)
+        context = candidate.context_tokens - candidate.n_tokens + new
+        stranger = self._engines[role] is not self._engines.get(candidate.role)
+        if stranger and not candidate.depth and candidate.parent is not None:
+            new += candidate.parent.n_tokens  # nobody has read the question yet
+        self._pass(operation, 1, new, context)
+        return operation
+
+    def _pass(self, operation: Operation, n_tokens: int, n_prompt: int, context: int) -> None:
+        """Let the time of a request pass."""
+        operation.started = self._now
+        engine = self._engines[operation.role]
+        if isinstance(engine, FixedEngine):
+            self._now += max(engine.seconds(n_tokens, n_prompt, context), 0.0)
+        else:
+            assert isinstance(engine, BatchEngine)
+            self._now += engine.cost.request_s
+            rested = self._now - self._resting_since.get(id(engine), -np.inf) >= RESTED_S
+            self._now += engine.seconds_alone(n_tokens, n_prompt, context, operation.passes, rested=rested)
+            self._resting_since[id(engine)] = self._now
+        operation.finished = self._now
+        self.operations.append(operation)

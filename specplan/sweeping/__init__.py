@@ -1,0 +1,1 @@
+"""Sweeps: many points of knobs, parameters and loads, simulated on one machine or a cluster."""

@@ -1,0 +1,257 @@
+"""The fast engine against its specification, the virtual clock: on the same answers, the same times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sim_worlds import batch_engines
+
+from sim.algorithms import PAPER, Rules, lookahead_async, lookahead_sync
+from sim.algorithms.autoregressive import autoregressive
+from sim.algorithms.checks import CASCADE, Check
+from sim.algorithms.graded import graded_drafts
+from sim.algorithms.rules import PRESETS
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour
+from sim.answers.facts import Quality
+from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
+from sim.catalogue import method
+from sim.engines.batching import BatchEngine
+from sim.engines.costs import LinearCost, TableCost
+from sim.engines.fixed import FixedEngine, PerToken
+from sim.engines.protocol import Engine
+from sim.fast.choosing import fast_seconds
+from sim.fast.draws import blocks_of
+from sim.fast.kernels import async_seconds, sync_seconds
+from sim.fast.one_by_one import runs_one_by_one
+from sim.operations import MakeAlgorithm
+from sim.timeline import Counts
+from sim.trial import Trial, run_answer, session_of, trial_seconds
+
+EXACT = 1e-9  # relative; sums in another order differ by 1e-15 for each of a hundred terms
+
+FIXED: Mapping[str, Engine] = {
+    "target": FixedEngine(PerToken(0.01, 0.003)),
+    "draft": FixedEngine(PerToken(0.0031, 0.0007)),
+    "judge": FixedEngine(0.11),
+    "gate": FixedEngine(0.023),
+    "embedding": FixedEngine(0.017),
+    "scorer": FixedEngine(0.031),
+    "reward": FixedEngine(0.019),
+}
+
+
+@st.composite
+def behaviours(draw: st.DrawFn) -> SyntheticBehaviour:
+    share = st.floats(0.0, 1.0)
+    step = draw(st.sampled_from([Lognormal(mean=40.0, cv=1.2), Lognormal(mean=7.0, cv=0.4), Fixed(13)]))
+    return SyntheticBehaviour(
+        lengths=Lengths(
+            target=step,
+            draft=draw(st.sampled_from([step, Lognormal(mean=31.0, cv=0.9)])),
+            correlation=draw(st.sampled_from([-1.0, 0.0, 0.6, 1.0])),
+            lag1=draw(st.sampled_from([0.0, 0.37])),
+            limit=draw(st.sampled_from([None, 50])),
+        ),
+        acceptance=Acceptance(
+            alpha=draw(st.floats(0.05, 0.95)),
+            persistence=draw(st.sampled_from([0.0, 0.6])),
+            spread=draw(st.sampled_from([0.0, 0.1])),
+        ),
+        steps=draw(st.sampled_from([Fixed(1), Fixed(23), Lognormal(mean=20.0, cv=0.5)])),
+        prompt_tokens=17,
+        seed=draw(st.integers(0, 2**32)),
+        quality=draw(
+            st.none() | st.builds(Quality, escalation=share, gate_error=share, wrong_accepted=share, wrong_target=share)
+        ),
+    )
+
+
+def simulated(algorithm: MakeAlgorithm, behaviour: SyntheticBehaviour, engines: Mapping[str, Engine], n: int) -> list:
+    sessions = [run_answer(algorithm, behaviour.answer(i), engines) for i in range(n)]
+    return [session.finished for session in sessions]
+
+
+@given(
+    behaviours(),
+    st.integers(1, 7),
+    st.sampled_from([*PRESETS.values(), Rules(prefetch_draft=False), Rules(restart="in-order", extra_in_flight=2)]),
+    st.sampled_from(["judge", "embedding", "exact", "gate", CASCADE]),
+    st.sampled_from([0.3, 0.9]),
+)
+@settings(max_examples=60, deadline=None)
+def test_asynchronous_lookahead_takes_the_same_time(
+    behaviour: SyntheticBehaviour, k1: int, rules: Rules, verifier: str, gamma: float
+) -> None:
+    algorithm = partial(lookahead_async, k1=k1, rules=rules, check=Check(verifier=verifier, gamma=gamma))
+    found = fast_seconds(algorithm, behaviour, FIXED, range(5))
+    if found is not None:
+        assert found == pytest.approx(simulated(algorithm, behaviour, FIXED, 5), rel=EXACT)
+    else:  # only where the order of events at one moment may decide, or no draft ever starts
+        assert rules.late_draft != "wait" or not rules.prefetch_draft
+
+
+@given(behaviours(), st.integers(1, 7), st.sampled_from(["judge", "exact"]))
+@settings(max_examples=30, deadline=None)
+def test_synchronous_lookahead_takes_the_same_time(behaviour: SyntheticBehaviour, k1: int, verifier: str) -> None:
+    algorithm = partial(lookahead_sync, k1=k1, check=Check(verifier=verifier))
+    found = fast_seconds(algorithm, behaviour, FIXED, range(5))
+    assert found is not None
+    assert found == pytest.approx(simulated(algorithm, behaviour, FIXED, 5), rel=EXACT)
+
+
+@given(
+    behaviours(),
+    st.sampled_from(
+        [
+            autoregressive,
+            partial(graded_drafts, threshold=7.0),
+            partial(graded_drafts, threshold=0.0, first=3),
+            partial(graded_drafts, threshold=0.7, role="reward"),
+        ]
+    ),
+)
+@settings(max_examples=30, deadline=None)
+def test_methods_without_concurrency_take_the_same_time(
+    behaviour: SyntheticBehaviour, algorithm: MakeAlgorithm
+) -> None:
+    found = fast_seconds(algorithm, behaviour, FIXED, range(5))
+    assert found is not None
+    assert found == pytest.approx(simulated(algorithm, behaviour, FIXED, 5), rel=EXACT)
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs"),
+    [
+        ("lr-async", {}),
+        ("lr-async", {"rules": "released-code", "k1": 6}),
+        ("lr-async", {"rules": "eager", "verifier": "embedding"}),
+        ("lr-sync", {"k1": 3}),
+        ("confspec", {}),
+        ("spec-reason", {}),
+        ("rsd", {}),
+        ("autoregressive", {}),
+    ],
+)
+def test_methods_of_the_catalogue_are_run_by_it(name: str, knobs: dict[str, int | str]) -> None:
+    """As plans and sweeps name them; it is chosen by itself."""
+    behaviour = SyntheticBehaviour(
+        lengths=Lengths(target=Lognormal(mean=40.0, cv=1.2), draft=Lognormal(mean=40.0, cv=1.2), correlation=0.6),
+        acceptance=Acceptance(alpha=0.7, persistence=0.3),
+        steps=Fixed(40),
+        quality=Quality(escalation=0.4),
+    )
+    spec = method(name)
+    trial = Trial.of(spec.build(**spec.settings(knobs)), behaviour, FIXED)
+    assert fast_seconds(trial.algorithm, behaviour, FIXED, range(3)) is not None
+    assert trial_seconds(trial, range(3)) == pytest.approx(simulated(trial.algorithm, behaviour, FIXED, 3), rel=EXACT)
+
+
+def test_draws_are_those_of_single_answers() -> None:
+    behaviour = SyntheticBehaviour(
+        lengths=Lengths(
+            target=Lognormal(mean=40.0, cv=1.2), draft=Lognormal(mean=9.0, cv=1), lag1=0.37, correlation=0.6
+        ),
+        acceptance=Acceptance(alpha=0.6, persistence=0.5, spread=0.1),
+        steps=Lognormal(mean=30.0, cv=0.5),
+        seed=5,
+    )
+    indices = [7, 3, 3, 2**40]
+    (answers,) = blocks_of(behaviour, indices)
+    for row, index in enumerate(indices):
+        one = DrawnAnswer(behaviour, index)
+        n = int(answers.n_steps[row])
+        assert n == one.n_steps
+        assert answers.target[row, :n].tolist() == one.target_lengths()
+        assert answers.draft[row, :n].tolist() == one.draft_lengths()
+        assert answers.accepted[row, :n].tolist() == one.accepted()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        partial(lookahead_async, k1=3, width=2),
+        partial(lookahead_async, k1=3, rules=replace(PAPER, slot="any-target")),
+        partial(lookahead_async, k1=3, rules=replace(PAPER, fallback="none")),
+        partial(lookahead_async, k1=3, check=Check(verifier="random")),
+        partial(lookahead_sync, k1=3, rules=PRESETS["eager"]),
+    ],
+)
+def test_what_it_cannot_run_exactly_is_left_to_the_virtual_clock(other: MakeAlgorithm) -> None:
+    behaviour = SyntheticBehaviour(
+        lengths=Lengths(target=Fixed(10), draft=Fixed(10)), acceptance=Acceptance(alpha=0.5), steps=Fixed(5)
+    )
+    assert fast_seconds(other, behaviour, FIXED, range(3)) is None
+    assert trial_seconds(Trial.of(other, behaviour, FIXED), range(3)).tolist() == simulated(other, behaviour, FIXED, 3)
+
+
+def test_ties_are_left_to_the_virtual_clock() -> None:
+    """A draft that ends at the very moment of its target step: in time or late, the order of events decides."""
+    behaviour = SyntheticBehaviour(
+        lengths=Lengths(target=Fixed(10), draft=Fixed(10)), acceptance=Acceptance(alpha=0.5), steps=Fixed(9)
+    )
+    engines = {**FIXED, "draft": FIXED["target"]}
+    assert fast_seconds(partial(lookahead_async, k1=2, rules=PRESETS["eager"]), behaviour, engines, range(3)) is None
+    assert fast_seconds(partial(lookahead_async, k1=2), behaviour, engines, range(3)) is not None
+
+
+@pytest.mark.parametrize("rules", PRESETS.values(), ids=PRESETS)
+def test_compiled_code_says_the_same_to_the_last_bit(rules: Rules) -> None:
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(3)
+    shape = (50, 80)
+    target, draft = rng.lognormal(size=shape), rng.lognormal(-1.0, size=shape)
+    flags = rng.random((3, *shape)) < 0.6
+    n_steps = rng.integers(1, shape[1] + 1, shape[0])
+    run = partial(async_seconds, target, draft, flags[0], np.float64(0.3), n_steps, k1=4, rules=rules)
+    compiled, plain = (run(target_cut=flags[1], draft_cut=flags[2], compiled=one) for one in (True, False))
+    assert compiled is not None
+    assert plain is not None
+    assert compiled.tolist() == plain.tolist()
+    cycles = [sync_seconds(target, draft, flags[0], 0.3, n_steps, k1=4, compiled=one) for one in (True, False)]
+    assert cycles[0].tolist() == cycles[1].tolist()
+
+
+PASSES = DrawnPasses(pmf=(0.4, 0.3, 0.3), seed=1)
+TABLE = TableCost(batches=(1, 2, 8), seconds=(0.02, 0.021, 0.03), context_s=1e-6, prefill_s=0.005, request_s=0.005)
+
+
+@pytest.mark.parametrize("algorithm", [autoregressive, partial(graded_drafts, threshold=7.0, first=2)])
+@pytest.mark.parametrize("speculated", [False, True])
+@pytest.mark.parametrize(
+    "engines",
+    [
+        batch_engines(None),
+        {
+            "target": BatchEngine(TABLE, waking_s=0.004),
+            "draft": BatchEngine(LinearCost(base_s=0.004, prefill_token_s=1e-5, context_s=1e-7), waking_s=0.001),
+        },
+    ],
+)
+def test_methods_without_concurrency_on_batching_engines(
+    algorithm: MakeAlgorithm, speculated: bool, engines: dict[str, Engine]
+) -> None:
+    """Times and all that is counted, with what rests, prompts and contexts cost."""
+    behaviour = SyntheticBehaviour(
+        lengths=Lengths(target=Lognormal(mean=40.0, cv=1.2), draft=Lognormal(mean=40.0, cv=1.2), limit=90),
+        acceptance=Acceptance(alpha=0.7),
+        steps=Fixed(30),
+        prompt_tokens=200,
+        judge_overhead_tokens=50,
+        quality=Quality(wrong_accepted=0.2, wrong_target=0.1, corruption=0.5),
+    )
+    trial = Trial.of(algorithm, behaviour, engines)
+    if speculated:
+        trial = replace(trial, answer=lambda i: SpeculatedAnswer(behaviour.answer(i), {"target": PASSES}, i))
+    found = runs_one_by_one(trial.algorithm, trial.answer, engines, range(6))
+    assert found is not None
+    sessions = [session_of(trial, i) for i in range(6)]
+    assert found[0] == pytest.approx([session.finished for session in sessions], rel=EXACT)
+    assert list(found[1]) == [Counts.of(session) for session in sessions]
