@@ -93,8 +93,13 @@ class Configuration:
         return hash((self.method, *self.knobs.items(), self.token, *self.token_knobs.items()))
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str, *, rules: str | None = None) -> Self:
         """Read a configuration as `name` writes it: a method, its knobs, ``+``, a token-level method and its knobs.
+
+        Parameters
+        ----------
+        text : the configuration.
+        rules : schedule where the text names none; default the method's.
 
         Raises
         ------
@@ -109,7 +114,8 @@ class Configuration:
             rule = "must be METHOD [KNOB=VALUE ...] [+ TOKEN-METHOD [KNOB=VALUE ...]]"
             raise ParameterError("configuration", text, rule)
         name = choice("method", words[0], METHOD_NAMES)
-        found = cls(method=name, knobs=parse_knobs(name, words[1:]))
+        knobs = parse_knobs(name, words[1:])
+        found = cls(method=name, knobs=knobs, rules=None if "rules" in knobs else rules)
         if not under:
             return found
         token = choice("token", under[0], TOKEN_METHOD_NAMES)

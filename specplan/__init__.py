@@ -1,5 +1,45 @@
-"""The product: the command line, the planner and its predictions. Nothing is imported before it is needed."""
+"""Plan speculative reasoning: ``plan``, ``simulate`` and the rest as functions; the command line does the same.
 
-__all__ = ["__version__"]
+Nothing is imported before it is needed.
+
+>>> import specplan as sp
+>>> found = sp.plan(sp.profile("lr-deepseek-gsm8k"), methods=["prompt-lookup"])
+>>> found.best.prediction.configuration.method
+'prompt-lookup'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from specplan.api.planning import plan as plan
+    from specplan.api.planning import plan_models as plan_models
+    from specplan.api.planning import profile as profile
+    from specplan.api.planning import profiles as profiles
+    from specplan.api.simulating import simulate as simulate
+
+__all__ = ["__version__", "plan", "plan_models", "profile", "profiles", "simulate"]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "plan": "specplan.api.planning",
+    "plan_models": "specplan.api.planning",
+    "profile": "specplan.api.planning",
+    "profiles": "specplan.api.planning",
+    "simulate": "specplan.api.simulating",
+}
+"""Public function to the module that has it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'specplan' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from specplan.loads.asking import deployment_options
-from specplan.output import (
-    InputName,
-    by_need,
-    check_output,
-    deliver,
-    json_option,
-    output_options,
-    progress,
-    table,
-    to_json,
-)
+from specplan.output import InputName, check_output, deliver, json_option, output_options, to_json
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
 
-if TYPE_CHECKING:
-    from sim.estimate import Estimate
-    from specplan.planning.latency import Timed
-    from specplan.planning.planner import Plan, Row
-
-__all__ = ["command", "plan_as_json", "plan_as_text"]
+__all__ = ["command"]
 
 
 @click.command()
@@ -114,40 +99,33 @@ def command(
     """
     check_output(output, force=force)
     _check_kind(profile, asked)
+    names = [name.strip() for name in methods.split(",")] if methods.strip() else []
     if asked["target"] is not None:
+        from specplan.api.planning import choose_methods
         from specplan.loads.asked import deployment_plan
 
-        text, data = deployment_plan({**asked, "gpu": gpu}, _methods(methods), max_accuracy_loss)
+        text, data = deployment_plan({**asked, "gpu": gpu}, choose_methods(names), max_accuracy_loss)
         deliver(to_json(data) if as_json else text, output)
         return
     assert profile is not None
-    from calibrate.record.library import load
-    from specplan.planning.latency import timed
-    from specplan.planning.planner import Request, plan
+    from specplan.api.planning import plan
+    from specplan.planning.crowds_text import counts_of
 
-    timings = timed(load(profile), latency=latency, gpu=gpu, folder=folder)
-    known = timings.profile
-    request = Request(
+    found = plan(
+        profile,
+        concurrency=counts_of(asked["concurrency"]),
+        methods=names,
         max_parallel=max_parallel,
-        methods=_methods(methods),
         k1_max=k1_max,
         k2_max=k2_max,
-        rules=_rules(rules),
+        rules=rules,
         n_answers=answers,
         max_accuracy_loss=max_accuracy_loss,
+        latency=latency,
+        gpu=gpu,
+        latency_folder=folder,
     )
-    found = plan(known, request, progress=progress)
-    from specplan.planning.advice import advise
-
-    advice = advise(known, found.best.prediction.configuration)
-    from specplan.planning.crowds_text import crowds, crowds_as_json, crowds_as_text
-
-    rows = crowds(known, found, asked["concurrency"])
-    if as_json:
-        data = {**plan_as_json(found, timings), "at_once": crowds_as_json(rows), "advice": advice.plain()}
-        deliver(to_json(data), output)
-    else:
-        deliver("\n\n".join([plan_as_text(found, timings), *crowds_as_text(rows), advice.text()]), output)
+    deliver(to_json(found.plain()) if as_json else found.text(), output)
 
 
 def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:
@@ -170,80 +148,3 @@ def _refuse(names: Sequence[str]) -> None:
         given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
         if option.name in names and given:
             raise click.UsageError(f"{option.opts[-1]} needs --profile: plans from names find it out")
-
-
-def _methods(text: str) -> Any:
-    from sim.catalogue import choice
-    from specplan.planning.planner import PROPOSED
-    from specplan.planning.predict import METHODS
-
-    if not text.strip():
-        return PROPOSED
-    return tuple(choice("methods", name.strip(), METHODS) for name in text.split(","))
-
-
-def _rules(text: str | None) -> str | None:
-    from sim.catalogue import choice
-    from sim.configuration import RULE_NAMES
-
-    return None if text is None else choice("rules", text, RULE_NAMES)
-
-
-def plan_as_json(found: Plan, timings: Timed | None = None) -> dict[str, Any]:
-    """The plan as plain data, with the latency profile that it rests on."""
-    return {
-        "schema": "specplan.plan",
-        "schema_version": 1,
-        "profile": found.profile,
-        "max_parallel": found.max_parallel,
-        "rules": found.rules,
-        "verdict": found.verdict,
-        "assumptions": list(found.assumptions),
-        "unknown": {name: list(lacking) for name, lacking in found.unknown.items()},
-        "latency": None if timings is None else timings.plain(),
-        "rows": [{"label": row.label, "why": row.why, **row.prediction.plain()} for row in found.rows],
-    }
-
-
-def plan_as_text(found: Plan, timings: Timed | None = None) -> str:
-    """The plan for a reader, with the latency profile that it rests on."""
-    headings = ["method", "k1", "k2", "speedup", "95 % interval", "accuracy", "false accepts", "in flight"]
-    headings += ["draft waste", "target waste", "why"]
-    lines = [
-        f"Plan for {found.profile}, for one answer at a time, at most {found.max_parallel} target positions in flight",
-        "",
-        table(headings, [_cells(row) for row in found.rows]),
-        "",
-        found.verdict,
-        "",
-        "speedup: time of plain decoding / time of the method, ratio of totals over answers; in flight: target "
-        "sequences x tokens per pass at the peak; accuracy: share of right answers; false accepts: wrong drafts let "
-        "stand, per answer; waste: tokens generated in vain per committed token.",
-    ]
-    lines += [f"- not evaluated: {', '.join(names)}: needs {what}" for what, names in by_need(found.unknown).items()]
-    about = [] if timings is None else timings.lines()
-    notes = dict.fromkeys((*about, *found.assumptions, *(note for row in found.rows for note in row.prediction.notes)))
-    lines += [f"- {note}" for note in notes]
-    return "\n".join(lines)
-
-
-def _per_answer(estimate: Estimate | None) -> str:
-    return "–" if estimate is None else f"{estimate.value:.2f} [{max(estimate.low, 0.0):.2f}, {estimate.high:.2f}]"
-
-
-def _cells(row: Row) -> list[str]:
-    p = row.prediction
-    speculates = p.configuration.speculates
-    return [
-        row.label,
-        str(p.configuration.k1),
-        str(p.configuration.k2),
-        f"{p.speedup.value:.2f}",
-        f"{p.speedup.low:.2f} – {p.speedup.high:.2f}" if speculates else "–",
-        "–" if p.accuracy is None else f"{p.accuracy.value:.2f} [{p.accuracy.low:.2f}, {p.accuracy.high:.2f}]",
-        _per_answer(p.false_accepts) if speculates else "–",
-        f"{p.peak_sequences} x {p.configuration.k2}",
-        f"{p.wasted_draft:.2f}",
-        f"{p.wasted_target:.2f}",
-        row.why,
-    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.output import progress, table
@@ -12,33 +13,45 @@ if TYPE_CHECKING:
     from specplan.planning.at_once import AtOnce
     from specplan.planning.planner import Plan
 
-__all__ = ["crowds", "crowds_as_json", "crowds_as_text"]
+__all__ = ["counts_of", "crowds", "crowds_as_json", "crowds_as_text"]
 
 _MOST_AT_ONCE: Final = 256
 
 
-def crowds(profile: Profile, found: Plan, concurrency: str | None) -> list[AtOnce]:
-    """Simulate the methods of a plan for answers at once, if that is asked for.
+def counts_of(concurrency: str | None) -> list[int]:
+    """Return the numbers of answers at once in a text with commas between them; none if nothing is asked for.
+
+    Raises
+    ------
+    ParameterError : no integers.
+    """
+    from specplan.loads.asked import numbers
+
+    return [] if concurrency is None else numbers("concurrency", concurrency, int)
+
+
+def crowds(profile: Profile, found: Plan, counts: Sequence[int]) -> list[AtOnce]:
+    """Simulate the methods of a plan for answers at once.
 
     Parameters
     ----------
     profile : of the plan.
     found : the plan for one answer at a time.
-    concurrency : numbers with commas between them; None: not asked for.
+    counts : numbers of answers at once, in [1, 256]; none: nothing is simulated.
 
     Raises
     ------
-    ParameterError : no numbers, or too large ones.
+    ParameterError : a number outside its range.
     """
-    if concurrency is None:
+    if not counts:
         return []
     from calibrate.replay.trials import Trials
-    from specplan.loads.asked import numbers
     from specplan.planning.at_once import Crowds
 
-    counts = numbers("concurrency", concurrency, int)
+    counts = sorted(set(counts))
     if counts[0] < 1 or counts[-1] > _MOST_AT_ONCE:
-        raise ParameterError("concurrency", concurrency, f"must be integers in [1, {_MOST_AT_ONCE}]")
+        asked = ",".join(map(str, counts))
+        raise ParameterError("concurrency", asked, f"must be integers in [1, {_MOST_AT_ONCE}]")
     simulated = Crowds(Trials(profile), [row.prediction for row in found.rows])
     rows: list[AtOnce] = []
     with progress("simulating answers at once", len(counts)) as step_done:

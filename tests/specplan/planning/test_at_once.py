@@ -10,7 +10,7 @@ import pytest
 from calibrate.record.library import bundled
 from calibrate.replay.trials import Trials
 from specplan.planning.at_once import Crowds
-from specplan.planning.crowds_text import crowds, crowds_as_text
+from specplan.planning.crowds_text import counts_of, crowds, crowds_as_text
 from specplan.planning.planner import Plan, Request, plan
 from theory.errors import ParameterError
 
@@ -45,7 +45,7 @@ def test_shared_engines_cost_lookahead_more_than_prompt_lookup(found: Plan) -> N
 
 
 def test_the_table_has_a_column_for_each_number_and_says_when_to_stop(found: Plan) -> None:
-    rows = crowds(bundled("lr-qwen3-gsm8k"), found, "4,1")
+    rows = crowds(bundled("lr-qwen3-gsm8k"), found, counts_of("4,1"))
     text = crowds_as_text(rows)[0]
     header = text.splitlines()[2].split()
     assert header == ["method", "1", "4"]
@@ -56,7 +56,7 @@ def test_the_table_has_a_column_for_each_number_and_says_when_to_stop(found: Pla
 @pytest.mark.parametrize("numbers", ["0", "1,257", "x", "", "1.5"])
 def test_impossible_numbers_of_answers_are_refused(found: Plan, numbers: str) -> None:
     with pytest.raises(ParameterError, match="concurrency"):
-        crowds(bundled("lr-qwen3-gsm8k"), found, numbers)
+        crowds(bundled("lr-qwen3-gsm8k"), found, counts_of(numbers))
 
 
 def test_the_command_prints_the_rows(run_main: Callable[..., tuple[int, str, str]]) -> None:

@@ -1,0 +1,317 @@
+"""Plans: of a profile, and of models by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specplan.api.result import Result, flat
+from specplan.output import by_need, progress, table
+
+if TYPE_CHECKING:
+    from calibrate.record.profile import Profile
+    from sim.estimate import Estimate
+    from specplan.planning.advice import Advice
+    from specplan.planning.at_once import AtOnce
+    from specplan.planning.latency import Timed
+    from specplan.planning.planner import Plan, Row
+
+__all__ = ["LoadsPlan", "ProfilePlan", "choose_methods", "plan", "plan_as_text", "plan_models", "profile", "profiles"]
+
+
+def profiles() -> list[str]:
+    """Return the names of the profiles that come with specplan.
+
+    >>> import specplan as sp
+    >>> "lr-deepseek-gsm8k" in sp.profiles()
+    True
+    """
+    from calibrate.record.library import names
+
+    return names()
+
+
+def profile(name_or_path: str | Path) -> Profile:
+    """Read a profile by its name, or from a file.
+
+    >>> import specplan as sp
+    >>> sp.profile("lr-deepseek-gsm8k").name
+    'lr-deepseek-gsm8k'
+
+    Raises
+    ------
+    ParameterError : no profile of that name.
+    SchemaError : the file cannot be read or is no profile.
+    """
+    from calibrate.record.library import load
+
+    return load(str(name_or_path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ProfilePlan(Result):
+    """The best configuration of each method for the models of a profile."""
+
+    found: Plan
+    timings: Timed
+    at_once: tuple[AtOnce, ...]
+    """For answers at once: the best of each kind of configuration at each number asked for."""
+    advice: Advice
+    """Servers and clients to run the best row."""
+
+    @property
+    def best(self) -> Row:
+        """The row to choose."""
+        return self.found.best
+
+    @property
+    def speedup(self) -> Estimate:
+        """Of the best row over plain decoding, one answer at a time."""
+        return self.best.prediction.speedup
+
+    def headline(self) -> str:
+        """Return the verdict."""
+        return self.found.verdict
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each method, best first; with answers at once, one for each number of them too."""
+        rows = [_record(row) for row in self.found.rows]
+        for crowd in self.at_once:
+            c = crowd.configuration
+            fields = {"method": c.method, "token": c.token, "k1": c.k1, "k2": c.k2, "speedup": crowd.gain}
+            rows.append({**flat(fields), "answers_at_once": crowd.answers, "seconds_per_answer": crowd.seconds})
+        return rows
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan plan --json`` prints."""
+        from specplan.planning.crowds_text import crowds_as_json
+
+        return {
+            "schema": "specplan.plan",
+            "schema_version": 1,
+            "profile": self.found.profile,
+            "max_parallel": self.found.max_parallel,
+            "rules": self.found.rules,
+            "verdict": self.found.verdict,
+            "assumptions": list(self.found.assumptions),
+            "unknown": {name: list(lacking) for name, lacking in self.found.unknown.items()},
+            "latency": self.timings.plain(),
+            "rows": [{"label": row.label, "why": row.why, **row.prediction.plain()} for row in self.found.rows],
+            "at_once": crowds_as_json(list(self.at_once)),
+            "advice": self.advice.plain(),
+        }
+
+    def text(self) -> str:
+        """Return what ``specplan plan`` prints."""
+        from specplan.planning.crowds_text import crowds_as_text
+
+        crowds = crowds_as_text(list(self.at_once))
+        return "\n\n".join([plan_as_text(self.found, self.timings), *crowds, self.advice.text()])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class LoadsPlan(Result):
+    """The best configuration at each load, for models by name on GPUs."""
+
+    shown: str
+    data: dict[str, Any]
+
+    def text(self) -> str:
+        """Return what ``specplan plan --target`` prints."""
+        return self.shown
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan plan --target --json`` prints."""
+        return self.data
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the configurations of each load, best first."""
+        kept = ("configuration", "gain", "tokens_per_s", "answers_per_s", "gpu_s_per_answer", "limit")
+        return [
+            {"load": load["load"], **flat({name: row[name] for name in kept})}
+            for load in self.data["loads"]
+            for row in load["rows"]
+        ]
+
+
+def plan(
+    of: Profile | str | Path,
+    *,
+    concurrency: int | Sequence[int] = (),
+    methods: Sequence[str] = (),
+    max_parallel: int = 32,
+    k1_max: int = 8,
+    k2_max: int | None = None,
+    rules: str | None = None,
+    n_answers: int | None = None,
+    max_accuracy_loss: float = 0.05,
+    latency: str = "auto",
+    gpu: str | None = None,
+    latency_folder: Path | None = None,
+) -> ProfilePlan:
+    """Rank methods and their knobs for the models of a profile, as ``specplan plan --profile`` does.
+
+    >>> import specplan as sp
+    >>> found = sp.plan("lr-deepseek-gsm8k", methods=["lr-async"], k1_max=4, n_answers=4)
+    >>> found.best.prediction.configuration.method
+    'lr-async'
+    >>> found.speedup.low < found.speedup.value < found.speedup.high
+    True
+
+    Parameters
+    ----------
+    of : the profile, its name or its file.
+    concurrency : numbers of answers at once to simulate the rows at as well, in [1, 256].
+    methods : names to consider; default all but ablations.
+    max_parallel : budget M: target sequences in flight x tokens per pass, at most.
+    k1_max, k2_max : largest to try; ``k2_max`` defaults to what the profile knows.
+    rules : schedule of LR; default released-code for published profiles, else paper.
+    n_answers : answers to simulate per configuration; default all recorded ones, or 40.
+    max_accuracy_loss : share of right answers that a method may cost; others come last.
+    latency, gpu, latency_folder : whose timings to take, as the command's options.
+
+    Raises
+    ------
+    ParameterError : an argument outside its range, or an unknown name.
+    CalibrationError : the profile's timings are not enough for a cost model.
+    """
+    from sim.catalogue import choice
+    from sim.configuration import RULE_NAMES
+    from specplan.planning import planner
+    from specplan.planning.advice import advise
+    from specplan.planning.crowds_text import crowds
+    from specplan.planning.latency import timed
+
+    given = profile(of) if isinstance(of, (str, Path)) else of
+    timings = timed(given, latency=latency, gpu=gpu, folder=latency_folder)
+    request = planner.Request(
+        max_parallel=max_parallel,
+        methods=choose_methods(methods),
+        k1_max=k1_max,
+        k2_max=k2_max,
+        rules=None if rules is None else choice("rules", rules, RULE_NAMES),
+        n_answers=n_answers,
+        max_accuracy_loss=max_accuracy_loss,
+    )
+    counts = (concurrency,) if isinstance(concurrency, int) else tuple(concurrency)
+    found = planner.plan(timings.profile, request, progress=progress)
+    return ProfilePlan(
+        found=found,
+        timings=timings,
+        at_once=tuple(crowds(timings.profile, found, counts)),
+        advice=advise(timings.profile, found.best.prediction.configuration),
+    )
+
+
+def plan_models(
+    target: str,
+    *,
+    gpu: str | None = None,
+    concurrency: int | Sequence[int] = (1,),
+    methods: Sequence[str] = (),
+    max_accuracy_loss: float = 0.05,
+    **deployment: Any,
+) -> LoadsPlan:
+    """Plan for models by name at each load, as ``specplan plan --target`` does.
+
+    >>> import specplan as sp
+    >>> found = sp.plan_models("Qwen/Qwen3-32B", draft="Qwen/Qwen3-1.7B", gpus=2, answer_tokens=500,
+    ...                        context=1000, concurrency=8, methods=["draft-model"])
+    >>> found.records()[0]["gain_low"] < found.records()[0]["gain"]
+    True
+
+    Parameters
+    ----------
+    target : name on the hub, config.json, or its folder.
+    gpu : default H100.
+    concurrency : answers in flight, one load each.
+    methods, max_accuracy_loss : as for `plan`.
+    deployment : further options of ``specplan plan --target``, as their names with underscores: draft, judge, eagle,
+        gpus, tp, context, answer_tokens, alpha1 and so on.
+
+    Raises
+    ------
+    ParameterError : an unknown name, models that do not fit, or options that contradict each other.
+    """
+    from specplan.loads.asked import deployment_plan
+    from specplan.loads.asking import DEPLOYMENT, LOADS
+    from theory.errors import ParameterError
+
+    options = dict.fromkeys((*DEPLOYMENT, *LOADS))
+    for name, value in deployment.items():
+        if name not in options:
+            raise ParameterError(name, value, f"is no option of a deployment: {', '.join(options)}")
+    counts = (concurrency,) if isinstance(concurrency, int) else tuple(concurrency)
+    asked = {**options, **deployment, "target": target, "gpu": gpu, "concurrency": ",".join(map(str, counts))}
+    text, data = deployment_plan(asked, choose_methods(methods), max_accuracy_loss)
+    return LoadsPlan(shown=text, data=data)
+
+
+def choose_methods(names: Sequence[str]) -> tuple[Any, ...]:
+    """Return the methods of these names; all but ablations if there are none.
+
+    Raises
+    ------
+    ParameterError : no method of that name.
+    """
+    from sim.catalogue import choice
+    from specplan.planning.planner import PROPOSED
+    from specplan.planning.predict import METHODS
+
+    return tuple(choice("methods", name, METHODS) for name in names) if names else PROPOSED
+
+
+def _record(row: Row) -> dict[str, Any]:
+    p = row.prediction
+    c = p.configuration
+    fields: dict[str, Any] = {"method": c.method, "token": c.token, "k1": c.k1, "k2": c.k2, "speedup": p.speedup}
+    fields |= {"why": row.why}
+    fields |= {"accuracy": p.accuracy, "false_accepts": p.false_accepts, "peak_sequences": p.peak_sequences}
+    fields |= {"wasted_draft": p.wasted_draft, "wasted_target": p.wasted_target}
+    return {**flat(fields), "seconds_per_answer": p.seconds_per_answer}
+
+
+def plan_as_text(found: Plan, timings: Timed | None = None) -> str:
+    """The plan for a reader, with the latency profile that it rests on."""
+    headings = ["method", "k1", "k2", "speedup", "95 % interval", "accuracy", "false accepts", "in flight"]
+    headings += ["draft waste", "target waste", "why"]
+    lines = [
+        f"Plan for {found.profile}, for one answer at a time, at most {found.max_parallel} target positions in flight",
+        "",
+        table(headings, [_cells(row) for row in found.rows]),
+        "",
+        found.verdict,
+        "",
+        "speedup: time of plain decoding / time of the method, ratio of totals over answers; in flight: target "
+        "sequences x tokens per pass at the peak; accuracy: share of right answers; false accepts: wrong drafts let "
+        "stand, per answer; waste: tokens generated in vain per committed token.",
+    ]
+    lines += [f"- not evaluated: {', '.join(names)}: needs {what}" for what, names in by_need(found.unknown).items()]
+    about = [] if timings is None else timings.lines()
+    notes = dict.fromkeys((*about, *found.assumptions, *(note for row in found.rows for note in row.prediction.notes)))
+    lines += [f"- {note}" for note in notes]
+    return "\n".join(lines)
+
+
+def _per_answer(estimate: Estimate | None) -> str:
+    return "–" if estimate is None else f"{estimate.value:.2f} [{max(estimate.low, 0.0):.2f}, {estimate.high:.2f}]"
+
+
+def _cells(row: Row) -> list[str]:
+    p = row.prediction
+    speculates = p.configuration.speculates
+    return [
+        row.label,
+        str(p.configuration.k1),
+        str(p.configuration.k2),
+        f"{p.speedup.value:.2f}",
+        f"{p.speedup.low:.2f} – {p.speedup.high:.2f}" if speculates else "–",
+        "–" if p.accuracy is None else f"{p.accuracy.value:.2f} [{p.accuracy.low:.2f}, {p.accuracy.high:.2f}]",
+        _per_answer(p.false_accepts) if speculates else "–",
+        f"{p.peak_sequences} x {p.configuration.k2}",
+        f"{p.wasted_draft:.2f}",
+        f"{p.wasted_target:.2f}",
+        row.why,
+    ]

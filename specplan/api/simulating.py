@@ -1,0 +1,225 @@
+"""Predict one configuration by simulation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from specplan.api.planning import profile
+from specplan.api.result import Result, flat
+from specplan.output import progress, table
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from calibrate.record.profile import Profile
+    from calibrate.replay.trials import Trials
+    from sim.configuration import Configuration
+    from sim.timeline import Timeline
+    from specplan.planning.at_once import AtOnce
+    from specplan.planning.overshoot import Overshoot
+    from specplan.planning.predict import Prediction, Predictor
+
+__all__ = ["Simulated", "save_timeline", "simulate", "simulate_configuration"]
+
+_SHOWN_STEPS: Final = 20
+_EXPLAINED: Final = 12
+"""Drawn answers of 100 steps simulated to explain why two speedups do not multiply: each is run 32 times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Simulated(Result):
+    """What one configuration is predicted to do on the models of a profile."""
+
+    predictor: Predictor
+    prediction: Prediction
+    loss: Overshoot | None
+    """Why the speedups of steps and of tokens do not multiply; None where only one of the two speculates."""
+    crowd: AtOnce | None
+    """With answers at once, if that was asked for."""
+
+    @property
+    def profile(self) -> str:
+        """Name of the profile."""
+        return self.predictor.profile.name
+
+    def timeline(self, answer: int = 0) -> Timeline:
+        """Return when what happens in one of the simulated answers.
+
+        Raises
+        ------
+        ParameterError : no answer of that number.
+        """
+        if not 0 <= answer < self.predictor.n_answers:
+            rule = f"must be below {self.predictor.n_answers}, the number of answers"
+            raise ParameterError("answer", answer, rule)
+        return self.predictor.timeline(self.prediction.configuration, answer)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row: the configuration and what is predicted of it."""
+        p = self.prediction
+        c = p.configuration
+        fields: dict[str, Any] = {"method": c.method, "token": c.token, "k1": c.k1, "k2": c.k2, "speedup": p.speedup}
+        fields |= {"accuracy": p.accuracy, "seconds_per_answer": p.seconds_per_answer, "accepted": p.accepted}
+        fields |= {"wasted_draft": p.wasted_draft, "wasted_target": p.wasted_target}
+        return [flat(fields if self.crowd is None else {**fields, "speedup_at_once": self.crowd.gain})]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan simulate --json`` prints."""
+        head = {"schema": "specplan.prediction", "schema_version": 1, "profile": self.profile}
+        found: dict[str, Any] = {**head, **self.prediction.plain()}
+        found["at_once"] = None if self.crowd is None else self.crowd.plain()
+        return {**found, "overshoot": None if self.loss is None else {**asdict(self.loss), "total": self.loss.total}}
+
+    def text(self) -> str:
+        """Return what ``specplan simulate`` prints."""
+        return _as_text(self.profile, self.prediction, self.loss, self.crowd)
+
+
+def simulate(
+    of: Profile | str | Path,
+    configuration: str,
+    *,
+    n_answers: int | None = None,
+    concurrency: int | None = None,
+    corruption: float | None = None,
+) -> Simulated:
+    """Predict one configuration for the models of a profile, as ``specplan simulate`` does.
+
+    >>> import specplan as sp
+    >>> found = sp.simulate("lr-deepseek-gsm8k", "lr-async k1=4", n_answers=4)
+    >>> 1.0 < found.prediction.speedup.value < 2.0
+    True
+
+    Parameters
+    ----------
+    of : the profile, its name or its file.
+    configuration : as tables name it, e.g. ``lr-async k1=4 rules=eager + prompt-lookup k2=4``; LR's schedule defaults
+        to released-code for published profiles, else paper.
+    n_answers : to simulate; default all recorded ones, or 40.
+    concurrency : simulate so many answers at once on the same engines as well, in [1, 256].
+    corruption : share of acceptance lost after a wrong step, in [0, 1]; default as measured.
+
+    Raises
+    ------
+    ParameterError : no such configuration, or an argument outside its range.
+    """
+    from sim.configuration import Configuration
+    from specplan.planning.planner import Request
+
+    given = profile(of) if isinstance(of, (str, Path)) else of
+    chosen = Configuration.parse(configuration, rules=Request().rules_for(given))
+    return simulate_configuration(given, chosen, n_answers=n_answers, concurrency=concurrency, corruption=corruption)
+
+
+def simulate_configuration(
+    given: Profile,
+    configuration: Configuration,
+    *,
+    n_answers: int | None = None,
+    concurrency: int | None = None,
+    corruption: float | None = None,
+) -> Simulated:
+    """As `simulate`, of a profile and a configuration that are read already."""
+    from specplan.planning.predict import Predictor
+
+    predictor = Predictor(given, n_answers=n_answers, corruption=corruption)
+    prediction = predictor.predict(configuration)
+    return Simulated(
+        predictor=predictor,
+        prediction=prediction,
+        crowd=None if concurrency is None else _at_once(predictor.trials, prediction, concurrency),
+        loss=_overshoot(predictor, configuration),
+    )
+
+
+def _overshoot(predictor: Predictor, configuration: Configuration) -> Overshoot | None:
+    """Why the speedups of steps and of tokens do not multiply; None where only one of the two speculates."""
+    from specplan.planning.overshoot import overshoot
+
+    if not configuration.is_hybrid:
+        return None
+    n = predictor.n_answers
+    n_explained = n if predictor.profile.published is None else min(_EXPLAINED, n)
+    return overshoot(predictor.trials, configuration, n_answers=n, n_explained=n_explained)
+
+
+def _at_once(trials: Trials, prediction: Prediction, concurrency: int) -> AtOnce:
+    """Simulate answers that share engines, so many at any time, under the method and under plain decoding."""
+    from specplan.planning.at_once import Crowds
+
+    with progress(f"simulating {concurrency} answers at once", 1) as step_done:
+        found = Crowds(trials, [prediction]).of(prediction, concurrency)
+        step_done()
+    return found
+
+
+def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None) -> None:
+    """Draw a timeline, or write it as a trace for Perfetto where the name ends in .json."""
+    from calibrate.record.files import replacing, write_atomically
+
+    if path.suffix.lower() == ".json":
+        from sim.timeline import perfetto
+
+        write_atomically(path, json.dumps(perfetto(timeline), sort_keys=True) + "\n")
+        return
+    from sim.gantt import draw
+
+    if until is None and len(timeline.commits) > _SHOWN_STEPS:
+        until = timeline.commits[_SHOWN_STEPS - 1].time
+    with replacing(path) as temporary:
+        draw(timeline, temporary, until=until)
+
+
+def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: AtOnce | None) -> str:
+    from specplan.planning.planner import label
+
+    c, s = p.configuration, p.speedup
+    rows = [
+        ["speedup over plain decoding", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
+        ["seconds per answer", f"{p.seconds_per_answer:.4g}", f"plain decoding {p.baseline_seconds:.4g}"],
+        ["steps written by the draft", f"{100 * p.accepted:.1f} %", ""],
+        ["target sequences in flight", f"{p.peak_sequences}", "at the peak"],
+        ["tokens per target pass", f"{p.tokens_per_pass:.3f}", ""],
+        ["draft tokens in vain", f"{p.wasted_draft:.3f}", "per committed token"],
+        ["target tokens in vain", f"{p.wasted_target:.3f}", "per committed token"],
+    ]
+    rows += [] if crowd is None else _crowd_rows(crowd)
+    rows += _accuracy(p)
+    parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
+    every = {**c.knobs, **c.token_knobs, "k2": c.k2}
+    knobs = ", ".join(f"{name} = {value}" for name, value in every.items() if value is not None)
+    lines = [f"{label(c)} on {profile}: {knobs}; {p.speedup.n} answers", "", table(["quantity", "value", ""], rows)]
+    lines += ["", f"The interval covers: {parts}.", *(f"- {note}" for note in p.notes)]
+    lines += [] if loss is None else [f"- {loss.text}"]
+    return "\n".join(lines)
+
+
+def _crowd_rows(crowd: AtOnce) -> list[list[str]]:
+    s, n = crowd.gain, crowd.answers
+    busiest = max(crowd.busy, key=crowd.busy.__getitem__)
+    return [
+        [
+            f"speedup with {n} answers at once",
+            f"{s.value:.3f}",
+            f"95 % interval {s.low:.3f} – {s.high:.3f}",
+        ],
+        [
+            f"seconds per answer, {n} at once",
+            f"{crowd.seconds:.4g}",
+            f"plain decoding {crowd.baseline_seconds:.4g}; {busiest} busy {100 * crowd.busy[busiest]:.0f} %",
+        ],
+    ]
+
+
+def _accuracy(p: Prediction) -> list[list[str]]:
+    """Rows about accuracy, where the profile's task has ground truth."""
+    rows = []
+    if p.false_accepts is not None:
+        f = p.false_accepts
+        rows.append(["wrong draft steps let stand", f"{f.value:.3f}", f"per answer, {f.low:.3f} – {f.high:.3f}"])
+    for name, a in (("right answers", p.accuracy), ("right answers, target alone", p.baseline_accuracy)):
+        if a is not None:
+            rows.append([name, f"{a.value:.3f}", f"95 % interval {a.low:.3f} – {a.high:.3f}"])
+    return rows

@@ -1,0 +1,152 @@
+"""Functions of `specplan`: what commands print is what they return, shown in notebooks and frames too."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+
+import specplan as sp
+from specplan.api.planning import ProfilePlan
+from specplan.api.result import Result, flat
+from specplan.output import to_json
+from theory.errors import ParameterError
+
+Main = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def plan() -> ProfilePlan:
+    return sp.plan("lr-qwen3-gsm8k", methods=["lr-async", "prompt-lookup"], k1_max=2, n_answers=4, concurrency=2)
+
+
+def test_a_plan_is_what_the_command_prints(plan: ProfilePlan, run_main: Main) -> None:
+    words = ("plan", "-p", "lr-qwen3-gsm8k", "--methods", "lr-async,prompt-lookup", "--k1-max", "2", "-n", "4")
+    code, text, _ = run_main(*words, "--concurrency", "2")
+    assert (code, text.rstrip("\n")) == (0, repr(plan))
+    code, data, _ = run_main(*words, "--concurrency", "2", "--json")
+    assert (code, data.rstrip("\n")) == (0, to_json(plan.plain()))
+
+
+def test_a_simulation_is_what_the_command_prints(run_main: Main) -> None:
+    found = sp.simulate("lr-qwen3-gsm8k", "lr-async k1=2 + prompt-lookup k2=3", n_answers=4)
+    words = ("simulate", "-p", "lr-qwen3-gsm8k", "--set", "k1=2", "--token", "prompt-lookup", "--token-set", "k2=3")
+    code, text, _ = run_main(*words, "-n", "4")
+    assert (code, text.rstrip("\n")) == (0, found.text())
+    assert json.loads(run_main(*words, "-n", "4", "--json")[1]) == json.loads(to_json(found.plain()))
+    (record,) = found.records()
+    assert record["speedup_low"] < record["speedup"] < record["speedup_high"]
+    assert found.timeline(3).commits
+    with pytest.raises(ParameterError, match="answer=4 must be below 4"):
+        found.timeline(4)
+
+
+def test_a_plan_of_models_is_what_the_command_prints(run_main: Main) -> None:
+    words = ("plan", "--target", "Qwen/Qwen3-32B", "--draft", "Qwen/Qwen3-1.7B", "--gpus", "2", "--context", "1000")
+    words += ("--answer-tokens", "500", "--methods", "draft-model", "--concurrency", "8")
+    found = sp.plan_models(
+        "Qwen/Qwen3-32B",
+        draft="Qwen/Qwen3-1.7B",
+        gpus=2,
+        context=1000,
+        answer_tokens=500,
+        methods=["draft-model"],
+        concurrency=8,
+    )
+    assert run_main(*words)[1].rstrip("\n") == found.text()
+    assert {record["load"] for record in found.records()} == {found.plain()["loads"][0]["load"]}
+    with pytest.raises(ParameterError, match="drafts='x' is no option of a deployment"):
+        sp.plan_models("Qwen/Qwen3-32B", drafts="x")
+
+
+def test_a_row_for_each_method_and_each_number_of_answers(plan: ProfilePlan) -> None:
+    records = plan.records()
+    assert [r["method"] for r in records if "answers_at_once" not in r] == [
+        row.prediction.configuration.method for row in plan.found.rows
+    ]
+    assert {r["answers_at_once"] for r in records if "answers_at_once" in r} == {2}
+    assert records[0]["speedup"] == plan.speedup.value
+    assert plan.headline() == plan.found.verdict
+
+
+def test_frames_have_the_records(plan: ProfilePlan) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = plan.to_frame()
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame["speedup"].tolist() == [record["speedup"] for record in plan.records()]
+
+
+def test_without_pandas_a_frame_is_refused_with_the_remedy(plan: ProfilePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ParameterError, match="not installed: pip install pandas"):
+        plan.to_frame()
+
+
+class _Hostile(Result):
+    def text(self) -> str:
+        return "<script>alert(1)</script>"
+
+    def plain(self) -> dict[str, object]:
+        return {}
+
+    def records(self) -> list[dict[str, object]]:
+        return [{"<b>": "<img src=x>", "empty": None, "nan": float("nan"), "x": 0.12345}, {"x": 2}]
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)
+
+
+def test_notebooks_show_a_table_and_escape_what_is_hostile(plan: ProfilePlan) -> None:
+    tags = _Tags()
+    tags.feed(_Hostile()._repr_html_())
+    assert set(tags.tags) == {"table", "thead", "tr", "th", "tbody", "td", "details", "summary", "pre"}
+    assert tags.tags.count("td") == 2 * 4
+    shown = plan._repr_html_()
+    assert shown.count("<tr>") == 1 + len(plan.records())
+    assert "lr-async" in shown
+
+
+def test_estimates_become_three_fields(plan: ProfilePlan) -> None:
+    assert flat({"a": plan.speedup, "b": 1, "c": {"value": 1, "low": 0, "high": 2}, "d": {"e": 1}, "f": None}) == {
+        "a": plan.speedup.value,
+        "a_low": plan.speedup.low,
+        "a_high": plan.speedup.high,
+        "b": 1,
+        "c": 1,
+        "c_low": 0,
+        "c_high": 2,
+        "d": {"e": 1},
+        "f": None,
+    }
+
+
+def test_the_import_is_light_and_names_are_found() -> None:
+    code = "import sys, specplan; print([m for m in ('numpy', 'click', 'pydantic', 'simpy') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+    assert set(sp.__all__) <= set(dir(sp))
+    assert all(getattr(sp, name).__doc__ for name in sp.__all__ if name != "__version__")
+    with pytest.raises(AttributeError, match="no attribute 'plans'"):
+        sp.plans  # noqa: B018
+
+
+def test_bad_arguments_are_refused() -> None:
+    for call, message in (
+        (lambda: sp.plan("nobody"), "profile='nobody'"),
+        (lambda: sp.plan("lr-qwen3-gsm8k", methods=["nothing"]), "methods='nothing'"),
+        (lambda: sp.plan("lr-qwen3-gsm8k", concurrency=0, methods=["prompt-lookup"]), "concurrency"),
+        (lambda: sp.plan("lr-qwen3-gsm8k", k1_max=0), "k1_max"),
+        (lambda: sp.simulate("lr-qwen3-gsm8k", "lr-async k1=x"), "k1"),
+        (lambda: sp.simulate("lr-qwen3-gsm8k", "lr-async", n_answers=0), "n_answers"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            call()
