@@ -42,6 +42,8 @@ def unknown(words: list[str]) -> list[str]:
     while words and isinstance(command, click.Group):
         context = click.Context(command)
         inner = command.get_command(context, words[0])
+        if inner is None and "run" in command.list_commands(context):
+            inner, words = command.get_command(context, "run"), ["run", *words]  # a word that may be left out
         if inner is None:
             break
         command, words = inner, words[1:]

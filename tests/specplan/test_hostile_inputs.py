@@ -85,6 +85,8 @@ LATE: dict[str, list[str]] = {
     "reproduce hardware": ["tables"],
     "reproduce speculation": ["tables"],
     "reproduce operators": ["tables"],
+    "sweep run": ["grid.toml", "-o", "out.csv"],
+    "sweep plot": ["missing.csv", "-x", "alpha1", "-y", "c1", "-o", "out.png"],
     "theorems": ["--paper", "none such"],
 }
 """Arguments with which a command runs, and soon ends: calibrations at questions that are not there."""
@@ -121,6 +123,8 @@ READERS: tuple[tuple[str, ...], ...] = (
         *("calibrate", "openai", "--target", "http://127.0.0.1:1", "--draft", "http://127.0.0.1:1"),
         *("--prompts", "{}", "-o", "out.json"),
     ),
+    ("sweep", "run", "{}", "-o", "out.csv"),
+    ("sweep", "plot", "{}", "-x", "alpha1", "-y", "c1", "-o", "out.png"),
     ("calibrate", "torch", "--target", "{}", "--prompts", "missing.jsonl", "-o", "out.json"),
 )
 
@@ -158,6 +162,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     for name, n in (("gateway", 3), ("later", 9)):
         page = f'specplan_draft_steps_total{{outcome="accepted"}} {n}\n'
         (tmp_path / f"{name}.prom").write_text(page, encoding="utf-8")
+    (tmp_path / "grid.toml").write_text("[vary]\nalpha1 = [0.5]\nc1 = [0.2]\n", encoding="utf-8")
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "one.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     os.mkfifo(tmp_path / "fifo")
@@ -278,7 +283,7 @@ def test_there_are_enough() -> None:
 @pytest.mark.parametrize("name", list(dict.fromkeys(place.rpartition(" ")[0] for place in PLACES)))
 def test_every_option_with_every_value(world: World, name: str) -> None:
     mine = [arguments for place, arguments in cases() if place.rpartition(" ")[0] == name]
-    wrong = [line for arguments in mine for line in complaints(world, arguments, ("out.json", "out", *OUTPUTS))]
+    wrong = [line for arguments in mine for line in complaints(world, arguments, ("out.json", "out.csv", "out", *OUTPUTS))]
     assert not wrong, "\n".join(wrong)
 
 
