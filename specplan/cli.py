@@ -1,11 +1,13 @@
 """The command line: one function per command in `specplan.commands`, imported when it is called.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or wrong input, 3 measured but too noisy, 124 timed out, 130 interrupted.
-An expected failure is one line on stderr and never a traceback (with SPECPLAN_DEBUG set it is the traceback).
+An expected failure is one line on stderr and never a traceback (with SPECPLAN_DEBUG set it is the traceback). With
+``--json`` the line is one JSON object, also on stderr: stdout holds a result or nothing.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -115,7 +117,10 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except (Exception, KeyboardInterrupt) as error:  # the outermost frame: whatever comes here is told in one line
         if os.environ.get("SPECPLAN_DEBUG"):
             raise
-        click.echo(f"specplan: error: {_one_line(error, sys.argv[1:] if argv is None else argv)}", err=True)
+        words = sys.argv[1:] if argv is None else argv
+        click.echo(
+            _as_json(error, words) if _wants_json(words) else f"specplan: error: {_one_line(error, words)}", err=True
+        )
         if isinstance(error, OSError):
             _silence_stdout()
         sys.exit(exit_code(error))
@@ -186,6 +191,26 @@ def _as_typed(error: ParameterError, command: click.Command) -> str:
 def _one_line(error: BaseException, argv: Sequence[str] = ()) -> str:
     """The error in one line that can be shown: no control characters, and not the whole of a long name."""
     return shown(" ".join(_told(error, argv).split()), _LONGEST_MESSAGE)
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    """Whether the flag ``--json`` was typed; what follows ``--`` is no option."""
+    return "--json" in argv[: argv.index("--") if "--" in argv else None]
+
+
+def _as_json(error: BaseException, argv: Sequence[str]) -> str:
+    """The error as one JSON object in one line: exit code, kind, message, and the parameter and its rule if known."""
+    known = error if isinstance(error, ParameterError) else None
+    told = {
+        "schema": "specplan.error",
+        "schema_version": 1,
+        "code": exit_code(error),
+        "kind": type(error).__name__,
+        "message": _one_line(error, argv),
+        "parameter": None if known is None else known.name,
+        "rule": None if known is None else shown(known.rule, _LONGEST_MESSAGE),
+    }
+    return json.dumps(told, sort_keys=True)
 
 
 def _told(error: BaseException, argv: Sequence[str]) -> str:

@@ -230,6 +230,25 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "parameter", "said"),
+    [
+        (("plan", "-p", PROFILE, "--k1-max", "0"), "--k1-max", "[1, 64]"),
+        (("plan", "--k9"), None, "--k9"),
+        (("profile", "show", "none"), "profile", "specplan profile list"),
+    ],
+)
+def test_with_json_an_error_is_one_object(
+    run_main: Main, arguments: tuple[str, ...], parameter: str | None, said: str
+) -> None:
+    code, out, err = run_main(*arguments, "--json")
+    told = json.loads(err)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert (told["schema"], told["schema_version"], told["code"]) == ("specplan.error", 1, 2)
+    assert told["parameter"] == parameter
+    assert said in told["message"]
+
+
 def test_installed_command_fails_as_politely(run_installed: Run, tmp_path: Path) -> None:
     done = run_installed("plan", "-p", str(tmp_path / "none.json"))
     assert (done.returncode, done.stdout) == (2, "")

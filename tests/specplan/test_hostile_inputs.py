@@ -207,7 +207,11 @@ def complaints(world: World, arguments: Sequence[str], allowed: Sequence[str] = 
     before = world.state()
     code, out, err = run(arguments)
     after = world.state()
-    made = {name for name in after.keys() - before.keys() if "specplan: error: " in err or name not in allowed}
+    made = {
+        name
+        for name in after.keys() - before.keys()
+        if "specplan: error: " in err or "specplan.error" in err or name not in allowed
+    }
     changed = {name for name in before if after.get(name) != before[name]}
     wrong = [f"{what} {sorted(names)}" for what, names in (("left", made), ("changed or lost", changed)) if names]
     for name in after.keys() - before.keys():
@@ -215,7 +219,11 @@ def complaints(world: World, arguments: Sequence[str], allowed: Sequence[str] = 
     wrong += [f"says {word!r}" for word in ("Traceback", "internal error", "did not end") if word in out + err]
     if "\x1b" in out + err:
         wrong.append("steers the terminal")
-    if code in (1, 2) and err.count("specplan: error: ") != 1 and "Usage:" not in out + err:
+    if (
+        code in (1, 2)
+        and err.count("specplan: error: ") + err.count('"specplan.error"') != 1
+        and "Usage:" not in out + err
+    ):
         # a code of its own (no threshold certified, say) is told on stdout
         wrong += [] if out else ["fails without a word"]
     if len(err) > 4000:
