@@ -246,7 +246,9 @@ def by_need(unknown: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show progress on stderr while something long runs; nothing when stderr is no terminal.
+    """Show progress and the time left on stderr while something long runs; nothing when stderr is no terminal.
+
+    Rich leaves colours out where NO_COLOR is set. The time left is estimated from the parts that are done.
 
     Yields
     ------
@@ -255,10 +257,17 @@ def progress(description: str, total: int) -> Iterator[Callable[[], None]]:
     if not sys.stderr.isatty():
         yield lambda: None
         return
+    from rich import progress as parts
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (
+        parts.TextColumn("{task.description}"),
+        parts.BarColumn(bar_width=16),  # with the longest description and all counts, 80 columns hold the line
+        parts.MofNCompleteColumn(),
+        parts.TimeElapsedColumn(),
+        parts.TextColumn("left"),
+        parts.TimeRemainingColumn(),
+    )
+    with parts.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda: bar.advance(task)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from specplan.output import InputName, check_output, deliver, json_option, output_options, table, to_json
+from specplan.output import InputName, check_output, deliver, json_option, output_options, progress, table, to_json
 from specplan.ranges import CONFIDENCE
 from theory.errors import ParameterError
 
@@ -123,14 +124,18 @@ def _planned_speedups(one: Profile, two: Profile) -> dict[str, tuple[Estimate, E
     if not (one.answers and two.answers):
         return {}
     predictors = Predictor(one), Predictor(two)
-    configurations = dict.fromkeys((planned(one), planned(two)))
     found = {}
-    for configuration in configurations:
-        try:
-            estimates = [predictor.predict(configuration).speedup for predictor in predictors]
-        except ParameterError:  # one of them does not know the verifier or the token method
-            continue
-        found[configuration.name] = (estimates[0], estimates[1])
+    with progress("comparing plans", 4) as step_done:
+        configurations = []
+        for profile in (one, two):
+            configurations.append(planned(profile))
+            step_done()
+        for place, configuration in enumerate(configurations):
+            if configuration not in configurations[:place]:
+                with suppress(ParameterError):  # one of them does not know the verifier or the token method
+                    first, second = (predictor.predict(configuration).speedup for predictor in predictors)
+                    found[configuration.name] = (first, second)
+            step_done()
     return found
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -219,6 +221,22 @@ def test_diff_tells_settings_and_what_is_more_than_noise(run_main: Main, files: 
     assert "x 2.000" in out
     assert "small: iteration" not in out
     assert "small: iteration" in run_main("profile", "diff", *files, "--all")[1]
+
+
+def test_diff_tells_a_terminal_how_far_it_is_and_nobody_else(
+    run_main: Main, files: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run_main("profile", "diff", *files)
+    assert code == 0
+    assert "comparing plans" not in out
+    assert "4/4" in terminal.getvalue()
+    assert "left" in terminal.getvalue()
 
 
 def test_diff_as_json_with_planned_speedups(run_main: Main, files: tuple[str, str]) -> None:

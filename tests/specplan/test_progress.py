@@ -1,0 +1,60 @@
+"""What is shown while something long runs: on a terminal only, with the time left, without colours where asked."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+
+from specplan.output import progress
+
+
+class Terminal(io.StringIO):
+    """What was written to a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, *, colours: bool) -> str:
+    """What a terminal of 80 columns gets of four parts."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    if not colours:
+        monkeypatch.setenv("NO_COLOR", "1")
+    with progress("planning for lr-deepseek-humaneval", 4) as step_done:
+        for _ in range(4):
+            step_done()
+    return terminal.getvalue()
+
+
+def test_a_terminal_sees_parts_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(monkeypatch, colours=True)
+    assert "planning for lr-deepseek-humaneval" in text
+    assert "4/4" in text
+    assert "left" in text
+    assert "\x1b[38;" in text
+
+
+def test_no_color_switches_colours_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(monkeypatch, colours=False)
+    assert "4/4" in text
+    assert "\x1b[3" not in text
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    lines = [line for line in re.split(r"[\r\n]+", plain) if line.strip()]
+    assert max(map(len, lines)) <= 80
+    assert re.search(r"humaneval .* 4/4 .* left 0:00:00", lines[-1])  # nothing is cut
+
+
+def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    with progress("comparing plans", 1) as step_done:
+        step_done()
+    assert log.getvalue() == ""
