@@ -291,7 +291,8 @@ def test_there_are_enough() -> None:
 @pytest.mark.parametrize("name", list(dict.fromkeys(place.rpartition(" ")[0] for place in PLACES)))
 def test_every_option_with_every_value(world: World, name: str) -> None:
     mine = [arguments for place, arguments in cases() if place.rpartition(" ")[0] == name]
-    wrong = [line for arguments in mine for line in complaints(world, arguments, ("out.json", "out.csv", "out", *OUTPUTS))]
+    outputs = ("out.json", "out.csv", "out", *OUTPUTS)
+    wrong = [line for arguments in mine for line in complaints(world, arguments, outputs)]
     assert not wrong, "\n".join(wrong)
 
 

@@ -150,7 +150,7 @@ async def test_more_load_switches_running_answers_at_a_step() -> None:
     async with planted_gateway(*rows, planted=planted) as served:
         raw = served.client.completions.with_raw_response
         first = asyncio.ensure_future(raw.create(model="tiny", prompt="first", max_tokens=300))
-        while not served.serving.control.in_flight:
+        while not served.serving.answering._running[DRAFT]:  # it has begun to speculate
             await asyncio.sleep(0.01)
         await asyncio.gather(*(served.answer(f"{i}", max_tokens=300) for i in range(3)))
         answer = await first
