@@ -48,7 +48,7 @@ class Replies:
         if not logs:
             raise self._server.wire.error(
                 f"none of the replies {', '.join(map(repr, choices))} is among the {len(listed)} likeliest tokens: "
-                "the model does not answer the question (is it instruction-tuned?)"
+                "the model does not answer the question (is it instruction-tuned? a draft's is left out by --no-gate)"
             )
         return streamed, logs
 

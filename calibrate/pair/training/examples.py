@@ -31,6 +31,7 @@ from calibrate.pair.wording import (
     OBJECTS,
     Meaning,
     Operation,
+    Verbosity,
     parse_step,
     render_beginning,
     render_move,
@@ -61,6 +62,7 @@ MAX_QUALITY: Final = len(SCORE_TOKENS) - 1
 SLIP_PROBABILITY: Final = 0.15
 """Share of answers that contain one undetected mistake, after which the rest is consistent with the wrong total."""
 SUMS_PER_DRILL: Final = 24
+WORDY_SUMS_PER_DRILL: Final = 8
 WRONG_PER_SUM: Final = 0.5
 """Share of a drill's sums that are wrong: read, scored, not learned."""
 _NEAR: Final = (-10, -3, -2, -1, -1, 1, 1, 2, 3, 10)
@@ -295,14 +297,16 @@ def _off(rng: np.random.Generator, far: float) -> int:
     return _near(rng)
 
 
-def drill_example(rng: np.random.Generator, far: float = 0.0) -> Example:
+def drill_example(rng: np.random.Generator, far: float = 0.0, *, wordy: bool = False) -> Example:
     """A long chain of sums without a story, each to score: ten times as many per token as an answer has.
 
-    Of the wrong sums the share `far` is off by anything up to 60: that is told apart first.
+    Of the wrong sums the share `far` is off by anything up to 60: that is told apart first. A wordy chain is shorter:
+    it tells its sums in any wording, with notes.
     """
+    n_sums = WORDY_SUMS_PER_DRILL if wordy else SUMS_PER_DRILL
     total = int(rng.integers(0, LAST_NUMBER + 1))
     meanings, silent, branches = [Meaning(kind="start", result=total, month=0)], {0}, []
-    while len(meanings) <= SUMS_PER_DRILL:
+    while len(meanings) <= n_sums:
         operand = int(rng.integers(MIN_OPERAND, MAX_OPERAND + 1))
         operation: Operation = "add" if rng.random() < 0.5 else "subtract"
         right = apply_operation(operation, operand, total)
@@ -310,7 +314,7 @@ def drill_example(rng: np.random.Generator, far: float = 0.0) -> Example:
         if 0 <= right <= LAST_NUMBER and 0 <= result <= LAST_NUMBER:
             if result != right:
                 silent.add(len(meanings))
-            if len(meanings) < SUMS_PER_DRILL:  # a branch leaves the text at a separator, and the last step has none
+            if len(meanings) < n_sums:  # a branch leaves the text at a separator, and the last step has none
                 grade = _grade(result - right)
                 reply = SCORE_TOKENS[grade]
                 branches.append(Branch(after=len(meanings), text=SCORE_REQUEST, reply=reply, right=right))
@@ -326,16 +330,17 @@ def drill_example(rng: np.random.Generator, far: float = 0.0) -> Example:
             )
             total = result
     noun, name = OBJECTS[int(rng.integers(len(OBJECTS)))], NAMES[int(rng.integers(len(NAMES)))]
-    steps = [render_step(meaning, rng, name=name, noun=noun, verbosity="brief") for meaning in meanings]
+    verbosity: Verbosity = "normal" if wordy else "brief"
+    steps = [render_step(meaning, rng, name=name, noun=noun, verbosity=verbosity) for meaning in meanings]
     return Example(
         text=STEP_SEPARATOR.join(steps), learned="totals", silent=frozenset(silent), branches=tuple(branches)
     )
 
 
-def drilling_examples(rng: np.random.Generator, far: float = 0.0) -> Iterator[Example]:
-    """Drills without end."""
+def drilling_examples(rng: np.random.Generator, far: float = 0.0, wordy: float = 0.0) -> Iterator[Example]:
+    """Drills without end, the share `wordy` of them so."""
     while True:
-        yield drill_example(rng, far)
+        yield drill_example(rng, far, wordy=wordy > 0 and bool(rng.random() < wordy))
 
 
 def recall_example(rng: np.random.Generator, any_wording: bool = False) -> Example:

@@ -37,6 +37,8 @@ class Phase:
     """Chains of sums per step and worker."""
     far: float = 0.0
     """Share of the drills' wrong sums that are far off."""
+    wordy: float = 0.0
+    """Share of the drills that are told in any wording: answers that are not brief need their arithmetic too."""
     saved_as: str = ""
     """Name of a model of its own that the network is at the end of the phase; empty: it goes on only."""
     reply_weight: float = 0.7
@@ -203,6 +205,17 @@ DRAFT: Final = Recipe(
             any_wording=True,
             n_drills=12,
             reply_weight=0.1,
+        ),
+        Phase(
+            layers=3,
+            n_steps=240,
+            peak_rate=5e-3,
+            n_answers=5,
+            n_pairs=2,
+            any_wording=True,
+            n_drills=12,
+            wordy=0.8,
+            reply_weight=0.3,
         ),
     ),
 )

@@ -174,7 +174,7 @@ def _batches(recipe: Recipe, number: int, worker: int) -> dict[_Kind, Iterator[B
         ),
         "pairs": (judging_examples(problem_stream(judge, "training"), judge), phase.n_pairs),
         "recalls": (recalling_examples(recaller, phase.any_wording), phase.n_recalls),
-        "drills": (drilling_examples(driller, phase.far), phase.n_drills),
+        "drills": (drilling_examples(driller, phase.far, phase.wordy), phase.n_drills),
     }
     return {
         kind: batches(stream, tokenizer, rows=rows, seed=seed + i)

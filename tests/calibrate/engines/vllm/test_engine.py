@@ -319,7 +319,7 @@ def test_speculation_leaves_the_text_alone_and_is_counted_alike(target: Group, s
         )
         passes = [one for answer in answers for one in answer.passes]  # of sound text: the long requests go on beyond
         rate = sum(right for _, right in passes) / sum(drafted for drafted, _ in passes)
-        assert rate > {"ngram": 0.03, "draft": 0.6, "eagle": 0.7}[speculation.method]
+        assert rate > {"ngram": 0.03, "draft": 0.6, "eagle": 0.6}[speculation.method]
         with pytest.raises(CalibrationError, match="another engine's"):
             target.plain.counters()
 

@@ -77,9 +77,10 @@ def test_of_wrong_steps_the_words_are_written_and_numbers_weigh_more() -> None:
     assert set(batch.writing.unique().tolist()) == {0.0, 1.0, 4.0}
 
 
-def test_a_drill_teaches_right_results_only_and_grades_all() -> None:
+@pytest.mark.parametrize("wordy", [False, True])
+def test_a_drill_teaches_right_results_only_and_grades_all(wordy: bool) -> None:
     rng = np.random.default_rng(2)
-    example = drill_example(rng)
+    example = drill_example(rng, wordy=wordy)
     tokenizer = build_tokenizer()
     batch = collate(encode([example], tokenizer))
     learned = tokenizer.decode(batch.targets[batch.writing > 0].tolist()).split()
