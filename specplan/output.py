@@ -19,6 +19,7 @@ from specplan.ranges import typed
 from theory.errors import ParameterError
 
 __all__ = [
+    "SCREEN",
     "InputName",
     "OutputFile",
     "by_need",
@@ -31,6 +32,7 @@ __all__ = [
     "progress",
     "table",
     "to_json",
+    "verbose_option",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,6 +40,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 _STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that steer a terminal or turn the direction of text, and half characters, which cannot be written."""
 
+SCREEN: Final = 80
+"""Columns of a terminal: what is printed without -v fits them, piped too."""
+
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Print all rows, columns and assumptions too.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with sorted keys instead of a table.")
 
 

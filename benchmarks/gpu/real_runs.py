@@ -288,8 +288,8 @@ def _settings(wanted: Campaign, profile: Profile) -> dict[str, Any]:
 
 def _report(wanted: Campaign, profile: Profile, predictions: Sequence[Prediction], journal: Journal, out: Path) -> None:
     """Print predicted beside measured, and write it."""
-    from specplan.commands.validate import as_text, plain
     from specplan.output import to_json
+    from specplan.validating.text import as_text, plain
 
     runs = Runs()
     for piece in _pieces(wanted.validation):

@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specplan.api.result import Result, flat
-from specplan.output import by_need, progress, table
+from specplan.output import progress
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
     from sim.estimate import Estimate
+    from specplan.loads.asked import AskedPlan
     from specplan.planning.advice import Advice
     from specplan.planning.at_once import AtOnce
     from specplan.planning.latency import Timed
     from specplan.planning.planner import Plan, Row
 
-__all__ = ["LoadsPlan", "ProfilePlan", "choose_methods", "plan", "plan_as_text", "plan_models", "profile", "profiles"]
+__all__ = ["LoadsPlan", "ProfilePlan", "choose_methods", "plan", "plan_models", "profile", "profiles"]
 
 
 def profiles() -> list[str]:
@@ -72,8 +73,10 @@ class ProfilePlan(Result):
         return self.best.prediction.speedup
 
     def headline(self) -> str:
-        """Return the verdict."""
-        return self.found.verdict
+        """Return what to do, what it brings and what it costs, in two sentences."""
+        from specplan.api.plan_text import summary
+
+        return summary(self.found)
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each method, best first; with answers at once, one for each number of them too."""
@@ -103,35 +106,46 @@ class ProfilePlan(Result):
             "advice": self.advice.plain(),
         }
 
-    def text(self) -> str:
-        """Return what ``specplan plan`` prints."""
-        from specplan.planning.crowds_text import crowds_as_text
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan plan`` prints, with ``verbose`` what it prints with ``-v``."""
+        from specplan.api.plan_text import first_screen, plan_as_text
 
-        crowds = crowds_as_text(list(self.at_once))
-        return "\n\n".join([plan_as_text(self.found, self.timings), *crowds, self.advice.text()])
+        if verbose:
+            return plan_as_text(self.found, self.timings, self.at_once, self.advice)
+        return first_screen(self.found, self.timings, self.at_once)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LoadsPlan(Result):
     """The best configuration at each load, for models by name on GPUs."""
 
-    shown: str
-    data: dict[str, Any]
+    asked: AskedPlan
 
-    def text(self) -> str:
-        """Return what ``specplan plan --target`` prints."""
-        return self.shown
+    def headline(self) -> str:
+        """Return what to do at the first of the loads."""
+        from specplan.loads.text import verdict
+
+        return verdict(*self.asked.plan.loads[0])
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan plan --target`` prints, with ``verbose`` what it prints with ``-v``."""
+        from specplan.loads.first_screen import first_screen
+        from specplan.loads.text import plan_as_text
+
+        return plan_as_text(self.asked.plan, self.asked.settings) if verbose else first_screen(self.asked.plan)
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan plan --target --json`` prints."""
-        return self.data
+        from specplan.loads.text import plan_as_json
+
+        return plan_as_json(self.asked.plan, self.asked.settings)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the configurations of each load, best first."""
         kept = ("configuration", "gain", "tokens_per_s", "answers_per_s", "gpu_s_per_answer", "limit")
         return [
             {"load": load["load"], **flat({name: row[name] for name in kept})}
-            for load in self.data["loads"]
+            for load in self.plain()["loads"]
             for row in load["rows"]
         ]
 
@@ -245,8 +259,7 @@ def plan_models(
             raise ParameterError(name, value, f"is no option of a deployment: {', '.join(options)}")
     counts = (concurrency,) if isinstance(concurrency, int) else tuple(concurrency)
     asked = {**options, **deployment, "target": target, "gpu": gpu, "concurrency": ",".join(map(str, counts))}
-    text, data = deployment_plan(asked, choose_methods(methods), max_accuracy_loss)
-    return LoadsPlan(shown=text, data=data)
+    return LoadsPlan(asked=deployment_plan(asked, choose_methods(methods), max_accuracy_loss))
 
 
 def choose_methods(names: Sequence[str]) -> tuple[Any, ...]:
@@ -271,47 +284,3 @@ def _record(row: Row) -> dict[str, Any]:
     fields |= {"accuracy": p.accuracy, "false_accepts": p.false_accepts, "peak_sequences": p.peak_sequences}
     fields |= {"wasted_draft": p.wasted_draft, "wasted_target": p.wasted_target}
     return {**flat(fields), "seconds_per_answer": p.seconds_per_answer}
-
-
-def plan_as_text(found: Plan, timings: Timed | None = None) -> str:
-    """The plan for a reader, with the latency profile that it rests on."""
-    headings = ["method", "k1", "k2", "speedup", "95 % interval", "accuracy", "false accepts", "in flight"]
-    headings += ["draft waste", "target waste", "why"]
-    lines = [
-        f"Plan for {found.profile}, for one answer at a time, at most {found.max_parallel} target positions in flight",
-        "",
-        table(headings, [_cells(row) for row in found.rows]),
-        "",
-        found.verdict,
-        "",
-        "speedup: time of plain decoding / time of the method, ratio of totals over answers; in flight: target "
-        "sequences x tokens per pass at the peak; accuracy: share of right answers; false accepts: wrong drafts let "
-        "stand, per answer; waste: tokens generated in vain per committed token.",
-    ]
-    lines += [f"- not evaluated: {', '.join(names)}: needs {what}" for what, names in by_need(found.unknown).items()]
-    about = [] if timings is None else timings.lines()
-    notes = dict.fromkeys((*about, *found.assumptions, *(note for row in found.rows for note in row.prediction.notes)))
-    lines += [f"- {note}" for note in notes]
-    return "\n".join(lines)
-
-
-def _per_answer(estimate: Estimate | None) -> str:
-    return "–" if estimate is None else f"{estimate.value:.2f} [{max(estimate.low, 0.0):.2f}, {estimate.high:.2f}]"
-
-
-def _cells(row: Row) -> list[str]:
-    p = row.prediction
-    speculates = p.configuration.speculates
-    return [
-        row.label,
-        str(p.configuration.k1),
-        str(p.configuration.k2),
-        f"{p.speedup.value:.2f}",
-        f"{p.speedup.low:.2f} – {p.speedup.high:.2f}" if speculates else "–",
-        "–" if p.accuracy is None else f"{p.accuracy.value:.2f} [{p.accuracy.low:.2f}, {p.accuracy.high:.2f}]",
-        _per_answer(p.false_accepts) if speculates else "–",
-        f"{p.peak_sequences} x {p.configuration.k2}",
-        f"{p.wasted_draft:.2f}",
-        f"{p.wasted_target:.2f}",
-        row.why,
-    ]

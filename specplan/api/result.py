@@ -20,8 +20,8 @@ class Result(ABC):
     """What an analysis found."""
 
     @abstractmethod
-    def text(self) -> str:
-        """Return what the command prints."""
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what the command prints, with ``verbose`` what it prints with ``-v``."""
 
     @abstractmethod
     def plain(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Result(ABC):
         )
         headline = f"<p><b>{html.escape(self.headline())}</b></p>" if self.headline() else ""
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        rest = f"<details><summary>all of it</summary><pre>{html.escape(self.text())}</pre></details>"
+        rest = f"<details><summary>all of it</summary><pre>{html.escape(self.text(verbose=True))}</pre></details>"
         return headline + table + rest
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from specplan.api.planning import profile
 from specplan.api.result import Result, flat
-from specplan.output import progress, table
+from specplan.output import SCREEN, progress, table
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ class Simulated(Result):
         found["at_once"] = None if self.crowd is None else self.crowd.plain()
         return {**found, "overshoot": None if self.loss is None else {**asdict(self.loss), "total": self.loss.total}}
 
-    def text(self) -> str:
-        """Return what ``specplan simulate`` prints."""
-        return _as_text(self.profile, self.prediction, self.loss, self.crowd)
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan simulate`` prints, with ``verbose`` its assumptions too."""
+        return _as_text(self.profile, self.prediction, self.loss, self.crowd, verbose=verbose)
 
 
 def simulate(
@@ -172,7 +172,9 @@ def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None)
         draw(timeline, temporary, until=until)
 
 
-def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: AtOnce | None) -> str:
+def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: AtOnce | None, *, verbose: bool) -> str:
+    import textwrap
+
     from specplan.planning.planner import label
 
     c, s = p.configuration, p.speedup
@@ -190,9 +192,13 @@ def _as_text(profile: str, p: Prediction, loss: Overshoot | None, crowd: AtOnce 
     parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
     every = {**c.knobs, **c.token_knobs, "k2": c.k2}
     knobs = ", ".join(f"{name} = {value}" for name, value in every.items() if value is not None)
-    lines = [f"{label(c)} on {profile}: {knobs}; {p.speedup.n} answers", "", table(["quantity", "value", ""], rows)]
-    lines += ["", f"The interval covers: {parts}.", *(f"- {note}" for note in p.notes)]
-    lines += [] if loss is None else [f"- {loss.text}"]
+    title = textwrap.fill(f"{label(c)} on {profile}: {knobs}; {p.speedup.n} answers", SCREEN)
+    lines = [title, "", table(["quantity", "value", ""], rows), "", f"The interval covers: {parts}."]
+    notes = [*p.notes, *([] if loss is None else [loss.text])]
+    if verbose:
+        lines += [f"- {note}" for note in notes]
+    elif notes:
+        lines.append("What it rests on: -v.")
     return "\n".join(lines)
 
 

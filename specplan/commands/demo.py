@@ -36,12 +36,12 @@ def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
     profile = str(folder / "bundled-pair.json")
     timeline = str(folder / "timeline.png")
     windows = ",".join(map(str, k1))
-    calibration = "calibrate torch -n 20 --candidates 0 --token-answers 4 --force --allow-noise"
+    calibration = "calibrate torch -n 10 --candidates 0 --token-answers 2 --force --allow-noise"
     return [
         [*calibration.split(), "-o", profile],
         ["plan", "--profile", profile],
         ["simulate", "--profile", profile, "--k1", str(max(k1))],
-        ["validate", "--profile", profile, "-n", "20", "--k1", windows, "--timeline", timeline, "--force"],
+        ["validate", "--profile", profile, "-n", "12", "--k1", windows, "--timeline", timeline, "--force"],
     ]
 
 

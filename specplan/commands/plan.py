@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from specplan.loads.asking import deployment_options
-from specplan.output import InputName, check_output, deliver, json_option, output_options, to_json
+from specplan.output import InputName, check_output, deliver, json_option, output_options, to_json, verbose_option
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
 
 __all__ = ["command"]
@@ -70,6 +70,7 @@ __all__ = ["command"]
     help="Share of right answers that a method may cost; others are ranked last.",
 )
 @deployment_options
+@verbose_option
 @json_option
 @output_options
 def command(
@@ -84,6 +85,7 @@ def command(
     rules: str | None,
     answers: int | None,
     max_accuracy_loss: float,
+    verbose: bool,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -101,11 +103,11 @@ def command(
     _check_kind(profile, asked)
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
     if asked["target"] is not None:
-        from specplan.api.planning import choose_methods
+        from specplan.api.planning import LoadsPlan, choose_methods
         from specplan.loads.asked import deployment_plan
 
-        text, data = deployment_plan({**asked, "gpu": gpu}, choose_methods(names), max_accuracy_loss)
-        deliver(to_json(data) if as_json else text, output)
+        for_loads = LoadsPlan(asked=deployment_plan({**asked, "gpu": gpu}, choose_methods(names), max_accuracy_loss))
+        deliver(to_json(for_loads.plain()) if as_json else for_loads.text(verbose=verbose), output)
         return
     assert profile is not None
     from specplan.api.planning import plan
@@ -125,7 +127,7 @@ def command(
         gpu=gpu,
         latency_folder=folder,
     )
-    deliver(to_json(found.plain()) if as_json else found.text(), output)
+    deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
 
 
 def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from specplan.output import InputName, OutputFile, check_output, deliver, json_option, output_options, to_json
+from specplan.output import (
+    InputName,
+    OutputFile,
+    check_output,
+    deliver,
+    json_option,
+    output_options,
+    to_json,
+    verbose_option,
+)
 from specplan.ranges import ANSWERS, MICROSECONDS, PROBABILITY, WINDOW, WholeNumber
 from theory.errors import ParameterError
 
@@ -37,6 +46,7 @@ __all__ = ["command"]
     "--answer", type=WholeNumber(0, ANSWERS.high - 1), default=0, show_default=True, help="Which answer to draw."
 )
 @click.option("--until", type=MICROSECONDS, help="Draw up to this many seconds. Default the first 20 steps.")
+@verbose_option
 @json_option
 @output_options
 def command(
@@ -55,6 +65,7 @@ def command(
     timeline: Path | None,
     answer: int,
     until: float | None,
+    verbose: bool,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -90,4 +101,4 @@ def command(
     )
     if timeline is not None:
         save_timeline(found.timeline(answer), timeline, until=until)
-    deliver(to_json(found.plain()) if as_json else found.text(), output)
+    deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)

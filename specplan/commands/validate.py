@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
@@ -18,8 +17,8 @@ from specplan.output import (
     json_option,
     output_options,
     progress,
-    table,
     to_json,
+    verbose_option,
 )
 from specplan.ranges import ANSWERS, SEED, WINDOW, ListOf, WholeNumber
 from theory.errors import ParameterError
@@ -29,15 +28,12 @@ if TYPE_CHECKING:
 
     from calibrate.measuring.plan import MeasurableModels
     from calibrate.record.profile import Profile
-    from calibrate.running.interleaved import Measured
     from sim.configuration import Configuration
-    from sim.estimate import Estimate
     from specplan.planning.advice import Advice
-    from specplan.planning.predict import Prediction
     from specplan.validating.asked import Questions
-    from specplan.validating.validation import Row, Validation
+    from specplan.validating.validation import Validation
 
-__all__ = ["as_text", "command", "plain", "run_under_load", "run_validation"]
+__all__ = ["command", "run_under_load", "run_validation"]
 
 _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "k2_list", "rules")
 """Parameters for which --run stands."""
@@ -97,6 +93,7 @@ _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "
 @click.option(
     "--rounds", type=WholeNumber(2, 1000), default=4, show_default=True, help="Rounds of questions, with --concurrency."
 )
+@verbose_option
 @json_option
 @output_options
 @click.pass_context
@@ -117,6 +114,7 @@ def command(
     timeline: Path | None,
     concurrency: str | None,
     rounds: int,
+    verbose: bool,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -153,9 +151,15 @@ def command(
         told = run_under_load(profile, configurations, models, questions, loads, rounds, seed, journal, as_json=as_json)
     else:
         found = run_validation(profile, configurations, models, questions, seed, timeline, journal)
+        from specplan.validating.text import as_text, first_screen, plain
+
         advice = _advice(profile, found)
-        text = to_json({**plain(found), "advice": advice.plain()}) if as_json else as_text(found)
-        told = text if as_json else f"{advice.text()}\n\n{text}"
+        if as_json:
+            told = to_json({**plain(found), "advice": advice.plain()})
+        elif verbose or output is not None:
+            told = "\n\n".join([first_screen(found), advice.text(), as_text(found)])
+        else:
+            told = first_screen(found)
     deliver(told, output)
     if journal is not None:
         journal.unlink(missing_ok=True)
@@ -268,114 +272,3 @@ def _draw(profile: Profile, found: Validation, path: Path) -> None:
             draw_timelines(profile, found, max(rows, key=lambda row: row.measured.speedup.value), temporary)
     else:
         click.echo(f"specplan: {path} is not drawn: all runs were done before the interruption", err=True)
-
-
-def plain(found: Validation) -> dict[str, Any]:
-    """The validation as plain data."""
-    from specplan.validating.comparison import compare
-
-    compared = compare(found)
-    return {
-        "schema": "specplan.validation",
-        "schema_version": 1,
-        "profile": found.profile,
-        "effective": found.effective,
-        "pace": dict(found.pace),
-        "rows": [
-            {
-                "name": row.name,
-                "prediction": row.prediction.plain(),
-                "measured": dataclasses.asdict(row.measured),
-                "error": row.error,
-                "at_pace": row.at_pace,
-                "good": row.good,
-                "good_by_measured_interval": row.good_by_measured_interval,
-                "next_measurement": dataclasses.asdict(row.expected),
-                "closed_form": row.closed_form,
-                "seconds": [run.seconds for run in found.runs.by_name[row.name]],
-            }
-            for row in found.rows
-        ],
-        "telling_apart": None if compared is None else compared.plain(),
-        "baseline": {
-            **dataclasses.asdict(found.baseline),
-            "seconds": [run.seconds for run in found.runs.by_name["autoregressive"]],
-        },
-    }
-
-
-def as_text(found: Validation) -> str:
-    """The validation for a reader: predicted beside measured, and all that it was run with."""
-    from specplan.validating.comparison import compare
-    from specplan.validating.run_record import as_lines
-
-    compared = compare(found)
-    n = found.baseline.n
-    lines = [
-        f"Predicted from {found.profile}, then measured on {n} fresh questions, interleaved with plain decoding",
-        "",
-        table(
-            [
-                *("method", "predicted", "next measurement", "measured", "error", "at this pace"),
-                *("accepted", "false accepts", "accuracy", "verdict"),
-            ],
-            [_plain_row(found), *(_cells(row) for row in found.rows)],
-        ),
-        "",
-        "speedup: seconds of plain decoding / seconds of the method, ratio of totals over the same questions, with "
-        "95 % intervals. Predicted > measured: share of judged drafts that were accepted, wrong drafts let stand per "
-        "answer, and right answers. next measurement: where a speedup measured on so many fresh questions was to be. A "
-        "prediction is good if it was there, or within 10 %.",
-        *_pace(found),
-        *(compared.lines() if compared is not None else ()),
-    ]
-    if found.effective:
-        lines += ["", "Run with:", *as_lines(found.effective)]
-    return "\n".join(lines)
-
-
-def _pace(found: Validation) -> list[str]:
-    """What became of the machine since it was calibrated."""
-    if not found.pace:
-        return []
-    told = ", ".join(f"{name} {value:.2f}" for name, value in found.pace.items())
-    return [
-        "at this pace: the speedup predicted for engines as fast as they were in these runs. For their work they took, "
-        f"as a multiple of what the profile says: {told}.",
-    ]
-
-
-def _plain_row(found: Validation) -> list[str]:
-    base = found.baseline
-    time = f"{1e3 * base.seconds_per_answer:.0f} ms/answer"
-    return ["autoregressive", "1", "–", f"1 ({time})", "–", "–", "–", "–", _accuracy(base.accuracy), "baseline"]
-
-
-def _cells(row: Row) -> list[str]:
-    prediction, real = row.prediction, row.measured
-    return [
-        row.name,
-        _interval(prediction.speedup),
-        f"[{row.expected.low:.3f}, {row.expected.high:.3f}]",
-        _interval(real.speedup),
-        f"{100 * row.error:+.1f} %",
-        "–" if row.at_pace is None else f"{row.at_pace:.3f}",
-        f"{prediction.accepted:.2f} > {real.accepted:.2f}",
-        _false_accepts(prediction, real),
-        f"{_accuracy(prediction.accuracy)} > {_accuracy(real.accuracy)}",
-        "good" if row.good else "off",
-    ]
-
-
-def _interval(estimate: Estimate) -> str:
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
-
-
-def _false_accepts(prediction: Prediction, real: Measured) -> str:
-    if prediction.false_accepts is None or real.false_accepts is None:
-        return "–"
-    return f"{prediction.false_accepts.value:.2f} > {real.false_accepts.value:.2f} ± {real.false_accepts.stderr:.2f}"
-
-
-def _accuracy(estimate: Estimate | None) -> str:
-    return "–" if estimate is None else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from specplan.loads.load_plan import LoadPlan
     from specplan.loads.options import Option
 
-__all__ = ["deployment_plan", "numbers"]
+__all__ = ["AskedPlan", "deployment_plan", "numbers"]
 
 _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
@@ -28,8 +28,17 @@ _OWN: Final = "mtp"
 """The layer that the target was published with, for further tokens."""
 
 
-def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_loss: float) -> tuple[str, Any]:
-    """Return the plan as text, and as plain data.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedPlan:
+    """A plan under load, and how to run it."""
+
+    plan: LoadPlan
+    settings: tuple[Settings, ...]
+    """Of the best option at each load, in their order."""
+
+
+def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_loss: float) -> AskedPlan:
+    """Return the plan.
 
     Parameters
     ----------
@@ -45,7 +54,6 @@ def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accura
     from specplan.deployment.request import Limits
     from specplan.loads.load_plan import plan_loads
     from specplan.loads.picture import check_picture, draw_loads
-    from specplan.loads.text import plan_as_json, plan_as_text
     from specplan.output import progress
 
     picture: Path | None = asked["picture"]
@@ -62,8 +70,7 @@ def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accura
     if picture is not None:
         with replacing(picture) as temporary:
             draw_loads(plan, temporary)
-    settings = [_settings(plan, rows[0].option) for _, rows in plan.loads]
-    return plan_as_text(plan, settings), plan_as_json(plan, settings)
+    return AskedPlan(plan=plan, settings=tuple(_settings(plan, rows[0].option) for _, rows in plan.loads))
 
 
 def _with_sizes(asked: Mapping[str, Any], load: Load) -> Mapping[str, Any]:

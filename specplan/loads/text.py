@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from specplan.loads.load_plan import Curve, LoadPlan, LoadRow
     from specplan.loads.options import Option
 
-__all__ = ["plan_as_json", "plan_as_text"]
+__all__ = ["median_and_90th", "plan_as_json", "plan_as_text", "switch_off", "title", "verdict"]
 
 _MILLION: Final = 1e6
 _HOUR: Final = 3600.0
@@ -31,12 +31,12 @@ def plan_as_text(plan: LoadPlan, settings: Sequence[Settings]) -> str:
     plan : what was found.
     settings : of the best option at each load, in their order.
     """
-    lines = [_title(plan.deployment), "", _by_load(plan), ""]
-    lines += [_verdict(load, rows) for load, rows in plan.loads]
+    lines = [title(plan.deployment), "", _by_load(plan), ""]
+    lines += [verdict(load, rows) for load, rows in plan.loads]
     lines += [f"Not planned: {why}." for why in plan.beyond]
     if plan.curve.gains:
         lines += ["", "Gain over plain decoding on the same GPUs, by answers at once (in brackets k1, k2):", ""]
-        lines += [_curve(plan.curve), "", _switch(plan.curve)]
+        lines += [_curve(plan.curve), "", switch_off(plan.curve)]
     lines += [""]
     lines += _methods(plan)
     lines += [f"- {note}" for note in _notes(plan)]
@@ -48,7 +48,8 @@ def plan_as_text(plan: LoadPlan, settings: Sequence[Settings]) -> str:
     return "\n".join(lines)
 
 
-def _title(deployment: Deployment) -> str:
+def title(deployment: Deployment) -> str:
+    """Return what is planned: models, GPUs, engine and sizes."""
     formats = deployment.target.precision
     stored = formats.weights if formats.experts in (None, formats.weights) else f"{formats.weights}, {formats.experts}"
     models = [f"{deployment.target.name} ({stored})"]
@@ -94,15 +95,15 @@ def _cells(row: LoadRow) -> list[str]:
         f"{row.gain.value:.2f}",
         spread,
         f"{row.tokens_per_s:.0f}",
-        _percentiles(row, "ttft_s", 1.0),
-        _percentiles(row, "tpot_s", 1e3),
-        _percentiles(row, "seconds", 1.0),
+        median_and_90th(row, "ttft_s", 1.0),
+        median_and_90th(row, "tpot_s", 1e3),
+        median_and_90th(row, "seconds", 1.0),
         row.limit if row.meets else f"{row.limit}; misses the bounds",
     ]
 
 
-def _percentiles(row: LoadRow, name: str, unit: float) -> str:
-    """Median and 90th percentile."""
+def median_and_90th(row: LoadRow, name: str, unit: float) -> str:
+    """Return the median and the 90th percentile, in a unit."""
     found = row.served.percentiles(name)
     return "–" if math.isnan(found[50]) else f"{unit * found[50]:.3g} / {unit * found[90]:.3g}"
 
@@ -118,7 +119,8 @@ def _dollars(deployment: Deployment, row: LoadRow) -> str:
     return f"{deployment.gpu_price * deployment.gpus / _HOUR / row.tokens_per_s * _MILLION:.3g}"
 
 
-def _verdict(load: Load, rows: Sequence[LoadRow]) -> str:
+def verdict(load: Load, rows: Sequence[LoadRow]) -> str:
+    """Return what to do at a load, what it brings and how sure that is."""
     at = (
         f"At {load.text} answer{'s' if load.concurrency > 1 else ''} at once" if load.concurrency else f"At {load.text}"
     )
@@ -130,8 +132,9 @@ def _verdict(load: Load, rows: Sequence[LoadRow]) -> str:
     if best.option.configuration == PLAIN:
         return f"{at}: switch speculation off; nothing is expected to be faster than plain decoding."
     text = f"{at}: {_named(best.option)} on {best.option.arrangement.text}, {best.gain.value:.2f} times plain decoding"
+    text += f", between {best.gain.low:.2f} and {best.gain.high:.2f} with 95 % confidence"
     if best.gain.low < 1.0:
-        text += f"; it may lose (from {best.gain.low:.2f})"
+        text += "; it may lose"
     if not best.meets:
         text += "; nothing meets the bounds"
     return text + "."
@@ -154,7 +157,8 @@ def _depths(option: Option) -> str:
     return ", ".join(str(depth) for depth in (configuration.k1, configuration.k2) if depth > 1)
 
 
-def _switch(curve: Curve) -> str:
+def switch_off(curve: Curve) -> str:
+    """Return from how many answers at once on speculation no longer pays."""
     off = curve.off_from()
     if off is None:
         return f"Something is faster than plain decoding up to {curve.answers[-1]} answers at once."

@@ -105,6 +105,10 @@ class Plan:
     """Schedule of Lookahead Reasoning that was simulated."""
     max_parallel: int
     """M."""
+    n_answers: int
+    """Answers that were simulated for each of the best rows."""
+    measured: bool
+    """Whether the profile was measured, not taken from published figures."""
 
     @property
     def best(self) -> Row:
@@ -158,6 +162,8 @@ def plan(profile: Profile, request: Request, *, progress: Progress = _silent) ->
         assumptions=_assumptions(profile, rules),
         rules=rules,
         max_parallel=request.max_parallel,
+        n_answers=predictor.n_answers,
+        measured=profile.published is None,
     )
 
 
@@ -246,9 +252,8 @@ def _verdict(rows: Sequence[Row], unknown: Mapping[str, tuple[str, ...]]) -> str
     )
     what = f"{rows[0].label} with {knobs}" if knobs else rows[0].label
     text = f"Use {what}: expected {best.speedup.value:.2f} times as fast as plain decoding"
-    if best.speedup.low < 1.0:
-        return text + f", but it may lose (95 % interval from {best.speedup.low:.2f})."
-    return text + f" (at least {best.speedup.low:.2f} with 97.5 % confidence)."
+    text += f", between {best.speedup.low:.2f} and {best.speedup.high:.2f} with 95 % confidence"
+    return text + (", so it may lose." if best.speedup.low < 1.0 else ".")
 
 
 def _assumptions(profile: Profile, rules: str) -> tuple[str, ...]:

@@ -65,6 +65,23 @@ class Comparison:
         known = self.skills[_FORMS][1] if _FORMS in self.skills else range(len(self.names))
         return tuple(name for i, name in enumerate(self.names) if i not in known)
 
+    def sentences(self) -> list[str]:
+        """What the choice by these predictions costs, and by the closed forms."""
+        ours = self.skills.get(_ALLOWED, self.skills[_OURS])[0]
+        who = _ALLOWED if _ALLOWED in self.skills else _OURS
+        regret = ours.regret
+        found = [
+            f"What was predicted to be fastest, {self.choice(who)}, was measured {100 * regret.value:.1f} % "
+            f"[{100 * regret.low:.1f}, {100 * regret.high:.1f}] behind the best."
+        ]
+        if _FORMS in self.skills:
+            forms = self.skills[_FORMS][0]
+            found.append(
+                f"The papers' closed forms: median error {100 * forms.median_error:.0f} %, "
+                f"{100 * forms.regret.value:.1f} % behind."
+            )
+        return found
+
     def lines(self) -> list[str]:
         """For a reader."""
         head = ["predictions by", "rows", "tau-b", "rho", "pairs in order", "choice", "regret", "held out"]

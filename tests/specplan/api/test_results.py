@@ -13,7 +13,7 @@ import pytest
 import specplan as sp
 from specplan.api.planning import ProfilePlan
 from specplan.api.result import Result, flat
-from specplan.output import to_json
+from specplan.output import SCREEN, to_json
 from theory.errors import ParameterError
 
 Main = Callable[..., tuple[int, str, str]]
@@ -70,7 +70,34 @@ def test_a_row_for_each_method_and_each_number_of_answers(plan: ProfilePlan) -> 
     ]
     assert {r["answers_at_once"] for r in records if "answers_at_once" in r} == {2}
     assert records[0]["speedup"] == plan.speedup.value
-    assert plan.headline() == plan.found.verdict
+    assert plan.headline().startswith(plan.found.verdict)
+
+
+def test_a_first_screen_fits_80_columns_and_says_the_rest_with_v(plan: ProfilePlan, run_main: Main) -> None:
+    screens = [plan.text(), sp.simulate("lr-deepseek-gsm8k", "lr-async k1=4", n_answers=4).text()]
+    for screen in screens:
+        assert max(map(len, screen.splitlines())) <= SCREEN
+        assert len(screen.splitlines()) < 30
+        assert "-v" in screen
+    first = " ".join(plan.text().split("\n\n")[0].split())
+    assert first == plan.headline()
+    speedup = plan.speedup
+    assert f"{speedup.value:.2f} times" in first
+    assert f"between {speedup.low:.2f} and {speedup.high:.2f} with 95 % confidence" in first
+    assert "It takes a server of the target" in first
+    assert "Most of the interval" in plan.text()
+    assert "vllm serve" not in plan.text()
+    words = ("plan", "-p", "lr-qwen3-gsm8k", "--methods", "lr-async,prompt-lookup", "--k1-max", "2", "-n", "4")
+    whole = run_main(*words, "--concurrency", "2", "-v")[1]
+    assert whole.rstrip("\n") == plan.text(verbose=True)
+    assert "vllm serve" in whole
+    assert all(note in whole for note in plan.found.assumptions)
+
+
+def test_columns_that_say_nothing_are_dropped() -> None:
+    found = sp.plan("lr-qwen3-gsm8k", methods=["lr-async"], k1_max=2, n_answers=4)
+    heading = next(line for line in found.text().splitlines() if line.startswith("method"))
+    assert heading.split() == ["method", "k1", "speedup", "target", "tokens"]
 
 
 def test_frames_have_the_records(plan: ProfilePlan) -> None:
@@ -87,7 +114,7 @@ def test_without_pandas_a_frame_is_refused_with_the_remedy(plan: ProfilePlan, mo
 
 
 class _Hostile(Result):
-    def text(self) -> str:
+    def text(self, *, verbose: bool = False) -> str:
         return "<script>alert(1)</script>"
 
     def plain(self) -> dict[str, object]:

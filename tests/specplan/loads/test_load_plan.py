@@ -18,6 +18,7 @@ from specplan.loads.options import considered
 from specplan.loads.picture import draw_loads
 from specplan.loads.schedule import best_schedule
 from specplan.loads.text import plan_as_text
+from specplan.output import SCREEN
 from theory.errors import ParameterError
 
 Main = Callable[..., tuple[int, str, str]]
@@ -129,7 +130,14 @@ def test_the_picture_is_drawn(found: LoadPlan, tmp_path: Path) -> None:
 
 
 def test_the_command_prints_the_plan_and_commands_that_parse(run_main: Main) -> None:
-    code, out, _ = run_main("plan", *NAMES, "--draft", "Qwen/Qwen3-0.6B", "--gpus", "2", "--concurrency", "1,4")
+    words = ("plan", *NAMES, "--draft", "Qwen/Qwen3-0.6B", "--gpus", "2", "--concurrency", "1,4")
+    code, screen, _ = run_main(*words)
+    assert code == 0
+    assert max(map(len, screen.splitlines())) <= SCREEN
+    assert screen.startswith("At 1 answer at once: ")
+    assert "At 4 answers at once: " in screen
+    assert "vllm serve" not in screen
+    code, out, _ = run_main(*words, "-v")
     assert code == 0
     assert "Switch speculation off" in out or "Something is faster" in out
     served = [line for line in out.splitlines() if "vllm serve" in line]
@@ -160,7 +168,7 @@ def test_a_trace_is_planned_with_its_own_sizes(run_main: Main, tmp_path: Path) -
     words = ("plan", "--target", "Qwen/Qwen3-8B", "--methods", "prompt-lookup", "--trace", str(path))
     code, out, _ = run_main(*words)
     assert code == 0
-    assert "prompts of 295 tokens, answers of 60" in out
+    assert "prompts of 295 tokens, answers of 60" in " ".join(out.split())
     code, _, err = run_main(*words, "--context", "500")
     assert code == 2
     assert "must not be given with --trace" in err

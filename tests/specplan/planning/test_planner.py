@@ -15,7 +15,7 @@ from calibrate.record.profile import Profile
 from calibrate.replay.trials import Trials
 from sim.configuration import Configuration
 from sim.estimate import proportion
-from specplan.api.planning import plan_as_text
+from specplan.api.plan_text import plan_as_text
 from specplan.planning.planner import Request, _accurate_enough, _ranked, plan
 
 ALL, NONE = [True] * 24, [False] * 24
@@ -135,6 +135,6 @@ def test_methods_without_data_are_listed_and_do_not_make_plain_decoding_win() ->
     assert found.verdict.startswith("Nothing to compare")
     assert found.unknown.keys() == {"draft-model", "specs"}
     assert "reward" in found.unknown["specs"][0]
-    text = plan_as_text(found)
+    text = plan_as_text(found, None, (), None)
     assert "one answer at a time" in text.splitlines()[0]
     assert "not evaluated: draft-model" in text

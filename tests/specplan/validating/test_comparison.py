@@ -14,12 +14,12 @@ from calibrate.running.interleaved import measured as summary
 from sim.configuration import Configuration
 from sim.estimate import proportion
 from sim.timeline import Counts
-from specplan.commands.validate import as_text, plain
-from specplan.output import to_json
+from specplan.output import SCREEN, to_json
 from specplan.planning.predict import Predictor
 from specplan.validating.closed_forms import closed_form
 from specplan.validating.comparison import Comparison, compare
 from specplan.validating.next_measurement import Measurements
+from specplan.validating.text import as_text, first_screen, plain
 from specplan.validating.validation import Row, Validation
 
 N = 12
@@ -122,3 +122,18 @@ def test_text_and_data_say_the_same(found: Validation, compared: Comparison) -> 
     assert by["specplan"]["kendall"]["value"] == compared.skills["specplan"][0].kendall.value  # type: ignore[union-attr]
     assert data["rows"][0]["next_measurement"]["low"] == found.rows[0].expected.low
     assert data["telling_apart"]["inside_next_measurement"]["n"] == 4
+
+
+def test_the_first_screen_says_how_good_predictions_were_in_80_columns(found: Validation) -> None:
+    screen = first_screen(found)
+    assert max(map(len, screen.splitlines())) <= SCREEN
+    first = " ".join(screen.split("\n\n")[0].split())
+    good = sum(row.good for row in found.rows)
+    assert first.startswith(f"{good} of 4 predictions from fake are good, measured on {N} fresh questions")
+    largest = max((row.error for row in found.rows), key=abs)
+    assert f"the largest {100 * largest:+.1f} %" in first
+    assert "The papers' closed forms: median error" in first
+    shown = [line for line in screen.splitlines() if line.startswith(tuple(TRUE))]
+    assert len(shown) == 4
+    assert sum(line.endswith(" off") for line in shown) == 4 - good
+    assert "closed forms" not in first_screen(validation(list(TRUE)[:2]))

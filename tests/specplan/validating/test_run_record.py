@@ -117,7 +117,7 @@ def test_json_has_every_parameter_in_effect(run: Any) -> None:
 
 
 def test_the_table_is_followed_by_the_same(run: Any) -> None:
-    table, _, lines = run().partition("Run with:\n")
+    table, _, lines = run("-v").partition("Run with:\n")
     assert "lr-async k1=2" in table
     told = json.loads(run("--json"))["effective"]
     assert sorted(lines.split()) == sorted(word for line in as_lines(told) for word in line.split())  # JSON is sorted
