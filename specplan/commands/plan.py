@@ -11,6 +11,7 @@ import click
 from specplan.loads.asking import deployment_options
 from specplan.output import InputName, check_output, deliver, json_option, output_options, to_json
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
+from specplan.reports.saving import report_option, save
 
 __all__ = ["command"]
 
@@ -70,6 +71,7 @@ __all__ = ["command"]
     help="Share of right answers that a method may cost; others are ranked last.",
 )
 @deployment_options
+@report_option
 @json_option
 @output_options
 def command(
@@ -84,6 +86,7 @@ def command(
     rules: str | None,
     answers: int | None,
     max_accuracy_loss: float,
+    report: Path | None,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -105,6 +108,10 @@ def command(
         from specplan.loads.asked import deployment_plan
 
         text, data = deployment_plan({**asked, "gpu": gpu}, choose_methods(names), max_accuracy_loss)
+        if report is not None:
+            from specplan.reports.load_plans import load_plan_report
+
+            save(report, load_plan_report(data))
         deliver(to_json(data) if as_json else text, output)
         return
     assert profile is not None
@@ -125,6 +132,10 @@ def command(
         gpu=gpu,
         latency_folder=folder,
     )
+    if report is not None:
+        from specplan.reports.plans import plan_report
+
+        save(report, plan_report(found))
     deliver(to_json(found.plain()) if as_json else found.text(), output)
 
 

@@ -22,6 +22,7 @@ from specplan.output import (
     to_json,
 )
 from specplan.ranges import ANSWERS, SEED, WINDOW, ListOf, WholeNumber
+from specplan.reports.saving import report_option, save
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "
 @click.option(
     "--rounds", type=WholeNumber(2, 1000), default=4, show_default=True, help="Rounds of questions, with --concurrency."
 )
+@report_option
 @json_option
 @output_options
 @click.pass_context
@@ -117,6 +119,7 @@ def command(
     timeline: Path | None,
     concurrency: str | None,
     rounds: int,
+    report: Path | None,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -150,10 +153,16 @@ def command(
                 "timeline", str(timeline), "is of one answer at a time: leave it out, or --concurrency"
             )
         loads = sorted(set(_counts("concurrency", concurrency)))
-        told = run_under_load(profile, configurations, models, questions, loads, rounds, seed, journal, as_json=as_json)
+        told = run_under_load(
+            *(profile, configurations, models, questions, loads, rounds, seed, journal), as_json=as_json, report=report
+        )
     else:
         found = run_validation(profile, configurations, models, questions, seed, timeline, journal)
         advice = _advice(profile, found)
+        if report is not None:
+            from specplan.reports.validations import validation_report
+
+            save(report, validation_report(found, advice))
         text = to_json({**plain(found), "advice": advice.plain()}) if as_json else as_text(found)
         told = text if as_json else f"{advice.text()}\n\n{text}"
     deliver(told, output)
@@ -227,6 +236,7 @@ def run_under_load(
     journal: Path | None = None,
     *,
     as_json: bool = False,
+    report: Path | None = None,
 ) -> str:
     """Predict and run with many questions at once, and say it; see `command` for the parameters."""
     import asyncio
@@ -254,6 +264,10 @@ def run_under_load(
                 progress=lambda part: step_done(),
             )
         )
+    if report is not None:
+        from specplan.reports.validations import load_validation_report
+
+        save(report, load_validation_report(found))
     return to_json(load_text.plain(found)) if as_json else load_text.as_text(found)
 
 
