@@ -84,11 +84,11 @@ def figures_of(profile: Profile, trials: Trials) -> Figures | None:
 
 def explorer_data(figures: Figures, *, k1_most: int = 12, at_once: int = 1) -> dict[str, Any]:
     """Return what the page evaluates: sliders that start at the figures, and the grid, simulated now."""
-    axes = [
+    axes: list[list[float]] = [
         _around(_ALPHAS, figures.alpha1),
         _around(_C1S, max(figures.c1, 0.01)),
         _around(_VERIFY, figures.verify),
-        sorted({*_AT_ONCE, at_once}),
+        [float(count) for count in sorted({*_AT_ONCE, at_once})],
     ]
     loops = len(_METHODS) * len(_K1S) * 9 * (len(axes[3]) + 1)
     with progress("simulating for the sliders", loops) as step_done:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -72,9 +73,11 @@ def _bars(table: Table) -> dict[tuple[int, int], str]:
     for j, heading in enumerate(table.headings):
         column = {i: row[j] for i, row in enumerate(table.rows) if isinstance(row[j], Interval)}
         cells = {i: cell for i, cell in column.items() if isinstance(cell, Interval)}
-        ends = [end for cell in cells.values() for end in (cell.low, cell.high)]
+        ends = [end for cell in cells.values() for end in (cell.low, cell.high) if math.isfinite(end)]
         ends += [] if table.reference is None or not ends else [table.reference]
         for i, cell in cells.items():
+            if math.isnan(cell.value + cell.low + cell.high) or not ends:
+                continue  # what is not known has no bar
             found[i, j] = interval_bar(cell, min(ends), max(ends), table.reference, f"{heading}: {cell}")
     return found
 
@@ -82,9 +85,9 @@ def _bars(table: Table) -> dict[tuple[int, int], str]:
 def as_markdown(report: Report, made: Sequence[tuple[str, str]], command: str) -> str:
     """Return the same as Markdown; drawings are named, not shown."""
     lines = [f"# {_said(report.title)}", "", _said(report.about), "", f"**{_said(report.lead)}**", ""]
-    lines += _rows(
-        ["question", "answer"], [[one.question, f"{one.answer} {one.detail}".strip()] for one in report.answers]
-    )
+    told = [f"{one.answer} – {one.detail}" if one.detail else one.answer for one in report.answers]
+    asked = [one.question for one in report.answers]
+    lines += _rows(["question", "answer"], [list(pair) for pair in zip(asked, told, strict=True)])
     for section in report.sections:
         lines += ["", f"## {_said(section.title)}"]
         for part in section.parts:

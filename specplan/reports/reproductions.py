@@ -19,6 +19,8 @@ __all__ = ["board_report", "cells_report"]
 _MOST_POINTS: Final = 1500
 """Points of a picture: the file stays below a megabyte."""
 _MOST_ROWS: Final = 400
+_FIGURES: Final = ("published", "predicted", "error", "left_out", "low", "high", "covered", "left_out_error")
+"""Columns of a paper's cells that are no names."""
 
 
 def board_report(board: Board) -> Report:
@@ -106,7 +108,7 @@ def cells_report(title: str, cells: Sequence[Mapping[str, Any]], reasons: Sequen
     told = [cell for cell in cells if cell.get("predicted") and cell.get("published")]
     key = "left_out" if told and "left_out" in told[0] else "predicted"
     errors = [abs(cell[key] / cell["published"] - 1.0) for cell in told]
-    names = [name for name in (cells[0] if cells else {}) if isinstance(cells[0][name], str)]
+    names = [name for name in (cells[0] if cells else {}) if name not in _FIGURES]
     points: dict[str, list[tuple[float, float, str]]] = {}
     for cell in told:
         says = " ".join(str(cell[name]) for name in names)
@@ -126,7 +128,9 @@ def cells_report(title: str, cells: Sequence[Mapping[str, Any]], reasons: Sequen
     covered = [bool(cell["covered"]) for cell in told if "covered" in cell]
     answers = [
         Answer(
-            question="How good are the predictions?", answer=f"{mean} mean absolute error", detail=f"{len(told)} rows"
+            question="How good are the predictions?",
+            answer=f"{mean} mean absolute error",
+            detail=f"of {len(told)} compared",
         )
     ]
     if errors:
@@ -142,7 +146,7 @@ def cells_report(title: str, cells: Sequence[Mapping[str, Any]], reasons: Sequen
     return Report(
         title=title,
         about="published values beside predictions",
-        lead=f"{len(told)} published values are predicted with a mean absolute error of {mean}.",
+        lead=f"Published values that could be predicted: {len(told)} of {len(cells)}; mean absolute error {mean}.",
         answers=answers,
         sections=[Section(title="Predicted beside published", parts=parts)],
         notes=list(reasons),

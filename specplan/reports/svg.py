@@ -142,6 +142,7 @@ def lines(
     from_zero: bool = True,
 ) -> str:
     """Return lines over a common axis, with their intervals as whiskers; a legend stands below."""
+    every = [_finite(line) for line in every]
     xs = sorted({x for line in every for x, _ in line.points})
     ends = [end for line in every for one in line.intervals if one is not None for end in (one.low, one.high)]
     ys = [y for line in every for _, y in line.points] + ends + ([] if reference is None else [reference])
@@ -156,6 +157,14 @@ def lines(
         drawn += _drawn(line, i, frame, x_name)
     names = [line.name for line in every]
     return _picture(drawn, names, y_name + " by " + x_name)
+
+
+def _finite(line: Line) -> Line:
+    """The line without points that are not known, and without intervals that have no end."""
+    told = [*line.intervals, *[None] * (len(line.points) - len(line.intervals))]
+    kept = [(point, one) for point, one in zip(line.points, told, strict=True) if math.isfinite(point[1])]
+    intervals = [one if one is not None and math.isfinite(one.high - one.low) else None for _, one in kept]
+    return Line(name=line.name, points=[point for point, _ in kept], intervals=intervals if line.intervals else ())
 
 
 def _drawn(line: Line, place: int, frame: _Frame, x_name: str) -> list[str]:

@@ -47,10 +47,11 @@ def thresholds_report(found: Frontier | Cascade, labelled: LabelledDecisions) ->
         )
     )
     value = "speedup, 95 % interval" if hasattr(found, "points") else "cost"
+    shown = _told_apart(rows, found.chosen)
     table = Table(
         headings=[name, "accepted", "failures", "risk, one-sided limits", "p-value", value, "status"],
-        rows=[_cells(row, worth) for row, worth in rows],
-        strong=found.chosen,
+        rows=[_cells(*rows[i]) for i in shown],
+        strong=None if found.chosen is None else shown.index(found.chosen),
         reference=bound.level if not hasattr(found, "points") else None,
     )
     return Report(
@@ -73,6 +74,18 @@ def _rows(found: Frontier | Cascade) -> list[tuple[TestedThreshold, str | Interv
     if hasattr(found, "points"):
         return [(point.row, interval(point.speedup)) for point in found.points]
     return [(row, f"{cost:.4g}") for row, cost in zip(found.rows, found.costs, strict=True)]
+
+
+def _told_apart(rows: list[tuple[TestedThreshold, str | Interval]], chosen: int | None) -> list[int]:
+    """Places of rows, of neighbours that decide alike the last one only, or the one chosen."""
+    kept: list[int] = []
+    for i, (row, _) in enumerate(rows):
+        alike = kept and (rows[kept[-1]][0].accepted, rows[kept[-1]][0].status) == (row.accepted, row.status)
+        if alike and kept[-1] != chosen:
+            kept[-1] = i
+        elif not alike or i == chosen:
+            kept.append(i)
+    return kept
 
 
 def _picture(rows: list[tuple[TestedThreshold, str | Interval]], level: float, name: str) -> list[Part]:

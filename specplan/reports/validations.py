@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from specplan.reports.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text
 from specplan.reports.plans import interval
@@ -11,6 +11,8 @@ from specplan.reports.svg import Line, lines, scatter
 
 if TYPE_CHECKING:
     from specplan.planning.advice import Advice
+    from specplan.validating.load_rows import LoadRow
+    from specplan.validating.under_load import LoadValidation
     from specplan.validating.validation import Validation
 
 __all__ = ["load_validation_report", "validation_report"]
@@ -55,8 +57,8 @@ def _answers(found: Validation) -> Iterator[Answer]:
     chosen = max(found.rows, key=lambda row: row.prediction.speedup.value)
     c = measured.prediction.configuration
     yield Answer(question="Which method is fastest?", answer=measured.name, detail=f"k1 = {c.k1}, k2 = {c.k2}")
-    lost = measured.measured.speedup.value / max(chosen.measured.speedup.value, 1.0) - 1.0
-    told = "the measured best" if chosen is measured else f"{100 * max(lost, 0.0):.1f} % slower than the measured best"
+    lost = measured.measured.speedup.value / chosen.measured.speedup.value - 1.0
+    told = "it is the measured best" if chosen is measured else f"the measured best is {100 * lost:.1f} % faster"
     yield Answer(question="Was it chosen rightly?", answer=chosen.name, detail=f"predicted to be the fastest; {told}")
     good = sum(row.good for row in found.rows)
     errors = [abs(row.error) for row in found.rows]
@@ -121,11 +123,12 @@ def _notes(found: Validation) -> Iterator[str]:
         yield from (f"{row.name}: {note}" for note in row.prediction.notes)
 
 
-def load_validation_report(found: Any) -> Report:
-    """Return the report of a validation under load, a `specplan.validating.under_load.LoadValidation`."""
+def load_validation_report(found: LoadValidation) -> Report:
+    """Return the report of a validation under load."""
+    from calibrate.running.interleaved import BASELINE
     from specplan.validating.run_record import as_lines
 
-    rows = [row for row in found.rows if row.name != "autoregressive"]
+    rows = [row for row in found.rows if row.name != BASELINE]
     kinds = dict.fromkeys(row.name for row in rows)
     parts: list[Part] = []
     if len({row.clients for row in rows}) > 1:
@@ -173,6 +176,6 @@ def load_validation_report(found: Any) -> Report:
     )
 
 
-def _load_cells(row: Any) -> list[str | Interval]:
+def _load_cells(row: LoadRow) -> list[str | Interval]:
     gains = [interval(side["gain"]) for side in (row.predicted, row.measured)]
     return [str(row.clients), row.name, *gains, f"{100 * row.error:+.1f} %"]
