@@ -214,8 +214,9 @@ def _explorer(plan: ProfilePlan, trials: Trials) -> Iterator[Section]:
         data=explorer_data(figures),
         caption="Dashed: the closed forms f_async and f_sync of Lookahead Reasoning, which know neither verification "
         "nor load nor the lengths of steps. Squares: simulated when this report was made, with this profile's step "
-        "lengths and cost of a batch, and linear between the simulated points. Steps alone: token-level speculation is "
-        "not in these numbers.",
+        "lengths and cost of a batch, and linear between the simulated points. Steps alone, by the paper's schedule: "
+        "token-level speculation, other schedules and the correction from published rows are in the table above, and "
+        "not in these numbers. Chance moves a square by some per cent; how far was not measured.",
     )
     yield Section(title="What if", parts=[widget])
 
