@@ -134,7 +134,7 @@ def _grid(figures: Figures, name: str, axes: Sequence[Sequence[float]], step_don
         shape = tuple(len(axis) for axis in axes)
         changed = _changes(figures, name, k1, axes, step_done)
         found.append((np.array(alone).reshape(shape[:3])[..., None] * changed[:, :, None, :]).ravel())
-    return np.round(np.array(found), 3)
+    return np.asarray(np.round(np.array(found), 3), dtype=np.float64)
 
 
 def _world(figures: Figures, alpha1: float, c1: float, verify: float, sequence: float = 0.0) -> World:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from calibrate.replay.trials import Trials
     from sim.estimate import Estimate
     from specplan.api.planning import ProfilePlan
+    from specplan.planning.at_once import AtOnce
     from specplan.planning.planner import Row
 
 __all__ = ["interval", "plan_report"]
@@ -106,7 +107,7 @@ def _at_load(plan: ProfilePlan) -> Answer:
             answer="One answer at a time",
             detail="more at once were not asked for: --concurrency 1,8,32",
         )
-    best = {}
+    best: dict[int, AtOnce] = {}
     for crowd in plan.at_once:
         if crowd.answers not in best or crowd.gain.value > best[crowd.answers].gain.value:
             best[crowd.answers] = crowd

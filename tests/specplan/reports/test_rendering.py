@@ -162,7 +162,7 @@ def test_the_ledger_fits_a_megabyte(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"report{ending}"
     cli.main(["theorems", "--report", str(path), "-o", str(tmp_path / "out")], "specplan", standalone_mode=False)
     text = path.read_text(encoding="utf-8")
-    assert 100_000 < len(text.encode()) < 1_000_000
+    assert len(text.encode()) < 1_000_000
     assert "Claims of the papers, checked by machine" in text
     assert "specplan theorems --report" in text
     assert all(word in text for word in ("What does not", "LR-T3c", "numpy"))
