@@ -11,6 +11,7 @@ import click
 
 from specplan.output import InputName, check_output, deliver, json_option, output_options, progress, to_json
 from specplan.ranges import GPUS, SEED, SHARE, TOKENS, Number, WholeNumber
+from specplan.reports.saving import report_option, save
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ _Page = tuple[str, str, float]
     help="Probability of saying that something moved while everything is as predicted.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the draws behind intervals.")
+@report_option
 @json_option
 @output_options
 def command(
@@ -77,6 +79,7 @@ def command(
     plan_path: str | None,
     false_alarm: float,
     seed: int,
+    report: Path | None,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -100,6 +103,8 @@ def command(
         raise click.UsageError("give two files at least, in order of time, or the server's URL")
     pages = _watched(live[0], seconds) if live else [_page(path) for path in sources]
     if (moved := _of_gateway(pages, profile, plan_path, false_alarm)) is not None:
+        if report is not None:
+            raise ParameterError("--report", str(report), "has no use with the metrics of a gateway: leave it out")
         data = {"schema": "specplan.drift", "schema_version": 1, **drift_as_json(moved)}
         deliver(to_json(data) if as_json else drift_as_text(moved), output)
         return
@@ -124,6 +129,10 @@ def command(
         seed=seed,
     )
     moved = _of_server(found, profile, method, false_alarm)
+    if report is not None:
+        from specplan.reports.explanations import explanation_report
+
+        save(report, explanation_report(told))
     if as_json:
         drifted = None if moved is None else drift_as_json(moved)
         deliver(to_json({**explanation_as_json(told), "drift": drifted}), output)

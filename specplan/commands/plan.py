@@ -11,6 +11,7 @@ import click
 from specplan.loads.asking import deployment_options
 from specplan.output import InputName, check_output, deliver, json_option, output_options, to_json, verbose_option
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
+from specplan.reports.saving import report_option, save
 
 __all__ = ["command"]
 
@@ -71,6 +72,7 @@ __all__ = ["command"]
 )
 @deployment_options
 @verbose_option
+@report_option
 @json_option
 @output_options
 def command(
@@ -86,6 +88,7 @@ def command(
     answers: int | None,
     max_accuracy_loss: float,
     verbose: bool,
+    report: Path | None,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -108,6 +111,10 @@ def command(
 
         for_loads = LoadsPlan(asked=deployment_plan({**asked, "gpu": gpu}, choose_methods(names), max_accuracy_loss))
         deliver(to_json(for_loads.plain()) if as_json else for_loads.text(verbose=verbose), output)
+        if report is not None:
+            from specplan.reports.load_plans import load_plan_report
+
+            save(report, load_plan_report(for_loads.plain()))
         return
     assert profile is not None
     from specplan.api.planning import plan
@@ -128,6 +135,10 @@ def command(
         latency_folder=folder,
     )
     deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
+    if report is not None:
+        from specplan.reports.plans import plan_report
+
+        save(report, plan_report(found))
 
 
 def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from specplan.output import check_output, deliver, json_option, output_options, progress, to_json
+from specplan.reports.saving import report_option, save
 
 if TYPE_CHECKING:
     from specplan.scoreboard.board import Board
@@ -32,14 +33,14 @@ command = reproduce
 
 def _options(function: F) -> F:
     function = output_options(function)
-    function = json_option(function)
+    function = report_option(json_option(function))
     function = click.option("--rows", is_flag=True, help="Print every row: predicted beside measured.")(function)
     return click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))(function)
 
 
 @reproduce.command()
 @_options
-def hardware(folder: Path, rows: bool, as_json: bool, output: Path | None, force: bool) -> None:
+def hardware(folder: Path, rows: bool, report: Path | None, as_json: bool, output: Path | None, force: bool) -> None:
     """Times of served iterations, and per output token and to first token under load.
 
     With -o NAME.csv the rows are written as CSV.
@@ -49,12 +50,16 @@ def hardware(folder: Path, rows: bool, as_json: bool, output: Path | None, force
     check_output(output, force=force)
     with _Bar() as bar:
         board = hardware_board(folder, bar.start)
+    if report is not None:
+        from specplan.reports.reproductions import board_report
+
+        save(report, board_report(board))
     deliver(_text(board, rows, as_json, output), output)
 
 
 @reproduce.command()
 @_options
-def speculation(folder: Path, rows: bool, as_json: bool, output: Path | None, force: bool) -> None:
+def speculation(folder: Path, rows: bool, report: Path | None, as_json: bool, output: Path | None, force: bool) -> None:
     """Speedups of speculative decoding, given how many tokens a round commits.
 
     With -o NAME.csv the rows are written as CSV.
@@ -64,6 +69,10 @@ def speculation(folder: Path, rows: bool, as_json: bool, output: Path | None, fo
     check_output(output, force=force)
     with _Bar() as bar:
         board = speculation_board(folder, bar.start)
+    if report is not None:
+        from specplan.reports.reproductions import board_report
+
+        save(report, board_report(board))
     deliver(_text(board, rows, as_json, output), output)
 
 
@@ -87,41 +96,54 @@ def operators(folder: Path, as_json: bool, output: Path | None, force: bool) -> 
 
 
 @reproduce.command()
+@report_option
 @json_option
 @output_options
-def lr(as_json: bool, output: Path | None, force: bool) -> None:
+def lr(report: Path | None, as_json: bool, output: Path | None, force: bool) -> None:
     """Lookahead Reasoning, Table 1: each speedup predicted with nothing fitted, and with its data set left out."""
     from specplan.reproducing import lookahead_reasoning as paper
 
     check_output(output, force=force)
     with progress("simulating rows of Table 1", len(paper.PAIRS) * len(paper.DATASETS)) as step_done:
         found = paper.cells(step_done=step_done)
+    _report(report, "Lookahead Reasoning, Table 1", paper.as_json(found), paper.REASONS)
     deliver(_paper(paper.as_json(found), paper.REASONS) if as_json else paper.report(found), output)
 
 
 @reproduce.command()
+@report_option
 @json_option
 @output_options
-def confspec(as_json: bool, output: Path | None, force: bool) -> None:
+def confspec(report: Path | None, as_json: bool, output: Path | None, force: bool) -> None:
     """ConfSpec, Tables 2 and 3: speedups from acceptances, latencies and confidences published elsewhere."""
     from specplan.reproducing import confspec as paper
 
     check_output(output, force=force)
     with progress("simulating Tables 2 and 3", paper.N_STEPS) as step_done:
         found = paper.cells(step_done=step_done)
+    _report(report, "ConfSpec, Tables 2 and 3", paper.as_json(found), paper.MISSING)
     deliver(_paper(paper.as_json(found), paper.MISSING) if as_json else paper.report(found), output)
 
 
 @reproduce.command("lookahead-decoding")
+@report_option
 @json_option
 @output_options
-def lookahead_decoding(as_json: bool, output: Path | None, force: bool) -> None:
+def lookahead_decoding(report: Path | None, as_json: bool, output: Path | None, force: bool) -> None:
     """Lookahead Decoding, Table 3: compression by the paper's equations and constants."""
     from specplan.reproducing import lookahead_decoding as paper
 
     check_output(output, force=force)
     found = paper.cells()
+    _report(report, "Lookahead Decoding, Table 3", paper.as_json(found), paper.REASONS)
     deliver(_paper(paper.as_json(found), paper.REASONS) if as_json else paper.report(found), output)
+
+
+def _report(path: Path | None, title: str, cells: list[dict[str, object]], reasons: Sequence[str]) -> None:
+    if path is not None:
+        from specplan.reports.reproductions import cells_report
+
+        save(path, cells_report(title, cells, reasons))
 
 
 def _paper(cells: list[dict[str, object]], reasons: Sequence[str]) -> str:

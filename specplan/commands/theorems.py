@@ -10,6 +10,7 @@ import click
 
 from specplan.output import check_folder, check_output, deliver, json_option, output_options, progress, to_json
 from specplan.ranges import WholeNumber
+from specplan.reports.saving import report_option, save
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,6 +42,7 @@ _SEVERITIES = ["statement", "argument", "edge", "slip"]
 @click.option("--severity", type=click.Choice(_SEVERITIES), help="Only claims not true as printed, this grave.")
 @click.option("--errata", metavar="PAPER", help="Write the errata of a paper into the folder -o, Markdown and LaTeX.")
 @click.option("--jobs", type=WholeNumber(1, 1024), default=2, show_default=True, help="Worker processes of --verify.")
+@report_option
 @json_option
 @output_options
 def theorems(
@@ -51,6 +53,7 @@ def theorems(
     severity: str | None,
     errata: str | None,
     jobs: int,
+    report: Path | None,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -66,6 +69,7 @@ def theorems(
     """
     if errata is not None:
         _refuse_beside_errata({"ID": claim_id, "--paper": paper, "--verdict": verdict, "--severity": severity})
+        _refuse_beside_errata({"--report": None if report is None else str(report)})
         _write_errata(errata, output, jobs, force=force)
         return
     check_output(output, force=force)
@@ -74,6 +78,10 @@ def theorems(
     chosen = (claim(claim_id),) if claim_id else _filtered(_chosen(paper), verdict, severity)
     # a single claim is cheap to derive and means little without its evidence
     results = _verified(chosen, jobs) if (verify or claim_id) and chosen else {}
+    if report is not None:
+        from specplan.reports.theorems import theorems_report
+
+        save(report, theorems_report(chosen, results))
     if as_json:
         text = to_json([_as_json(item, results.get(item.id), full=bool(claim_id)) for item in chosen])
     elif claim_id:

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from specplan.output import InputName, OutputFile, check_output, deliver, json_option, output_options, table, to_json
 from specplan.ranges import CONFIDENCE, COST, PARALLEL, PROBABILITY, SEED, WINDOW, ListOf, Number
+from specplan.reports.saving import report_option, save
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ _RISK_OF = {
 @click.option("--judge-cost", type=COST, help="Cost of a verification by the judge, in the same unit.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of drawing one decision per answer.")
 @click.option("--plot", type=OutputFile(".png", ".svg", ".pdf"), help="PNG, SVG or PDF of risk against speedup.")
+@report_option
 @json_option
 @output_options
 @click.pass_context
@@ -76,6 +78,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         raise ParameterError("profile", options["profile"], "must be given, or --pairs, and not both")
     _refuse_unused(ctx, options)
     found, labelled = _gate(options) if options["gate"] else _frontier(options)
+    if options["report"] is not None:
+        from specplan.reports.thresholds import thresholds_report
+
+        save(options["report"], thresholds_report(found, labelled))
     text = to_json(_plain(found, labelled)) if options["as_json"] else _as_text(found, labelled, options)
     deliver(text, options["output"])
     if found.chosen is None:

@@ -21,6 +21,7 @@ from specplan.output import (
     verbose_option,
 )
 from specplan.ranges import ANSWERS, SEED, WINDOW, ListOf, WholeNumber
+from specplan.reports.saving import report_option, save
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "
     "--rounds", type=WholeNumber(2, 1000), default=4, show_default=True, help="Rounds of questions, with --concurrency."
 )
 @verbose_option
+@report_option
 @json_option
 @output_options
 @click.pass_context
@@ -115,6 +117,7 @@ def command(
     concurrency: str | None,
     rounds: int,
     verbose: bool,
+    report: Path | None,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -148,7 +151,9 @@ def command(
                 "timeline", str(timeline), "is of one answer at a time: leave it out, or --concurrency"
             )
         loads = sorted(set(_counts("concurrency", concurrency)))
-        told = run_under_load(profile, configurations, models, questions, loads, rounds, seed, journal, as_json=as_json)
+        told = run_under_load(
+            *(profile, configurations, models, questions, loads, rounds, seed, journal), as_json=as_json, report=report
+        )
     else:
         found = run_validation(profile, configurations, models, questions, seed, timeline, journal)
         from specplan.validating.text import as_text, first_screen, plain
@@ -161,6 +166,10 @@ def command(
         else:
             told = first_screen(found)
     deliver(told, output)
+    if report is not None and concurrency is None:
+        from specplan.reports.validations import validation_report
+
+        save(report, validation_report(found, advice))
     if journal is not None:
         journal.unlink(missing_ok=True)
 
@@ -231,6 +240,7 @@ def run_under_load(
     journal: Path | None = None,
     *,
     as_json: bool = False,
+    report: Path | None = None,
 ) -> str:
     """Predict and run with many questions at once, and say it; see `command` for the parameters."""
     import asyncio
@@ -258,6 +268,10 @@ def run_under_load(
                 progress=lambda part: step_done(),
             )
         )
+    if report is not None:
+        from specplan.reports.validations import load_validation_report
+
+        save(report, load_validation_report(found))
     return to_json(load_text.plain(found)) if as_json else load_text.as_text(found)
 
 

@@ -1,0 +1,191 @@
+"""Data for the sliders of a plan's report: closed forms are computed in the page, simulations are a grid made here.
+
+The grid is of worlds like the profile's: its step lengths and costs of a batch, without token-level speculation. A
+point is the speedup of one answer at a time where nothing is shared, times what sharing the target changes, which
+closed loops tell on a coarser grid (with the profile's own time of a verdict) from the same answers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.configuration import Configuration
+from sim.gaps.worlds import World, behaviour_of, engines_of
+from sim.serving.run import closed_loop, resumed
+from sim.trial import Trial, trial_seconds, with_plain
+from specplan.output import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calibrate.record.profile import Profile
+    from calibrate.replay.trials import Trials
+
+__all__ = ["Figures", "explorer_data", "figures_of"]
+
+_ALPHAS: Final = (0.3, 0.5, 0.7, 0.8, 0.9, 0.97)
+_C1S: Final = (0.03, 0.1, 0.2, 0.4)
+_VERIFY: Final = (0.0, 0.1, 0.3)
+_K1S: Final = (2, 4, 8)
+_AT_ONCE: Final = (1, 8, 32)
+_METHODS: Final = (("async", "lr-async", "LR async"), ("sync", "lr-sync", "LR sync"))
+_ANSWERS: Final = 256
+_TOKENS: Final = 32_000
+"""Committed ones of a closed loop; a quarter of them before do not count."""
+_CACHED: Final = 2000.0
+"""Tokens of context at which the costs of a batch are compared."""
+_SEED: Final = 0
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a profile says of its models, in the closed forms' terms; times are in target steps."""
+
+    alpha1: float
+    c1: float
+    verify: float
+    cv: float
+    sequence: float
+    """What one more sequence adds to a target iteration, as a share of it."""
+
+
+def figures_of(profile: Profile, trials: Trials) -> Figures | None:
+    """Return the figures; None for profiles without draft steps that were judged."""
+    cost = trials.system.costs[trials.system.placement["target"]]
+    one = cost.iteration(1, _CACHED)
+    sequence = max(cost.iteration(2, 2.0 * _CACHED) / one - 1.0, 1e-6)
+    told = profile.published
+    if told is not None:
+        verify = 0.0 if told.verify_s is None else told.verify_s.value / told.target_step_s.value
+        cv = 1.2 if told.step_length_cv is None else told.step_length_cv.value
+        return Figures(alpha1=told.alpha1.value, c1=told.c1.value, verify=verify, cv=cv, sequence=sequence)
+    steps = [step for answer in profile.answers for step in answer.steps]
+    target_s = sum(step.target.seconds for step in steps)
+    if not steps or not target_s > 0.0:
+        return None
+    lengths = [step.target.tokens for step in steps]
+    return Figures(
+        alpha1=sum(step.verdict.accepted for step in steps) / len(steps),
+        c1=min(sum(step.draft.seconds for step in steps) / target_s, 1.0),
+        verify=sum(step.verdict.seconds for step in steps) / target_s,
+        cv=pstdev(lengths) / fmean(lengths),
+        sequence=sequence,
+    )
+
+
+def explorer_data(figures: Figures, *, k1_most: int = 12, at_once: int = 1) -> dict[str, Any]:
+    """Return what the page evaluates: sliders that start at the figures, and the grid, simulated now."""
+    axes: list[list[float]] = [
+        _around(_ALPHAS, figures.alpha1),
+        _around(_C1S, max(figures.c1, 0.01)),
+        _around(_VERIFY, figures.verify),
+        [float(count) for count in sorted({*_AT_ONCE, at_once})],
+    ]
+    loops = len(_METHODS) * len(_K1S) * 9 * (len(axes[3]) + 1)
+    with progress("simulating for the sliders", loops) as step_done:
+        values = [_grid(figures, name, axes, step_done) for _, name, _ in _METHODS]
+    sliders = [
+        _slider("alpha1", "acceptance of a draft step, alpha1", axes[0], figures.alpha1, 0.005),
+        _slider("c1", "draft step / target step, c1", axes[1], max(figures.c1, 0.01), 0.005),
+        _slider("verify", "verification, in target steps", axes[2], figures.verify, 0.005),
+        {"name": "at_once", "title": "answers at once", "start": at_once, "values": _powers(axes[3])},
+    ]
+    return {
+        "title": "speedup by k1: closed forms and simulations",
+        "k1_most": k1_most,
+        "sliders": sliders,
+        "series": [
+            {"title": title, "form": form, "values": array.tolist()}
+            for (form, _, title), array in zip(_METHODS, values, strict=True)
+        ],
+        "grid": {"k1": list(_K1S), "axes": axes, "log": [False, False, False, True]},
+    }
+
+
+def _around(axis: Sequence[float], value: float) -> list[float]:
+    """The axis, wide enough for a value."""
+    return sorted({*axis, value}) if not axis[0] <= value <= axis[-1] else list(axis)
+
+
+def _slider(name: str, title: str, axis: Sequence[float], start: float, step: float) -> dict[str, Any]:
+    return {"name": name, "title": title, "start": round(start, 4), "low": axis[0], "high": axis[-1], "step": step}
+
+
+def _powers(axis: Sequence[float]) -> list[int]:
+    """Powers of two within an axis, and its own points."""
+    powers = {2**i for i in range(1 + int(math.log2(axis[-1])))}
+    return sorted({*powers, *(int(one) for one in axis)})
+
+
+def _grid(figures: Figures, name: str, axes: Sequence[Sequence[float]], step_done: Any) -> Array:
+    """Speedups, shape (k1, alpha1 x c1 x verification x answers at once), the last running fastest."""
+    found = []
+    for k1 in _K1S:
+        alone = [_alone(_world(figures, *at), name, k1) for at in itertools.product(*axes[:3])]
+        shape = tuple(len(axis) for axis in axes)
+        changed = _changes(figures, name, k1, axes, step_done)
+        found.append((np.array(alone).reshape(shape[:3])[..., None] * changed[:, :, None, :]).ravel())
+    return np.asarray(np.round(np.array(found), 3), dtype=np.float64)
+
+
+def _world(figures: Figures, alpha1: float, c1: float, verify: float, sequence: float = 0.0) -> World:
+    return World(
+        alpha1=alpha1,
+        c1=c1,
+        judge=verify,
+        sequence=sequence,
+        cv=figures.cv,
+        lag1=0.37,
+        correlation=0.6,
+        steps=100,
+        ends=True,
+    )
+
+
+def _trials(world: World, name: str, k1: int) -> tuple[Trial, Trial]:
+    configuration = Configuration(method=name, k1=k1)
+    behaviour, engines = behaviour_of(world, _SEED), engines_of(world)
+    return with_plain(configuration.algorithm(), behaviour, engines, meets=configuration.spec.meets)
+
+
+def _alone(world: World, name: str, k1: int) -> float:
+    trial, plain = _trials(world, name, k1)
+    every = range(_ANSWERS)
+    return float(trial_seconds(plain, every).sum() / trial_seconds(trial, every).sum())
+
+
+def _changes(figures: Figures, name: str, k1: int, axes: Sequence[Sequence[float]], step_done: Any) -> Array:
+    """What sharing the target makes of a speedup, shape (alpha1, c1, answers at once)."""
+    from scipy.interpolate import RegularGridInterpolator
+
+    coarse = [[axis[0], axis[len(axis) // 2], axis[-1]] for axis in axes[:2]]
+    found = np.empty((3, 3, len(axes[3])))
+    for i, j in itertools.product(range(3), range(3)):
+        at = (coarse[0][i], coarse[1][j], figures.verify)
+        ideal = _gain(_world(figures, *at), name, k1, 1)
+        step_done()
+        for place, count in enumerate(axes[3]):
+            shared = _world(figures, *at, figures.sequence)
+            found[i, j, place] = _gain(shared, name, k1, int(count)) / ideal
+            step_done()
+    between = RegularGridInterpolator(coarse, found)
+    return np.array([[between((a, c)) for c in axes[1]] for a in axes[0]])
+
+
+def _gain(world: World, name: str, k1: int, count: int) -> float:
+    """Tokens per second over those of plain decoding, in closed loops."""
+    trial, plain = _trials(world, name, k1)
+    paces = [
+        closed_loop(one, concurrency=count, tokens=_TOKENS, warmup_tokens=_TOKENS // 4, resume=resumed).tokens_per_s
+        for one in (trial, plain)
+    ]
+    return paces[0] / paces[1]
