@@ -9,7 +9,7 @@ VLLM_STAMP := $(VLLM_VENV)/.specplan-setup
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $(name))))
 
-.PHONY: help setup setup-vllm demo test test-all test-vllm check format figures bench clean
+.PHONY: help setup setup-vllm demo test test-all test-vllm check docs format figures bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test-all  those marked slow as well"
 	@echo "make test-vllm those that need vLLM, on its CPU build, in an environment of their own"
 	@echo "make check     formatting, lint and strict types"
+	@echo "make docs      build the documentation into build/docs"
 	@echo "make figures   rebuild figures/out"
 	@echo "make bench     speed and memory"
 	@echo "make clean     remove .venv, .venv-vllm and everything generated"
@@ -30,7 +31,7 @@ $(STAMP): pyproject.toml constraints.txt
 		|| { echo "cannot create $(VENV): on Debian and Ubuntu install the package python3-venv" >&2; exit 1; }
 	@echo "Setting up $(VENV); this happens once and takes some minutes."
 	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
-		$(BIN)/python -m pip install --quiet --editable '.[torch,openai,serve,embedding,dev]'
+		$(BIN)/python -m pip install --quiet --editable '.[torch,openai,serve,embedding,docs,dev]'
 	$(BIN)/python -m compileall -q theory sim calibrate specplan
 	@touch $@
 
@@ -64,6 +65,10 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: setup
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html -c docs/site docs build/docs
+	@cp build/docs/README.html build/docs/index.html
 
 format: setup
 	$(BIN)/ruff check --fix --select I .

@@ -14,7 +14,7 @@ from specplan.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 READMES = [ROOT / folder / "README.md" for folder in ("benchmarks/gpu", "calibrate/pair", "theory/claims")]
-TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *READMES]
+TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), *READMES]
 NAMES = [str(path.relative_to(ROOT)) for path in TEXTS]
 PRESENT = [path for path in TEXTS if path.name != "CHANGELOG.md"]
 """Those that tell what is, not what was."""

@@ -2,25 +2,25 @@
 
 Symbols. This table is the only one; a letter has no second meaning anywhere in the project.
 
-========  ==============================================================  ==============  ==========================
-symbol    meaning                                                         unit, range     source
-========  ==============================================================  ==============  ==========================
-alpha1    probability that a draft step is accepted, given that those     [-], [0, 1]     LR 3.2
+========  ==============================================================  ===============  ==========================
+symbol    meaning                                                         unit, range      source
+========  ==============================================================  ===============  ==========================
+alpha1    probability that a draft step is accepted, given that those     [-], [0, 1]      LR 3.2
           before it in its stage were
-c1        time of a draft step / time of a target step                    [-], [0, 1]     LR 3.2
-k1        target steps in flight at most; k1 = 1 is plain decoding        steps, >= 1     LR 3.2 (its gamma, App. B)
-alpha2    probability that a drafted token is accepted, given that        [-], [0, 1]     LR 3.3
+c1        time of a draft step / time of a target step                    [-], [0, 1]      LR 3.2
+k1        target steps in flight at most; k1 = 1 is plain decoding        steps, >= 1      LR 3.2 (its gamma, App. B)
+alpha2    probability that a drafted token is accepted, given that        [-], [0, 1]      LR 3.3
           those before it in its pass were
-c2        time of a draft token / time of a target pass                   [-], [0, 1]     LR 3.3
-k2        tokens per target pass, k2 - 1 of them drafted                  tokens, >= 1    LR 3.3, Eq. (2)
-gamma     tokens drafted per target pass, k2 - 1                          tokens, >= 0    Leviathan 2023
-X         drafts accepted in a row before a rejection                     steps, >= 0     LR App. B.1.1
-M         parallel budget: ParallelDim_f * ParallelDim_g <= M             positions, >= 1 LR 3.3, Eq. (1)
-W         draft branches per position (tree width)                        branches, >= 1  LR 3.1
-T         time of one target step                                         seconds, > 0    LR 3.2
-tau       tokens emitted per target pass                                  tokens, >= 1    Leviathan 2023, Eq. (1)
-f, g, h   speedup at step level, at token level, of both (h = f g)        [-]             LR 3.2, 3.3
-========  ==============================================================  ==============  ==========================
+c2        time of a draft token / time of a target pass                   [-], [0, 1]      LR 3.3
+k2        tokens per target pass, k2 - 1 of them drafted                  tokens, >= 1     LR 3.3, Eq. (2)
+gamma     tokens drafted per target pass, k2 - 1                          tokens, >= 0     Leviathan 2023
+X         drafts accepted in a row before a rejection                     steps, >= 0      LR App. B.1.1
+M         parallel budget: ParallelDim_f * ParallelDim_g <= M             positions, >= 1  LR 3.3, Eq. (1)
+W         draft branches per position (tree width)                        branches, >= 1   LR 3.1
+T         time of one target step                                         seconds, > 0     LR 3.2
+tau       tokens emitted per target pass                                  tokens, >= 1     Leviathan 2023, Eq. (1)
+f, g, h   speedup at step level, at token level, of both (h = f g)        [-]              LR 3.2, 3.3
+========  ==============================================================  ===============  ==========================
 
 LR is "Scaling Speculative Decoding with Lookahead Reasoning"; Leviathan 2023 is arXiv:2211.17192.
 

@@ -217,7 +217,7 @@ def f_async(alpha1: ArrayLike, c1: ArrayLike, k1: ArrayLike) -> FloatArray:
       speedup is S2 (`f_async_saturated`);
     - k1 c1 >= 1: the window never holds anything up, s(j) = j c1, and the speedup is S1 (`f_async_unsaturated`).
 
-    Both agree at k1 c1 = 1. So the case is decided by k1 against *ceil*(1 / c1), as Theorem 2 has it in its second
+    Both agree at k1 c1 = 1. So the case is decided by k1 against ceil(1 / c1), as Theorem 2 has it in its second
     half; the floor in the main text and in the first half is a slip: at c1 = 0.4, k1 = 2 (floor 2, ceiling 3) the
     third target waits until 1.0 for a slot although its draft is ready at 0.8, which S1 ignores.
 

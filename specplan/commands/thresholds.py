@@ -145,7 +145,7 @@ def _frontier(options: dict[str, Any]) -> tuple[Frontier, LabelledDecisions]:
         from calibrate.record.files import replacing
 
         with replacing(options["plot"]) as temporary:
-            draw_frontier(found, temporary, title=labelled.source)
+            draw_frontier(found, temporary, title=f"{labelled.source}: {options['method']}, k1 = {options['k1']}")
     return found, labelled
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +16,7 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from calibrate.thresholds.frontier import Frontier
+    from calibrate.thresholds.frontier import Frontier, Point
     from sim.configuration import Configuration
 
 __all__ = ["check_plot", "closed_form_speedup", "draw_frontier", "replayed_speedup"]
@@ -126,15 +126,15 @@ def draw_frontier(found: Frontier, path: Path, *, title: str = "") -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10.0, 4.2), layout="constrained")
+    figure = Figure(figsize=(4.4, 7.0), layout="constrained")  # legible at 80 mm
     FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2, sharey=True)
-    _tradeoff(left, found)
-    _by_threshold(right, found)
+    upper, lower = figure.subplots(2, 1, sharey=True)
+    _tradeoff(upper, found)
+    _by_threshold(lower, found)
     top = max([found.bound.level * 2.0, *(p.row.risk for p in found.points if p.row.trials)])
-    left.set_ylim(-0.02 * top, min(1.02, 1.15 * top))
-    figure.suptitle(title or "Risk against speedup, threshold by threshold", fontsize=11)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    upper.set_ylim(-0.02 * top, min(1.02, 1.15 * top))
+    figure.suptitle(title or "Risk against speedup, threshold by threshold", fontsize=10, wrap=True)
+    figure.legend(*upper.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9, frameon=False)
     figure.savefig(path, dpi=150, metadata=_metadata(path, found))
 
 
@@ -145,52 +145,66 @@ def _metadata(path: Path, found: Frontier) -> dict[str, str | None]:
     return {"Date": None} if path.suffix.lower() == ".svg" else {"CreationDate": None}
 
 
-def _columns(found: Frontier, keep: Callable[[Any], bool]) -> tuple[Sequence[float], Sequence[Any]]:
-    points = [point for point in found.points if point.row.trials and keep(point)]
-    return [point.speedup.value for point in points], points
+def _distinct(found: Frontier) -> list[tuple[Point, float]]:
+    """Each point that accepts other drafts than the one before, and the highest threshold that accepts the same."""
+    kept: list[tuple[Point, float]] = []
+    for point in sorted((p for p in found.points if p.row.trials), key=lambda p: p.row.threshold):
+        if kept and _drawn(kept[-1][0]) == _drawn(point):
+            kept[-1] = kept[-1][0], point.row.threshold
+        else:
+            kept.append((point, point.row.threshold))
+    return kept
+
+
+def _drawn(point: Point) -> tuple[Any, ...]:
+    """What tells a point from others in the picture."""
+    return point.row.trials, point.row.risk, point.row.status == "certified", point.speedup.value
 
 
 def _tradeoff(axes: Axes, found: Frontier) -> None:
     sure = f"{100 * found.bound.confidence:g} %"
+    distinct = [point for point, _ in _distinct(found)]
     groups = (
-        ("certified", _CERTIFIED, lambda p: p.row.status == "certified"),
-        ("not certified", _OTHER, lambda p: p.row.status != "certified"),
+        ("certified", _CERTIFIED, "o", [p for p in distinct if p.row.status == "certified"]),
+        ("not certified", _OTHER, "s", [p for p in distinct if p.row.status != "certified"]),
     )
-    for label, colour, keep in groups:
-        speedups, points = _columns(found, keep)
+    for label, colour, marker, points in groups:
         if not points:
             continue
+        speedups = [p.speedup.value for p in points]
         risk = np.array([p.row.risk for p in points])
         across = np.abs([[p.speedup.value - p.speedup.low, p.speedup.high - p.speedup.value] for p in points]).T
         along = np.abs([[p.row.risk - p.row.low, p.row.high - p.row.risk] for p in points]).T
-        style: dict[str, Any] = {
-            "fmt": "o",
-            "color": colour,
-            "ecolor": colour,
-            "markersize": 4,
-            "elinewidth": 0.6,
-            "alpha": 0.8,
-        }
+        style: dict[str, Any] = {"fmt": marker, "color": colour, "markersize": 4, "elinewidth": 0.6, "alpha": 0.8}
         axes.errorbar(speedups, risk, xerr=across, yerr=along, label=label, **style)
     axes.axhline(found.bound.level, color="black", linewidth=0.9, linestyle="--", label="bound")
+    axes.axvline(1.0, color="black", linewidth=0.9, linestyle=":", label="speedup 1")
     if found.best is not None:
         chosen = (found.best.speedup.value, found.best.row.risk)
-        axes.plot(*chosen, "*", color=_CHOSEN, markersize=15, label=f"chosen: {found.best.row.threshold:.4g}", zorder=5)
-    axes.set_xlabel("predicted speedup over plain decoding, bars 95 %")
-    axes.set_ylabel(f"{_risk_name(found)}, limits one-sided {sure}")
+        axes.plot(*chosen, "*", color=_CHOSEN, markersize=13, label=f"chosen: {found.best.row.threshold:.4g}", zorder=5)
+    axes.set_xlabel("predicted speedup over plain decoding [-], 95 %")
+    axes.set_ylabel(f"{_risk_name(found)} [-], limits {sure}")
 
 
 def _by_threshold(axes: Axes, found: Frontier) -> None:
-    rows = [point.row for point in found.points if point.row.trials]
-    thresholds = [row.threshold for row in rows]
-    axes.fill_between(thresholds, [row.low for row in rows], [row.high for row in rows], color=_OTHER, alpha=0.25)
-    axes.plot(thresholds, [row.risk for row in rows], color=_OTHER, linewidth=1.2)
-    certified = [row for row in rows if row.status == "certified"]
-    axes.plot([r.threshold for r in certified], [r.risk for r in certified], "o", color=_CERTIFIED, markersize=4)
+    """Thresholds that accept the same are one point, and points stand evenly: scores near 0 and 1 do not pile up."""
+    distinct = _distinct(found)
+    rows = [point.row for point, _ in distinct]
+    at = np.arange(len(rows))
+    bars = np.abs([[row.risk - row.low, row.high - row.risk] for row in rows]).T
+    for colour, marker, sure in ((_CERTIFIED, "o", True), (_OTHER, "s", False)):
+        some = [i for i, row in enumerate(rows) if (row.status == "certified") is sure]
+        if some:
+            risk = [rows[i].risk for i in some]
+            axes.errorbar(at[some], risk, yerr=bars[:, some], fmt=marker, color=colour, markersize=4, elinewidth=0.8)
     axes.axhline(found.bound.level, color="black", linewidth=0.9, linestyle="--")
     if found.best is not None:
-        axes.axvline(found.best.row.threshold, color=_CHOSEN, linewidth=1.2)
-    axes.set_xlabel("threshold: scores of at least this are accepted")
+        best = sum(row.threshold <= found.best.row.threshold for row in rows) - 1
+        axes.axvline(best, color=_CHOSEN, linewidth=1.2, zorder=0)
+    shown = at[:: max(-(-len(rows) // 8), 1)]
+    axes.set_xticks(shown, [f"{distinct[i][1]:.4g}" for i in shown], rotation=45, ha="right", fontsize=8)
+    axes.set_xlabel("threshold [score], the highest of its kind")
+    axes.set_ylabel(f"{_risk_name(found)} [-]")
 
 
 def _risk_name(found: Frontier) -> str:
