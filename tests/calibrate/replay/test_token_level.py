@@ -169,7 +169,7 @@ def test_simulate_says_what_keeps_the_speedups_from_multiplying(profile: Profile
     path = tmp_path / "p.json"
     profile.write(path)
     options = ["simulate", "-p", str(path), "--method", "lr-sync", "--k1", "2", "--token", "draft-model", "--k2", "3"]
-    text = CliRunner().invoke(cli, options, catch_exceptions=False, standalone_mode=False).stdout
+    text = CliRunner().invoke(cli, [*options, "-v"], catch_exceptions=False, standalone_mode=False).stdout
     assert "LR sync + draft-model speculation" in text
     assert "f x g = 0.91 x 2.38 overshoots the simulated 1.92" in text
     data = json.loads(CliRunner().invoke(cli, [*options, "--json"], standalone_mode=False).stdout)
