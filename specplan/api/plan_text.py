@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from specplan.output import SCREEN, by_need, table
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from specplan.planning.planner import Plan, Row
     from specplan.planning.predict import Prediction
 
-__all__ = ["first_screen", "plan_as_text", "summary"]
+__all__ = ["Doubt", "first_screen", "plan_as_text", "summary", "widest"]
 
 _SHOWN: Final = 12
 """Methods on the first screen, plain decoding besides."""
@@ -32,6 +33,30 @@ def summary(found: Plan) -> str:
     """Return two sentences: what to do and what it brings, with how sure; what it costs."""
     best = found.best.prediction
     return f"{found.verdict} {_costs(best)}".strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """What makes most of the best row's interval, and what to measure next."""
+
+    what: str
+    remedy: str
+
+
+def widest(found: Plan) -> Doubt | None:
+    """Return what the best row's interval is mostly made of; None where it has none."""
+    errors = {name: part for name, part in found.best.prediction.errors.items() if part > 0.0}
+    if not errors:
+        return None
+    name, part = max(errors.items(), key=lambda error: error[1])
+    what = f"Most of the interval, ±{100 * part:.0f} %, is {_WIDEST[name].format(n=found.n_answers)}."
+    more = 4 * found.n_answers
+    if not found.measured:
+        drawn = f"Draw four times as many (-n {more}), or measure" if name == "sampling" else "Measure"
+        return Doubt(what=what, remedy=f"{drawn} your own models: specplan calibrate")
+    if name == "model":
+        return Doubt(what=what, remedy="Run the row that you choose: specplan validate")
+    return Doubt(what=what, remedy=f"Answer four times as many questions: specplan calibrate -n {more}")
 
 
 def first_screen(found: Plan, timings: Timed, at_once: Sequence[AtOnce]) -> str:
@@ -137,27 +162,12 @@ def _below(found: Plan, n_shown: int) -> Iterator[str]:
         yield f"{hidden} slower rows are not shown."
     if found.unknown:
         yield f"Not evaluated, for lack of measurements: {', '.join(found.unknown)}."
-    best = found.best.prediction
-    known = {name: part for name, part in best.errors.items() if part > 0.0}
-    if known:
-        name = max(known, key=lambda one: known[one])
-        what = _WIDEST[name].format(n=found.n_answers)
-        yield f"Most of the interval, ±{100 * known[name]:.0f} %, is {what}. {_next(found, name)}"
+    if (doubt := widest(found)) is not None:
+        yield f"{doubt.what} {doubt.remedy}."
     yield (
         "speedup: over plain decoding, one answer at a time, [95 % interval]; target tokens: per one that stands. "
         "All rows, columns and assumptions, and the commands to run it: -v."
     )
-
-
-def _next(found: Plan, widest: str) -> str:
-    """What to measure next."""
-    more = 4 * found.n_answers
-    if not found.measured:
-        drawn = f"Draw four times as many (-n {more}), or measure" if widest == "sampling" else "Measure"
-        return f"{drawn} your own models: specplan calibrate."
-    if widest == "model":
-        return "Run the row that you choose: specplan validate."
-    return f"Answer four times as many to halve it: specplan calibrate -n {more}."
 
 
 def _speedup(p: Prediction) -> str:

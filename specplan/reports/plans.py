@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from specplan.api.plan_text import widest
 from specplan.output import by_need
 from specplan.reports.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text, Widget
 from specplan.reports.svg import Line, lines
@@ -17,16 +18,6 @@ if TYPE_CHECKING:
     from specplan.planning.planner import Row
 
 __all__ = ["interval", "plan_report"]
-
-_NEXT: Final = {
-    "sampling": ("More answers", "chance in the simulated answers is the largest error: plan with more (-n)"),
-    "profile": (
-        "The profile's figures",
-        "what is not known exactly in the profile is the largest error: calibrate these models (specplan calibrate)",
-    ),
-    "model": ("Run it beside its prediction", "the model's own error is the largest: specplan validate measures it"),
-}
-"""The largest error to what to measure."""
 
 
 def interval(estimate: Estimate, digits: int = 2) -> Interval:
@@ -89,9 +80,8 @@ def _answers(plan: ProfilePlan) -> Iterator[Answer]:
         detail=f"{p.peak_sequences} target sequences of {c.k2} tokens a pass at the peak; "
         f"{p.wasted_draft:.2f} draft tokens in vain. {_device(plan)}",
     )
-    largest = max(p.errors, key=p.errors.__getitem__) if p.errors and c.speculates else "model"
-    answer, detail = _NEXT.get(largest, _NEXT["model"])
-    yield Answer(question="What to measure next?", answer=answer, detail=detail)
+    if (doubt := widest(plan.found)) is not None:
+        yield Answer(question="What to measure next?", answer=doubt.remedy, detail=doubt.what)
 
 
 def _device(plan: ProfilePlan) -> str:
