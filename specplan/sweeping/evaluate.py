@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,10 @@ def _without(parameters: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in parameters.items() if key != name}
 
 
+_ROUNDING: Final = 1e-12
+"""Relative standard errors up to here are rounding: the controls explain all that varies, as with lengths that do not."""
+
+
 def _estimate(samples: Array, known: _Known | None) -> dict[str, Any]:
     """The speedup, by the controls where there are some; and what they and common answers are worth.
 
@@ -114,7 +118,7 @@ def _estimate(samples: Array, known: _Known | None) -> dict[str, Any]:
     value, stderr = ratio_to_known(known.plain_s, mean)
     if not stderr < paired.stderr:
         return row
-    ratio = naive / stderr**2 if stderr > 0.0 else None
+    ratio = naive / stderr**2 if stderr > _ROUNDING * value else None
     seconds = {"seconds": mean.value, "baseline_seconds": known.plain_s}
     return {**row, **seconds, "speedup": value, "stderr": stderr, "variance_ratio": ratio}
 

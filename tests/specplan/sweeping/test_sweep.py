@@ -198,3 +198,14 @@ def test_a_controlled_speedup_agrees_with_the_plain_one(grid: Grid) -> None:
     for point in chosen:
         a, b = (evaluated(point, one, None) for one in (fine, plain))
         assert abs(a["speedup"] - b["speedup"]) < 5.0 * np.hypot(a["stderr"], b["stderr"])
+
+
+def test_where_nothing_varies_no_ratio_of_variances_is_told(grid: Grid) -> None:
+    """Constant lengths and certain acceptance: what is left is rounding, and was once a ratio of 3e28."""
+    told = grid.model_dump(by_alias=True)
+    told["fixed"] = {**told["fixed"], "cv": 0.0}
+    told["vary"] = {"method": ["lr-async", "lr-sync"], "k1": [2, 4], "alpha1": [1.0]}
+    for point in Grid.model_validate(told).points():
+        row = evaluated(point, grid, None)
+        assert row["stderr"] <= 1e-9 * row["speedup"]
+        assert row["variance_ratio"] is None or row["variance_ratio"] == 1.0
