@@ -90,7 +90,7 @@ def _without(parameters: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 _ROUNDING: Final = 1e-12
-"""Relative standard errors up to here are rounding: the controls explain all that varies, as with lengths that do not."""
+"""Relative standard errors up to here are rounding: the controls explain all that varies (constant lengths, say)."""
 
 
 def _estimate(samples: Array, known: _Known | None) -> dict[str, Any]:
