@@ -35,7 +35,8 @@ def command(name: str | None, gaps: bool, as_json: bool, output: Path | None, fo
 
     if name is not None:
         one = method(name)
-        deliver(to_json(_plain(one)) if as_json else _describe(one), output)
+        described = {"schema": "specplan.method", "schema_version": 1, **_plain(one)}
+        deliver(to_json(described) if as_json else _describe(one), output)
         return
     every = list(methods().values())
     data = {"schema": "specplan.methods", "schema_version": 1, "methods": [_plain(one) for one in every]}

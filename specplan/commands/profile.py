@@ -33,7 +33,7 @@ def list_profiles(as_json: bool) -> None:
 
     known = [_summary(profiles.bundled(name)) for name in profiles.names()]
     if as_json:
-        deliver(to_json(known), None)
+        deliver(to_json({"schema": "specplan.profiles", "schema_version": 1, "profiles": known}), None)
         return
     rows = [[item[key] for key in ("name", "source", "target", "draft", "alpha1", "c1")] for item in known]
     deliver(table(["profile", "source", "target", "draft", "alpha1", "c1"], rows), None)
@@ -61,7 +61,8 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
 
     found = [load(file) for file in files]
     if as_json:
-        deliver(to_json([{**_summary(p), "valid": True} for p in found]), None)
+        valid = [{**_summary(p), "valid": True} for p in found]
+        deliver(to_json({"schema": "specplan.profile-check", "schema_version": 1, "profiles": valid}), None)
         return
     for file, p in zip(files, found, strict=True):
         deliver(f"{file}: valid profile {p.name!r} (schema version {p.schema_version}, {p.source})", None)

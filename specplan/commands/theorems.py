@@ -83,7 +83,8 @@ def theorems(
 
         save(report, theorems_report(chosen, results))
     if as_json:
-        text = to_json([_as_json(item, results.get(item.id), full=bool(claim_id)) for item in chosen])
+        claims = [_as_json(item, results.get(item.id), full=bool(claim_id)) for item in chosen]
+        text = to_json({"schema": "specplan.theorems", "schema_version": 1, "claims": claims})
     elif claim_id:
         text = _rendered(_sheet(chosen[0], results[chosen[0].id]), plain=output is not None)
     else:

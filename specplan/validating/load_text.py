@@ -19,7 +19,7 @@ __all__ = ["as_text", "plain"]
 def plain(found: LoadValidation) -> dict[str, Any]:
     """The validation as plain data."""
     return {
-        "schema": "specplan.load_validation",
+        "schema": "specplan.load-validation",
         "schema_version": 1,
         "profile": found.profile,
         "questions": found.n_questions,

@@ -100,7 +100,7 @@ def test_json_has_both_sides_of_every_load_and_what_to_choose(run: Any) -> None:
     assert (code, err) == (0, "")
     told = json.loads(out)
     assert (told["schema"], told["schema_version"], told["questions"], told["rounds"]) == (
-        "specplan.load_validation",
+        "specplan.load-validation",
         1,
         12,
         3,

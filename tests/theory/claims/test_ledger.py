@@ -274,7 +274,7 @@ def test_command_shows_a_claim_in_full() -> None:
 
 def test_command_json_has_sorted_keys_and_evidence() -> None:
     result = CliRunner().invoke(theorems, ["LR-T2d", "--json"])
-    (record,) = json.loads(result.stdout)
+    (record,) = json.loads(result.stdout)["claims"]
     assert list(record) == sorted(record)
     assert record["derived"]["counterexample"] == {"c1": "2/5", "gamma": "3"}
     assert record["agrees"] is True
