@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from specplan.api.planning import profile as profile
     from specplan.api.planning import profiles as profiles
     from specplan.api.simulating import simulate as simulate
+    from specplan.api.thresholds import thresholds as thresholds
 
-__all__ = ["__version__", "plan", "plan_models", "profile", "profiles", "simulate"]
+__all__ = ["__version__", "plan", "plan_models", "profile", "profiles", "simulate", "thresholds"]
 
 __version__ = "0.1.0"
 
@@ -29,6 +30,7 @@ _HOMES = {
     "profile": "specplan.api.planning",
     "profiles": "specplan.api.planning",
     "simulate": "specplan.api.simulating",
+    "thresholds": "specplan.api.thresholds",
 }
 """Public function to the module that has it."""
 

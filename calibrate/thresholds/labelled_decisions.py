@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
@@ -26,6 +26,7 @@ __all__ = [
     "ScoreKind",
     "check_scores",
     "decisions_of_profile",
+    "decisions_of_rows",
     "default_grid",
     "read_decisions",
     "rejudged",
@@ -72,15 +73,30 @@ def read_decisions(path: str | os.PathLike[str], *, gate: bool = False) -> Label
     ------
     SchemaError : the file cannot be read, a line is not such an object, or only some decisions name an answer.
     """
-    rows = list(_json_lines(path))
+    return _labelled(list(_json_lines(path)), str(path), gate=gate)
+
+
+def decisions_of_rows(rows: Sequence[Mapping[str, Any]], *, gate: bool = False) -> LabelledDecisions:
+    """As `read_decisions`, of rows that are read already.
+
+    Raises
+    ------
+    SchemaError : a row is not as a line of the file has to be.
+    """
+    return _labelled([(number, dict(row)) for number, row in enumerate(rows, 1)], "rows", gate=gate)
+
+
+def _labelled(rows: Sequence[tuple[int, dict[str, Any]]], source: str, *, gate: bool) -> LabelledDecisions:
     score_key, label_key = ("gate", "judge") if gate else ("score", "label")
-    decisions = [_decision(f"{path}:{line}", row, score_key, label_key) for line, row in rows]
+    decisions = [_decision(f"{source}:{line}", row, score_key, label_key) for line, row in rows]
     named = [decision.answer is not None for decision in decisions]
     if any(named) and not all(named):
         line = rows[named.index(False)][0]
-        raise SchemaError(f"{path}:{line}: answer: missing, but other lines name one; name it in all lines or in none")
+        raise SchemaError(
+            f"{source}:{line}: answer: missing, but other lines name one; name it in all lines or in none"
+        )
     collected = _of_gate if gate else _collected
-    return collected(decisions, clustered=all(named) and bool(named), source=str(path))
+    return collected(decisions, clustered=all(named) and bool(named), source=source)
 
 
 def _json_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
