@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from specplan.api.explaining import explain as explain
     from specplan.api.planning import plan as plan
     from specplan.api.planning import plan_models as plan_models
     from specplan.api.planning import profile as profile
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from specplan.api.simulating import simulate as simulate
     from specplan.api.thresholds import thresholds as thresholds
 
-__all__ = ["__version__", "plan", "plan_models", "profile", "profiles", "simulate", "thresholds"]
+__all__ = ["__version__", "explain", "plan", "plan_models", "profile", "profiles", "simulate", "thresholds"]
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "explain": "specplan.api.explaining",
     "plan": "specplan.api.planning",
     "plan_models": "specplan.api.planning",
     "profile": "specplan.api.planning",

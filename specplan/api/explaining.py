@@ -1,0 +1,299 @@
+"""Why a server that speculates is slow, and what moved from a profile's predictions, from its metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from specplan.api.planning import profile as profile_of
+from specplan.api.result import Result, flat
+from specplan.output import progress
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from calibrate.record.profile import Profile
+    from specplan.drift.offline import Drift
+    from specplan.explaining.costs import Named, Point
+    from specplan.explaining.explanation import Explanation
+    from specplan.explaining.reading import Reading
+
+__all__ = ["Explained", "Metrics", "explain"]
+
+Metrics: TypeAlias = "str | Path"
+"""What ``GET /metrics`` said: a file, or the text itself, which has several lines."""
+
+_PARTS: Final = 12
+"""Readings of a live server, less one."""
+
+_Page = tuple[str, str, float]
+"""What a server's metrics said: the text, where it is from, and when it was read (s; NaN for files)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Explained(Result):
+    """Why a server is slow, or what moved behind a gateway."""
+
+    explanation: Explanation | None
+    """None for a gateway."""
+    drift: Drift | None
+    """What moved from the predictions of a profile; None where none was given."""
+
+    def headline(self) -> str:
+        """Return why it is slow and which k would be best, with how sure."""
+        from specplan.explaining.first_screen import summary
+
+        return "" if self.explanation is None else summary(self.explanation)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the causes, the weightiest first; of a gateway what was compared."""
+        if self.explanation is None:
+            assert self.drift is not None
+            return [
+                flat(
+                    {
+                        "what": one.what,
+                        "seen": one.seen,
+                        "predicted": one.predicted,
+                        "n": one.n,
+                        "moved": one.at is not None,
+                    }
+                )
+                for one in self.drift.compared
+            ]
+        return [
+            flat({"cause": one.name, "saves": one.saves, "sure": one.sure, "why": one.why, "set": list(one.flags)})
+            for one in self.explanation.causes
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan explain --json`` prints."""
+        from specplan.drift.offline_text import drift_as_json
+        from specplan.explaining.text import explanation_as_json
+
+        drift = None if self.drift is None else drift_as_json(self.drift)
+        if self.explanation is None:
+            return {"schema": "specplan.drift", "schema_version": 1, **(drift or {})}
+        return {**explanation_as_json(self.explanation), "drift": drift}
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan explain`` prints, with ``verbose`` what it prints with ``-v``."""
+        from specplan.drift.offline_text import drift_as_text
+        from specplan.explaining.first_screen import first_screen
+        from specplan.explaining.text import explanation_as_text
+
+        told = explanation_as_text if verbose else first_screen
+        blocks = [] if self.explanation is None else [told(self.explanation)]
+        return "\n\n".join(blocks + ([] if self.drift is None else [drift_as_text(self.drift)]))
+
+
+def explain(
+    sources: str | Sequence[Metrics],
+    *,
+    baseline: Metrics | Sequence[Metrics] = (),
+    seconds: float = 60.0,
+    k: int | None = None,
+    chunk: int = 8192,
+    target: str | None = None,
+    draft: str | None = None,
+    eagle: str | None = None,
+    gpu: str | None = None,
+    tp: int = 1,
+    profile: Profile | str | Path | None = None,
+    method: str | None = None,
+    plan: str | Path | None = None,
+    false_alarm: float = 0.05,
+    seed: int = 0,
+) -> Explained:
+    r"""Say why a server that speculates is slow, and which k would be best, as ``specplan explain`` does.
+
+    >>> import specplan as sp
+    >>> def metrics(answers):  # what a server counted of 100 tokens, 40 rounds and 0.8 s for each answer
+    ...     return (f'sglang:generation_tokens_total {100 * answers}\nsglang:prompt_tokens_total {50 * answers}\n'
+    ...             f'sglang:num_requests_total {answers}\nsglang:spec_accept_length 2.5\n'
+    ...             f'sglang:inter_token_latency_seconds_sum {0.8 * answers}\n'
+    ...             f'sglang:inter_token_latency_seconds_bucket{{le="+Inf"}} {100 * answers}\n'
+    ...             f'sglang:time_to_first_token_seconds_sum {0.1 * answers}\n'
+    ...             f'sglang:time_to_first_token_seconds_bucket{{le="+Inf"}} {answers}\n')
+    >>> found = sp.explain([metrics(10), metrics(60)], k=4)
+    >>> depth = found.explanation.depth
+    >>> depth.best.low <= depth.best.value <= depth.best.high
+    True
+
+    Parameters
+    ----------
+    sources : the server's URL, which is then read for ``seconds``, or at least two readings in order of time: files,
+        or their text.
+    baseline : metrics of the same server without speculation or with another k, at the same load: a reading since its
+        start, or two with a comma between their names; or a file that ``vllm bench serve`` wrote of it. Or several.
+    seconds : how long to read a live server, [1, 86400].
+    k : tokens drafted per round, where the server does not tell.
+    chunk : its ``--max-num-batched-tokens``.
+    target, draft, eagle, gpu, tp : names of models and their GPUs: the costs of a round are modelled from them.
+    profile, method : say what moved from the predictions of this profile, of this token-level method.
+    plan : of a gateway: the plan that it was started with.
+    false_alarm : probability of saying that something moved while everything is as predicted.
+    seed : of the draws behind intervals.
+
+    Raises
+    ------
+    ParameterError : too few readings, or arguments that do not belong together.
+    SchemaError : readings that do not belong together, or of a server that does not speculate.
+    """
+    from specplan.explaining.explanation import explained
+
+    pages = _pages([sources] if isinstance(sources, str) else list(sources), seconds)
+    if (behind := _of_gateway(pages, profile, plan, false_alarm)) is not None:
+        return Explained(explanation=None, drift=behind)
+    found = [_reading(page) for page in pages]
+    points, plain_cache = _baselines(baseline, chunk)
+    told = explained(
+        found,
+        baselines=points,
+        named=_named(found, target, draft, eagle, gpu, tp),
+        plain_cache=plain_cache,
+        k=k,
+        chunk=chunk,
+        seed=seed,
+    )
+    return Explained(explanation=told, drift=_of_server(found, profile, method, false_alarm))
+
+
+def _pages(sources: Sequence[Metrics], seconds: float) -> list[_Page]:
+    live = [source for source in sources if "://" in str(source) and not _is_text(source)]
+    if live and len(sources) > 1:
+        raise ParameterError("sources", str(live[0]), "must be one URL, or files: not both")
+    if not live and len(sources) < 2:
+        rule = "must be two files at least, in order of time, or the server's URL"
+        raise ParameterError("sources", len(sources), rule)
+    return _watched(str(live[0]), seconds) if live else [_page(source) for source in sources]
+
+
+def _is_text(source: Metrics) -> bool:
+    return "\n" in str(source)
+
+
+def _page(source: Metrics) -> _Page:
+    from calibrate.record.files import read_text
+
+    if _is_text(source):
+        return str(source), "metrics", math.nan
+    return read_text(source, "Prometheus metrics"), str(source), math.nan
+
+
+def _reading(page: _Page) -> Reading:
+    from specplan.explaining.reading import read_metrics
+
+    return read_metrics(*page)
+
+
+def _watched(url: str, seconds: float) -> list[_Page]:
+    """Metrics of a live server, several times."""
+    from calibrate.engines.http.metrics_page import metrics_url, pages
+
+    where = metrics_url(url)
+    n = min(_PARTS, max(int(seconds), 1)) + 1
+    with progress(f"watching {where} for {seconds:g} s", n) as told:
+        return [(text, where, moment) for text, moment in pages(url, n, seconds, told=told)]
+
+
+def _of_gateway(
+    pages: Sequence[_Page], profile: Profile | str | Path | None, plan: str | Path | None, false_alarm: float
+) -> Drift | None:
+    """What moved behind a gateway; None where the metrics are of no gateway."""
+    from specplan.drift.gateway_reading import read_gateway
+
+    readings = [read_gateway(text, source) for text, source, _ in pages]
+    known = [one for one in readings if one is not None]
+    if not known:
+        if plan is not None:
+            raise ParameterError("plan", str(plan), "belongs to the metrics of a gateway: these are of a server")
+        return None
+    if len(known) < len(readings):
+        raise ParameterError("sources", len(readings), "must be of one server: some are of a gateway, some are not")
+    if profile is None:
+        rule = "is missing: a gateway's metrics are compared with the profile that its plan was made from"
+        raise ParameterError("profile", "", rule)
+    from sim.configuration import Configuration
+    from specplan.drift.offline import gateway_drift
+    from specplan.gateway.plans import read_plan
+
+    runs = Configuration.parse("lr-async")
+    if plan is not None:
+        planned = read_plan(str(plan)).configurations
+        runs = next((one for one in planned if one.spec.drafts_steps), runs)
+    return gateway_drift(known, _known(profile), runs, false_alarm=false_alarm)
+
+
+def _of_server(
+    found: Sequence[Reading], profile: Profile | str | Path | None, method: str | None, false_alarm: float
+) -> Drift | None:
+    """What moved on a server that speculates on tokens; None where no profile was given."""
+    if profile is None:
+        if method is not None:
+            raise ParameterError("method", method, "needs a profile: it says which of its records is meant")
+        return None
+    from specplan.drift.offline import token_drift
+    from specplan.explaining.window import window, windows
+
+    parts = windows(found) or [window(found[0], found[-1])]
+    return token_drift(parts, _known(profile), method=method, false_alarm=false_alarm)
+
+
+def _known(profile: Profile | str | Path) -> Profile:
+    return profile_of(profile) if isinstance(profile, (str, Path)) else profile
+
+
+def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Point], float]:
+    """The rounds of baselines, and the tokens in the cache of one without speculation; NaN where none is given."""
+    from specplan.explaining.explanation import point_of
+    from specplan.explaining.window import since_start, window
+
+    points: list[Point] = []
+    plain_cache = math.nan
+    for one in [given] if isinstance(given, (str, Path)) else given:
+        paths = [one] if _is_text(one) else str(one).split(",")
+        if len(paths) > 2 or not all(map(str, paths)):
+            raise ParameterError("baseline", str(one), "must be a file, or two with a comma between them")
+        if len(paths) == 1 and (point := _benchmark(one)) is not None:
+            points.append(point)
+            continue
+        readings = [_reading(_page(path)) for path in paths]
+        whole = since_start(readings[0]) if len(readings) == 1 else window(readings[0], readings[1])
+        points.append(point_of(whole, chunk))
+        if whole.k == 0:
+            plain_cache = whole.cache_tokens
+    return points, plain_cache
+
+
+def _benchmark(source: Metrics) -> Point | None:
+    """The round of a benchmark's file; None where it is none."""
+    from specplan.readers.formats import is_benchmark, read_benchmarks
+
+    if _is_text(source) or not is_benchmark(Path(source)):
+        return None
+    from specplan.explaining.costs import Point
+
+    run = read_benchmarks(str(source))[0]
+    return Point(k=run.k, seconds=run.round_s, batch=max(run.concurrency, 1.0), source=run.source)
+
+
+def _named(
+    found: Sequence[Reading], target: str | None, draft: str | None, eagle: str | None, gpu: str | None, tp: int
+) -> Named | None:
+    """What names tell; None where none is given."""
+    if target is None and gpu is None:
+        for name, value in (("draft", draft), ("eagle", eagle)):
+            if value is not None:
+                raise ParameterError(name, value, "needs target and gpu")
+        return None
+    if target is None or gpu is None:
+        rule = "must be given too: a round's costs are modelled from target and gpu"
+        raise ParameterError("target" if target is None else "gpu", None, rule)
+    from specplan.explaining.names import named_round
+    from specplan.explaining.window import window
+
+    whole = window(found[0], found[-1])
+    return named_round(target, draft=draft, eagle=eagle, gpu=gpu, tp=tp, found=whole, engine=found[-1].engine)

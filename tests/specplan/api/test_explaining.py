@@ -1,0 +1,99 @@
+"""`specplan.explain`: what the command prints is what it returns, from files or their text, in 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from planted_metrics import Planted, exposition
+
+import specplan as sp
+from specplan.output import SCREEN, to_json
+from theory.errors import ParameterError
+
+Main = Callable[..., tuple[int, str, str]]
+
+DEEP = Planted(k=12, conditional=0.6, row_s=2e-5)
+PLANTED = {
+    "k too large": DEEP,
+    "full cache": Planted(k=5, cache=3200),
+    "slow draft": Planted(k=3, draft_s=0.01, conditional=0.8),
+}
+
+
+def pages(planted: Planted) -> list[str]:
+    return [exposition(planted, n) for n in (24, 96)]
+
+
+def plain(planted: Planted) -> str:
+    return exposition(planted.with_k(0), 64)
+
+
+@pytest.fixture(scope="module")
+def deep() -> tuple[list[str], str]:
+    return pages(DEEP), plain(DEEP)
+
+
+def test_an_explanation_is_what_the_command_prints(tmp_path: Path, run_main: Main, deep: tuple[list[str], str]) -> None:
+    names = [str(tmp_path / name) for name in ("a.prom", "b.prom", "base.prom")]
+    for name, text in zip(names, (*deep[0], deep[1]), strict=True):
+        Path(name).write_text(text)
+    found = sp.explain(names[:2], baseline=names[2])
+    words = ("explain", *names[:2], "--baseline", names[2])
+    assert run_main(*words) == (0, f"{found.text()}\n", "")
+    assert run_main(*words, "-v")[1] == f"{found.text(verbose=True)}\n"
+    assert run_main(*words, "--json")[1] == f"{to_json(found.plain())}\n"
+    read = sp.explain(deep[0], baseline=[deep[1]])
+    assert read.records() == found.records()
+    assert read.headline() == found.headline()
+
+
+@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("sure", [True, False])
+def test_a_first_screen_says_why_and_which_k_in_80_columns(name: str, *, sure: bool) -> None:
+    planted = PLANTED[name]
+    found = sp.explain(pages(planted), baseline=plain(planted) if sure else ())
+    screen = found.text()
+    assert max(map(len, screen.splitlines())) <= SCREEN
+    assert len(screen.splitlines()) < 32
+    first = " ".join(screen.split("\n\n")[0].split())
+    assert first == found.headline()
+    assert found.explanation is not None
+    assert found.explanation.depth is not None
+    assert f"{found.explanation.depth.best.value:.0f}" in first
+    causes = [row["cause"] for row in found.records()]
+    assert (name in first) == (name in causes)
+    assert not sure or causes[0] == name
+    assert all(row["saves_low"] <= row["saves"] <= row["saves_high"] for row in found.records())
+    assert screen.rstrip().endswith("-v.")
+
+
+def test_a_well_set_server_has_no_cause() -> None:
+    well = Planted(k=6)
+    found = sp.explain(pages(well), baseline=plain(well))
+    assert found.records() == []
+    assert "Nothing stands out" in found.text()
+
+
+def test_a_baseline_is_one_reading_or_two(tmp_path: Path, deep: tuple[list[str], str]) -> None:
+    names = [tmp_path / "first.prom", tmp_path / "second.prom"]
+    for path, n in zip(names, (16, 64), strict=True):
+        path.write_text(exposition(DEEP.with_k(0), n))
+    found = sp.explain(deep[0], baseline=",".join(map(str, names)))
+    assert found.plain()["costs_from"] == "baseline"
+    assert found.plain()["round"] != sp.explain(deep[0], baseline=names[1]).plain()["round"]
+
+
+def test_bad_arguments_are_refused(deep: tuple[list[str], str]) -> None:
+    for call, message in (
+        (lambda: sp.explain(deep[0][:1]), "two files at least"),
+        (lambda: sp.explain(["http://here", "a.prom"]), "not both"),
+        (lambda: sp.explain(deep[0], method="eagle"), "method='eagle' needs a profile"),
+        (lambda: sp.explain(deep[0], plan="plan.json"), "plan='plan.json' belongs to the metrics of a gateway"),
+        (lambda: sp.explain(deep[0], draft="a/b"), "draft='a/b' needs target and gpu"),
+        (lambda: sp.explain(deep[0], target="a/b"), "gpu=None must be given too"),
+        (lambda: sp.explain(deep[0], baseline="a,b,c"), "must be a file, or two"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            call()
