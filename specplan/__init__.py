@@ -18,10 +18,21 @@ if TYPE_CHECKING:
     from specplan.api.planning import plan_models as plan_models
     from specplan.api.planning import profile as profile
     from specplan.api.planning import profiles as profiles
+    from specplan.api.reproducing import reproduce as reproduce
     from specplan.api.simulating import simulate as simulate
     from specplan.api.thresholds import thresholds as thresholds
 
-__all__ = ["__version__", "explain", "plan", "plan_models", "profile", "profiles", "simulate", "thresholds"]
+__all__ = [
+    "__version__",
+    "explain",
+    "plan",
+    "plan_models",
+    "profile",
+    "profiles",
+    "reproduce",
+    "simulate",
+    "thresholds",
+]
 
 __version__ = "0.1.0"
 
@@ -31,6 +42,7 @@ _HOMES = {
     "plan_models": "specplan.api.planning",
     "profile": "specplan.api.planning",
     "profiles": "specplan.api.planning",
+    "reproduce": "specplan.api.reproducing",
     "simulate": "specplan.api.simulating",
     "thresholds": "specplan.api.thresholds",
 }

@@ -31,7 +31,21 @@ from sim.trial import trial_seconds
 from specplan.output import table
 from theory.claims.confspec.published import BENCHMARKS, CONFIDENT, LATENCY_MS, speedups
 
-__all__ = ["BENCHMARKS_PREDICTED", "MISSING", "N_STEPS", "Cell", "as_json", "cells", "implied_c1", "report"]
+__all__ = [
+    "BELOW",
+    "BENCHMARKS_PREDICTED",
+    "HEADING",
+    "N_STEPS",
+    "REASONS",
+    "TITLE",
+    "Cell",
+    "as_json",
+    "cells",
+    "implied_c1",
+    "report",
+    "short_table",
+    "summary",
+]
 
 _DATASETS: Final = {"AIME24": "aime24", "AMC23": "amc23", "GPQA": "gpqa", "HumanEval": "humaneval"}
 """Benchmarks of ConfSpec of which LR, Table 1, has the acceptance."""
@@ -45,7 +59,7 @@ _DRAFT_S, _TARGET_S = (float(LATENCY_MS[f"{who} verification"]) / 1e3 for who in
 _EMBEDDED: Final = {"0.8": 0.485, "0.9": 0.415}
 """Acceptance by embeddings on AIME24, on the line through LR, Table 2: .45 at a threshold of .85, .38 at .95."""
 
-MISSING: Final = (
+REASONS: Final = (
     "MATH500: LR does not give its acceptance",
     "ConfSpec at gamma 0.8 and 0.95: how often the draft is as sure as that (Figure 1 has 0.9 only)",
     "Embedding but on AIME24: acceptance (LR, Table 2, has AIME24 and GSM8K)",
@@ -56,6 +70,11 @@ MISSING: Final = (
     "SpecReason: acceptance under ConfSpec's scoring prompt; RSD and SpecCoT: acceptance, and times of their verdicts",
 )
 """Rows that are not predicted, or on a borrowed input, and what is missing for them."""
+
+TITLE: Final = "ConfSpec, Tables 2 and 3"
+HEADING: Final = "Not predicted, or on a borrowed input:"
+"""What stands above the reasons."""
+BELOW: Final = "Predicted / published speedups; off: mean error of the row. Its largest: -v."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +219,27 @@ def report(found: list[Cell]) -> str:
         errors = [abs(cell.error) for cell in own.values()]
         lines.append([*key, *shown, f"{100 * fmean(errors):.1f} %", f"{100 * max(errors):.1f} %"])
     head = ["pair", "table", "row (predicted / published)", *_DATASETS, "mean error", "largest"]
-    return "\n".join([table(head, lines), "", "Not predicted, or on a borrowed input:", *(f"- {m}" for m in MISSING)])
+    return "\n".join([table(head, lines), "", HEADING, *(f"- {m}" for m in REASONS)])
+
+
+def summary(found: Sequence[Cell]) -> str:
+    """How good the predictions are, in a sentence."""
+    errors = [abs(cell.error) for cell in found]
+    return (
+        f"{len(found)} speedups of Tables 2 and 3 are predicted {100 * fmean(errors):.1f} % off in the mean, "
+        f"{100 * max(errors):.1f} % at most, from acceptances, latencies and confidences published elsewhere; no "
+        "speedup is an input."
+    )
+
+
+def short_table(found: Sequence[Cell]) -> str:
+    """Predicted / published, a row of the paper's tables in each line."""
+    lines = []
+    for pair, row in dict.fromkeys((cell.pair, cell.row) for cell in found):
+        own = {cell.benchmark: cell for cell in found if (cell.pair, cell.row) == (pair, row)}
+        shown = [f"{own[b].predicted:.2f}/{own[b].published:.2f}" if b in own else "–" for b in _DATASETS]
+        lines.append([pair, row, *shown, f"{100 * fmean(abs(cell.error) for cell in own.values()):.0f} %"])
+    return table(["pair", "row", *_DATASETS, "off"], lines)
 
 
 def as_json(found: Sequence[Cell]) -> list[dict[str, object]]:

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from specplan.output import table
 from theory.lookahead_decoding.speedup import lookahead_compression
 
-__all__ = ["ALPHA", "REASONS", "STEPS_PER_HIT", "TABLE_3", "Cell", "as_json", "cells", "report"]
+__all__ = [
+    "ALPHA",
+    "BELOW",
+    "HEADING",
+    "N_STEPS",
+    "REASONS",
+    "STEPS_PER_HIT",
+    "TABLE_3",
+    "TITLE",
+    "Cell",
+    "as_json",
+    "cells",
+    "report",
+    "short_table",
+    "summary",
+]
 
 ALPHA: Final = 0.425
 """Acceptance rate of a token, caption of Figure 4: fitted by the authors to LLaMA-2-Chat-7B on MT-Bench."""
@@ -25,6 +40,12 @@ REASONS: Final = (
     "One setting is balanced, and the constants were fitted to runs of the same kind: agreement is weak evidence.",
 )
 """What is not predicted, and what the agreement is worth."""
+
+N_STEPS: Final = 1
+TITLE: Final = "Lookahead Decoding, Table 3"
+HEADING: Final = "What is not modelled, and what the agreement is worth:"
+"""What stands above the reasons."""
+BELOW: Final = f"S: compression, with alpha = {ALPHA} and f = {STEPS_PER_HIT} of Figure 4."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,25 +90,40 @@ TABLE_3: Final = (
 """Rows of Lookahead Decoding (tags 1 and 2 are other methods)."""
 
 
-def cells() -> tuple[Cell, ...]:
-    """All rows; each predicts itself."""
-    return TABLE_3
+def cells(step_done: Callable[[], None] = lambda: None) -> list[Cell]:
+    """All rows, each of which predicts itself; ``step_done`` is called after that."""
+    step_done()
+    return list(TABLE_3)
 
 
 def report(found: Sequence[Cell]) -> str:
     """Compression predicted beside printed."""
+    title = f"{TITLE} (compression; alpha = {ALPHA}, f = {STEPS_PER_HIT} of Figure 4)"
+    return "\n".join([title, "", short_table(found), "", *(f"- {reason}" for reason in REASONS)])
+
+
+def summary(found: Sequence[Cell]) -> str:
+    """How good the predictions are, in a sentence."""
+    told = [f"S = {c.predicted:.2f}, published {c.published:.2f}" for c in found if c.predicted is not None]
+    largest = max(abs(cell.error) for cell in found if cell.error is not None)
+    return (
+        f"{len(told)} of {len(found)} settings of Table 3 can be predicted, {100 * largest:.1f} % off at most: "
+        f"{'; '.join(told)}. Of the others the paper's equations say nothing."
+    )
+
+
+def short_table(found: Sequence[Cell]) -> str:
+    """Every setting, and whether it is modelled."""
     lines = [
         [
             *(str(cell.tag), f"({cell.ngram}, {cell.window}, {cell.guesses})", "yes" if cell.prompt else "no"),
-            "" if cell.predicted is None else f"{cell.predicted:.2f}",
+            "–" if cell.predicted is None else f"{cell.predicted:.2f}",
             f"{cell.published:.2f}",
             "not modelled" if cell.error is None else f"{100 * cell.error:+.1f} %",
         ]
         for cell in found
     ]
-    head = ["tag", "(N, W, G)", "prompt", "predicted S", "published S", "error"]
-    title = f"Lookahead Decoding, Table 3 (compression; alpha = {ALPHA}, f = {STEPS_PER_HIT} of Figure 4)"
-    return "\n".join([title, "", table(head, lines), "", *(f"- {reason}" for reason in REASONS)])
+    return table(["tag", "(N, W, G)", "prompt", "predicted S", "published S", "error"], lines)
 
 
 def as_json(found: Sequence[Cell]) -> list[dict[str, object]]:
