@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from specplan.api.planning import profiles as profiles
     from specplan.api.reproducing import reproduce as reproduce
     from specplan.api.simulating import simulate as simulate
+    from specplan.api.theorems import theorems as theorems
     from specplan.api.thresholds import thresholds as thresholds
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "profiles",
     "reproduce",
     "simulate",
+    "theorems",
     "thresholds",
 ]
 
@@ -44,6 +46,7 @@ _HOMES = {
     "profiles": "specplan.api.planning",
     "reproduce": "specplan.api.reproducing",
     "simulate": "specplan.api.simulating",
+    "theorems": "specplan.api.theorems",
     "thresholds": "specplan.api.thresholds",
 }
 """Public function to the module that has it."""

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from specplan.commands.theorems import _SEVERITIES, theorems
+from specplan.commands.theorems import _SEVERITIES, _VERDICTS, theorems
 from specplan.errata.cause import Severity
 from specplan.errata.errata import CAUSES, paper_key, severity_of
-from theory.claims.ledger import PAPERS, claim, claims
+from theory.claims.ledger import PAPERS, Verdict, claim, claims
 from theory.errors import ParameterError
 
 
@@ -25,6 +25,7 @@ def test_every_claim_not_true_as_printed_has_one_cause(key: str) -> None:
 
 def test_severities_are_the_options() -> None:
     assert [each.value for each in Severity] == _SEVERITIES
+    assert [each.value for each in Verdict] == _VERDICTS
     assert severity_of("LR-S4") is Severity.EDGE
     assert severity_of("LR-T1") is None
 

@@ -1,0 +1,178 @@
+"""The papers' claims with their verdicts, as recorded or derived again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from specplan.api.result import Result
+from specplan.output import progress
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from theory.claims.ledger import Claim
+    from theory.claims.runner import Verification
+
+__all__ = ["Theorems", "theorems"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Theorems(Result):
+    """Claims as printed in the papers, and what is known about them."""
+
+    claims: tuple[Claim, ...]
+    derived: Mapping[str, Verification]
+    """What was derived now, by the id of the claim."""
+    in_full: bool
+    """One claim was asked for, with its evidence."""
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """Ids whose derived verdict is not the recorded one."""
+        return tuple(name for name, result in self.derived.items() if not result.agrees)
+
+    def headline(self) -> str:
+        """Return how many claims hold as printed."""
+        from specplan.api.theorems_text import summary
+
+        return summary(self.claims, self.derived)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each claim."""
+        return [
+            {
+                **{"id": one.id, "paper": one.paper, "source": one.source, "verdict": one.verdict.value},
+                **{"severity": _severity(one), "statement": one.statement, "correction": one.correction},
+                **({"agrees": self.derived[one.id].agrees} if one.id in self.derived else {}),
+            }
+            for one in self.claims
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan theorems --json`` prints."""
+        claims = [_plain(one, self.derived.get(one.id), full=self.in_full) for one in self.claims]
+        return {"schema": "specplan.theorems", "schema_version": 1, "claims": claims}
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan theorems`` prints, with ``verbose`` what it prints with ``-v``."""
+        return self.rendered(verbose=verbose, coloured=False)
+
+    def rendered(self, *, verbose: bool = False, coloured: bool) -> str:
+        """Return the text, for a terminal: as wide as it is, and in colours."""
+        from specplan.api import theorems_text
+
+        if self.in_full:
+            return theorems_text.one_claim(self.claims[0], self.derived[self.claims[0].id], coloured=coloured)
+        show = theorems_text.all_columns if verbose else theorems_text.first_screen
+        return show(self.claims, self.derived, coloured=coloured)
+
+
+def theorems(
+    claim: str | None = None,
+    *,
+    paper: str | None = None,
+    verdict: str | None = None,
+    severity: str | None = None,
+    verify: bool = False,
+    jobs: int = 2,
+) -> Theorems:
+    """Return the papers' claims with their verdicts, as ``specplan theorems`` does.
+
+    >>> import specplan as sp
+    >>> [one.id for one in sp.theorems(paper="LR", severity="statement").claims][:1]
+    ['LR-T4b']
+    >>> sp.theorems("LR-B1").differing
+    ()
+
+    Parameters
+    ----------
+    claim : id of one claim, which is then derived and shown in full.
+    paper : only claims whose paper or id begins with this, e.g. SPECS or LD.
+    verdict : only these: proved, proved with fix, false, verified, numeric or open.
+    severity : only claims not true as printed, this grave: statement, argument, edge or slip.
+    verify : derive the verdicts again, symbolically or in ball arithmetic.
+    jobs : worker processes, >= 1.
+
+    Raises
+    ------
+    ParameterError : no such claim, paper, verdict or severity.
+    """
+    from theory.claims.ledger import claim as claim_of
+
+    if jobs < 1:
+        raise ParameterError("jobs", jobs, "must be at least 1")
+    chosen = (claim_of(claim),) if claim else _filtered(_of_paper(paper), verdict, severity)
+    # a single claim is cheap to derive and means little without its evidence
+    derived = _derived(chosen, jobs) if (verify or claim) and chosen else {}
+    return Theorems(claims=chosen, derived=derived, in_full=bool(claim))
+
+
+def _of_paper(paper: str | None) -> tuple[Claim, ...]:
+    """The claims of the ledger, or of one paper."""
+    from theory.claims.ledger import claims
+
+    if paper is None:
+        return claims()
+    wanted = paper.casefold()
+    found = tuple(c for c in claims() if c.paper.casefold().startswith(wanted) or c.id.casefold().startswith(wanted))
+    if not found:
+        papers = ", ".join(dict.fromkeys(c.paper for c in claims()))
+        raise ParameterError("paper", paper, f"must begin the name of one of {papers}, or an id")
+    return found
+
+
+def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None) -> tuple[Claim, ...]:
+    """Those of a verdict and of a severity; an empty list is an answer too."""
+    from sim.catalogue import choice
+    from specplan.errata.cause import Severity
+    from specplan.errata.errata import severity_of
+    from theory.claims.ledger import Verdict
+
+    if severity is not None:
+        grave = choice("severity", severity, tuple(one.value for one in Severity))
+        chosen = [item for item in chosen if severity_of(item.id) == grave]
+    wanted = None if verdict is None else choice("verdict", verdict, tuple(one.value for one in Verdict))
+    return tuple(item for item in chosen if wanted is None or item.verdict == wanted)
+
+
+def _derived(chosen: Sequence[Claim], jobs: int) -> dict[str, Verification]:
+    """Derive the verdicts, with a bar on stderr."""
+    from theory.claims.runner import verify_all
+
+    with progress("deriving verdicts", len(chosen)) as step_done:
+        results = verify_all(
+            [item.id for item in chosen], jobs=min(jobs, len(chosen)), progress=lambda _result: step_done()
+        )
+    return {result.id: result for result in results}
+
+
+def _severity(one: Claim) -> str | None:
+    from specplan.errata.errata import severity_of
+
+    found = severity_of(one.id)
+    return None if found is None else found.value
+
+
+def _plain(item: Claim, result: Verification | None, *, full: bool) -> dict[str, Any]:
+    """A record, with its evidence when it was derived."""
+    data: dict[str, Any] = {
+        "id": item.id,
+        "source": item.source,
+        "statement": item.statement,
+        "assumptions": item.assumptions,
+        "verdict": item.verdict.value,
+        "reach": item.reach or None,
+        "severity": _severity(item),
+        "correction": item.correction,
+        "notes": item.notes,
+        "mutants": [{"name": m.name, "what_changed": m.what_changed} for m in item.mutants],
+    }
+    if full:
+        data["expression"] = None if item.expression is None else str(item.expression())
+    if result is not None:
+        data["derived"] = result.evidence.as_json()
+        data["correction_derived"] = None if result.correction is None else result.correction.as_json()
+        data["agrees"] = result.agrees
+        data["seconds"] = round(result.seconds, 3)
+    return data

@@ -1,0 +1,164 @@
+"""Claims and verdicts as a reader sees them: a first screen of 80 columns, all columns, and one claim in full."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from specplan.output import SCREEN, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from theory.claims.ledger import Claim, Evidence
+    from theory.claims.runner import Verification
+
+__all__ = ["all_columns", "first_screen", "one_claim", "summary"]
+
+_WIDE: Final = 200
+"""Columns of a page that is not for a terminal, with all columns."""
+_STYLES: Final = {
+    "proved": "green",
+    "proved with fix": "yellow",
+    "false": "red",
+    "verified": "blue",
+    "numeric": "cyan",
+    "open": "magenta",
+}
+
+
+def summary(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
+    """Return how many claims hold as printed, and whether what was derived agrees."""
+    counts = Counter(item.verdict.value for item in chosen)
+    told = ", ".join(f"{n} {name}" for name, n in counts.most_common())
+    wrong = sum(item.needs_correction for item in chosen)
+    unknown = counts["open"]
+    text = f"{len(chosen) - wrong - unknown} of {len(chosen)} claims hold as printed, {wrong} do not"
+    text += f", {unknown} are open" if unknown else ""
+    text += f": {told}." if told else "."
+    return f"{text} {_agreement(results)}." if results else text
+
+
+def _agreement(results: Mapping[str, Verification]) -> str:
+    agreeing = sum(result.agrees for result in results.values())
+    work = sum(result.seconds for result in results.values())
+    return f"{agreeing} of {len(results)} derived verdicts agree with the record ({work:.1f} s of work)"
+
+
+def first_screen(chosen: Sequence[Claim], results: Mapping[str, Verification], *, coloured: bool) -> str:
+    """Return the verdicts in 80 columns: how many hold, by paper, and each claim."""
+    blocks = [textwrap.fill(summary(chosen, results), SCREEN)]
+    if len({item.paper for item in chosen}) > 1:
+        blocks.append(_by_paper(chosen))
+    if chosen:
+        blocks += [_list(chosen, results, coloured=coloured)]
+        blocks.append("One in full, with what holds instead: specplan theorems ID. Where it stands: -v.")
+    return "\n\n".join(blocks)
+
+
+def _by_paper(chosen: Sequence[Claim]) -> str:
+    verdicts = list(dict.fromkeys(item.verdict.value for item in chosen))
+    rows = []
+    for paper in dict.fromkeys(item.paper for item in chosen):
+        counts = Counter(item.verdict.value for item in chosen if item.paper == paper)
+        rows.append([paper, str(counts.total()), *(str(counts[name]) for name in verdicts)])
+    return table(["paper", "claims", *verdicts], rows)
+
+
+def _list(chosen: Sequence[Claim], results: Mapping[str, Verification], *, coloured: bool) -> str:
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False)
+    for heading in ("id", "verdict", "statement"):
+        grid.add_column(heading, no_wrap=heading != "statement", overflow="fold")
+    for item in chosen:
+        result = results.get(item.id)
+        differs = "" if result is None or result.agrees else f"DIFFERS, derived: {result.evidence.verdict.value}. "
+        grid.add_row(Text(item.id), _verdict(item.verdict.value), Text(differs + item.statement))
+    return _rendered(grid, coloured=coloured, width=SCREEN)
+
+
+def all_columns(chosen: Sequence[Claim], results: Mapping[str, Verification], *, coloured: bool) -> str:
+    """Return every claim with its source; method, time and agreement where verdicts were derived."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False)
+    for heading in ("id", "source", "verdict", *(("method", "seconds") if results else ()), "statement"):
+        grid.add_column(heading, no_wrap=heading not in {"source", "statement"}, overflow="fold")
+    for item in chosen:
+        cells = [Text(item.id), Text(item.source), _verdict(item.verdict.value)]
+        if item.id in results:
+            result = results[item.id]
+            mark = "" if result.agrees else f" DIFFERS: {result.evidence.verdict.value}"
+            cells += [Text(result.evidence.method + mark), Text(f"{result.seconds:.2f}", justify="right")]
+        grid.add_row(*cells, Text(item.statement))
+    return _rendered(Group(grid, Text(_totals(chosen, results))), coloured=coloured, width=_WIDE)
+
+
+def _totals(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
+    """Counts of verdicts, and what the derivation found."""
+    counts = Counter(item.verdict.value for item in chosen)
+    text = f"\n{len(chosen)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.items())
+    return f"{text}\n{_agreement(results)}" if results else text
+
+
+def one_claim(item: Claim, result: Verification, *, coloured: bool) -> str:
+    """Return everything about one claim."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    rows: list[tuple[str, str]] = [("source", item.source), ("statement", item.statement)]
+    if item.expression is not None:
+        rows.append(("expression", str(item.expression())))
+    rows += [("assumptions", item.assumptions), ("verdict", item.verdict_text)]
+    rows += _evidence_rows("derived", result.evidence)
+    if item.correction:
+        rows.append(("correction", item.correction))
+    if result.correction is not None:
+        rows += _evidence_rows("correction derived", result.correction)
+    rows += [(f"mutant {mutant.name}", mutant.what_changed) for mutant in item.mutants]
+    if item.notes:
+        rows.append(("notes", item.notes))
+    rows.append(("time", f"{result.seconds:.2f} s"))
+    grid = Table(box=None, pad_edge=False, show_header=False)
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column()
+    for name, value in rows:
+        grid.add_row(Text(name), _verdict(value) if name == "verdict" else Text(value))
+    return _rendered(Group(Text(item.id, style="bold"), grid), coloured=coloured, width=_WIDE)
+
+
+def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:
+    """Verdict, method, detail and counterexample of one derivation."""
+    rows = [(name, f"{evidence.verdict.value}, by {evidence.method}")]
+    rows.append(("", evidence.detail))
+    if evidence.counterexample:
+        at = ", ".join(f"{key} = {value}" for key, value in evidence.counterexample.items())
+        rows.append(("counterexample", at))
+    if evidence.effort:
+        rows.append(("effort", ", ".join(f"{key} {value}" for key, value in sorted(evidence.effort.items()))))
+    return rows
+
+
+def _verdict(value: str) -> Any:
+    from rich.text import Text
+
+    return Text(value, style=_STYLES[value.split(" for ", 1)[0]])
+
+
+def _rendered(content: RenderableType, *, coloured: bool, width: int) -> str:
+    """Text of a rich renderable: colours on a terminal, which has its own width, else plain."""
+    from rich.console import Console
+
+    console = Console(
+        force_terminal=coloured, width=None if coloured else width, color_system="auto" if coloured else None
+    )
+    with console.capture() as captured:
+        console.print(content)
+    return "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))

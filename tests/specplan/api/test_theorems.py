@@ -1,0 +1,64 @@
+"""`specplan.theorems`: what the command prints is what it returns, and its first screen fits a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+import specplan as sp
+from specplan.output import SCREEN, to_json
+from theory.claims.ledger import claims
+from theory.errors import ParameterError
+
+Main = Callable[..., tuple[int, str, str]]
+
+
+def test_claims_are_what_the_command_prints(run_main: Main) -> None:
+    found = sp.theorems(paper="ConfSpec", verdict="false")
+    words = ("theorems", "--paper", "ConfSpec", "--verdict", "false")
+    assert run_main(*words) == (0, f"{found.text()}\n", "")
+    assert run_main(*words, "-v")[1] == f"{found.text(verbose=True)}\n"
+    assert run_main(*words, "--json")[1] == f"{to_json(found.plain())}\n"
+    assert {row["verdict"] for row in found.records()} == {"false"}
+
+
+def test_a_first_screen_says_how_many_hold_and_fits_80_columns() -> None:
+    found = sp.theorems()
+    lines = found.text().splitlines()
+    assert max(map(len, lines)) <= SCREEN
+    assert " ".join(found.text().split("\n\n")[0].split()) == found.headline()
+    wrong = sum(item.needs_correction for item in claims())
+    assert found.headline().startswith(f"{len(claims()) - wrong} of {len(claims())} claims hold as printed, {wrong}")
+    by_paper = Counter(row["paper"] for row in found.records())
+    for paper, n in by_paper.items():
+        (line,) = (line for line in found.text().split("\n\n")[1].splitlines() if line.startswith(paper))
+        counts = [int(word) for word in line.removeprefix(paper).split()]
+        assert counts[0] == n == sum(counts[1:])
+
+
+def test_verdicts_are_derived_again() -> None:
+    found = sp.theorems(paper="LR-B", verify=True, jobs=1)
+    assert found.differing == ()
+    assert all(row["agrees"] for row in found.records())
+    assert f"{len(found.claims)} of {len(found.claims)} derived verdicts agree" in found.headline()
+
+
+def test_one_claim_is_shown_with_its_evidence() -> None:
+    found = sp.theorems("LR-S4")
+    assert "counterexample" in found.text()
+    assert found.plain()["claims"][0]["agrees"] is True
+    assert found.records()[0]["severity"] == "edge"
+
+
+def test_bad_arguments_are_refused() -> None:
+    for arguments, message in (
+        ({"paper": "EAGLE"}, "paper='EAGLE' must begin the name of one of"),
+        ({"verdict": "true"}, "verdict='true' must be one of proved"),
+        ({"severity": "sli"}, "did you mean 'slip'"),
+        ({"claim": "LR-X"}, "LR-X"),
+        ({"jobs": 0}, "jobs=0 must be at least 1"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            sp.theorems(**arguments)  # type: ignore[arg-type]
