@@ -13,7 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from specplan.api.acceptance import acceptance as acceptance
     from specplan.api.explaining import explain as explain
+    from specplan.api.methods import gaps as gaps
+    from specplan.api.methods import methods as methods
     from specplan.api.planning import plan as plan
     from specplan.api.planning import plan_models as plan_models
     from specplan.api.planning import profile as profile
@@ -25,7 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "__version__",
+    "acceptance",
     "explain",
+    "gaps",
+    "methods",
     "plan",
     "plan_models",
     "profile",
@@ -39,7 +45,10 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "acceptance": "specplan.api.acceptance",
     "explain": "specplan.api.explaining",
+    "gaps": "specplan.api.methods",
+    "methods": "specplan.api.methods",
     "plan": "specplan.api.planning",
     "plan_models": "specplan.api.planning",
     "profile": "specplan.api.planning",

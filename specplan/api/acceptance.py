@@ -1,0 +1,197 @@
+"""Token acceptance: read in one format, told in every convention, written in another."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from specplan.api.planning import profile
+from specplan.api.result import Result
+from specplan.output import SCREEN, table, to_json
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from calibrate.record.profile import Profile
+    from calibrate.token_acceptance.curves import AcceptanceCurve
+    from calibrate.token_acceptance.schedule import DynamicStats
+    from specplan.api.acceptance_live import LiveReadings
+
+__all__ = ["FORMS", "WRITABLE", "Acceptance", "acceptance"]
+
+FORMS: Final = ("profile", "vllm-dynamic", "vllm-requests", "lengths")
+"""Formats that are read."""
+WRITABLE: Final = ("vllm-dynamic", "vllm-schedule", "lengths")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Acceptance(Result):
+    """Acceptance per position of a draft, and where known what passes take."""
+
+    curve: AcceptanceCurve
+    stats: DynamicStats | None = None
+    """Seconds of passes by batch size and K; None where the source has none."""
+    readings: LiveReadings | None = None
+    """How it was measured on vLLM, if it was."""
+
+    def headline(self) -> str:
+        """Return how many tokens a draft brings, and with timings the best K."""
+        curve = self.curve
+        text = (
+            f"Of a draft of {curve.k} tokens {curve.figure('length-without-bonus'):.2f} are accepted on average, so it "
+            f"makes {curve.figure('length-with-bonus'):.2f} tokens with the target's own."
+        )
+        if self.stats is None:
+            return text
+        best = self.stats.schedule().ranges[0].k
+        return f"{text} For one sequence at a time K = {best} makes the most tokens per second."
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each position: its rates, and the figures of drafts that end there."""
+        from calibrate.token_acceptance.curves import FIGURES
+
+        conditional = self.curve.conditional()
+        return [
+            {
+                **{"k": k, "unconditional": rate, "conditional": conditional[k - 1]},
+                **{name.replace("-", "_"): self.curve.figure(name, k) for name in FIGURES},
+            }
+            for k, rate in enumerate(self.curve.unconditional, 1)
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan acceptance --json`` prints."""
+        from calibrate.token_acceptance.curves import FIGURES
+
+        curve, every = self.curve, range(1, self.curve.k + 1)
+        told: dict[str, Any] = {
+            "schema": "specplan.acceptance",
+            "schema_version": 1,
+            "unconditional": list(curve.unconditional),
+            "conditional": list(curve.conditional()),
+            **{name: [curve.figure(name, k) for k in every] for name in FIGURES},
+            "hit_rate": curve.hit_rate,
+            "tokens_per_pass": None if curve.hit_rate is None else [curve.tokens_per_pass(k) for k in every],
+            "schedule": None if self.stats is None else self.stats.schedule().plain(),
+        }
+        return told if self.readings is None else {**told, "readings": self.readings.plain()}
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan acceptance`` prints, with ``verbose`` what it prints with ``-v``."""
+        heads = ["K", "unconditional", "conditional", "with bonus", "without", "accepted / drafted"]
+        rows = [
+            ["–" if cell is None else str(cell) if name == "k" else f"{cell:.4f}" for name, cell in row.items()]
+            for row in self.records()
+        ]
+        below = list(self._below())
+        if verbose:
+            below.insert(
+                0,
+                "per position: unconditional, the draft is accepted up to it; conditional, given that it was up to the "
+                "one before. For drafts of K tokens, per draft: mean acceptance length with and without the bonus "
+                "token, accepted over drafted tokens.",
+            )
+        else:
+            below = [textwrap.fill(line, SCREEN, subsequent_indent="  ") for line in [*below, "What they mean: -v."]]
+        measured = [] if self.readings is None else [self.readings.as_text()]
+        return "\n\n".join([*measured, textwrap.fill(self.headline(), SCREEN), table(heads, rows), "\n".join(below)])
+
+    def _below(self) -> list[str]:
+        curve = self.curve
+        if curve.hit_rate is None:
+            lines = ["passes without a draft: not known, so tokens per pass are at most the length with bonus"]
+        else:
+            tokens = ", ".join(f"{curve.tokens_per_pass(k):.3f}" for k in range(1, curve.k + 1))
+            lines = [f"{100 * curve.hit_rate:.1f} % of the passes have a draft; tokens per pass at each K: {tokens}"]
+        if self.stats is not None:
+            ranges = ", ".join(f"{first}-{last}: {k}" for first, last, k in self.stats.schedule().ranges)
+            lines.append(f"best K by batch size: {ranges}")
+        return lines
+
+    def written(self, form: str, *, model: str = "model", mode: str = "default", max_batch: int | None = None) -> str:
+        """Return it in another format: vllm-dynamic, vllm-schedule or lengths.
+
+        Parameters
+        ----------
+        form : the format.
+        model, mode : names in a file of lengths.
+        max_batch : where a schedule ends; default the largest measured batch size.
+
+        Raises
+        ------
+        ParameterError : no such format, or one that needs the time of passes where they are not known.
+        """
+        from sim.catalogue import choice
+
+        wanted = choice("to", form, WRITABLE)
+        if wanted == "lengths":
+            from calibrate.token_acceptance.lengths import LengthTable
+
+            lengths = {k: self.curve.figure("length-with-bonus", k) for k in range(1, self.curve.k + 1)}
+            return LengthTable({(model, mode): lengths}).to_yaml()
+        if self.stats is None:
+            raise ParameterError("to", wanted, "needs the time of passes over several tokens, which the source lacks")
+        if wanted == "vllm-schedule":
+            return to_json({"num_speculative_tokens_per_batch_size": self.stats.schedule(max_batch).plain()})
+        return to_json(self.stats.plain())
+
+
+def acceptance(
+    of: Profile | str | Path | Sequence[float],
+    *,
+    form: str = "profile",
+    model: str | None = None,
+    mode: str | None = None,
+) -> Acceptance:
+    """Return token acceptance in every convention, as ``specplan acceptance`` does.
+
+    >>> import specplan as sp
+    >>> found = sp.acceptance([0.7, 0.4])  # of the first position, of both
+    >>> [round(row["length_with_bonus"], 2) for row in found.records()]
+    [1.7, 2.1]
+
+    Parameters
+    ----------
+    of : a profile, its name or its file; a file of another format; or the share of drafts that are accepted up to
+        each position (unconditional), not rising.
+    form : format of a file: profile, vllm-dynamic, vllm-requests or lengths.
+    model, mode : which row of a file of lengths.
+
+    Raises
+    ------
+    ParameterError : no such format, or rates that no draft has.
+    SchemaError : a file that cannot be read.
+    """
+    from sim.catalogue import choice
+
+    if isinstance(of, Sequence) and not isinstance(of, str):
+        from calibrate.token_acceptance.curves import AcceptanceCurve
+
+        return Acceptance(curve=AcceptanceCurve.of(of, "unconditional"))
+    known = choice("from", form, FORMS)
+    if known == "profile" or not isinstance(of, (str, Path)):
+        from calibrate.token_acceptance.measured import curve_of, dynamic_stats_of
+
+        given = profile(of) if isinstance(of, (str, Path)) else of
+        return Acceptance(curve=curve_of(given), stats=dynamic_stats_of(given))
+    return _read(str(of), known, model, mode)
+
+
+def _read(source: str, known: str, model: str | None, mode: str | None) -> Acceptance:
+    from calibrate.record.files import read_text
+
+    text = read_text(Path(source), f"a file of the format {known}")
+    if known == "vllm-dynamic":
+        from calibrate.token_acceptance.schedule import DynamicStats
+
+        stats = DynamicStats.parse(text, source)
+        return Acceptance(curve=stats.curve, stats=stats)
+    if known == "vllm-requests":
+        from calibrate.token_acceptance.requests import read_responses
+
+        return Acceptance(curve=read_responses(text, source).curve())
+    from calibrate.token_acceptance.lengths import LengthTable
+
+    return Acceptance(curve=LengthTable.parse(text, source).curve(model, mode))
