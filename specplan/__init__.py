@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from specplan.api.acceptance import acceptance as acceptance
+    from specplan.api.calibrating import calibrate as calibrate
     from specplan.api.explaining import explain as explain
     from specplan.api.methods import gaps as gaps
     from specplan.api.methods import methods as methods
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
     from specplan.api.simulating import simulate as simulate
     from specplan.api.theorems import theorems as theorems
     from specplan.api.thresholds import thresholds as thresholds
+    from specplan.api.validating import validate as validate
+    from specplan.api.validating import validate_under_load as validate_under_load
 
 __all__ = [
     "__version__",
     "acceptance",
+    "calibrate",
     "explain",
     "gaps",
     "methods",
@@ -40,12 +44,15 @@ __all__ = [
     "simulate",
     "theorems",
     "thresholds",
+    "validate",
+    "validate_under_load",
 ]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "acceptance": "specplan.api.acceptance",
+    "calibrate": "specplan.api.calibrating",
     "explain": "specplan.api.explaining",
     "gaps": "specplan.api.methods",
     "methods": "specplan.api.methods",
@@ -57,6 +64,8 @@ _HOMES = {
     "simulate": "specplan.api.simulating",
     "theorems": "specplan.api.theorems",
     "thresholds": "specplan.api.thresholds",
+    "validate": "specplan.api.validating",
+    "validate_under_load": "specplan.api.validating",
 }
 """Public function to the module that has it."""
 

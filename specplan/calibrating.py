@@ -22,9 +22,20 @@ if TYPE_CHECKING:
     from calibrate.measuring.stopping import Stopping
     from calibrate.record.profile import Profile
 
-__all__ = ["Effort", "calibrate", "conclude", "effort_options", "measure", "resumable", "warn_of_clear_key"]
+__all__ = [
+    "EFFORTS",
+    "Effort",
+    "calibrate",
+    "conclude",
+    "effort_options",
+    "measure",
+    "measured",
+    "plan_of",
+    "resumable",
+    "warn_of_clear_key",
+]
 
-_EFFORTS: Final = {"quick": (0.10, 8, 16), "normal": (0.05, 24, 60), "precise": (0.02, 60, 240)}
+EFFORTS: Final = {"quick": (0.10, 8, 16), "normal": (0.05, 24, 60), "precise": (0.02, 60, 240)}
 """Precision asked for, answers at least and at most."""
 
 _MOST_ANSWERS: Final = 600
@@ -77,7 +88,7 @@ class Effort:
         """Questions that are needed at most."""
         if self.answers is not None:
             return self.answers
-        return _EFFORTS[self.named or "normal"][2] if self.precision is None else _MOST_ANSWERS
+        return EFFORTS[self.named or "normal"][2] if self.precision is None else _MOST_ANSWERS
 
     def stopping_rule(self, n: int) -> Stopping | None:
         """Return when to stop, of n questions at hand; None: when all are answered, because their number was given."""
@@ -85,7 +96,7 @@ class Effort:
 
         if self.answers is not None and self.precision is None:
             return None
-        precision, least, _ = _EFFORTS[self.named or "normal"]
+        precision, least, _ = EFFORTS[self.named or "normal"]
         return Stopping(precision=self.precision or precision, min_answers=min(least, n), max_answers=n, growth=1.4)
 
 
@@ -114,28 +125,41 @@ def calibrate(
     ------
     SpecplanError : as `measure` and `conclude`, or no questions for models that are not the bundled pair.
     """
+    warn_of_clear_key(models)
+    command = " ".join(["specplan", *sys.argv[1:]])
+    plan = plan_of(models, effort, prompts, name=name or output.stem, command=command, **options)
+    conclude(measure(plan, output), output, allow_noise=allow_noise)
+
+
+def plan_of(
+    models: MeasurableModels, effort: Effort, prompts: Path | None, *, name: str, command: str, **options: Any
+) -> CalibrationPlan:
+    """Return what to measure; see `calibrate`.
+
+    Raises
+    ------
+    SpecplanError : no questions for models that are not the bundled pair, or questions that cannot be read.
+    """
     from calibrate.measuring.plan import CalibrationPlan
     from calibrate.models.asking import bundled_problems, bundled_truth
     from specplan.prompts import read_prompts
 
-    warn_of_clear_key(models)
     n = effort.most_answers
     if prompts is None and not models.is_bundled:
         raise ParameterError(
             "prompts", None, "must name a JSONL file of questions, unless the bundled pair is measured"
         )
     problems = bundled_problems(n, models.seed, "calibration") if prompts is None else read_prompts(prompts, n)
-    plan = CalibrationPlan(
+    return CalibrationPlan(
         models=models,
         problems=tuple(problems),
         truth=bundled_truth() if prompts is None else None,
         token=models.token_settings(),
         stopping=effort.stopping_rule(len(problems)),
-        name=name or output.stem,
-        command=" ".join(["specplan", *sys.argv[1:]]),
+        name=name,
+        command=command,
         **options,
     )
-    conclude(measure(plan, output), output, allow_noise=allow_noise)
 
 
 def warn_of_clear_key(models: object) -> None:
@@ -153,16 +177,21 @@ def measure(plan: CalibrationPlan, output: Path) -> Profile:
     SpecplanError : as `calibrate.measuring.calibration.calibrate_models`; what was finished stays in the journal.
     click.exceptions.Exit : with code 130, after Ctrl-C and a line that says how to go on.
     """
-    import asyncio
+    with resumable(journal_of(output)):
+        return measured(plan, output)
 
+
+def measured(plan: CalibrationPlan, output: Path) -> Profile:
+    """As `measure`, but Ctrl-C is left to the caller."""
     from calibrate.measuring.calibration import calibrate_models
     from calibrate.models.servers import timeouts_as_such
+    from specplan.api.finishing import finished
     from specplan.planning.planned_speedup import PlannedSpeedup
 
     journal = journal_of(output)
     precision = None if plan.stopping is None else PlannedSpeedup()
-    with resumable(journal), _live(plan) as watch, timeouts_as_such():
-        profile = asyncio.run(calibrate_models(plan, journal, precision=precision, watch=watch))
+    with _live(plan) as watch, timeouts_as_such():
+        profile = finished(calibrate_models(plan, journal, precision=precision, watch=watch))
     try:
         profile.write(output)
     except OSError as error:

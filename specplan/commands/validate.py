@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 from click.core import ParameterSource
@@ -16,7 +16,6 @@ from specplan.output import (
     journal_of,
     json_option,
     output_options,
-    progress,
     to_json,
     verbose_option,
 )
@@ -24,17 +23,7 @@ from specplan.ranges import ANSWERS, SEED, WINDOW, ListOf, WholeNumber
 from specplan.reports.saving import report_option, save
 from theory.errors import ParameterError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from calibrate.measuring.plan import MeasurableModels
-    from calibrate.record.profile import Profile
-    from sim.configuration import Configuration
-    from specplan.planning.advice import Advice
-    from specplan.validating.asked import Questions
-    from specplan.validating.validation import Validation
-
-__all__ = ["command", "run_under_load", "run_validation"]
+__all__ = ["command"]
 
 _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "k2_list", "rules")
 """Parameters for which --run stands."""
@@ -132,10 +121,12 @@ def command(
     / ROUNDS questions; the same rounds are simulated before.
     """
     check_output(output, force=force)
+    if timeline is not None and concurrency is not None:
+        raise ParameterError("timeline", str(timeline), "is of one answer at a time: leave it out, or --concurrency")
     if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
         raise ParameterError("run", runs[0], "names method and knobs itself: leave --method and its knobs out")
     from calibrate.record.library import load
-    from specplan.calibrating import warn_of_clear_key
+    from specplan.calibrating import resumable, warn_of_clear_key
     from specplan.validating.asked import Below, configurations_of, named, to_ask
 
     profile = load(profile_path)
@@ -145,41 +136,25 @@ def command(
     models, questions = to_ask(profile, answers, prompts, seed)
     warn_of_clear_key(models)
     journal = None if output is None else journal_of(output)
-    if concurrency is not None:
-        if timeline is not None:
-            raise ParameterError(
-                "timeline", str(timeline), "is of one answer at a time: leave it out, or --concurrency"
-            )
-        loads = sorted(set(_counts("concurrency", concurrency)))
-        told = run_under_load(
-            *(profile, configurations, models, questions, loads, rounds, seed, journal), as_json=as_json, report=report
-        )
-    else:
-        found = run_validation(profile, configurations, models, questions, seed, timeline, journal)
-        from specplan.validating.text import as_text, first_screen, plain
+    from specplan.api.validating import Validated, ValidatedUnderLoad, run_under_load, run_validation
 
-        advice = _advice(profile, found)
-        if as_json:
-            told = to_json({**plain(found), "advice": advice.plain()})
-        elif verbose or output is not None:
-            told = "\n\n".join([first_screen(found), advice.text(), as_text(found)])
+    found: Validated | ValidatedUnderLoad
+    with resumable(journal):
+        if concurrency is None:
+            found = run_validation(profile, configurations, models, questions, seed=seed, journal=journal)
         else:
-            told = first_screen(found)
+            loads = sorted(set(_counts("concurrency", concurrency)))
+            found = run_under_load(
+                *(profile, configurations, models, questions, loads, rounds), seed=seed, journal=journal
+            )
+    if timeline is not None and isinstance(found, Validated) and not found.draw(timeline):
+        click.echo(f"specplan: {timeline} is not drawn: all runs were done before the interruption", err=True)
+    told = to_json(found.plain()) if as_json else found.text(verbose=verbose or output is not None)
     deliver(told, output)
-    if report is not None and concurrency is None:
-        from specplan.reports.validations import validation_report
-
-        save(report, validation_report(found, advice))
+    if report is not None:
+        save(report, found.report())
     if journal is not None:
         journal.unlink(missing_ok=True)
-
-
-def _advice(profile: Profile, found: Validation) -> Advice:
-    """How to run the configuration that was measured to be the fastest."""
-    from specplan.planning.advice import advise
-
-    best = max(found.rows, key=lambda row: row.measured.speedup.value)
-    return advise(profile, best.prediction.configuration)
 
 
 def _counts(name: str, text: str) -> list[int]:
@@ -187,102 +162,3 @@ def _counts(name: str, text: str) -> list[int]:
         return [int(part) for part in text.split(",")] if text else []
     except ValueError:
         raise ParameterError(name, text, "must be comma-separated integers >= 1, e.g. 1,2,4") from None
-
-
-def run_validation(
-    profile: Profile,
-    configurations: Sequence[Configuration],
-    models: MeasurableModels,
-    questions: Questions,
-    seed: int = 1,
-    timeline: Path | None = None,
-    journal: Path | None = None,
-) -> Validation:
-    """Predict and run; see `command` for the parameters."""
-    import asyncio
-
-    from calibrate.models.servers import timeouts_as_such
-    from specplan.calibrating import resumable
-    from specplan.validating.validation import predict_all, validate
-
-    predictions = predict_all(profile, configurations)
-    with (
-        progress(f"validating {profile.name}", len(questions.problems) * (len(predictions) + 1)) as step_done,
-        timeouts_as_such(),
-        resumable(journal),
-    ):
-        found = asyncio.run(
-            validate(
-                profile,
-                predictions,
-                models,
-                questions.problems,
-                truth=questions.truth,
-                source=questions.source,
-                seed=seed,
-                journal=journal,
-                progress=lambda part: step_done(),
-            )
-        )
-    if timeline is not None:
-        _draw(profile, found, timeline)
-    return found
-
-
-def run_under_load(
-    profile: Profile,
-    configurations: Sequence[Configuration],
-    models: MeasurableModels,
-    questions: Questions,
-    loads: Sequence[int],
-    n_rounds: int,
-    seed: int = 1,
-    journal: Path | None = None,
-    *,
-    as_json: bool = False,
-    report: Path | None = None,
-) -> str:
-    """Predict and run with many questions at once, and say it; see `command` for the parameters."""
-    import asyncio
-
-    from calibrate.models.servers import timeouts_as_such
-    from specplan.calibrating import resumable
-    from specplan.validating import load_text
-    from specplan.validating.under_load import check_rounds, validate_under_load
-
-    check_rounds(len(questions.problems), n_rounds, loads)
-    parts = (len(configurations) + 1) * len(loads) * (n_rounds + 1)
-    with progress(f"validating {profile.name}", parts) as step_done, timeouts_as_such(), resumable(journal):
-        found = asyncio.run(
-            validate_under_load(
-                profile,
-                configurations,
-                models,
-                questions.problems,
-                loads,
-                n_rounds=n_rounds,
-                truth=questions.truth,
-                source=questions.source,
-                seed=seed,
-                journal=journal,
-                progress=lambda part: step_done(),
-            )
-        )
-    if report is not None:
-        from specplan.reports.validations import load_validation_report
-
-        save(report, load_validation_report(found))
-    return to_json(load_text.plain(found)) if as_json else load_text.as_text(found)
-
-
-def _draw(profile: Profile, found: Validation, path: Path) -> None:
-    """Draw the fastest configuration of which a run was done in this sitting."""
-    from calibrate.record.files import replacing
-    from specplan.validating.validation import draw_timelines
-
-    rows = [row for row in found.rows if row.name in found.runs.sessions]
-    if rows:
-        with replacing(path) as temporary:
-            draw_timelines(profile, found, max(rows, key=lambda row: row.measured.speedup.value), temporary)
-    else:
-        click.echo(f"specplan: {path} is not drawn: all runs were done before the interruption", err=True)

@@ -1,0 +1,273 @@
+"""Configurations run for real beside their predictions, one answer at a time and under load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from specplan.api.finishing import finished
+from specplan.api.planning import profile as profile_of
+from specplan.api.result import Result, flat
+from specplan.output import progress
+
+if TYPE_CHECKING:
+    from calibrate.measuring.plan import MeasurableModels
+    from calibrate.record.profile import Profile
+    from sim.configuration import Configuration
+    from specplan.planning.advice import Advice
+    from specplan.reports.page import Report
+    from specplan.validating.asked import Questions
+    from specplan.validating.under_load import LoadValidation
+    from specplan.validating.validation import Validation
+
+__all__ = ["Validated", "ValidatedUnderLoad", "validate", "validate_under_load"]
+
+Configurations: TypeAlias = "str | Configuration | Sequence[str | Configuration]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Validated(Result):
+    """Configurations, predicted and measured one answer at a time."""
+
+    found: Validation
+    profile: Profile
+    advice: Advice
+    """Servers and clients to run the one that was measured to be the fastest."""
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each configuration."""
+        return [
+            flat(
+                {"method": row.name, "predicted": row.prediction.speedup, "measured": row.measured.speedup}
+                | {"error": row.error, "good": row.good, "at_pace": row.at_pace}
+                | {"accuracy_predicted": row.prediction.accuracy, "accuracy_measured": row.measured.accuracy}
+            )
+            for row in self.found.rows
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan validate --json`` prints."""
+        from specplan.validating.text import plain
+
+        return {**plain(self.found), "advice": self.advice.plain()}
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan validate`` prints, with ``verbose`` what it prints with ``-v``."""
+        from specplan.validating.text import as_text, first_screen
+
+        first = first_screen(self.found)
+        return "\n\n".join([first, self.advice.text(), as_text(self.found)]) if verbose else first
+
+    def draw(self, path: Path) -> bool:
+        """Draw an answer of the fastest configuration, simulated above measured; return whether one was run now."""
+        from calibrate.record.files import replacing
+        from specplan.validating.validation import draw_timelines
+
+        rows = [row for row in self.found.rows if row.name in self.found.runs.sessions]
+        if not rows:
+            return False
+        with replacing(path) as temporary:
+            fastest = max(rows, key=lambda row: row.measured.speedup.value)
+            draw_timelines(self.profile, self.found, fastest, temporary)
+        return True
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
+        from specplan.reports.validations import validation_report
+
+        return validation_report(self.found, self.advice)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ValidatedUnderLoad(Result):
+    """Configurations, predicted and measured with so many clients at once."""
+
+    found: LoadValidation
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each number of clients and configuration."""
+        return [
+            flat(
+                {"clients": row.clients, "method": row.name, "error": row.error, "accuracy": row.accuracy}
+                | {f"{name}_predicted": value for name, value in row.predicted.items()}
+                | {f"{name}_measured": value for name, value in row.measured.items()}
+            )
+            for row in self.found.rows
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan validate --concurrency --json`` prints."""
+        from specplan.validating.load_text import plain
+
+        return plain(self.found)
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan validate --concurrency`` prints."""
+        from specplan.validating.load_text import as_text
+
+        return as_text(self.found)
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
+        from specplan.reports.validations import load_validation_report
+
+        return load_validation_report(self.found)
+
+
+def validate(
+    of: Profile | str | Path,
+    configurations: Configurations,
+    *,
+    n_answers: int = 40,
+    prompts: str | Path | None = None,
+    seed: int = 1,
+    journal: Path | None = None,
+) -> Validated:
+    """Predict, then run for real, and compare, as ``specplan validate`` does.
+
+    >>> import specplan as sp
+    >>> from calibrate.measuring.engine_timings import MeasureOptions
+    >>> short = MeasureOptions(rounds=1, batches=(1, 2), contexts=(64,), prefills=(16,))
+    >>> known = sp.calibrate("torch", answers=2, max_steps=4, candidates=0, n_token_answers=0, timings=short)
+    >>> found = sp.validate(known, "lr-async k1=2", n_answers=2)
+    >>> found.records()[0]["measured"] > 0.0
+    True
+
+    Parameters
+    ----------
+    of : a measured profile, its name or its file; its models are opened.
+    configurations : as tables name them, e.g. ``lr-async k1=2 + prompt-lookup k2=4``; one or several.
+    n_answers : fresh questions, each run every way, >= 2.
+    prompts : JSONL file of fresh questions; default those of the bundled task, for the bundled pair.
+    seed : of the questions and the order of runs.
+    journal : file in which finished runs are kept; the same call goes on from there. The caller removes it.
+
+    Raises
+    ------
+    ParameterError : a profile that names no models, no such configuration, or no questions for these models.
+    CalibrationError : an engine failed.
+    """
+    from specplan.validating.asked import to_ask
+
+    given = profile_of(of) if isinstance(of, (str, Path)) else of
+    chosen = _chosen(configurations)
+    models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed)
+    return run_validation(given, chosen, models, questions, seed=seed, journal=journal)
+
+
+def validate_under_load(
+    of: Profile | str | Path,
+    configurations: Configurations,
+    concurrency: int | Sequence[int],
+    *,
+    n_answers: int = 40,
+    n_rounds: int = 4,
+    prompts: str | Path | None = None,
+    seed: int = 1,
+    journal: Path | None = None,
+) -> ValidatedUnderLoad:
+    """Predict, then run for real with many questions at once, as ``specplan validate --concurrency`` does.
+
+    >>> import specplan as sp
+    >>> sp.validate_under_load("lr-deepseek-gsm8k", "lr-async k1=2", [1, 2])
+    Traceback (most recent call last):
+    theory.errors.ParameterError: profile='lr-deepseek-gsm8k' must be a measured one: ...
+
+    Parameters
+    ----------
+    of, configurations, prompts, seed, journal : as for `validate`.
+    concurrency : numbers of clients, each of which takes the next question when its last answer is there.
+    n_answers, n_rounds : fresh questions in all, and rounds into which they are parted, >= 2.
+
+    Raises
+    ------
+    ParameterError, CalibrationError : as `validate`; or too few questions for so many rounds.
+    """
+    from specplan.validating.asked import to_ask
+
+    given = profile_of(of) if isinstance(of, (str, Path)) else of
+    chosen = _chosen(configurations)
+    loads = [concurrency] if isinstance(concurrency, int) else sorted(set(concurrency))
+    models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed)
+    return run_under_load(given, chosen, models, questions, loads, n_rounds, seed=seed, journal=journal)
+
+
+def _chosen(configurations: Configurations) -> list[Configuration]:
+    """Each configuration once."""
+    from sim.configuration import Configuration
+
+    several = [configurations] if isinstance(configurations, (str, Configuration)) else configurations
+    found = [Configuration.parse(one) if isinstance(one, str) else one for one in several]
+    return list({one.name: one for one in found}.values())
+
+
+def run_validation(
+    profile: Profile,
+    configurations: Sequence[Configuration],
+    models: MeasurableModels,
+    questions: Questions,
+    *,
+    seed: int,
+    journal: Path | None,
+) -> Validated:
+    """As `validate`, of models and questions that are at hand."""
+    from calibrate.models.servers import timeouts_as_such
+    from specplan.planning.advice import advise
+    from specplan.validating import validation
+
+    predictions = validation.predict_all(profile, configurations)
+    parts = len(questions.problems) * (len(predictions) + 1)
+    with progress(f"validating {profile.name}", parts) as step_done, timeouts_as_such():
+        found = finished(
+            validation.validate(
+                profile,
+                predictions,
+                models,
+                questions.problems,
+                truth=questions.truth,
+                source=questions.source,
+                seed=seed,
+                journal=journal,
+                progress=lambda part: step_done(),
+            )
+        )
+    best = max(found.rows, key=lambda row: row.measured.speedup.value)
+    return Validated(found=found, profile=profile, advice=advise(profile, best.prediction.configuration))
+
+
+def run_under_load(
+    profile: Profile,
+    configurations: Sequence[Configuration],
+    models: MeasurableModels,
+    questions: Questions,
+    loads: Sequence[int],
+    n_rounds: int,
+    *,
+    seed: int,
+    journal: Path | None,
+) -> ValidatedUnderLoad:
+    """As `validate_under_load`, of models and questions that are at hand."""
+    from calibrate.models.servers import timeouts_as_such
+    from specplan.validating import under_load
+
+    under_load.check_rounds(len(questions.problems), n_rounds, loads)
+    parts = (len(configurations) + 1) * len(loads) * (n_rounds + 1)
+    with progress(f"validating {profile.name}", parts) as step_done, timeouts_as_such():
+        found = finished(
+            under_load.validate_under_load(
+                profile,
+                configurations,
+                models,
+                questions.problems,
+                loads,
+                n_rounds=n_rounds,
+                truth=questions.truth,
+                source=questions.source,
+                seed=seed,
+                journal=journal,
+                progress=lambda part: step_done(),
+            )
+        )
+    return ValidatedUnderLoad(found=found)
