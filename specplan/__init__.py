@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from specplan.api.planning import profiles as profiles
     from specplan.api.reproducing import reproduce as reproduce
     from specplan.api.simulating import simulate as simulate
+    from specplan.api.sweeping import sweep as sweep
     from specplan.api.theorems import theorems as theorems
     from specplan.api.thresholds import thresholds as thresholds
     from specplan.api.validating import validate as validate
@@ -42,6 +43,7 @@ __all__ = [
     "profiles",
     "reproduce",
     "simulate",
+    "sweep",
     "theorems",
     "thresholds",
     "validate",
@@ -62,6 +64,7 @@ _HOMES = {
     "profiles": "specplan.api.planning",
     "reproduce": "specplan.api.reproducing",
     "simulate": "specplan.api.simulating",
+    "sweep": "specplan.api.sweeping",
     "theorems": "specplan.api.theorems",
     "thresholds": "specplan.api.thresholds",
     "validate": "specplan.api.validating",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
-from specplan.output import InputName, OutputFile, check_output, deliver, table
+from specplan.output import InputName, OutputFile, check_output, deliver
 from specplan.ranges import WholeNumber
 from theory.errors import ParameterError
 
@@ -42,23 +40,9 @@ def command() -> None:
 def run(grid: str, output: Path, force: bool, backend: str, cluster: str | None, workers: int) -> None:
     """Evaluate every point of a TOML file; what is finished is kept, and the same command goes on after a break."""
     check_output(output, force=force)
-    from sim.catalogue import choice
-    from specplan.sweeping.backends import BACKENDS
-    from specplan.sweeping.grid import read_grid
-    from specplan.sweeping.sweep import run_sweep
+    from specplan.api.sweeping import sweep
 
-    where: Any = choice("backend", backend, BACKENDS)
-    with _Bar() as bar:
-        rows = run_sweep(
-            read_grid(grid),
-            output,
-            backend=where,
-            cluster=cluster,
-            workers=workers,
-            on_start=bar.start,
-            on_points=bar.advance,
-        )
-    deliver(_summary(rows, output), None)
+    deliver(sweep(grid, output=output, backend=backend, cluster=cluster, workers=workers).text(), None)
 
 
 @command.command("plot")
@@ -82,63 +66,3 @@ def plot(results: str, x: str, y: str, method: str, regions: bool, output: Path,
         draw_regions(rows, output, x, y)
     else:
         draw_heat(rows, output, x, y, method)
-
-
-def _summary(rows: list[dict[str, Any]], output: Path) -> str:
-    """The best point of each method, and how well it is known."""
-    good = [row for row in rows if row["speedup"] is not None]
-    failed = [row for row in rows if row["error"]]
-    best: dict[str, dict[str, Any]] = {}
-    for row in good:
-        if row["method"] not in best or row["speedup"] > best[row["method"]]["speedup"]:
-            best[row["method"]] = row
-    shown = [
-        [
-            name,
-            f"{sum(row['method'] == name for row in good)}",
-            f"{sum(row['method'] == name and row['speedup'] > 1.0 for row in good)}",
-            f"{row['speedup']:.3f}",
-            f"{row['stderr']:.4f}",
-        ]
-        for name, row in best.items()
-    ]
-    text = table(["method", "points", "faster than plain", "greatest speedup", "±"], shown) + "\n" if shown else ""
-    ratios = [row["variance_ratio"] for row in good if (row["variance_ratio"] or 0.0) > 1.0]
-    if ratios:
-        middle = sorted(ratios)[len(ratios) // 2]
-        text += f"\nControl variates divided the variance by {middle:.1f} (median of {len(ratios)} points).\n"
-    if failed:
-        text += f"\n{len(failed)} of {len(rows)} points have no speedup; the first: {failed[0]['error']}\n"
-    return text + f"\n{len(rows)} points in {output}"
-
-
-class _Bar:
-    """Progress with the time left on stderr; nothing where stderr is no terminal."""
-
-    def __init__(self) -> None:
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> _Bar:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (TextColumn("points"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._bar.start()
-        return self
-
-    def start(self, total: int, done: int) -> None:
-        """Say how many points there are, and how many were finished before."""
-        if self._bar is not None:
-            self._task = self._bar.add_task("points", total=total, completed=done)
-
-    def advance(self, n: int) -> None:
-        """Say that some more are finished."""
-        if self._bar is not None:
-            self._bar.advance(self._task, n)
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()

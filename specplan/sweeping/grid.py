@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -31,7 +32,7 @@ from sim.configuration import METHOD_NAMES, Configuration
 from sim.gaps.worlds import World
 from theory.errors import ParameterError, SchemaError, shown
 
-__all__ = ["MOST_POINTS", "Grid", "Point", "read_grid"]
+__all__ = ["MOST_POINTS", "Grid", "Point", "grid_of", "read_grid"]
 
 MOST_POINTS: Final = 1_000_000
 WORLD: Final = tuple(field.name for field in fields(World) if field.name not in ("ends",))
@@ -191,11 +192,22 @@ def read_grid(path: str | Path) -> Grid:
     """
     text = read_text(path, "a grid", most_bytes=1 << 20)
     try:
-        return Grid.model_validate(tomllib.loads(text))
+        return grid_of(tomllib.loads(text), shown(str(path)))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SchemaError(f"{shown(str(path))}: not TOML: {shown(str(error))}") from None
+
+
+def grid_of(data: Mapping[str, Any], source: str = "grid") -> Grid:
+    """Return the grid of what a file holds.
+
+    Raises
+    ------
+    SchemaError : it is not of this form; the path inside it is named.
+    """
+    try:
+        return Grid.model_validate(dict(data))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         what: Any = first["msg"].removeprefix("Value error, ")
-        raise SchemaError(f"{shown(str(path))}: {shown(where)}: {shown(what)}") from None
+        raise SchemaError(f"{source}: {shown(where)}: {shown(what)}") from None
