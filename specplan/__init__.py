@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from specplan.version import __version__
+
 if TYPE_CHECKING:
     from specplan.api.acceptance import acceptance as acceptance
     from specplan.api.calibrating import calibrate as calibrate
@@ -49,8 +51,6 @@ __all__ = [
     "validate",
     "validate_under_load",
 ]
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "acceptance": "specplan.api.acceptance",

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from specplan import __version__
+from specplan.version import __version__
 from theory.errors import ParameterError, SchemaError, SpecplanError, UnstableMeasurementError, shown
 
 __all__ = ["cli", "exit_code", "main"]

@@ -45,7 +45,7 @@ def versions() -> list[tuple[str, str]]:
     """What the numbers depend on besides the inputs."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from specplan import __version__
+    from specplan.version import __version__
 
     found = [("specplan", __version__), ("Python", platform.python_version())]
     for name in ("numpy", "scipy", "simpy"):

@@ -12,10 +12,10 @@ from calibrate.record.files import opened, replacing
 from calibrate.record.journal import Journal
 from calibrate.record.library import load
 from calibrate.record.profile import Profile
-from specplan import __version__
 from specplan.output import journal_of
 from specplan.sweeping.backends import Backend, results
 from specplan.sweeping.grid import Grid
+from specplan.version import __version__
 from theory.errors import SchemaError, SpecplanError
 
 __all__ = ["ENDINGS", "Row", "read_rows", "run_sweep", "write_rows"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.running.verifiers import LlmJudge
 from sim.operations import JUDGE
-from specplan import __version__
+from specplan.version import __version__
 
 if TYPE_CHECKING:
     from calibrate.measuring.plan import MeasurableModels
