@@ -185,7 +185,7 @@ def measured(plan: CalibrationPlan, output: Path) -> Profile:
     """As `measure`, but Ctrl-C is left to the caller."""
     from calibrate.measuring.calibration import calibrate_models
     from calibrate.models.servers import timeouts_as_such
-    from specplan.api.finishing import finished
+    from specplan.finishing import finished
     from specplan.planning.planned_speedup import PlannedSpeedup
 
     journal = journal_of(output)

@@ -74,7 +74,7 @@ class ProfilePlan(Result):
 
     def headline(self) -> str:
         """Return what to do, what it brings and what it costs, in two sentences."""
-        from specplan.api.plan_text import summary
+        from specplan.api.texts.plan import summary
 
         return summary(self.found)
 
@@ -108,7 +108,7 @@ class ProfilePlan(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan plan`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.api.plan_text import first_screen, plan_as_text
+        from specplan.api.texts.plan import first_screen, plan_as_text
 
         if verbose:
             return plan_as_text(self.found, self.timings, self.at_once, self.advice)

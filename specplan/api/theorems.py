@@ -34,7 +34,7 @@ class Theorems(Result):
 
     def headline(self) -> str:
         """Return how many claims hold as printed."""
-        from specplan.api.theorems_text import summary
+        from specplan.api.texts.theorems import summary
 
         return summary(self.claims, self.derived)
 
@@ -60,11 +60,11 @@ class Theorems(Result):
 
     def rendered(self, *, verbose: bool = False, coloured: bool) -> str:
         """Return the text, for a terminal: as wide as it is, and in colours."""
-        from specplan.api import theorems_text
+        from specplan.api.texts import theorems as texts
 
         if self.in_full:
-            return theorems_text.one_claim(self.claims[0], self.derived[self.claims[0].id], coloured=coloured)
-        show = theorems_text.all_columns if verbose else theorems_text.first_screen
+            return texts.one_claim(self.claims[0], self.derived[self.claims[0].id], coloured=coloured)
+        show = texts.all_columns if verbose else texts.first_screen
         return show(self.claims, self.derived, coloured=coloured)
 
 

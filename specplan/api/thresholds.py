@@ -87,7 +87,7 @@ class Thresholds(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan thresholds`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.api.thresholds_text import as_text, first_screen
+        from specplan.api.texts.thresholds import as_text, first_screen
 
         return (as_text if verbose else first_screen)(self.found, self.labelled, self.speedup_from)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from specplan.api.finishing import finished
 from specplan.api.planning import profile as profile_of
 from specplan.api.result import Result, flat
+from specplan.finishing import finished
 from specplan.output import progress
 
 if TYPE_CHECKING:

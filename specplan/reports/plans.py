@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from specplan.api.plan_text import widest
+from specplan.api.texts.plan import widest
 from specplan.output import by_need
 from specplan.reports.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text, Widget
 from specplan.reports.svg import Line, lines

@@ -10,8 +10,8 @@ from measured_profiles import measured
 
 import specplan as sp
 from specplan.api.calibrating import ENGINES, _models
-from specplan.api.finishing import finished
 from specplan.api.validating import _chosen
+from specplan.finishing import finished
 from theory.errors import CalibrationError, ParameterError
 
 

@@ -15,7 +15,7 @@ from calibrate.record.profile import Profile
 from calibrate.replay.trials import Trials
 from sim.configuration import Configuration
 from sim.estimate import proportion
-from specplan.api.plan_text import plan_as_text
+from specplan.api.texts.plan import plan_as_text
 from specplan.planning.planner import Request, _accurate_enough, _ranked, plan
 
 ALL, NONE = [True] * 24, [False] * 24
