@@ -99,6 +99,7 @@ def command(
     found = simulate_configuration(
         known, configuration, n_answers=answers, concurrency=concurrency, corruption=corruption
     )
-    if timeline is not None:
-        save_timeline(found.timeline(answer), timeline, until=until)
+    drawn = found.timeline(answer) if timeline is not None or answer else None  # which refuses an answer there is not
+    if timeline is not None and drawn is not None:
+        save_timeline(drawn, timeline, until=until)
     deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)

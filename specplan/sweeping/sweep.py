@@ -127,7 +127,10 @@ def read_rows(path: Path) -> list[Row]:
     with opened(path, "a sweep") as file:
         if path.suffix.lower() == ".csv":
             text = file.read().decode("utf-8").splitlines()
-            rows: list[Row] = [{key: _value(cell) for key, cell in row.items()} for row in csv.DictReader(text)]
+            try:
+                rows: list[Row] = [{key: _value(cell) for key, cell in row.items()} for row in csv.DictReader(text)]
+            except csv.Error as error:
+                raise SchemaError(f"{path}: cannot be read as a sweep: {error}") from None
         else:
             pa, parquet = _arrow()
             try:

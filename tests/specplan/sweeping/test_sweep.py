@@ -209,3 +209,10 @@ def test_where_nothing_varies_no_ratio_of_variances_is_told(grid: Grid) -> None:
         row = evaluated(point, grid, None)
         assert row["stderr"] <= 1e-9 * row["speedup"]
         assert row["variance_ratio"] is None or row["variance_ratio"] == 1.0
+
+
+def test_a_table_with_an_endless_cell_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.csv"
+    path.write_text("speedup\n" + "1" * 200_000 + "\n", encoding="utf-8")
+    with pytest.raises(SchemaError, match="field larger than field limit"):
+        read_rows(path)
