@@ -154,7 +154,7 @@ def lines(
         y = frame.y(reference)
         drawn.append(element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="reference"))
     for i, line in enumerate(every):
-        drawn += _drawn(line, i, frame, x_name)
+        drawn += _drawn(line, i, _shift(i, len(every)) if line.intervals else 0.0, frame, x_name)
     names = [line.name for line in every]
     return _picture(drawn, names, y_name + " by " + x_name)
 
@@ -167,8 +167,13 @@ def _finite(line: Line) -> Line:
     return Line(name=line.name, points=[point for point, _ in kept], intervals=intervals if line.intervals else ())
 
 
-def _drawn(line: Line, place: int, frame: _Frame, x_name: str) -> list[str]:
-    shift = 3.0 * (place % 5 - 2) if line.intervals else 0.0  # whiskers of one place stand side by side
+def _shift(place: int, n: int) -> float:
+    """How far right of its place a line stands, px: whiskers of one place stand side by side, a single one on it."""
+    abreast = min(n, 5)
+    return 3.0 * (place % abreast - (abreast - 1) / 2)
+
+
+def _drawn(line: Line, place: int, shift: float, frame: _Frame, x_name: str) -> list[str]:
     path = " ".join(f"{frame.x(x) + shift:.1f},{frame.y(y):.1f}" for x, y in line.points)
     found = [element("polyline", points=path, class_=f"line s{place % 8}")] if len(line.points) > 1 else []
     for i, (x, y) in enumerate(line.points):
