@@ -180,3 +180,15 @@ def test_points_stand_side_by_side_around_their_place() -> None:
     assert points_across("a") == [middle]
     assert points_across("a", "b") == [middle - 1.5, middle + 1.5]
     assert points_across("a", "b", "c", "d", "e") == [middle + shift for shift in (-6.0, -3.0, 0.0, 3.0, 6.0)]
+
+
+def test_a_scatter_holds_both_intervals_of_a_point() -> None:
+    wide = Interval(value=1.5, low=1.0, high=2.0), Interval(value=1.4, low=0.5, high=2.5)
+    drawn = scatter({"a": [(1.5, 1.4, "a")]}, x_name="x", y_name="y", intervals={"a": wide})
+    ends = [[float(end) for end in re.findall(rf'{axis}[12]="([0-9.]+)"', drawn)][-4:] for axis in "xy"]
+    (x_low, x_high, x, _), (_, y, y_low, y_high) = ends
+    point = re.search(r'<circle[^>]* cx="([0-9.]+)" cy="([0-9.]+)"', drawn)
+    assert point is not None
+    assert (x, y) == pytest.approx([float(one) for one in point.groups()])
+    assert x == pytest.approx((x_low + x_high) / 2)
+    assert 14 <= y_high < y < y_low <= 274  # inside the frame
