@@ -119,7 +119,9 @@ def _panel(axes: Axes, timeline: Timeline, rows: list[tuple[str, int]], end: flo
         if span.start <= end:
             _bar(axes, span, y[span.role, span.lane], scale, width_px / (end * scale))
     _answer_row(axes, timeline, y["answer", 0], end, scale, width_px / (end * scale))
-    axes.set_yticks(list(y.values()), [_row_name(row, rows) for row in rows], fontsize=8)
+    axes.set_yticks(
+        list(y.values()), [row[0] if row[0] == "answer" else timeline.lane_name(*row) for row in rows], fontsize=8
+    )
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_xlim(0.0, end * scale * 1.004)
     axes.tick_params(axis="y", length=0)
@@ -131,11 +133,6 @@ def _panel(axes: Axes, timeline: Timeline, rows: list[tuple[str, int]], end: flo
     for above, below in pairwise(rows):
         if above[0] != below[0]:
             axes.axhline((y[above] + y[below]) / 2, color="#BBBBBB", linewidth=0.7)
-
-
-def _row_name(row: tuple[str, int], rows: list[tuple[str, int]]) -> str:
-    role, lane = row
-    return role if sum(r == role for r, _ in rows) == 1 else f"{role} {lane + 1}"
 
 
 def _bar(axes: Axes, span: Span, y: int, scale: float, points_per_unit: float) -> None:

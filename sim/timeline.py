@@ -11,7 +11,21 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sim.answers.facts import Facts
-from sim.operations import DRAFT, JUDGE, TARGET, Choose, Generate, Operation, Outcome, Score, Step, Verify
+from sim.operations import (
+    DRAFT,
+    DRAFT_LIKELIHOOD,
+    JUDGE,
+    LIKELIHOOD,
+    REWARD,
+    TARGET,
+    Choose,
+    Generate,
+    Operation,
+    Outcome,
+    Score,
+    Step,
+    Verify,
+)
 
 __all__ = ["CommitMark", "Counts", "Run", "Span", "Timeline", "perfetto"]
 
@@ -227,6 +241,18 @@ class Timeline:
     def n_lanes(self, role: str) -> int:
         """Sequences of ``role`` in parallel, at most."""
         return 1 + max((span.lane for span in self.spans if span.role == role), default=-1)
+
+    def lane_name(self, role: str, lane: int) -> str:
+        """What a lane holds: the role, which candidate where each has a lane of its own, else a number."""
+        who = _ASKED.get(role, role)
+        if self.n_lanes(role) <= 1:
+            return who
+        own = all(span.branch == span.lane for span in self.spans if span.role == role)
+        return f"{who}, candidate {lane + 1}" if own else f"{who} {lane + 1}"
+
+
+_ASKED = {LIKELIHOOD: "likelihood by target", DRAFT_LIKELIHOOD: "likelihood by draft", REWARD: "reward model"}
+"""Who answers, for roles that do not say it."""
 
 
 def perfetto(*timelines: Timeline) -> dict[str, Any]:

@@ -7,7 +7,7 @@ element tells when pointed at stands in ``data-tip``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from specplan.reports.page import Interval, cleaned
@@ -154,7 +154,7 @@ def lines(
         y = frame.y(reference)
         drawn.append(element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="reference"))
     for i, line in enumerate(every):
-        drawn += _drawn(line, i, frame, x_name)
+        drawn += _drawn(line, i, _shift(i, len(every)) if line.intervals else 0.0, frame, x_name)
     names = [line.name for line in every]
     return _picture(drawn, names, y_name + " by " + x_name)
 
@@ -167,8 +167,13 @@ def _finite(line: Line) -> Line:
     return Line(name=line.name, points=[point for point, _ in kept], intervals=intervals if line.intervals else ())
 
 
-def _drawn(line: Line, place: int, frame: _Frame, x_name: str) -> list[str]:
-    shift = 3.0 * (place % 5 - 2) if line.intervals else 0.0  # whiskers of one place stand side by side
+def _shift(place: int, n: int) -> float:
+    """How far right of its place a line stands, px: whiskers of one place stand side by side, a single one on it."""
+    abreast = min(n, 5)
+    return 3.0 * (place % abreast - (abreast - 1) / 2)
+
+
+def _drawn(line: Line, place: int, shift: float, frame: _Frame, x_name: str) -> list[str]:
     path = " ".join(f"{frame.x(x) + shift:.1f},{frame.y(y):.1f}" for x, y in line.points)
     found = [element("polyline", points=path, class_=f"line s{place % 8}")] if len(line.points) > 1 else []
     for i, (x, y) in enumerate(line.points):
@@ -185,11 +190,21 @@ def _drawn(line: Line, place: int, frame: _Frame, x_name: str) -> list[str]:
 
 
 def scatter(
-    groups: Mapping[str, Sequence[tuple[float, float, str]]], *, x_name: str, y_name: str, equal: bool = True
+    groups: Mapping[str, Sequence[tuple[float, float, str]]],
+    *,
+    x_name: str,
+    y_name: str,
+    equal: bool = True,
+    intervals: Mapping[str, tuple[Interval, Interval]] | None = None,
 ) -> str:
-    """Return points (x, y, what it says) by group; with ``equal`` a diagonal, both axes logarithmic."""
+    """Return points (x, y, what it says) by group; with ``equal`` a diagonal, both axes logarithmic.
+
+    ``intervals`` are those of x and of y of the groups that have them, drawn as whiskers.
+    """
+    bars = {} if intervals is None else intervals
     every = [point for points in groups.values() for point in points]
     both = [value for x, y, _ in every for value in (x, y)]
+    both += [end for pair in bars.values() for one in pair for end in (one.low, one.high) if math.isfinite(end)]
     low, high = min(both), max(both)
     wide = high > 20.0 * low > 0.0
     low, high = (low / 1.2, high * 1.2) if wide else (low - 0.05 * (high - low), high + 0.05 * (high - low))
@@ -210,11 +225,28 @@ def scatter(
         bottom = _HEIGHT - _BOTTOM
         drawn.append(element("line", x1=_LEFT, y1=bottom, x2=_LEFT + across, y2=bottom - side, class_="reference"))
     drawn += [text(_LEFT + across / 2, _HEIGHT - 6, x_name), text(_LEFT - 40, _TOP - 2, y_name, anchor="start")]
-    for i, points in enumerate(groups.values()):
+    for i, (name, points) in enumerate(groups.items()):
+        if name in bars:
+            drawn += _cross(
+                *bars[name], i, lambda v: _LEFT + across * at(v), lambda v: _HEIGHT - _BOTTOM - side * at(v)
+            )
         for x, y, says in points:
             centre = {"cx": _LEFT + across * at(x), "cy": _HEIGHT - _BOTTOM - side * at(y)}
             drawn.append(element("circle", r=3.5, class_=f"mark s{i % 8}", data_tip=says, **centre))
     return _picture(drawn, list(groups), f"{y_name} against {x_name}")
+
+
+def _cross(
+    first: Interval, second: Interval, place: int, x: Callable[[float], float], y: Callable[[float], float]
+) -> Iterator[str]:
+    """The intervals of a point, across and along; one without an end is left out."""
+    style = f"whisker s{place % 8}"
+    if math.isfinite(first.high - first.low):
+        level = y(second.value)
+        yield element("line", x1=x(first.low), x2=x(first.high), y1=level, y2=level, class_=style)
+    if math.isfinite(second.high - second.low):
+        level = x(first.value)
+        yield element("line", x1=level, x2=level, y1=y(second.low), y2=y(second.high), class_=style)
 
 
 def _picture(drawn: Sequence[str], names: Sequence[str], says: str) -> str:

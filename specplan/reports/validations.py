@@ -101,8 +101,9 @@ def _rows(found: Validation, points: Mapping[str, Sequence[tuple[float, float, s
         "where a speedup measured on so many fresh questions was to be."
     )
     if len(found.rows) > 1:
-        picture = scatter(points, x_name="predicted speedup", y_name="measured speedup")
-        yield Picture(svg=picture, caption="On the dashed line a prediction is right.")
+        bars = {row.name: (interval(row.prediction.speedup), interval(row.measured.speedup)) for row in found.rows}
+        picture = scatter(points, x_name="predicted speedup", y_name="measured speedup", intervals=bars)
+        yield Picture(svg=picture, caption="On the dashed line a prediction is right. Bars: 95 % intervals of both.")
 
 
 def _running(advice: Advice) -> Iterator[Part]:

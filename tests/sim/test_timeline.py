@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 from invariants import covered
-from sim_worlds import scripted, seconds_per_token
+from sim_worlds import batch_engines, scripted, seconds_per_token
 
 from sim.algorithms import lookahead_async
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.lengths import Fixed, Lengths
+from sim.catalogue import method
+from sim.engines.batching import Device
 from sim.gantt import draw, figure
 from sim.timeline import Counts, Timeline, perfetto
 from sim.trial import run_answer
@@ -129,3 +134,17 @@ def test_bad_pictures(tmp_path: Path) -> None:
         draw([], tmp_path / "x.png")
     with pytest.raises(ParameterError, match="until"):
         figure(timeline, until=0.0)
+
+
+def test_lanes_say_which_candidate_and_who_is_asked() -> None:
+    behaviour = SyntheticBehaviour(
+        lengths=Lengths(target=Fixed(5), draft=Fixed(5)), acceptance=Acceptance(alpha=0.5), steps=Fixed(6), seed=1
+    )
+    run = run_answer(method("specs").build(width=2), behaviour.beam_answer(0), batch_engines(Device()))
+    timeline = Timeline.of(run)
+    assert timeline.lane_name("draft", 1) == "draft, candidate 2"
+    assert timeline.lane_name("likelihood", 0) == "likelihood by target, candidate 1"
+    names = [label.get_text() for label in figure(timeline).axes[0].get_yticklabels()]
+    assert len(set(names)) == len(names)
+    assert "reward model, candidate 2" in names
+    assert Timeline.of(session()).lane_name("target", 1) == "target 2"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from planted_metrics import Planted, exposition, paces
@@ -99,3 +100,11 @@ def test_six_readings_tell_the_spread_instead_of_an_assumption() -> None:
     found = explained(readings(replace(WELL_SET, k=3), 16, 32, 48, 64, 80, 96))
     assert found.acceptance.by_position[0].estimator == "ratio of totals over 5 windows"
     assert not any("assum" in estimate.estimator for estimate in found.acceptance.by_position)
+
+
+def test_the_files_of_the_tutorial_are_of_the_planted_server() -> None:
+    planted = PLANTED["k too large"]
+    folder = Path(__file__).parents[3] / "docs" / "tutorials" / "slow-server"
+    for name, server, answers in (("before", planted, 24), ("after", planted, 96), ("plain", planted.with_k(0), 64)):
+        told = [line for line in exposition(server, answers).splitlines() if "_created" not in line]
+        assert (folder / f"{name}.prom").read_text().splitlines() == told

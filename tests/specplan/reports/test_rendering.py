@@ -166,3 +166,29 @@ def test_the_ledger_fits_a_megabyte(tmp_path: Path, ending: str) -> None:
     assert "Claims of the papers, checked by machine" in text
     assert "specplan theorems --report" in text
     assert all(word in text for word in ("What does not", "LR-T3c", "numpy"))
+
+
+def points_across(*names: str) -> list[float]:
+    """Where the points of lines with intervals stand whose only place is the middle of the drawing, px."""
+    told = [Interval(value=1.0, low=0.5, high=1.5)]
+    drawn = lines([Line(name=name, points=[(1.0, 1.0)], intervals=told) for name in names], x_name="x", y_name="y")
+    return [float(x) for x in re.findall(r'<circle cx="([0-9.]+)"', drawn)]
+
+
+def test_points_stand_side_by_side_around_their_place() -> None:
+    middle = 338.0  # of 52 to 624
+    assert points_across("a") == [middle]
+    assert points_across("a", "b") == [middle - 1.5, middle + 1.5]
+    assert points_across("a", "b", "c", "d", "e") == [middle + shift for shift in (-6.0, -3.0, 0.0, 3.0, 6.0)]
+
+
+def test_a_scatter_holds_both_intervals_of_a_point() -> None:
+    wide = Interval(value=1.5, low=1.0, high=2.0), Interval(value=1.4, low=0.5, high=2.5)
+    drawn = scatter({"a": [(1.5, 1.4, "a")]}, x_name="x", y_name="y", intervals={"a": wide})
+    ends = [[float(end) for end in re.findall(rf'{axis}[12]="([0-9.]+)"', drawn)][-4:] for axis in "xy"]
+    (x_low, x_high, x, _), (_, y, y_low, y_high) = ends
+    point = re.search(r'<circle[^>]* cx="([0-9.]+)" cy="([0-9.]+)"', drawn)
+    assert point is not None
+    assert (x, y) == pytest.approx([float(one) for one in point.groups()])
+    assert x == pytest.approx((x_low + x_high) / 2)
+    assert 14 <= y_high < y < y_low <= 274  # inside the frame
