@@ -28,7 +28,7 @@ class Methods(Result):
         return [
             {
                 **{"name": one.name, "level": one.level, "title": one.title, "paper": one.paper},
-                **{"knobs": ", ".join(knob.name for knob in one.knobs), "asks": ", ".join(("target", *one.roles))},
+                **{"knobs": ", ".join(knob.name for knob in one.knobs), "asks": _asks(one)},
                 **{"exact": one.exact, "measured": one.measured, "closed_form": one.closed_form},
             }
             for one in self.methods
@@ -41,12 +41,17 @@ class Methods(Result):
         return {"schema": "specplan.methods", "schema_version": 1, "methods": [_plain(one) for one in self.methods]}
 
     def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan methods`` prints."""
+        """Return what ``specplan methods`` prints, with ``verbose`` the knobs and papers too."""
         if self.in_full:
             return _describe(self.methods[0])
-        rows = [[one.name, one.level, ", ".join(k.name for k in one.knobs) or "–", one.paper] for one in self.methods]
-        told = table(["method", "level", "knobs", "paper"], rows)
-        return f"{told}\n\n'specplan methods NAME' tells more about one."
+        rows = [[one.name, one.level, ", ".join(one.roles) or "–"] for one in self.methods]
+        headings = ["method", "level", "asks, besides the target"]
+        if verbose:
+            headings += ["knobs", "paper"]
+            more = ((", ".join(knob.name for knob in one.knobs) or "–", one.paper) for one in self.methods)
+            rows = [[*row, *cells] for row, cells in zip(rows, more, strict=True)]
+        about = "'specplan methods NAME' tells the knobs and the paper of one, -v of all."
+        return f"{table(headings, rows)}\n\n{about}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -101,18 +106,26 @@ def gaps() -> Gaps:
     return Gaps(cells=tuple(committed_cells()))
 
 
+def _asks(one: Method) -> str:
+    """The models that it needs."""
+    return ", ".join(("target", *one.roles))
+
+
 def _describe(one: Method) -> str:
     rows = [
         ["paper", one.paper],
         ["level", one.level],
-        ["asks", ", ".join(("target", *one.roles))],
+        ["asks", _asks(one)],
         ["exact", one.exact],
         ["measured", one.measured],
         ["closed form", one.closed_form or "none"],
     ]
     lines = [f"{one.name}: {one.title}", "", *(f"{key:<12} {text}" for key, text in rows)]
     if one.knobs:
-        knobs = [[k.name, "–" if k.default is None else str(k.default), k.help, k.rule] for k in one.knobs]
+        knobs = [
+            [k.name, "–" if k.default is None else str(k.default), k.help, k.rule.removeprefix("must be ")]
+            for k in one.knobs
+        ]
         lines += ["", table(["knob", "default", "meaning", "domain"], knobs)]
     return "\n".join(lines)
 

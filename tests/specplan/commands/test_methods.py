@@ -15,6 +15,7 @@ from calibrate.replay.trials import Trials
 from sim.catalogue import methods
 from sim.configuration import Configuration, parse_knobs
 from specplan.cli import cli
+from specplan.output import SCREEN
 from specplan.planning.overshoot import EFFECTS, overshoot
 from theory.errors import ParameterError
 
@@ -29,10 +30,13 @@ def run(*arguments: str) -> str:
 
 def test_methods_lists_every_method_of_the_catalogue() -> None:
     text = run("methods")
+    assert max(map(len, text.splitlines())) <= SCREEN
+    every = run("methods", "-v")
     data = json.loads(run("methods", "--json"))
     assert [one["name"] for one in data["methods"]] == list(methods())
     for name, one in methods().items():
         assert name in text
+        assert one.paper in every
         described = run("methods", name)
         assert one.paper in described
         assert all(knob.name in described for knob in one.knobs)
