@@ -173,6 +173,7 @@ def test_the_table_is_not_guessed() -> None:
 
 
 @pytest.mark.vllm
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what vLLM imports, if this is the first to import it
 @pytest.mark.parametrize("drafter", OF_VLLM)
 def test_vllm_reads_the_flags(drafter: str) -> None:
     """The command line through vLLM's own parser, and the config's fields against vLLM's own class."""
