@@ -60,6 +60,14 @@ class Validated(Result):
         first = first_screen(self.found)
         return "\n\n".join([first, self.advice.text(), as_text(self.found)]) if verbose else first
 
+    def plot(self, path: Path) -> None:
+        """Draw predicted against measured speedups into a PNG, SVG or PDF, as ``specplan validate --plot`` does."""
+        from calibrate.record.files import replacing
+        from specplan.validating.picture import draw_rows
+
+        with replacing(path) as temporary:
+            draw_rows(self.found, temporary)
+
     def draw(self, path: Path) -> bool:
         """Draw an answer of the fastest configuration, simulated above measured; return whether one was run now."""
         from calibrate.record.files import replacing

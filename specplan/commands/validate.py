@@ -75,6 +75,9 @@ _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "
     "--timeline", type=OutputFile(".png", ".svg", ".pdf"), help="PNG or SVG: a simulated above a measured answer."
 )
 @click.option(
+    "--plot", type=OutputFile(".png", ".svg", ".pdf"), help="PNG, SVG or PDF: predicted against measured speedups."
+)
+@click.option(
     "--concurrency",
     type=ListOf(WholeNumber(1, 4096)),
     metavar="N,N,...",
@@ -103,6 +106,7 @@ def command(
     prompts: Path | None,
     seed: int,
     timeline: Path | None,
+    plot: Path | None,
     concurrency: str | None,
     rounds: int,
     verbose: bool,
@@ -121,8 +125,9 @@ def command(
     / ROUNDS questions; the same rounds are simulated before.
     """
     check_output(output, force=force)
-    if timeline is not None and concurrency is not None:
-        raise ParameterError("timeline", str(timeline), "is of one answer at a time: leave it out, or --concurrency")
+    for name, picture in (("timeline", timeline), ("plot", plot)):
+        if picture is not None and concurrency is not None:
+            raise ParameterError(name, str(picture), "is of one answer at a time: leave it out, or --concurrency")
     if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
         raise ParameterError("run", runs[0], "names method and knobs itself: leave --method and its knobs out")
     from calibrate.record.library import load
@@ -149,6 +154,8 @@ def command(
             )
     if timeline is not None and isinstance(found, Validated) and not found.draw(timeline):
         click.echo(f"specplan: {timeline} is not drawn: all runs were done before the interruption", err=True)
+    if plot is not None and isinstance(found, Validated):
+        found.plot(plot)
     told = to_json(found.plain()) if as_json else found.text(verbose=verbose or output is not None)
     deliver(told, output)
     if report is not None:
