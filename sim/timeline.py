@@ -266,7 +266,7 @@ def perfetto(*timelines: Timeline) -> dict[str, Any]:
         events.append(_meta("process_name", pid, 0, timeline.label))
         events.append(_meta("thread_name", pid, 1, "committed"))
         for (role, lane), tid in tids.items():
-            events.append(_meta("thread_name", pid, tid, f"{role} {lane}"))
+            events.append(_meta("thread_name", pid, tid, timeline.lane_name(role, lane)))
         for tid in (1, *tids.values()):
             events.append({"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}})
         events.extend(_event(span, pid, tids[span.role, span.lane]) for span in timeline.spans)

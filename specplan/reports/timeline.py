@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_timeline"]
 
-_WIDTH, _LEFT, _RIGHT, _LANE, _TOP = 900, 76, 12, 22, 22
+_WIDTH, _LEAST_LEFT, _RIGHT, _LANE, _TOP = 900, 76, 12, 22, 22
+_LETTER: Final = 6.2
+"""Width of a letter of a lane's name."""
 _MOST_SPANS: Final = 1200
 """Spans that are drawn at most: of an answer of 100 steps all."""
 _SHOWN_STEPS: Final = 20
@@ -33,12 +35,12 @@ def draw_timeline(timeline: Timeline) -> str:
     place = {lane: _TOP + i * _LANE for i, lane in enumerate(lanes)}
     last = min(_SHOWN_STEPS, len(timeline.commits)) - 1
     shown = (timeline.commits[last].time if last >= 0 else timeline.duration) or 1.0
-    per_s = (_WIDTH - _LEFT - _RIGHT) / shown
+    named = {lane: lane[0] if lane[0] == "answer" else timeline.lane_name(*lane) for lane in lanes}
+    left = max(_LEAST_LEFT, round(_LETTER * max(map(len, named.values()))) + 12)
+    width = _WIDTH - left - _RIGHT
+    per_s = width / shown
     height = _TOP + _LANE * len(lanes) + 34
-    names = [
-        text(_LEFT - 8, y + 15, lane[0] if timeline.n_lanes(lane[0]) <= 1 else f"{lane[0]} {lane[1] + 1}", anchor="end")
-        for lane, y in place.items()
-    ]
+    names = [text(left - 8, y + 15, named[lane], anchor="end") for lane, y in place.items()]
     spans = sorted(timeline.spans, key=lambda span: span.start)[:_MOST_SPANS]
     drawn = []
     for span in spans:
@@ -51,9 +53,7 @@ def draw_timeline(timeline: Timeline) -> str:
         says = f"step {commit.depth} joins the answer at {commit.time:.3f} s, written by the {commit.role}"
         colour = "accepted" if commit.role == "draft" else "committed"
         drawn.append(_block(commit.time, commit.time, place["answer", 0], colour, "", says, per_s))
-    inner = element(
-        "svg", "".join(drawn), x=_LEFT, y=0, width=_WIDTH - _LEFT - _RIGHT, height=height - 34, class_="spans"
-    )
+    inner = element("svg", "".join(drawn), x=left, y=0, width=width, height=height - 34, class_="spans")
     axis = element("g", "", class_="time", data_y=height - 18)
     svg = element(
         *("svg", "".join(names) + inner + axis),
@@ -63,8 +63,8 @@ def draw_timeline(timeline: Timeline) -> str:
         aria_label=f"timeline of one simulated answer, {timeline.label}",
         data_end=timeline.duration,
         data_shown=shown,
-        data_left=_LEFT,
-        data_width=_WIDTH - _LEFT - _RIGHT,
+        data_left=left,
+        data_width=width,
     )
     there = [name for name in _MEANING if any(span.outcome == name for span in spans)]
     legend = "".join(f'<span class="key o-{name}">{escaped(_MEANING[name])}</span>' for name in there)

@@ -85,7 +85,7 @@ def test_perfetto_trace() -> None:
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
     slices = [e for e in events if e["ph"] == "X" and e["pid"] == 1]
     assert len(slices) == len(timeline.spans)
-    assert names[slices[0]["pid"], slices[0]["tid"]] == "target 0"
+    assert names[slices[0]["pid"], slices[0]["tid"]] == timeline.lane_name("target", 0) == "target 1"
     assert (slices[0]["name"], slices[0]["ts"], slices[0]["dur"]) == ("generate reference 0", 0.0, 10e6)
     assert [e["args"]["name"] for e in events if e["name"] == "process_name"] == ["simulated", "k1 = 3"]
     assert [e["ts"] for e in events if e["ph"] == "i" and e["pid"] == 1] == [10e6, 12e6, 22e6]
