@@ -2,20 +2,25 @@
 
 A block of ``docs/tutorials/*.md`` with the language ``console`` holds commands after ``$`` (continued after ``>``) and
 what they print. One shell runs those of a page, in an empty folder, so that files and variables stay. ``...`` is
-anything, as in a doctest: for numbers that vary by machine.
+anything, as in a doctest: for numbers that vary by machine. ``TARGET`` and ``DRAFT`` are planted servers and
+``PORT`` is free.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from markdown_it import MarkdownIt
+from openai_server import Planted, serving
 
 ROOT = Path(__file__).resolve().parents[1]
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
@@ -49,7 +54,22 @@ def commands(text: str) -> list[Command]:
     return found
 
 
-def differences(text: str, folder: Path, script: list[str]) -> list[str]:
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, str]]:
+    """Variables that name a target and a draft, and a free port."""
+    lengths = (10, 30)
+    target = Planted(iteration_s=0.004, prefill_s=0.004, step_tokens=lengths)
+    draft = Planted(iteration_s=0.001, prefill_s=0.001, step_tokens=lengths)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with serving(target) as first, serving(draft) as second:
+        yield {"TARGET": first.url, "DRAFT": second.url, "PORT": str(port)}
+
+
+def differences(
+    text: str, folder: Path, script: list[str], variables: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
     """What a tutorial's commands print that it does not say."""
     told = commands(text)
     (folder / "bin").mkdir()
@@ -59,7 +79,7 @@ def differences(text: str, folder: Path, script: list[str]) -> list[str]:
     (folder / "work").mkdir()
     lines = [f"{command.text}\nprintf '\\n{END_OF} %s\\n' $?\n" for command in told]
     path = os.pathsep.join([str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONPATH": str(ROOT), **variables}
     environment["TUTORIALS"] = str(ROOT / "docs" / "tutorials")
     done = subprocess.run(
         ["bash", "-c", "exec 2>&1\n" + "".join(lines)],
@@ -80,10 +100,12 @@ def differences(text: str, folder: Path, script: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=[path.stem for path in TUTORIALS])
-def test_commands_print_what_the_tutorial_says(path: Path, tmp_path: Path, console_script: list[str]) -> None:
+def test_commands_print_what_the_tutorial_says(
+    path: Path, tmp_path: Path, console_script: list[str], servers: dict[str, str]
+) -> None:
     text = path.read_text(encoding="utf-8")
     assert commands(text), "a tutorial without commands"
-    assert differences(text, tmp_path, console_script) == []
+    assert differences(text, tmp_path, console_script, servers) == []
 
 
 @pytest.mark.parametrize(
