@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -49,6 +49,7 @@ def acceptance(answers: Sequence[RecordedAnswer]) -> Acceptance:
     alpha = ratio_of_totals(accepted, judged, estimator="accepted / judged, clustered by answer")
     if alpha.value in (0.0, 1.0) or len(answers) < 2:  # no spread to see: Wilson's interval knows better than zero
         alpha = proportion(int(accepted.sum()), int(judged.sum()))
+    alpha = replace(alpha, low=max(alpha.low, 0.0), high=min(alpha.high, 1.0))  # of few answers it reaches beyond
     own = accepted / judged
     chance = float(np.mean(alpha.value * (1.0 - alpha.value) / judged))
     return Acceptance(
