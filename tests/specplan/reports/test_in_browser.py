@@ -164,8 +164,14 @@ def test_the_timeline_zooms(browser: Any, plan_page: str) -> None:
 def test_what_is_pointed_at_tells(browser: Any, plan_page: str) -> None:
     opened(browser, plan_page)
     from selenium.webdriver import ActionChains
+    from selenium.webdriver.support.ui import WebDriverWait
 
     (point, *_) = browser.find_elements("css selector", "svg.interval")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", point)
-    ActionChains(browser).move_to_element(point).perform()
-    assert "speedup" in browser.find_element("id", "tip").text
+
+    def told(browser: Any) -> bool:
+        """Point anew each time: a scroll, whose event may come late, rightly hides what was told."""
+        ActionChains(browser).move_by_offset(1, 1).move_to_element(point).perform()
+        return "speedup" in browser.find_element("id", "tip").text
+
+    WebDriverWait(browser, 10, poll_frequency=0.1).until(told)
