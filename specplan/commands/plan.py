@@ -117,6 +117,9 @@ def command(
             save(report, load_plan_report(for_loads.plain()))
         return
     assert profile is not None
+    picture: Path | None = asked["picture"]
+    if picture is not None and asked["concurrency"] is None:
+        raise click.UsageError("--picture draws gains by load: say loads, such as --concurrency 1,2,4,8")
     from specplan.api.planning import plan
     from specplan.planning.crowds_text import counts_of
 
@@ -135,6 +138,12 @@ def command(
         latency_folder=folder,
     )
     deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
+    if picture is not None:
+        from calibrate.record.files import replacing
+        from specplan.loads.picture import draw_crowds
+
+        with replacing(picture) as temporary:
+            draw_crowds(found.at_once, temporary)
     if report is not None:
         from specplan.reports.plans import plan_report
 
@@ -150,8 +159,11 @@ def _check_kind(profile: str | None, asked: Mapping[str, Any]) -> None:
     if profile is None:
         _refuse(("max_parallel", "k1_max", "k2_max", "rules", "answers", "latency", "folder"))
     said = [name.replace("_", "-") for name, value in asked.items() if value is not None]
-    if profile is not None and set(said) - {"target", "concurrency"}:
-        raise click.UsageError(f"--{said[0]} needs --target: with --profile, only --concurrency can be said of a load")
+    others = [name for name in said if name not in {"concurrency", "picture"}]
+    if profile is not None and others:
+        raise click.UsageError(
+            f"--{others[0]} needs --target: with --profile, only --concurrency can be said of a load"
+        )
 
 
 def _refuse(names: Sequence[str]) -> None:

@@ -140,26 +140,34 @@ def _cells(row: Row, graded: bool) -> list[str | Interval]:
 def _loads(plan: ProfilePlan) -> Iterator[Part]:
     from specplan.planning.planner import kind, label
 
-    kinds: dict[str, list[int]] = {}
-    for i, crowd in enumerate(plan.at_once):
-        kinds.setdefault(kind(crowd.configuration), []).append(i)
-    drawn = []
-    for places in kinds.values():
-        crowds = sorted((plan.at_once[i] for i in places), key=lambda crowd: crowd.answers)
-        drawn.append(
+    counts = sorted({crowd.answers for crowd in plan.at_once})
+    kinds: dict[str, dict[int, AtOnce]] = {}
+    for crowd in plan.at_once:
+        kinds.setdefault(kind(crowd.configuration), {})[crowd.answers] = crowd
+    names = {one: label(next(iter(by.values())).configuration) for one, by in kinds.items()}
+    if len(counts) > 1:
+        drawn = [
             Line(
-                name=label(crowds[0].configuration),
-                points=[(float(crowd.answers), crowd.gain.value) for crowd in crowds],
-                intervals=[interval(crowd.gain) for crowd in crowds],
+                name=names[one],
+                points=[(float(n), by[n].gain.value) for n in counts if n in by],
+                intervals=[interval(by[n].gain) for n in counts if n in by],
             )
-        )
-    if len({crowd.answers for crowd in plan.at_once}) > 1:
+            for one, by in kinds.items()
+        ]
         picture = lines(drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0)
         yield Picture(
             svg=picture,
             caption="Tokens per second over those of plain decoding with as many answers at once on the same engines, "
             "with 95 % intervals.",
         )
+    yield Table(
+        headings=["gain by answers at once", *map(str, counts)],
+        rows=[
+            [names[one], *(interval(by[n].gain) if n in by else "" for n in counts)]
+            for one, by in sorted(kinds.items(), key=lambda item: -max(row.gain.value for row in item[1].values()))
+        ],
+        reference=1.0,
+    )
     yield Table(
         headings=["answers at once", "configuration", "gain, 95 % interval", "seconds per answer", "plain decoding"],
         rows=[
@@ -173,6 +181,8 @@ def _loads(plan: ProfilePlan) -> Iterator[Part]:
             for crowd in sorted(plan.at_once, key=lambda one: (one.answers, -one.gain.value))
         ],
         reference=1.0,
+        folded=True,
+        summary="Configurations and seconds per answer",
     )
 
 

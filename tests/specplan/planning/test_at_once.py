@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -66,3 +67,17 @@ def test_the_command_prints_the_rows(run_main: Callable[..., tuple[int, str, str
     data = json.loads(out)
     assert [row["answers"] for row in data["at_once"]] == [1, 2]
     assert data["at_once"][0]["gain"]["value"] == data["rows"][0]["speedup"]["value"]
+
+
+def test_the_command_draws_the_gains_by_load(run_main: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    words = ("plan", "-p", "lr-qwen3-gsm8k", "--methods", "prompt-lookup")
+    picture = tmp_path / "gains.svg"
+    code, _, _ = run_main(*words, "--concurrency", "1,2", "--picture", str(picture))
+    assert code == 0
+    drawn = picture.read_text(encoding="utf-8")
+    assert "prompt lookup" in drawn
+    assert "answers at once" in drawn
+    code, _, err = run_main(*words, "--picture", str(tmp_path / "other.svg"))
+    assert (code, "say loads" in err) == (2, True)
+    code, _, err = run_main(*words, "--picture", str(tmp_path / "other.svg"), "--rate", "1")
+    assert (code, "--rate needs --target" in err) == (2, True)
