@@ -128,11 +128,13 @@ def draw_frontier(found: Frontier, path: Path, *, title: str = "") -> None:
 
     figure = Figure(figsize=(4.4, 7.0), layout="constrained")  # legible at 80 mm
     FigureCanvasAgg(figure)
-    upper, lower = figure.subplots(2, 1, sharey=True)
+    upper, lower = figure.subplots(2, 1)
     _tradeoff(upper, found)
     _by_threshold(lower, found)
-    top = max([found.bound.level * 2.0, *(p.row.risk for p in found.points if p.row.trials)])
-    upper.set_ylim(-0.02 * top, min(1.02, 1.15 * top))
+    rows = [p.row for p in found.points if p.row.trials]
+    for axes, shown in ((upper, [row.risk for row in rows]), (lower, [row.high for row in rows])):
+        top = max([found.bound.level * 2.0, *shown])
+        axes.set_ylim(-0.03 * top, min(1.02, 1.1 * top))
     figure.suptitle(title or "Risk against speedup, threshold by threshold", fontsize=10, wrap=True)
     figure.legend(*upper.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9, frameon=False)
     figure.savefig(path, dpi=150, metadata=_metadata(path, found))
@@ -162,7 +164,6 @@ def _drawn(point: Point) -> tuple[Any, ...]:
 
 
 def _tradeoff(axes: Axes, found: Frontier) -> None:
-    sure = f"{100 * found.bound.confidence:g} %"
     distinct = [point for point, _ in _distinct(found)]
     groups = (
         ("certified", _CERTIFIED, "o", [p for p in distinct if p.row.status == "certified"]),
@@ -171,19 +172,18 @@ def _tradeoff(axes: Axes, found: Frontier) -> None:
     for label, colour, marker, points in groups:
         if not points:
             continue
-        speedups = [p.speedup.value for p in points]
-        risk = np.array([p.row.risk for p in points])
-        across = np.abs([[p.speedup.value - p.speedup.low, p.speedup.high - p.speedup.value] for p in points]).T
-        along = np.abs([[p.row.risk - p.row.low, p.row.high - p.row.risk] for p in points]).T
-        style: dict[str, Any] = {"fmt": marker, "color": colour, "markersize": 4, "elinewidth": 0.6, "alpha": 0.8}
-        axes.errorbar(speedups, risk, xerr=across, yerr=along, label=label, **style)
+        speedups, risks = [p.speedup.value for p in points], [p.row.risk for p in points]
+        axes.plot(speedups, risks, marker, color=colour, markersize=4, alpha=0.8, label=label)
+        for risk in set(risks):  # at one risk only the fastest has its interval: they would lie upon each other
+            fastest = max((p.speedup for p in points if p.row.risk == risk), key=lambda speedup: speedup.value)
+            axes.hlines(risk, fastest.low, fastest.high, color=colour, linewidth=0.8, alpha=0.8)
     axes.axhline(found.bound.level, color="black", linewidth=0.9, linestyle="--", label="bound")
     axes.axvline(1.0, color="black", linewidth=0.9, linestyle=":", label="speedup 1")
     if found.best is not None:
         chosen = (found.best.speedup.value, found.best.row.risk)
         axes.plot(*chosen, "*", color=_CHOSEN, markersize=13, label=f"chosen: {found.best.row.threshold:.4g}", zorder=5)
     axes.set_xlabel("predicted speedup over plain decoding [-], 95 %")
-    axes.set_ylabel(f"{_risk_name(found)} [-], limits {sure}")
+    axes.set_ylabel(f"{_risk_name(found)} [-]")
 
 
 def _by_threshold(axes: Axes, found: Frontier) -> None:
@@ -204,7 +204,7 @@ def _by_threshold(axes: Axes, found: Frontier) -> None:
     shown = at[:: max(-(-len(rows) // 8), 1)]
     axes.set_xticks(shown, [f"{distinct[i][1]:.4g}" for i in shown], rotation=45, ha="right", fontsize=8)
     axes.set_xlabel("threshold [score], the highest of its kind")
-    axes.set_ylabel(f"{_risk_name(found)} [-]")
+    axes.set_ylabel(f"{_risk_name(found)} [-], {100 * found.bound.confidence:g} %")
 
 
 def _risk_name(found: Frontier) -> str:
