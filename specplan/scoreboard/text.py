@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from specplan.output import table
+from specplan.output import SCREEN, table
 from specplan.scoreboard.board import Board
 from specplan.scoreboard.operators import OperatorErrors
 from specplan.scoreboard.outcomes import Outcome
@@ -19,7 +20,11 @@ from specplan.scoreboard.score import Score, by_label, regrets, score
 
 __all__ = ["as_csv", "as_json", "operators_text", "rows_text", "summary_text"]
 
-_HEADINGS: Final = ("rows", "n", "mean |error|", "median", "p90", "mean error", "in 95 % interval")
+_HEADINGS: Final = ("rows", "n", "error", "median", "p90", "bias", "inside")
+_LEGEND: Final = (
+    "error: mean of |predicted / measured - 1|, beside its median and 90th percentile; bias: mean of predicted / "
+    "measured - 1; inside: rows in their 95 % interval. Row by row: --rows."
+)
 
 
 def summary_text(board: Board) -> str:
@@ -36,8 +41,9 @@ def summary_text(board: Board) -> str:
         parts += _apart(f"{quantity}: {{}} rows are not trusted", doubted, [str(one.doubt) for one in doubted])
     if board.refused:
         parts.append(_refused_text(board))
+    parts.append(_filled(_LEGEND))
     if board.notes:
-        parts.append("\n".join(f"note: {note}" for note in board.notes))
+        parts.append("\n".join(_filled(f"note: {note}") for note in board.notes))
     return "\n\n".join(parts)
 
 
@@ -62,7 +68,7 @@ def operators_text(found: Sequence[OperatorErrors]) -> str:
          f"{one.signed:+.1%}"]
         for one in found
     ]  # fmt: skip
-    return table(["operator", "GPU", "of", "n", "mean |error|", "median", "p90", "mean error"], lines)
+    return table(["operator", "GPU", "of", "n", "error", "median", "p90", "bias"], lines)
 
 
 def as_json(board: Board) -> dict[str, Any]:
@@ -136,8 +142,14 @@ def _scores_text(quantity: str, counted: Sequence[Outcome]) -> str:
     for label in _labels(counted):
         found = by_label(counted, label)
         if len(found) > 1 or label == "model":
-            lines += [_line(f"{label} {value}", one) for value, one in found.items()]
-    return f"{quantity}, predicted against measured\n\n{table(_HEADINGS, lines)}"
+            names = {value: value.rpartition("/")[2] if label == "model" else f"{label} {value}" for value in found}
+            lines += [_line(names[value], one) for value, one in found.items()]
+    whole = score(counted)
+    said = (
+        f"The {whole.n} rows of {quantity} are predicted {100 * whole.mean:.1f} % off in the mean, "
+        f"{100 * whole.median:.1f} % in the median; {100 * whole.coverage:.0f} % are inside their 95 % interval."
+    )
+    return f"{_filled(said)}\n\n{table(_HEADINGS, lines)}"
 
 
 def _line(name: str, one: Score) -> list[str]:
@@ -153,9 +165,11 @@ def _regret_text(outcomes: Sequence[Outcome]) -> list[str]:
         losses = np.array([one.loss for one in found])
         best = int(np.sum(losses == 0.0))
         lines.append(
-            f"Choosing {goal} by prediction: the best measured one in {best} of {len(found)} choices; the chosen one"
-            f" loses {losses.mean():.1%} against it on average, {np.quantile(losses, 0.9):.1%} at the 90th percentile,"
-            f" {losses.max():.1%} at most"
+            _filled(
+                f"Choosing {goal} by prediction: the best measured one in {best} of {len(found)} choices; the chosen "
+                f"one loses {losses.mean():.1%} against it on average, {np.quantile(losses, 0.9):.1%} at the 90th "
+                f"percentile, {losses.max():.1%} at most."
+            )
         )
     return lines
 
@@ -165,14 +179,19 @@ def _apart(heading: str, outcomes: Sequence[Outcome], reasons: Sequence[str]) ->
     if not outcomes:
         return []
     found = score(outcomes)
-    heads = (
-        f"{heading.format(len(outcomes))}, not counted above: mean |error| {found.mean:.1%}, {found.coverage:.0%} in"
-    )
-    return ["\n".join([f"{heads} their interval", *_counted(reasons)])]
+    heading = f"{heading.format(len(outcomes))}, not counted above: error {found.mean:.1%}, {found.coverage:.0%} inside"
+    return ["\n".join([_filled(heading), *_counted(reasons)])]
 
 
 def _counted(reasons: Sequence[str]) -> list[str]:
-    return [f"  {count:>5}  {reason}" for reason, count in Counter(reasons).most_common()]
+    return [
+        textwrap.fill(f"  {count:>5}  {reason}", SCREEN, subsequent_indent=" " * 9)
+        for reason, count in Counter(reasons).most_common()
+    ]
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, SCREEN, break_on_hyphens=False)
 
 
 def _refused_text(board: Board) -> str:
