@@ -113,9 +113,10 @@ class ValidatedUnderLoad(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan validate --concurrency`` prints."""
-        from specplan.validating.load_text import as_text
+        from specplan.validating.load_text import as_text, first_screen
 
-        return as_text(self.found)
+        first = first_screen(self.found)
+        return f"{first}\n\n{as_text(self.found)}" if verbose else first
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""

@@ -21,6 +21,7 @@ from sim.operations import TARGET
 from sim.random_streams import stream
 from sim.serving.rounds import Round
 from specplan.validating.load_prediction import PERCENTILES, LoadPredictor, share_beyond
+from specplan.validating.validation import TOLERANCE
 
 __all__ = ["LoadRow", "Verdict", "off_from", "pace_at", "row_of", "verdict_on"]
 
@@ -62,6 +63,11 @@ class LoadRow:
     def inside(self) -> bool:
         """Whether the measured gain lies in the predicted interval."""
         return self.predicted["gain"].contains(self.measured["gain"].value)
+
+    @property
+    def good(self) -> bool:
+        """Whether the prediction is within the tolerance, or the measured gain inside the interval for it."""
+        return self.inside or abs(self.error) <= TOLERANCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

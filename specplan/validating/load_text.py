@@ -1,19 +1,21 @@
-"""A validation under load for a reader, and as plain data."""
+"""A validation under load for a reader, on a first screen of 80 columns and in full, and as plain data."""
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict
+from statistics import median
 from typing import Any
 
 from calibrate.running.interleaved import BASELINE
 from sim.estimate import Estimate
-from specplan.output import table
+from specplan.output import SCREEN, table
 from specplan.validating.load_prediction import METRICS
-from specplan.validating.load_rows import LoadRow
+from specplan.validating.load_rows import LoadRow, Verdict
 from specplan.validating.run_record import as_lines
 from specplan.validating.under_load import LoadValidation
 
-__all__ = ["as_text", "plain"]
+__all__ = ["as_text", "first_screen", "plain"]
 
 
 def plain(found: LoadValidation) -> dict[str, Any]:
@@ -32,6 +34,68 @@ def plain(found: LoadValidation) -> dict[str, Any]:
         "rows": [{**asdict(row), "error": row.error, "inside": row.inside} for row in found.rows],
         "effective": found.effective,
     }
+
+
+def first_screen(found: LoadValidation) -> str:
+    """Return what fits a terminal of 80 columns: how good the gains were predicted, and what to choose at each load."""
+    rows = [row for row in found.rows if row.name != BASELINE]
+    good = sum(row.good for row in rows)
+    largest = max((row.error for row in rows), key=abs)
+    lead = [
+        f"{good} of {len(rows)} gains predicted from {found.profile} are good, measured on {found.n_questions} fresh "
+        f"questions in {found.n_rounds} rounds; the median error is {100 * median(abs(row.error) for row in rows):.1f} "
+        f"%, the largest {100 * largest:+.1f} %.",
+        *(_choice(one) for one in found.verdicts),
+        *_off(found),
+    ]
+    cells = [
+        [
+            str(row.clients),
+            row.name,
+            _interval(row.predicted["gain"]),
+            _interval(row.measured["gain"]),
+            f"{100 * row.error:+.1f} %" + ("" if row.good else " off"),
+        ]
+        for row in rows
+    ]
+    widths = [max(len(row[i]) for row in cells) for i in (2, 3, 4)]
+    left = SCREEN - len("clients") - 2 - sum(2 + max(width, len("predicted")) for width in widths)
+    cells = [[clients, textwrap.shorten(name, left, placeholder=" …"), *rest] for clients, name, *rest in cells]
+    below = (
+        "gain: seconds of plain decoding / seconds of the method until the last answer, with as many clients, [95 % "
+        "interval]. A prediction is good if the measured gain is inside its interval, or within 10 %. Rates, seconds "
+        "of an answer, right answers, settings, versions: -v, or -o FILE."
+    )
+    return "\n\n".join(
+        [
+            textwrap.fill(" ".join(lead), SCREEN),
+            table(["clients", "method", "predicted", "measured", "error"], cells),
+            textwrap.fill(below, SCREEN, subsequent_indent="  "),
+        ]
+    )
+
+
+def _choice(one: Verdict) -> str:
+    chosen = "plain decoding" if one.chosen == BASELINE else one.chosen
+    if one.regret.value <= 0.0:
+        return f"With {_clients(one.clients)} the plan chooses {chosen}, which measured fastest."
+    best = "plain decoding" if one.best == BASELINE else one.best
+    return (
+        f"With {_clients(one.clients)} it chooses {chosen}; {best} measured {100 * one.regret.value:.1f} % faster "
+        f"[{100 * one.regret.low:.1f}, {100 * one.regret.high:.1f}]."
+    )
+
+
+def _clients(n: int) -> str:
+    return f"{n} client{'s' * (n > 1)}"
+
+
+def _off(found: LoadValidation) -> list[str]:
+    """From which load on to switch speculation off, where it is so at any."""
+    if found.off_from == (None, None):
+        return []
+    predicted, measured = ("never" if load is None else f"from {_clients(load)} on" for load in found.off_from)
+    return [f"Speculation is to be switched off: {predicted} as predicted, {measured} as measured."]
 
 
 def as_text(found: LoadValidation) -> str:
@@ -123,7 +187,7 @@ def _choices(found: LoadValidation) -> list[str]:
         for one in found.verdicts
     ]
     predicted, measured = (
-        "at none of these loads" if load is None else f"from {load} clients on" for load in found.off_from
+        "at none of these loads" if load is None else f"from {_clients(load)} on" for load in found.off_from
     )
     return [
         table(["clients", "chosen as predicted", "fastest as measured", "regret"], rows),

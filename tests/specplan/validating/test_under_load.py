@@ -22,6 +22,7 @@ from sim.configuration import Configuration
 from sim.operations import DRAFT, JUDGE, TARGET
 from sim.serving.rounds import Round
 from sim.timeline import Counts
+from specplan.output import SCREEN
 from specplan.validating.load_prediction import LoadPredictor, share_beyond, swept_batches
 from specplan.validating.load_rows import off_from, verdict_on
 
@@ -124,8 +125,16 @@ def test_json_has_both_sides_of_every_load_and_what_to_choose(run: Any) -> None:
 
 
 def test_the_table_says_what_to_choose_and_what_its_figures_are(run: Any) -> None:
-    code, out, _ = run("-n", "12", "--rounds", "3", "--concurrency", "1,4")
+    code, screen, _ = run("-n", "12", "--rounds", "3", "--concurrency", "1,4")
     assert code == 0
+    assert max(map(len, screen.splitlines())) <= SCREEN
+    told = " ".join(screen.split())
+    assert "of 2 gains predicted from" in told
+    assert "With 1 client it chooses plain decoding; lr-async k1=2 measured 50.0 % faster" in told
+    assert "With 4 clients the plan chooses plain decoding, which measured fastest." in told
+    code, out, _ = run("-n", "12", "--rounds", "3", "--concurrency", "1,4", "-v")
+    assert code == 0
+    assert out.startswith(screen.rstrip("\n"))
     for words in (
         "12 fresh questions in 3 rounds",
         "chosen as predicted",
