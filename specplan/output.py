@@ -8,8 +8,10 @@ import os
 import re
 import stat
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -42,6 +44,9 @@ _STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-
 
 SCREEN: Final = 80
 """Columns of a terminal: what is printed without -v fits them, piped too."""
+
+_NARROWEST: Final = 12
+"""Columns that text is wrapped to at least."""
 
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Print all rows, columns and assumptions too.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with sorted keys instead of a table.")
@@ -229,17 +234,31 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Plain text columns; those whose cells all start with a digit, a sign or a dash are set to the right."""
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
+    """Plain text columns; those whose cells all start with a digit, a sign or a dash are set to the right.
+
+    Within a ``width`` the widest columns of text are wrapped, as far as there are any to wrap.
+    """
     columns = [list(column) for column in zip(headings, *rows, strict=True)]
     numeric = [all(cell[:1] in "0123456789+-–" for cell in column[1:]) for column in columns]
     widths = [max(map(len, column)) for column in columns]
-    lines = []
-    for row in [headings, *rows]:
-        cells = zip(row, widths, numeric, strict=True)
-        lines.append("  ".join(f"{c:>{w}}" if right else f"{c:<{w}}" for c, w, right in cells).rstrip())
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)
+    texts = [i for i, right in enumerate(numeric) if not right]
+    while width is not None and sum(widths) + 2 * (len(widths) - 1) > width and texts:
+        widest = max(texts, key=lambda i: widths[i])
+        if widths[widest] <= _NARROWEST:
+            break
+        widths[widest] -= 1
+    lines = [list(_in_columns(row, widths, numeric)) for row in [headings, *rows]]
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join(chain(lines[0], [rule], *lines[1:]))
+
+
+def _in_columns(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
+    """The lines of a row: as many as its longest cell needs."""
+    wrapped = [textwrap.wrap(c, w) if len(c) > w else [c] for c, w in zip(row, widths, strict=True)]
+    for cells in zip_longest(*wrapped, fillvalue=""):
+        placed = zip(cells, widths, right, strict=True)
+        yield "  ".join(f"{c:>{w}}" if at_right else f"{c:<{w}}" for c, w, at_right in placed).rstrip()
 
 
 def by_need(unknown: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

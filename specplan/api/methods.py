@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from specplan.api.result import Result
-from specplan.output import table
+from specplan.output import SCREEN, table
 
 if TYPE_CHECKING:
     from sim.catalogue import Method
@@ -120,13 +121,17 @@ def _describe(one: Method) -> str:
         ["measured", one.measured],
         ["closed form", one.closed_form or "none"],
     ]
-    lines = [f"{one.name}: {one.title}", "", *(f"{key:<12} {text}" for key, text in rows)]
+    lines = [
+        f"{one.name}: {one.title}",
+        "",
+        *(textwrap.fill(f"{key:<12} {text}", SCREEN, subsequent_indent=" " * 13) for key, text in rows),
+    ]
     if one.knobs:
         knobs = [
             [k.name, "–" if k.default is None else str(k.default), k.help, k.rule.removeprefix("must be ")]
             for k in one.knobs
         ]
-        lines += ["", table(["knob", "default", "meaning", "domain"], knobs)]
+        lines += ["", table(["knob", "default", "meaning", "domain"], knobs, width=SCREEN)]
     return "\n".join(lines)
 
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import textwrap
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from specplan.output import InputName, check_output, deliver, json_option, output_options, progress, table, to_json
+from specplan.output import (
+    SCREEN,
+    InputName,
+    check_output,
+    deliver,
+    json_option,
+    output_options,
+    progress,
+    table,
+    to_json,
+)
 from specplan.ranges import CONFIDENCE
 from theory.errors import ParameterError
 
@@ -35,8 +46,18 @@ def list_profiles(as_json: bool) -> None:
     if as_json:
         deliver(to_json({"schema": "specplan.profiles", "schema_version": 1, "profiles": known}), None)
         return
-    rows = [[item[key] for key in ("name", "source", "target", "draft", "alpha1", "c1")] for item in known]
-    deliver(table(["profile", "source", "target", "draft", "alpha1", "c1"], rows), None)
+    pairs = {(item["draft"], item["target"], item["source"]): None for item in known}
+    blocks = []
+    for draft, target, source in pairs:
+        rows = [
+            [item["name"], item["alpha1"], item["c1"]]
+            for item in known
+            if (item["draft"], item["target"], item["source"]) == (draft, target, source)
+        ]
+        heading = textwrap.fill(f"{draft} drafts for {target} ({source}):", SCREEN, break_on_hyphens=False)
+        blocks.append(f"{heading}\n\n{table(['profile', 'alpha1', 'c1'], rows)}")
+    below = "alpha1: share of draft steps that are accepted; c1: draft step time / target step time. ± half-width."
+    deliver("\n\n".join([*blocks, textwrap.fill(below, SCREEN)]), None)
 
 
 @command.command()
@@ -65,7 +86,8 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
         deliver(to_json({"schema": "specplan.profile-check", "schema_version": 1, "profiles": valid}), None)
         return
     for file, p in zip(files, found, strict=True):
-        deliver(f"{file}: valid profile {p.name!r} (schema version {p.schema_version}, {p.source})", None)
+        name = "" if p.name == file else f" {p.name!r}"
+        deliver(f"{file}: valid profile{name} (schema version {p.schema_version}, {p.source})", None)
 
 
 @command.command()
@@ -218,13 +240,14 @@ def _iteration_ratio(profile: Profile) -> str:
 
 def _described(profile: Profile) -> str:
     origin = profile.provenance
-    lines = [f"{profile.name} ({profile.source}, {origin.created})"]
-    lines += [f"  {text}" for text in (origin.citation, *origin.notes) if text]
-    lines += [f"  {role}: {model.name}" for role, model in sorted(profile.models.items())]
+    lines = [text for text in (origin.citation, *origin.notes) if text]
+    lines += [f"{role}: {model.name}" for role, model in sorted(profile.models.items())]
     machine = [origin.engine, origin.engine_version, origin.device, origin.cpu, origin.os]
-    lines.append("  machine: " + (", ".join(part for part in machine if part) or "not stated"))
+    lines.append("machine: " + (", ".join(part for part in machine if part) or "not stated"))
     if profile.settings:
-        lines.append("  settings: " + ", ".join(f"{key}={value}" for key, value in sorted(profile.settings.items())))
+        lines.append("settings: " + ", ".join(f"{key}={value}" for key, value in sorted(profile.settings.items())))
+    lines = [textwrap.fill(line, SCREEN, initial_indent="  ", subsequent_indent="    ") for line in lines]
+    lines.insert(0, f"{profile.name} ({profile.source}, {origin.created})")
     lines.append("")
     lines.append(_published_table(profile) if profile.published else _measured_table(profile))
     return "\n".join(lines)
@@ -239,7 +262,7 @@ def _published_table(profile: Profile) -> str:
             rows.append([key, str(value), "", ""])
         else:
             rows.append([key, f"{value.value:g}", f"± {value.half_width:g}", value.source])
-    return table(["quantity", "value", "", "source"], rows)
+    return table(["quantity", "value", "", "source"], rows, width=SCREEN)
 
 
 def _measured_table(profile: Profile) -> str:
@@ -253,4 +276,4 @@ def _measured_table(profile: Profile) -> str:
         head = f"timings only, c1 {summary['c1']} (iteration of one sequence, draft / target)"
     else:
         head = f"{len(profile.answers)} answers, {n_steps} steps; accepted {summary['alpha1']}, c1 {summary['c1']}"
-    return head + "\n\n" + table(["engine", "roles", "device", "decode samples", "prefill samples"], rows)
+    return head + "\n\n" + table(["engine", "roles", "device", "decode samples", "prefill samples"], rows, width=SCREEN)

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from calibrate.record.library import bundled
 from specplan.cli import COMMANDS, cli, exit_code
+from specplan.output import SCREEN
 from theory.errors import CalibrationError, ParameterError, SchemaError, UnstableMeasurementError
 
 PROFILE = "lr-deepseek-gsm8k"
@@ -89,6 +90,7 @@ def test_good_input_is_answered_on_stdout_only(run_main: Main, name: str) -> Non
     code, out, err = run_main(*GOOD[name])
     assert (code, err) == (0, "")
     assert PROFILE in out
+    assert max(map(len, out.splitlines())) <= SCREEN
 
 
 @pytest.mark.parametrize("name", GOOD)
