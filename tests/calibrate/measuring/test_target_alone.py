@@ -62,6 +62,25 @@ def test_questions_are_asked_by_the_chat_template(run_main: Main, questions: str
     assert Profile.read(tmp_path / "chat.json").settings["chat"] is True
 
 
+def test_a_validation_asks_as_the_calibration_did(run_main: Main, questions: str, tmp_path: Path) -> None:
+    """A profile remembers that questions are turns of a chat; plain decoding and the method are both asked so."""
+    profile = tmp_path / "chat.json"
+    with serving(FAST) as target, serving(Planted(iteration_s=2e-3, k2=4, chats=True)) as fast:
+        words = ["calibrate", "openai", "--target", target.url, "--speculative", fast.url, json.dumps(NGRAM), "--chat"]
+        words += ["--prompts", questions, "-n", "2", "--concurrency", "1", "--allow-noise", "-o", str(profile)]
+        code, _, err = run_main(*words)
+        assert code == 0, err
+        seen = len(target.bodies), len(fast.bodies)
+        words = ["validate", "-p", str(profile), "--prompts", questions, "-n", "2", "--run", "prompt-lookup k2=4"]
+        code, out, err = run_main(*words)
+        assert code == 0, err
+        asked = [body["prompt"] for body in (*target.bodies[seen[0] :], *fast.bodies[seen[1] :])]
+    assert "prompt-lookup k2=4" in out
+    answers = [prompt for prompt in asked if "three" in prompt]
+    assert len(answers) >= 4
+    assert all(prompt.startswith(" so ") for prompt in answers)
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
