@@ -24,7 +24,7 @@ def target() -> LanguageModel:
 
 @pytest.fixture(scope="module")
 def texts(target: LanguageModel) -> list[Text]:
-    return read_texts(target, written_texts(target, problems(24, 3, "training"), 3))
+    return read_texts(target, written_texts(target, problems(16, 3, "training"), 3))
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def test_only_drafted_tokens_of_the_answer_count(target: LanguageModel, texts: l
 
 
 def test_training_makes_drafts_come_true(target: LanguageModel, texts: list[Text]) -> None:
-    """Untrained, a head and the target have next to nothing in common; 60 steps on 24 texts change that."""
-    recipe = Recipe(n_steps=60, rows=8, depth=2, warm_up=10)
+    """Untrained, a head and the target have next to nothing in common; 40 steps on 16 texts change that."""
+    recipe = Recipe(n_steps=40, rows=8, depth=2, warm_up=10)
     untrained = build_head(json.loads((head_path() / "config.json").read_text()))
     before = acceptance(untrained, target.network, texts, 2, 0.6)
     after = acceptance(train_head(target, texts, recipe), target.network, texts, 2, 0.6)
@@ -85,7 +85,7 @@ def test_training_makes_drafts_come_true(target: LanguageModel, texts: list[Text
 def test_the_head_of_the_repository_drafts_well(target: LanguageModel, head: Any) -> None:
     """On held-out questions; the card says how well, and the interval of so few is within it or overlaps."""
     card = json.loads((head_path().parent / "card.json").read_text())["eagle"]
-    held_out = read_texts(target, written_texts(target, problems(24, 11), 11))
+    held_out = read_texts(target, written_texts(target, problems(12, 11), 11))
     for found, known in zip(acceptance(head, target.network, held_out, 3, 0.6), card["accepted_at"], strict=False):
         assert found.low - 0.02 < known["high"]
         assert found.high + 0.02 > known["low"]

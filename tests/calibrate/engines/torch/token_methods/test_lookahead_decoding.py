@@ -84,16 +84,15 @@ def told(one):
 SHAPES = [(1, 2, 1), (6, 2, 3), (4, 3, 9), (7, 5, 7), (15, 5, 15), (3, 8, 2)]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_greedy_text_is_plain_greedy(target, plain_run, shape):
-    """Token for token in float32, up to the end of each answer, in fewer passes than tokens."""
-    questions = target[2][:2]
-    plain = [plain_run(number, max_tokens=600) for number in range(len(questions))]
-    found = [run(engine_of(target), job(q, speculation(*shape), max_tokens=600))[0] for q in questions]
-    assert [told(one) for one in found] == [told(one) for one in plain]
-    assert {one.finish for one in plain} == {"eos"}
-    committed = sum(one.n_generated - 1 for one in found)
-    assert sum(len(one.passes) for one in found) < committed or shape == (1, 2, 1)
+@pytest.mark.parametrize(("number", "shape"), list(enumerate(SHAPES)))
+def test_greedy_text_is_plain_greedy(target, plain_run, number, shape):
+    """Token for token in float32, up to the end of the answer, in fewer passes than tokens."""
+    question = number % 2
+    plain = plain_run(question, max_tokens=600)
+    (found,) = run(engine_of(target), job(target[2][question], speculation(*shape), max_tokens=600))
+    assert told(found) == told(plain)
+    assert plain.finish == "eos"
+    assert len(found.passes) < found.n_generated - 1 or shape == (1, 2, 1)
 
 
 @pytest.mark.parametrize("variant", [{"jump": "random"}, {"jump": "shift"}, {"prompt_as_reference": True}])
