@@ -114,7 +114,7 @@ def command(
         if report is not None:
             from specplan.reports.load_plans import load_plan_report
 
-            save(report, load_plan_report(for_loads.plain()))
+            save(report, load_plan_report(for_loads))
         return
     assert profile is not None
     picture: Path | None = asked["picture"]

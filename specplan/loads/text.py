@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from specplan.loads.load_plan import Curve, LoadPlan, LoadRow
     from specplan.loads.options import Option
 
-__all__ = ["median_and_90th", "plan_as_json", "plan_as_text", "switch_off", "title", "verdict"]
+__all__ = ["at_load", "median_and_90th", "named", "plan_as_json", "plan_as_text", "switch_off", "title", "verdict"]
 
 _MILLION: Final = 1e6
 _HOUR: Final = 3600.0
@@ -90,7 +90,7 @@ def _cells(row: LoadRow) -> list[str]:
     plain = row.option.configuration == PLAIN
     spread = "–" if plain else f"{row.gain.low:.2f} – {row.gain.high:.2f}"
     return [
-        _named(row.option),
+        named(row.option),
         row.option.arrangement.text,
         f"{row.gain.value:.2f}",
         spread,
@@ -108,7 +108,8 @@ def median_and_90th(row: LoadRow, name: str, unit: float) -> str:
     return "–" if math.isnan(found[50]) else f"{unit * found[50]:.3g} / {unit * found[90]:.3g}"
 
 
-def _named(option: Option) -> str:
+def named(option: Option) -> str:
+    """Return the name of a configuration for a reader, with its depths."""
     configuration = option.configuration
     depths = [f"{name} = {value}" for name, value in (("k1", configuration.k1), ("k2", configuration.k2)) if value > 1]
     return ", ".join([label(configuration), *depths])
@@ -119,19 +120,22 @@ def _dollars(deployment: Deployment, row: LoadRow) -> str:
     return f"{deployment.gpu_price * deployment.gpus / _HOUR / row.tokens_per_s * _MILLION:.3g}"
 
 
+def at_load(load: Load) -> str:
+    """Return a load as a sentence names it."""
+    return f"{load.text} answer{'s' if load.concurrency > 1 else ''} at once" if load.concurrency else load.text
+
+
 def verdict(load: Load, rows: Sequence[LoadRow]) -> str:
     """Return what to do at a load, what it brings and how sure that is."""
-    at = (
-        f"At {load.text} answer{'s' if load.concurrency > 1 else ''} at once" if load.concurrency else f"At {load.text}"
-    )
+    at = f"At {at_load(load)}"
     best = rows[0]
     if len(rows) == 1 and best.option.configuration == PLAIN:
         return f"{at}: nothing was compared with plain decoding."
     if math.isinf(best.gain.value):
-        return f"{at}: {_named(best.option)} on {best.option.arrangement.text}; plain decoding cannot keep up."
+        return f"{at}: {named(best.option)} on {best.option.arrangement.text}; plain decoding cannot keep up."
     if best.option.configuration == PLAIN:
         return f"{at}: switch speculation off; nothing is expected to be faster than plain decoding."
-    text = f"{at}: {_named(best.option)} on {best.option.arrangement.text}, {best.gain.value:.2f} times plain decoding"
+    text = f"{at}: {named(best.option)} on {best.option.arrangement.text}, {best.gain.value:.2f} times plain decoding"
     text += f", between {best.gain.low:.2f} and {best.gain.high:.2f} with 95 % confidence"
     if best.gain.low < 1.0:
         text += "; it may lose"
@@ -183,7 +187,7 @@ def _methods(plan: LoadPlan) -> Iterator[str]:
     for load, found in plan.loads:
         for row in found:
             if row.option.configuration != PLAIN:
-                cells = [_named(row.option), row.option.arrangement.text, f"{row.gain.value:.2f}"]
+                cells = [named(row.option), row.option.arrangement.text, f"{row.gain.value:.2f}"]
                 cells += [f"{row.gain.low:.2f} – {row.gain.high:.2f}"]
                 cells += [f"{row.in_vain[role]:.2f}" for role in ("draft", "target")]
                 rows.append([load.text, *cells, f"{100.0 * row.prior_share:.0f} %"])

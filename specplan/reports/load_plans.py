@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from specplan.loads.text import at_load, named
 from specplan.output import by_need
+from specplan.planning.planner import label
 from specplan.reports.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table
 from specplan.reports.svg import Line, lines
+
+if TYPE_CHECKING:
+    from sim.estimate import Estimate
+    from specplan.api.planning import LoadsPlan
+    from specplan.loads.load_plan import LoadPlan, LoadRow
 
 __all__ = ["load_plan_report"]
 
 
-def load_plan_report(data: Mapping[str, Any]) -> Report:
-    """Return the report of a plan from names, of the data that ``specplan plan --target --json`` prints."""
-    loads = data["loads"]
-    first = loads[0]["rows"][0]
-    gain = _interval(first)
+def load_plan_report(found: LoadsPlan) -> Report:
+    """Return the report of a plan from names."""
+    data, plan = found.plain(), found.asked.plan
     about = f"{data['target']}" + "".join(f", {role} {data[role]}" for role in ("draft", "judge") if data[role])
-    curve = _curve(data)
-    sections = [Section(title="By load", parts=[*curve, *(_table(load) for load in loads)])]
+    tables = [_table(at_load(load), rows, plan.deployment.gpus) for load, rows in plan.loads]
+    sections = [Section(title="By load", parts=[*_curve(plan), *tables])]
     sections.append(Section(title="To run it", parts=list(_running(data))))
     needs = [f"not planned: {', '.join(names)}: needs {what}" for what, names in by_need(data["unknown"]).items()]
     return Report(
         title=f"Plan for {data['target']}",
         about=f"{about}; {data['gpus']} {data['gpu']}, {data['engine']}",
-        lead=f"{loads[0]['load']}: use {first['configuration']}, {gain.value:.2f} times plain decoding on as many GPUs "
-        f"(95 % interval {gain.low:.2f} to {gain.high:.2f}).",
-        answers=list(_answers(data)),
+        lead=found.headline(),
+        answers=list(_answers(data, plan)),
         sections=sections,
         made=[
             ("models", about),
@@ -40,24 +44,24 @@ def load_plan_report(data: Mapping[str, Any]) -> Report:
     )
 
 
-def _interval(row: Mapping[str, Any]) -> Interval:
-    return Interval(**{name: row["gain"][name] for name in ("value", "low", "high")})
+def _interval(gain: Estimate) -> Interval:
+    return Interval(value=gain.value, low=gain.low, high=gain.high)
 
 
-def _answers(data: Mapping[str, Any]) -> Iterator[Answer]:
-    for load in data["loads"][:4]:
-        row = load["rows"][0]
-        where = row["arrangement"]
+def _answers(data: Mapping[str, Any], plan: LoadPlan) -> Iterator[Answer]:
+    for load, rows in plan.loads[:4]:
+        best = rows[0]
         yield Answer(
-            question=f"Which method, which k: {load['load']}?",
-            answer=row["configuration"],
-            detail=f"gain {_interval(row)}; {where['replicas']} x TP {where['tp']}; runs out first: {row['limit']}",
+            question=f"Which method, which k, at {at_load(load)}?",
+            answer=named(best.option),
+            detail=f"gain {_interval(best.gain)}; {best.option.arrangement.text}; runs out first: {best.limit}",
         )
+    load, (best, *_) = plan.loads[0]
     row = data["loads"][0]["rows"][0]
     yield Answer(
         question="Per GPU?",
-        answer=f"{row['tokens_per_s'] / data['gpus']:.0f} tokens/s for each GPU",
-        detail=f"{row['gpu_s_per_answer']:.3g} GPU seconds for an answer, at {data['loads'][0]['load']}",
+        answer=f"{best.tokens_per_s / data['gpus']:.0f} tokens/s for each GPU",
+        detail=f"{data['gpus'] / best.answers_per_s:.3g} GPU seconds for an answer, at {at_load(load)}",
     )
     off = data["switch_off_from"]
     yield Answer(
@@ -73,12 +77,12 @@ def _answers(data: Mapping[str, Any]) -> Iterator[Answer]:
         )
 
 
-def _curve(data: Mapping[str, Any]) -> Iterator[Part]:
-    answers = data["curve"]["answers"]
-    drawn = [
-        Line(name=name, points=[(float(n), gain) for n, gain in zip(answers, gains, strict=True) if gain is not None])
-        for name, gains in data["curve"]["gains"].items()
-    ]
+def _curve(plan: LoadPlan) -> Iterator[Part]:
+    drawn = []
+    for kind, gains in plan.curve.gains.items():
+        points = [(float(n), gain) for n, gain in zip(plan.curve.answers, gains, strict=True) if gain is not None]
+        first = next((option for option in plan.curve.options[kind] if option is not None), None)
+        drawn.append(Line(name=kind if first is None else label(first.configuration), points=points))
     kept = [line for line in drawn if line.points]
     if kept:
         picture = lines(kept, x_name="answers at once", y_name="gain", log=True, reference=1.0)
@@ -87,19 +91,19 @@ def _curve(data: Mapping[str, Any]) -> Iterator[Part]:
         )
 
 
-def _table(load: Mapping[str, Any]) -> Table:
+def _table(load: str, rows: Sequence[LoadRow], gpus: int) -> Table:
     return Table(
-        headings=[load["load"], "GPUs", "gain, 95 % interval", "tokens/s", "GPU s per answer", "runs out first"],
+        headings=[load, "GPUs", "gain, 95 % interval", "tokens/s", "GPU s per answer", "runs out first"],
         rows=[
             [
-                row["configuration"],
-                f"{row['arrangement']['replicas']} x TP {row['arrangement']['tp']}",
-                _interval(row),
-                f"{row['tokens_per_s']:.0f}",
-                f"{row['gpu_s_per_answer']:.3g}",
-                row["limit"],
+                named(row.option),
+                row.option.arrangement.text,
+                _interval(row.gain),
+                f"{row.tokens_per_s:.0f}",
+                f"{gpus / row.answers_per_s:.3g}",
+                row.limit,
             ]
-            for row in load["rows"]
+            for row in rows
         ],
         reference=1.0,
         strong=0,
