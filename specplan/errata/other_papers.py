@@ -97,6 +97,12 @@ CONFSPEC = (
         claims=("CS-A1-law", "CS-A1-text", "CS-A1-context", "CS-A1-set", "CS-V1-committed", "CS-B1"),
     ),
     Cause(
+        title="Accuracy is not monotone in the threshold",
+        severity=_STATEMENT,
+        stands="Agreement with the target's verdict, which is (CS-G1), and the means of Table 3.",
+        claims=("CS-N11",),
+    ),
+    Cause(
         title="Numbers that do not fit each other",
         severity=_SLIP,
         stands="The tables but for AIME24 in Table 3 and two means.",

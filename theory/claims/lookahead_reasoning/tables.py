@@ -12,7 +12,7 @@ from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import corrected, mutant, proved, refuted, repaired
 from theory.claims.proving.tools import counterexample, prove_identity, refute
 
-__all__ = ["CLAIMS"]
+__all__ = ["CLAIMS", "measured"]
 
 _DATASETS = ("AIME24", "AMC23", "GSM8K", "HumanEval", "GPQA", "MT-Bench", "LiveCodeBench")
 _PAIRS = ("DeepSeek-R1-Distill", "Qwen3")
@@ -37,7 +37,7 @@ def _row(text: str) -> list[Fraction]:
     return [Fraction(word) for word in text.split() if word != "-"]
 
 
-def _cells() -> Iterator[tuple[str, Mapping[str, Fraction]]]:
+def measured() -> Iterator[tuple[str, Mapping[str, Fraction]]]:
     """Table 1, cell by cell: name, then the measured values."""
     names = [f"{data}, {pair}" for pair in _PAIRS for data in _DATASETS]
     rows = zip(names, _row(_ACCEPTANCE), _row(_STEP), _row(_TOKEN), _row(_BOTH), strict=True)
@@ -47,7 +47,7 @@ def _cells() -> Iterator[tuple[str, Mapping[str, Fraction]]]:
 
 def _each_cell(holds: Callable[[Mapping[str, Fraction]], bool], what: str) -> Evidence:
     """A statement about every cell of Table 1: false with the first cell that fails, proved otherwise."""
-    failing = [(name, cell) for name, cell in _cells() if not holds(cell)]
+    failing = [(name, cell) for name, cell in measured() if not holds(cell)]
     if not failing:
         return _table(f"{what}: holds in all 14 cells of Table 1")
     name, cell = failing[0]

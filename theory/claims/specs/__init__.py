@@ -12,6 +12,7 @@ READING_ORDER = (
     "convergence.equations_17_to_20",
     "knobs",
     "tables",
+    "settings",
     "sentences",
     "convergence.theorem_5",
     "objective",
