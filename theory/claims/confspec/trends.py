@@ -58,7 +58,7 @@ def _verify_decides(answers: int = 2) -> Evidence:
 
 def _verify_monotone(*, least: str = "0", columns: Sequence[int] = _COLUMNS) -> Evidence:
     """Accuracy of Table 3 rises with the threshold, up to a fall of `least` points."""
-    rows = [
+    rows: list[dict[str, Fraction | int | str]] = [
         {"column": i, "lower": Fraction(accuracies("3", low)[i]), "higher": Fraction(accuracies("3", high)[i])}
         for low, high in itertools.pairwise(_GATES)
         for i in columns

@@ -174,7 +174,7 @@ def _verify_lift(only: str = "") -> Evidence:
 def _fix_lift() -> Evidence:
     cells = dict(measured())
     best = cells["GSM8K, DeepSeek-R1-Distill"]
-    means = [sum(cell[key] for cell in cells.values()) / len(cells) for key in ("token", "both")]
+    means = [sum((cell[key] for cell in cells.values()), Fraction(0)) / len(cells) for key in ("token", "both")]
     facts = (
         could_round_to((best["token"], best["token"]), "1.4") and could_round_to((best["both"], best["both"]), "2.1"),
         sum(cell["both"] > printed("2.1")[0] for cell in cells.values()) == 1,

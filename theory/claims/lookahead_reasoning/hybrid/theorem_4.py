@@ -118,7 +118,8 @@ def _token_side(low: str | Fraction, half: int, *, time: Callable[[Any, Any], An
     """f(2) > 1/(1 - alpha2**half) >= g(k)/g(j) for j < k <= M, on the box with alpha > low; `time` must be S2's."""
 
     def gap(alpha1: arb, c1: arb, alpha2: arb) -> arb:
-        return (1 + alpha1) * (1 - alpha2**half) - time(alpha1, c1)
+        slack: arb = (1 + alpha1) * (1 - alpha2**half) - time(alpha1, c1)
+        return slack
 
     box: Box = {"alpha1": (low, "4/5"), "alpha2": (low, "4/5"), "c1": (0, "1/3")}
     return all_of(
