@@ -51,8 +51,8 @@ def _each_cell(holds: Callable[[Mapping[str, Fraction]], bool], what: str) -> Ev
     if not failing:
         return _table(f"{what}: holds in all 14 cells of Table 1")
     name, cell = failing[0]
-    shown = {key: str(float(value)) for key, value in cell.items()}
-    detail = f"{what}: fails in {len(failing)} of 14 cells of Table 1, first {name}: {shown}"
+    shown = ", ".join(f"{key} {float(value)}" for key, value in cell.items())
+    detail = f"{what}: fails in {len(failing)} of 14 cells of Table 1, first {name} ({shown})"
     return counterexample(detail, cell)
 
 
@@ -79,7 +79,8 @@ def _multiply(low: str) -> Evidence:
         largest = (cell["step"] + _HALF_UNIT) * (cell["token"] + _HALF_UNIT)
         return Fraction(low) * smallest <= cell["both"] + _HALF_UNIT and cell["both"] - _HALF_UNIT <= largest
 
-    return _each_cell(holds, f"the combined speedup is between {low} and 1 times the product of the single ones")
+    share = "the product of the single ones" if low == "1" else f"{low} to 1 times the product of the single ones"
+    return _each_cell(holds, f"the combined speedup is {share}, up to rounding")
 
 
 def _combined(target_factor: str, draft_factor: str) -> Evidence:
@@ -92,7 +93,7 @@ def _combined(target_factor: str, draft_factor: str) -> Evidence:
         return bool(exact.geometric_sum(alpha1, depth) / time == exact.f_sync(alpha1, c1, depth) * fast_target)
 
     points = ({"alpha1": "1/2", "c1": "1/4", "k1": str(k)} for k in (2, 3))
-    what = f"h = f g with target steps {target_factor} and draft steps {draft_factor} times faster"
+    what = f"h = f g with target steps {target_factor} times as fast and draft steps {draft_factor} times"
 
     def explain(alpha1: Fraction, c1: Fraction, k1: Fraction) -> str:
         time = (int(k1) - 1) * c1 / fast_draft + 1 / fast_target
