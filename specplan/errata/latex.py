@@ -31,6 +31,7 @@ def latex(errata: Errata) -> str:
     n_claims = sum(len(found) for _, found in errata.causes)
     parts = [f"{_HEAD}\\title{{Errata: {_text(errata.paper)}}}\n\\date{{}}\n\\begin{{document}}\n\\maketitle"]
     parts.append(_text(introduction(errata.paper, n_claims, len(errata.causes))))
+    parts.append(f"\\textbf{{Main results.}} {_text(errata.main_results)}")
     parts.append(_list(f"\\emph{{{name}}}: {_text(meaning)}" for name, meaning in SEVERITIES.items()))
     parts += [_cause(cause, found) for cause, found in errata.causes]
     if errata.sharper:

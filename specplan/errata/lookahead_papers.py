@@ -97,7 +97,6 @@ LOOKAHEAD_REASONING = (
         severity=_STATEMENT,
         stands="The paper's main text, which counts the branches.",
         claims=("LR-Z1",),
-        quoted="'生成一个单一的候选延续步骤' (Chinese summary, multi-branch drafting)",
     ),
 )
 
@@ -139,6 +138,7 @@ LOOKAHEAD_DECODING = (
         severity=_STATEMENT,
         stands="Both equations, for a constant rate and independent sequences.",
         claims=("LD-E4-mean", "LD-E5-mean", "LD-E5-dependence", "LD-A4-mean"),
+        quoted="'each token will have the same acceptance rate' (section 4)",
     ),
     Cause(
         title="What is linear in the logarithm of the work",

@@ -14,6 +14,7 @@ def markdown(errata: Errata) -> str:
     """The whole document."""
     n_claims = sum(len(found) for _, found in errata.causes)
     parts = [f"# Errata: {errata.paper}", _text(introduction(errata.paper, n_claims, len(errata.causes)))]
+    parts.append(f"**Main results.** {_text(errata.main_results)}")
     parts.append("\n".join(f"- *{name}*: {meaning}" for name, meaning in SEVERITIES.items()))
     parts += [_cause(number, cause, found) for number, (cause, found) in enumerate(errata.causes, 1)]
     if errata.sharper:

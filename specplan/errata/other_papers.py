@@ -106,6 +106,7 @@ CONFSPEC = (
         severity=_STATEMENT,
         stands="Agreement with the target's verdict, which is (CS-G1), and the means of Table 3.",
         claims=("CS-N11",),
+        quoted="'improves reliability' (section 4.4, of a higher threshold)",
     ),
     Cause(
         title="Numbers that do not fit each other",

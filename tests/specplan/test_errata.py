@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from specplan.commands.theorems import _SEVERITIES, _VERDICTS, theorems
 from specplan.errata.cause import Severity
-from specplan.errata.errata import CAUSES, errata_of, paper_key, severity_of
+from specplan.errata.errata import CAUSES, MAIN_RESULTS, errata_of, paper_key, severity_of
 from specplan.errata.latex import latex
 from specplan.errata.markdown import markdown
 from theory.claims.ledger import PAPERS, Verdict, claim, claims
@@ -97,11 +97,38 @@ def test_each_paper_has_its_documents(key: str, verified: Callable[[str], Verifi
             assert not re.match(r"(at|the|a|on|with) ", fails[1]), f"{name} begins small: {fails[1]}"
             assert "**Claim.**" in items[name]
             assert re.search(r"\*\*What holds\.\*\* \S", items[name]), name
+    assert f"**Main results.** {found.main_results}" in text
     both = text + latex(found)
+    both.encode("ascii")  # plain LaTeX prints nothing else
     assert not re.search(r"…|\b1 boxes|token\(s\)|\{'|between 1 and 1", both)
 
 
+def test_main_results_are_those_of_the_ledger() -> None:
+    """Each sentence names claims of its paper; what it says to hold does, and what it says not to does not."""
+    held = {
+        "LR-T1",
+        "LR-T2a",
+        "LR-T2b",
+        "LR-T4c",
+        "LD-TA",
+        "LD-E4",
+        "LD-E5",
+        "LD-E7",
+        "SPECS-T1",
+        "SPECS-T2",
+        "SPECS-T4",
+    }
+    expected = dict.fromkeys(held | {"CS-V1", "CS-V2", "CS-P2"}, Verdict.PROVED)
+    expected |= dict.fromkeys(("LR-T3b", "SPECS-T3", "SPECS-T5"), Verdict.PROVED_WITH_FIX)
+    expected |= dict.fromkeys(("LR-T4b", "CS-P1"), Verdict.FALSE)
+    named = {key: re.findall(r"(?:LR|LD|SPECS|CS)-\w+", text) for key, text in MAIN_RESULTS.items()}
+    assert {name: claim(name).verdict for names in named.values() for name in names} == expected
+    assert all(claim(name).paper == PAPERS[key] for key, names in named.items() for name in names)
+
+
 def test_quotations_are_short_and_name_their_place() -> None:
+    for cause in (each for causes in CAUSES.values() for each in causes if each.severity is Severity.STATEMENT):
+        assert cause.quoted or "Chinese summary" in cause.title, cause.title
     for cause in (each for causes in CAUSES.values() for each in causes if each.quoted):
         assert re.fullmatch(r"'.{3,90}' \(\w.*\)", cause.quoted), cause.quoted
 
