@@ -17,6 +17,9 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from bundled_pair import BundledPair
+    from evidence import Shared
+
+    from theory.claims.runner import Verification
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -54,6 +57,26 @@ def bundled_pair() -> Iterator[BundledPair]:
     pair = BundledPair()
     yield pair
     pair.close()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    """The evidence of this run; under xdist, each worker's folder lies in that of the run."""
+    from evidence import Shared
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "evidence"
+    folder.mkdir(exist_ok=True)
+    return Shared(folder)
+
+
+@pytest.fixture(scope="session")
+def verified(shared: Shared) -> Callable[[str], Verification]:
+    """Call with the id of a claim: its verification."""
+    from theory.claims.ledger import claim
+    from theory.claims.runner import verify_claim
+
+    return lambda claim_id: shared.get(claim_id, lambda: verify_claim(claim(claim_id)))
 
 
 @pytest.fixture(scope="session")

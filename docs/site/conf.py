@@ -43,6 +43,17 @@ STANDS_FOR = {
 }
 """Page to the text that is shown there."""
 
+ERRATA = {
+    "reference/errata-lookahead-reasoning": "lookahead_reasoning",
+    "reference/errata-lookahead-decoding": "lookahead_decoding",
+    "reference/errata-specs": "specs",
+    "reference/errata-confspec": "confspec",
+}
+"""Page to the paper whose errata are derived and shown there, as `specplan theorems --errata` writes them."""
+
+FORMULAS = "---\nmyst:\n  enable_extensions: [attrs_block, dollarmath]\n---\n\n"
+"""The head of a page with formulas: elsewhere a dollar is a dollar."""
+
 CONTENTS = """
 ```{toctree}
 :hidden:
@@ -73,8 +84,21 @@ _PAGES = {path: page for page, path in STANDS_FOR.items()}
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 
 
+def errata(key: str) -> str:
+    """The errata of a paper as a page; every verdict is derived anew."""
+    from specplan.api.theorems import theorems
+    from specplan.errata.errata import errata_of
+    from specplan.errata.markdown import markdown
+    from theory.claims.ledger import PAPERS
+
+    return FORMULAS + markdown(errata_of(key, theorems(paper=PAPERS[key], verify=True, jobs=1).derived)) + "\n"
+
+
 def _text(app: Any, page: str, source: list[str]) -> None:
     """Put the text that a page stands for in its place, and make its links those of the site."""
+    if page in ERRATA:
+        source[0] = errata(ERRATA[page])
+        return
     path = STANDS_FOR.get(page, DOCS / f"{page}.md")
     text = path.read_text(encoding="utf-8") if page in STANDS_FOR else source[0]
     here = (DOCS / page).parent

@@ -12,7 +12,7 @@ from theory.claims.ledger import PAPERS, Claim, Verdict, claims
 from theory.claims.runner import Verification
 from theory.errors import ParameterError
 
-__all__ = ["CAUSES", "Errata", "Found", "errata_of", "paper_key", "severity_of"]
+__all__ = ["CAUSES", "MAIN_RESULTS", "Errata", "Found", "errata_of", "paper_key", "severity_of"]
 
 CAUSES: Mapping[str, tuple[Cause, ...]] = {
     "lookahead_reasoning": LOOKAHEAD_REASONING,
@@ -21,6 +21,19 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {
     "confspec": CONFSPEC,
 }
 """Paper (a key of `theory.claims.ledger.PAPERS`) -> its root causes."""
+
+MAIN_RESULTS: Mapping[str, str] = {
+    "lookahead_reasoning": "Theorem 1 holds as printed (LR-T1), Theorem 2 where both cases switch at the ceiling "
+    "(LR-T2a, LR-T2b), Theorem 3 with strict conditions (LR-T3b), and of Theorem 4 the 'only if', for every budget "
+    "from 16 on (LR-T4c); its 'if' does not hold (LR-T4b).",
+    "lookahead_decoding": "Theorem A holds (LD-TA). Equations 4, 5 and 7 hold for a constant rate and independent "
+    "sequences (LD-E4, LD-E5, LD-E7).",
+    "specs": "Theorems 1, 2 and 4 hold (SPECS-T1, SPECS-T2, SPECS-T4), the first with constant one and a better rate; "
+    "Theorems 3 and 5 hold with the conditions given below (SPECS-T3, SPECS-T5).",
+    "confspec": "The paper has no theorem. Its cost and its point of break-even hold (CS-V1, CS-V2). The cascade does "
+    "not preserve the target's decisions (CS-P1); what it can lose is bounded (CS-P2).",
+}
+"""What becomes of a paper's main results, with the claims that say so."""
 
 _SHORT = {"lr": "lookahead_reasoning", "ld": "lookahead_decoding", "cs": "confspec"}
 _OWN = ("derived here", "not in the paper")
@@ -40,6 +53,8 @@ class Errata:
     """What is to be told to the authors of one paper."""
 
     paper: str
+    main_results: str
+    """Whether they survive."""
     causes: tuple[tuple[Cause, tuple[Found, ...]], ...]
     """Causes of the severities asked for, each with its claims."""
     sharper: tuple[Found, ...]
@@ -78,6 +93,7 @@ def errata_of(key: str, results: Mapping[str, Verification]) -> Errata:
     right = [each for each in found.values() if each.claim.verdict in {Verdict.PROVED, Verdict.VERIFIED}]
     return Errata(
         paper=PAPERS[key],
+        main_results=MAIN_RESULTS[key],
         causes=tuple((cause, tuple(found[name] for name in cause.claims)) for cause in CAUSES[key]),
         sharper=tuple(each for each in right if any(word in each.claim.source for word in _OWN)),
         holding=tuple(each for each in right if not any(word in each.claim.source for word in _OWN)),

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from specplan.errata.cause import Cause
 from specplan.errata.errata import Errata, Found
-from specplan.errata.prose import SEVERITIES, failure, formula, introduction, place, sentence
+from specplan.errata.prose import SEVERITIES, formula, introduction, place
+from theory.claims.readme import failure, sentence
 
 __all__ = ["latex"]
 
@@ -30,6 +31,7 @@ def latex(errata: Errata) -> str:
     n_claims = sum(len(found) for _, found in errata.causes)
     parts = [f"{_HEAD}\\title{{Errata: {_text(errata.paper)}}}\n\\date{{}}\n\\begin{{document}}\n\\maketitle"]
     parts.append(_text(introduction(errata.paper, n_claims, len(errata.causes))))
+    parts.append(f"\\textbf{{Main results.}} {_text(errata.main_results)}")
     parts.append(_list(f"\\emph{{{name}}}: {_text(meaning)}" for name, meaning in SEVERITIES.items()))
     parts += [_cause(cause, found) for cause, found in errata.causes]
     if errata.sharper:
@@ -42,12 +44,13 @@ def latex(errata: Errata) -> str:
 
 def _cause(cause: Cause, found: tuple[Found, ...]) -> str:
     head = f"\\section{{{_text(cause.title)}}}\n\\emph{{Severity}}: {cause.severity.value}. "
-    return "\n\n".join([f"{head}\\emph{{What survives}}: {_text(cause.stands)}", *map(_entry, found)])
+    quoted = [f"\\emph{{In the paper's words}}: {_text(cause.quoted)}."] if cause.quoted else []
+    return "\n\n".join([f"{head}\\emph{{What survives}}: {_text(cause.stands)}", *quoted, *map(_entry, found)])
 
 
 def _entry(found: Found) -> str:
     claim, result = found.claim, found.result
-    lines = [_heading(found), f"\\textbf{{Printed.}} {_text(sentence(claim.statement))}", *_formula(found)]
+    lines = [_heading(found), f"\\textbf{{Claim.}} {_text(sentence(claim.statement))}", *_formula(found)]
     lines.append(f"\\emph{{Range}}: {_text(sentence(claim.assumptions))}")
     lines.append(f"\\textbf{{Where it fails.}} {_text(failure(result.evidence))}")
     lines.append(f"\\textbf{{What holds.}} {_text(sentence(claim.correction or ''))}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from specplan.errata.cause import Cause
 from specplan.errata.errata import Errata, Found
-from specplan.errata.prose import SEVERITIES, failure, formula, introduction, place, sentence
+from specplan.errata.prose import SEVERITIES, formula, introduction, place
+from theory.claims.readme import failure, sentence
 
 __all__ = ["markdown"]
 
@@ -13,6 +14,7 @@ def markdown(errata: Errata) -> str:
     """The whole document."""
     n_claims = sum(len(found) for _, found in errata.causes)
     parts = [f"# Errata: {errata.paper}", _text(introduction(errata.paper, n_claims, len(errata.causes)))]
+    parts.append(f"**Main results.** {_text(errata.main_results)}")
     parts.append("\n".join(f"- *{name}*: {meaning}" for name, meaning in SEVERITIES.items()))
     parts += [_cause(number, cause, found) for number, (cause, found) in enumerate(errata.causes, 1)]
     if errata.sharper:
@@ -25,12 +27,13 @@ def markdown(errata: Errata) -> str:
 
 def _cause(number: int, cause: Cause, found: tuple[Found, ...]) -> str:
     head = f"## {number}. {_text(cause.title)}\n\n*Severity*: {cause.severity.value}. "
-    return "\n\n".join([f"{head}*What survives*: {_text(cause.stands)}", *map(_entry, found)])
+    quoted = [f"*In the paper's words*: {_text(cause.quoted)}."] if cause.quoted else []
+    return "\n\n".join([f"{head}*What survives*: {_text(cause.stands)}", *quoted, *map(_entry, found)])
 
 
 def _entry(found: Found) -> str:
     claim, result = found.claim, found.result
-    lines = [f"### {_text(place(found))} ({claim.id})", f"**Printed.** {_text(sentence(claim.statement))}"]
+    lines = [f"### {_text(place(found))} ({claim.id})", f"**Claim.** {_text(sentence(claim.statement))}"]
     if claim.expression is not None:
         lines.append(f"$${formula(found)}$$")
     lines.append(f"*Range*: {_text(sentence(claim.assumptions))}")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from specplan.errata.errata import Found
-from theory.claims.ledger import Evidence
 
-__all__ = ["SEVERITIES", "failure", "formula", "introduction", "place", "sentence"]
+__all__ = ["SEVERITIES", "formula", "introduction", "place"]
 
 SEVERITIES = {
     "statement": "a result, an algorithm or a sentence about measurements says what is not so",
@@ -32,13 +31,6 @@ def place(found: Found) -> str:
     return where[:1].upper() + where[1:]
 
 
-def failure(evidence: Evidence) -> str:
-    """What the verifier says of the print, without its words about the fix, and at which values."""
-    detail = evidence.detail.removeprefix("As printed: ").split(". With the fix: ")[0]
-    at = ", ".join(f"{name} = {value}" for name, value in (evidence.counterexample or {}).items())
-    return sentence(detail if not at or at in detail else f"At {at}: {detail}")
-
-
 def formula(found: Found) -> str:
     """The statement's formula in LaTeX, or nothing where no formula carries it."""
     if found.claim.expression is None:
@@ -46,8 +38,3 @@ def formula(found: Found) -> str:
     import sympy
 
     return str(sympy.latex(found.claim.expression()))
-
-
-def sentence(text: str) -> str:
-    """With a full stop at its end."""
-    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,14 @@ from click.testing import CliRunner
 
 from specplan.commands.theorems import _SEVERITIES, _VERDICTS, theorems
 from specplan.errata.cause import Severity
-from specplan.errata.errata import CAUSES, paper_key, severity_of
+from specplan.errata.errata import CAUSES, MAIN_RESULTS, errata_of, paper_key, severity_of
+from specplan.errata.latex import latex
+from specplan.errata.markdown import markdown
 from theory.claims.ledger import PAPERS, Verdict, claim, claims
+from theory.claims.runner import Verification
 from theory.errors import ParameterError
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 @pytest.mark.parametrize("key", PAPERS)
@@ -70,6 +77,76 @@ def test_latex_is_balanced(written: dict[str, str]) -> None:
         "itemize"
     )
     assert not re.search(r"(?<!\\)[&%#]", text)
+
+
+@pytest.mark.parametrize("key", PAPERS)
+def test_each_paper_has_its_documents(key: str, verified: Callable[[str], Verification]) -> None:
+    """Every item: place, claim, where it fails at which values, what holds; every cause: severity and what survives."""
+    mine = [item for item in claims() if item.paper == PAPERS[key]]
+    found = errata_of(key, {item.id: verified(item.id) for item in mine})
+    text = markdown(found)
+    items = {
+        name: part for part in text.split("\n### ")[1:] for name in re.findall(r"^.*\(([\w-]+)\)$", part, re.M)[:1]
+    }
+    for cause in CAUSES[key]:
+        assert cause.title in text.replace("\\", "")
+        for name in cause.claims:
+            fails = re.search(r"\*\*Where it fails\.\*\* (.*)", items[name])
+            assert fails, name
+            assert re.search(r"\d", fails[1]), f"{name}: no values in {fails[1]}"
+            assert not re.match(r"(at|the|a|on|with) ", fails[1]), f"{name} begins small: {fails[1]}"
+            assert "**Claim.**" in items[name]
+            assert re.search(r"\*\*What holds\.\*\* \S", items[name]), name
+    assert f"**Main results.** {found.main_results}" in text
+    both = text + latex(found)
+    both.encode("ascii")  # plain LaTeX prints nothing else
+    assert not re.search(r"…|\b1 boxes|token\(s\)|\{'|between 1 and 1", both)
+
+
+def test_main_results_are_those_of_the_ledger() -> None:
+    """Each sentence names claims of its paper; what it says to hold does, and what it says not to does not."""
+    held = {
+        "LR-T1",
+        "LR-T2a",
+        "LR-T2b",
+        "LR-T4c",
+        "LD-TA",
+        "LD-E4",
+        "LD-E5",
+        "LD-E7",
+        "SPECS-T1",
+        "SPECS-T2",
+        "SPECS-T4",
+    }
+    expected = dict.fromkeys(held | {"CS-V1", "CS-V2", "CS-P2"}, Verdict.PROVED)
+    expected |= dict.fromkeys(("LR-T3b", "SPECS-T3", "SPECS-T5"), Verdict.PROVED_WITH_FIX)
+    expected |= dict.fromkeys(("LR-T4b", "CS-P1"), Verdict.FALSE)
+    named = {key: re.findall(r"(?:LR|LD|SPECS|CS)-\w+", text) for key, text in MAIN_RESULTS.items()}
+    assert {name: claim(name).verdict for names in named.values() for name in names} == expected
+    assert all(claim(name).paper == PAPERS[key] for key, names in named.items() for name in names)
+
+
+def test_quotations_are_short_and_name_their_place() -> None:
+    for cause in (each for causes in CAUSES.values() for each in causes if each.severity is Severity.STATEMENT):
+        assert cause.quoted or "Chinese summary" in cause.title, cause.title
+    for cause in (each for causes in CAUSES.values() for each in causes if each.quoted):
+        assert re.fullmatch(r"'.{3,90}' \(\w.*\)", cause.quoted), cause.quoted
+
+
+def test_the_site_shows_the_documents() -> None:
+    """A page for each paper, and formulas on these pages only."""
+    spec = importlib.util.spec_from_file_location("site_conf", DOCS / "site/conf.py")
+    assert spec is not None
+    assert spec.loader is not None
+    conf = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(conf)
+    assert set(conf.ERRATA.values()) == set(PAPERS)
+    for page in conf.ERRATA:
+        assert (DOCS / f"{page}.md").is_file(), page
+    assert "dollarmath" not in conf.myst_enable_extensions
+    source = ["a line that is replaced"]
+    conf._text(None, "reference/errata-confspec", source)
+    assert "# Errata: ConfSpec" in source[0]
 
 
 def test_errata_need_a_folder_and_overwrite_nothing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from theory.claims.ledger import PAPERS, Claim, Evidence, Verdict, claims
 from theory.claims.runner import Verification, verify_claim
 
-__all__ = ["PATH", "main", "render"]
+__all__ = ["PATH", "failure", "main", "render", "sentence"]
 
 PATH = Path(__file__).with_name("README.md")
 
@@ -82,7 +82,7 @@ def _entry(item: Claim, result: Verification) -> str:
     place = item.source.split(", ", 1)[-1]
     lines = [f"### {item.id}: {place}\n", f"**As printed** ({item.verdict_text}). {_markdown(item.statement)}", ""]
     lines += [f"*Range*: {_markdown(item.assumptions)}", ""]
-    lines += [f"**Where it fails.** {_markdown(_failure(result.evidence))}", ""]
+    lines += [f"**Where it fails.** {_markdown(failure(result.evidence))}", ""]
     lines += [f"**What holds.** {_markdown(item.correction or '')}", ""]
     if result.correction is not None:
         lines += [f"*Correction checked by*: {result.correction.method}.", ""]
@@ -91,14 +91,14 @@ def _entry(item: Claim, result: Verification) -> str:
     return "\n".join(lines)
 
 
-def _failure(evidence: Evidence) -> str:
+def failure(evidence: Evidence) -> str:
     """The verifier's sentence about the counterexample, with its values."""
     detail = evidence.detail.removeprefix("As printed: ").split(". With the fix: ")[0]
     at = ", ".join(f"{name} = {value}" for name, value in (evidence.counterexample or {}).items())
-    return _sentence(detail if not at or at in detail else f"at {at}: {detail}")
+    return sentence(detail if not at or at in detail else f"at {at}: {detail}")
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     """Upper case at the start, unless a formula stands there, and a full stop at the end."""
     first = text.split(" ", 1)[0]
     word = first == "a" or (len(first) > 1 and first.isalpha())

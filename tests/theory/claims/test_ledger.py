@@ -19,8 +19,10 @@ from specplan.commands.theorems import theorems
 from theory.claims import readme, runner
 from theory.claims.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claim, claim_modules, claims
 from theory.claims.lookahead_reasoning import exact
+from theory.claims.lookahead_reasoning.hybrid import theorem_4
 from theory.claims.proving.combine import all_of, screened, with_fix
 from theory.claims.runner import Verification, verify_all, verify_claim
+from theory.claims.specs import statements as specs_statements
 from theory.errors import ParameterError
 
 PREFIXES = {"Lookahead Reasoning": "LR-", "Lookahead Decoding": "LD-", "SPECS": "SPECS-", "ConfSpec": "CS-"}
@@ -186,6 +188,21 @@ def test_a_shifted_closed_form_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     true = exact.f_saturated
     monkeypatch.setattr(exact, "f_saturated", lambda alpha, c, k: true(alpha, c, k - 1))
     assert claim("LR-T2b").verify().verdict is Verdict.FALSE
+
+
+def test_a_bound_without_the_reward_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPECS-T1 measures the divergence against the statement itself: kappa = C for C exp(beta R) is too small."""
+    true = specs_statements.kl_bound
+    monkeypatch.setattr(specs_statements, "kl_bound", lambda: true().subs(specs_statements.beta, 0))
+    assert claim("SPECS-T1").verify().verdict is Verdict.FALSE
+
+
+def test_a_second_draft_that_costs_nothing_is_noticed() -> None:
+    """LR-T4a ties the cost term of f(2) to the statement S2."""
+    assert theorem_4._token_side("0.52", 8).verdict is Verdict.PROVED
+    assert theorem_4._token_side("0.52", 8, time=lambda alpha, c: 1).verdict is Verdict.FALSE
+    (free,) = (each for each in claim("LR-T4a").mutants if each.name == "free draft")
+    assert free.verify().verdict is Verdict.OPEN
 
 
 def test_with_fix_needs_a_refuted_print_and_a_proved_repair() -> None:

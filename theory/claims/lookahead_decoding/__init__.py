@@ -4,5 +4,5 @@ from __future__ import annotations
 
 __all__ = ["READING_ORDER"]
 
-READING_ORDER = ("expected_tokens", "verification", "scaling_law", "tables", "window")
+READING_ORDER = ("equations", "window", "verification", "expected_tokens", "scaling_law", "tables", "quality")
 """Modules with claims, as the ledger lists them."""

@@ -19,5 +19,6 @@ READING_ORDER = (
     "hybrid.lemma_5",
     "hybrid.lemma_6",
     "tables",
+    "ablations",
 )
 """Modules with claims, as the ledger lists them."""

@@ -12,7 +12,7 @@ from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import corrected, mutant, proved, refuted, repaired
 from theory.claims.proving.tools import counterexample, prove_identity, refute
 
-__all__ = ["CLAIMS"]
+__all__ = ["CLAIMS", "measured"]
 
 _DATASETS = ("AIME24", "AMC23", "GSM8K", "HumanEval", "GPQA", "MT-Bench", "LiveCodeBench")
 _PAIRS = ("DeepSeek-R1-Distill", "Qwen3")
@@ -37,7 +37,7 @@ def _row(text: str) -> list[Fraction]:
     return [Fraction(word) for word in text.split() if word != "-"]
 
 
-def _cells() -> Iterator[tuple[str, Mapping[str, Fraction]]]:
+def measured() -> Iterator[tuple[str, Mapping[str, Fraction]]]:
     """Table 1, cell by cell: name, then the measured values."""
     names = [f"{data}, {pair}" for pair in _PAIRS for data in _DATASETS]
     rows = zip(names, _row(_ACCEPTANCE), _row(_STEP), _row(_TOKEN), _row(_BOTH), strict=True)
@@ -47,12 +47,12 @@ def _cells() -> Iterator[tuple[str, Mapping[str, Fraction]]]:
 
 def _each_cell(holds: Callable[[Mapping[str, Fraction]], bool], what: str) -> Evidence:
     """A statement about every cell of Table 1: false with the first cell that fails, proved otherwise."""
-    failing = [(name, cell) for name, cell in _cells() if not holds(cell)]
+    failing = [(name, cell) for name, cell in measured() if not holds(cell)]
     if not failing:
         return _table(f"{what}: holds in all 14 cells of Table 1")
     name, cell = failing[0]
-    shown = {key: str(float(value)) for key, value in cell.items()}
-    detail = f"{what}: fails in {len(failing)} of 14 cells of Table 1, first {name}: {shown}"
+    shown = ", ".join(f"{key} {float(value)}" for key, value in cell.items())
+    detail = f"{what}: fails in {len(failing)} of 14 cells of Table 1, first {name} ({shown})"
     return counterexample(detail, cell)
 
 
@@ -79,7 +79,8 @@ def _multiply(low: str) -> Evidence:
         largest = (cell["step"] + _HALF_UNIT) * (cell["token"] + _HALF_UNIT)
         return Fraction(low) * smallest <= cell["both"] + _HALF_UNIT and cell["both"] - _HALF_UNIT <= largest
 
-    return _each_cell(holds, f"the combined speedup is between {low} and 1 times the product of the single ones")
+    share = "the product of the single ones" if low == "1" else f"{low} to 1 times the product of the single ones"
+    return _each_cell(holds, f"the combined speedup is {share}, up to rounding")
 
 
 def _combined(target_factor: str, draft_factor: str) -> Evidence:
@@ -92,7 +93,7 @@ def _combined(target_factor: str, draft_factor: str) -> Evidence:
         return bool(exact.geometric_sum(alpha1, depth) / time == exact.f_sync(alpha1, c1, depth) * fast_target)
 
     points = ({"alpha1": "1/2", "c1": "1/4", "k1": str(k)} for k in (2, 3))
-    what = f"h = f g with target steps {target_factor} and draft steps {draft_factor} times faster"
+    what = f"h = f g with target steps {target_factor} times as fast and draft steps {draft_factor} times"
 
     def explain(alpha1: Fraction, c1: Fraction, k1: Fraction) -> str:
         time = (int(k1) - 1) * c1 / fast_draft + 1 / fast_target

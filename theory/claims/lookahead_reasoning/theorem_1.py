@@ -141,7 +141,7 @@ def _additional_tokens(offset: int) -> Evidence:
         _points(alpha=_ALPHAS, c=("0", "1/5"), k2=_integers(1, 6)),
         what=what,
         explain=lambda alpha, c, k2: (
-            f"drafting {k2} token(s) gives {exact.g_background(alpha, c, int(k2))}, the formula "
+            f"a draft of length {k2} gives {exact.g_background(alpha, c, int(k2))}, the formula "
             f"{exact.g(alpha, c, int(k2) + offset)}"
         ),
     )

@@ -5,17 +5,18 @@ from __future__ import annotations
 __all__ = ["READING_ORDER"]
 
 READING_ORDER = (
+    "objective",
     "theorems_1_and_2",
-    "divergences",
-    "definitions",
-    "convergence.lemmas_4_and_5",
-    "convergence.equations_17_to_20",
     "knobs",
     "tables",
+    "settings",
     "sentences",
-    "convergence.theorem_5",
-    "objective",
+    "divergences",
+    "definitions",
     "convergence.corollaries",
     "convergence.theorem_4",
+    "convergence.lemmas_4_and_5",
+    "convergence.equations_17_to_20",
+    "convergence.theorem_5",
 )
 """Modules with claims, as the ledger lists them."""

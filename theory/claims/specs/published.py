@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["BENCHMARKS", "FAMILIES", "TABLE_1", "TABLE_2", "TABLE_4", "TABLE_6", "TABLE_7", "WIDTHS"]
+__all__ = [
+    "BENCHMARKS",
+    "FAMILIES",
+    "TABLE_1",
+    "TABLE_2",
+    "TABLE_3",
+    "TABLE_4",
+    "TABLE_5",
+    "TABLE_6",
+    "TABLE_7",
+    "WIDTHS",
+]
 
 BENCHMARKS: Final = ("AMC23", "MATH500", "OlympiadBench")
 WIDTHS: Final = (4, 8, 16)
@@ -105,6 +116,28 @@ TABLE_2: Final[Mapping[tuple[str, int], _Row]] = {
 }
 """Ablations: (method, width) -> accuracy in percent and seconds for each of `BENCHMARKS` in turn."""
 
+TABLE_3: Final[Mapping[tuple[str, str, int], tuple[int, str]]] = {
+    ("Qwen2.5", "AMC23", 4): (20, "0.8"),
+    ("Qwen2.5", "AMC23", 8): (16, "0.8"),
+    ("Qwen2.5", "AMC23", 16): (12, "0.9"),
+    ("Qwen2.5", "MATH500", 4): (1000, "0.8"),
+    ("Qwen2.5", "MATH500", 8): (10000, "0.75"),
+    ("Qwen2.5", "MATH500", 16): (1000, "0.8"),
+    ("Qwen2.5", "OlympiadBench", 4): (12, "0.9"),
+    ("Qwen2.5", "OlympiadBench", 8): (8, "0.9"),
+    ("Qwen2.5", "OlympiadBench", 16): (12, "0.7"),
+    ("Llama3", "AMC23", 4): (1000, "0.9"),
+    ("Llama3", "AMC23", 8): (1000, "0.8"),
+    ("Llama3", "AMC23", 16): (1000, "0.85"),
+    ("Llama3", "MATH500", 4): (100, "0.8"),
+    ("Llama3", "MATH500", 8): (1000, "0.8"),
+    ("Llama3", "MATH500", 16): (100, "0.7"),
+    ("Llama3", "OlympiadBench", 4): (10000, "0.8"),
+    ("Llama3", "OlympiadBench", 8): (100, "0.6"),
+    ("Llama3", "OlympiadBench", 16): (1000, "0.7"),
+}
+"""Chosen hyperparameters: (family, benchmark, width) -> beta, tau."""
+
 TABLE_4: Final[Mapping[tuple[str, int], _Row]] = {
     ("BS(S)", 4): ("36.25", "9.55", "53.33", "7.07", "26.00", "11.38"),
     ("BS(B)", 4): ("43.33", "14.44", "76.67", "11.18", "30.67", "14.38"),
@@ -117,6 +150,13 @@ TABLE_4: Final[Mapping[tuple[str, int], _Row]] = {
     ("SPECS", 16): ("49.17", "27.57", "72.67", "18.76", "37.00", "27.99"),
 }
 """Rewards with noise: (method, width) -> accuracy in percent and seconds for each of `BENCHMARKS` in turn."""
+
+TABLE_5: Final[Mapping[int, _Row]] = {
+    4: ("53.1", "13.3", "77.0", "9.80", "38.5", "12.5"),
+    8: ("58.4", "20.2", "75.3", "11.0", "41.0", "18.1"),
+    16: ("64.8", "26.4", "81.0", "15.8", "42.6", "23.8"),
+}
+"""Constrained beta and tau: width -> accuracy in percent and seconds for each of `BENCHMARKS` in turn."""
 
 TABLE_6: Final[Mapping[tuple[str, int], _Row]] = {
     ("SPECS", 4): ("59.2", "14.8", "77.0", "9.83", "41.3", "13.1"),

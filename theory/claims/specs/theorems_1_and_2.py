@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
@@ -42,10 +43,14 @@ def prove_local_to_global(lost: int = 0) -> Evidence:
     )
 
 
-def _bound(tree: Tree, n: int, *, covered: bool) -> Fraction:
-    """``(1 + ((C exp(beta R) - 1) / n)**2)**H``, or without C for a mutant."""
-    kappa = tree.theta() * (tree.block_coverage() if covered else 1)
-    return (1 + ((kappa - 1) / n) ** 2) ** tree.horizon
+def _block_bound(*, rewarded: bool = True) -> Callable[[Fraction, Fraction, int], Fraction]:
+    """``exp`` of the statement `kl_bound` of one block, from C, ``exp(beta R)`` (or, not `rewarded`, 1) and n."""
+    from theory.claims.specs import statements as st
+
+    size = sp.Symbol("x", positive=True)
+    block = sp.exp(st.kl_bound().subs(st.H, 1)).subs(sp.exp(st.beta * st.R), size if rewarded else 1)
+    closed: Callable[[Fraction, Fraction, int], Fraction] = sp.lambdify((st.C, size, st.n), block, modules="math")
+    return closed
 
 
 def prove_mixture() -> Evidence:
@@ -63,12 +68,18 @@ def prove_mixture() -> Evidence:
     )
 
 
-def _verify_theorem1(covered: bool = True) -> Evidence:
+def _verify_theorem1(covered: bool = True, *, rewarded: bool = True) -> Evidence:
     """Coverage, density ratio, mixture, chain: ``1 + chi2 <= (1 + ((C exp(beta R) - 1) / n)**2)**H``; then logs."""
     u, k, x = sp.symbols("u k x", positive=True)
+    bound = _block_bound(rewarded=rewarded)
+
+    def holds(tree: Tree, n: int, threshold: Fraction) -> bool:
+        cover = tree.block_coverage() if covered else Fraction(1)
+        return 1 + tree.divergence(n, threshold) <= bound(cover, tree.theta(), n) ** tree.horizon
+
     return all_of(
         on_trees(
-            lambda tree, n, tau: 1 + tree.divergence(n, tau) <= _bound(tree, n, covered=covered),
+            holds,
             what="1 + chi2 of the output <= (1 + ((C exp(beta R) - 1) / n)^2)^H",
         ),
         prove_block_range,
@@ -188,7 +199,10 @@ CLAIMS: tuple[Claim, ...] = (
         expression=statement("specs", "kl_bound"),
         assumptions=f"{SEVERAL_BLOCKS}; outcome rewards in a range of width R",
         verify=_verify_theorem1,
-        mutants=(mutant("no-C", "C_block left out", _verify_theorem1, False),),
+        mutants=(
+            mutant("no-C", "C_block left out", _verify_theorem1, False),
+            mutant("no reward", "exp(beta R) left out", _verify_theorem1, rewarded=False),
+        ),
         notes="Explicit: log(1 + chi2) <= H log(1 + ((C_block exp(beta R) - 1) / n)^2), so constant one, rate 1/n^2, "
         "every n >= 1 and a fixed width; the Poisson width (cited as Assumption 1, which is the reward error) is not "
         "needed. R is the width of the outcome rewards (SPECS-D2). Algorithm 1 never switches back to the target.",

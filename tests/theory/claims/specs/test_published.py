@@ -39,8 +39,24 @@ def test_rows_that_the_paper_repeats_agree() -> None:
         assert tuple(published.TABLE_6["RSD", width][column : column + 2]) == rsd[:2]
 
 
+def test_hyperparameters_are_complete() -> None:
+    """Table 3 for both pairs; Table 5 repeats SPECS of Table 1, so only its other rows are data."""
+    assert set(published.TABLE_3) == {(f, b, n) for f in published.FAMILIES for b, n in KEYS}
+    assert set(published.TABLE_5) == set(published.WIDTHS)
+    for beta, tau in published.TABLE_3.values():
+        assert beta > 0
+        assert 0 < Fraction(tau) < 1
+
+
 def test_cells_are_decimals() -> None:
-    for table in (published.TABLE_1, published.TABLE_2, published.TABLE_4, published.TABLE_6, published.TABLE_7):
+    for table in (
+        published.TABLE_1,
+        published.TABLE_2,
+        published.TABLE_4,
+        published.TABLE_5,
+        published.TABLE_6,
+        published.TABLE_7,
+    ):
         for row in table.values():
             for cell in row:
                 assert Fraction(cell) >= 0

@@ -7,8 +7,9 @@ also finds how far the stated box can be widened before that fails.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import Any
 
 from flint import arb
 
@@ -21,6 +22,7 @@ from theory.claims.proving.tools import (
     Box,
     all_of,
     identity,
+    prove_identity,
     prove_positive,
     prove_sign,
     refute,
@@ -33,6 +35,11 @@ BOX = "0.52 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5"
 _TOP = Fraction(4, 5)
 _SHARP = Fraction(6, 5) * (1 + _TOP**8) - 1
 """The lower end of alpha at which (8, 2) and step-level only meet at M = 16: 0.401326592."""
+
+
+def _stage_time(alpha: Any, c: Any) -> Any:
+    """Mean time of a stage of two drafts, in target steps: f(2) = (1 + alpha)/(1 + c alpha (1 - alpha))."""
+    return 1 + alpha * c * (1 - alpha)
 
 
 def box_points(low: str, budgets: tuple[int, ...]) -> Iterator[dict[str, str]]:
@@ -85,7 +92,9 @@ def _only_hybrids(low: str, budgets: tuple[int, ...]) -> Evidence:
     return refute(hybrid_wins, box_points(low, budgets), what=what, explain=words)
 
 
-def prove_only_hybrids(low: str, half: int, budgets: tuple[int, ...]) -> Evidence:
+def prove_only_hybrids(
+    low: str, half: int, budgets: tuple[int, ...], *, time: Callable[[Any, Any], Any] = _stage_time
+) -> Evidence:
     """Every budget M >= 2 half at once: compare with (2, j) and (j, 2), j = floor(M/2) >= half."""
 
     def step_side(alpha1: arb, alpha2: arb, c2: arb) -> arb:
@@ -95,7 +104,7 @@ def prove_only_hybrids(low: str, half: int, budgets: tuple[int, ...]) -> Evidenc
     box: Box = {"alpha1": (low, "4/5"), "alpha2": (low, "4/5"), "c2": (0, "1/5")}
     return screened(
         _only_hybrids(low, budgets),
-        lambda: _token_side(low, half),
+        lambda: _token_side(low, half, time=time),
         lambda: prove_positive(step_side, box, what="step-level only loses to (j, 2)"),
         _longer_passes,
         _distance_to_limit,
@@ -105,14 +114,26 @@ def prove_only_hybrids(low: str, half: int, budgets: tuple[int, ...]) -> Evidenc
     )
 
 
-def _token_side(low: str | Fraction, half: int) -> Evidence:
-    """f(2) > 1/(1 - alpha2**half) >= g(k)/g(j) for j < k <= M, on the box with alpha > low."""
+def _token_side(low: str | Fraction, half: int, *, time: Callable[[Any, Any], Any] = _stage_time) -> Evidence:
+    """f(2) > 1/(1 - alpha2**half) >= g(k)/g(j) for j < k <= M, on the box with alpha > low; `time` must be S2's."""
 
     def gap(alpha1: arb, c1: arb, alpha2: arb) -> arb:
-        return (1 + alpha1) * (1 - alpha2**half) - (1 + alpha1 * c1 * (1 - alpha1))
+        slack: arb = (1 + alpha1) * (1 - alpha2**half) - time(alpha1, c1)
+        return slack
 
     box: Box = {"alpha1": (low, "4/5"), "alpha2": (low, "4/5"), "c1": (0, "1/3")}
-    return prove_positive(gap, box, what="token-level only loses to (2, j)")
+    return all_of(
+        lambda: _tie_second_draft(time),
+        lambda: prove_positive(gap, box, what="token-level only loses to (2, j)"),
+    )
+
+
+def _tie_second_draft(time: Callable[[Any, Any], Any]) -> Evidence:
+    """The speedup of two drafts is that of the statement S2."""
+    from theory.claims.lookahead_reasoning import statements as st
+
+    two = st.f_async_saturated().subs(st.K1, 2)
+    return prove_identity(two - (1 + st.ALPHA1) / time(st.ALPHA1, st.C1), what="f(2) is S2 at two drafts")
 
 
 def prove_deeper_wins(what: str) -> Evidence:
@@ -250,6 +271,11 @@ def _every_hybrid_is_best(condition: str) -> Evidence:
     )
 
 
+def _no_cost(_alpha: Any, _c: Any) -> int:
+    """A stage of two drafts that lasts one target step: a mutant of `_stage_time`."""
+    return 1
+
+
 CLAIMS: tuple[Claim, ...] = (
     proved(
         id="LR-T4a",
@@ -262,6 +288,7 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(
             mutant("lower alpha", "0.39 for 0.52", prove_only_hybrids, "0.39", 8, (16, 18)),
             mutant("small budget", "M >= 10", prove_only_hybrids, "0.52", 5, (10, 16)),
+            mutant("free draft", "no cost of the draft in f(2)", prove_only_hybrids, "0.52", 8, (16,), time=_no_cost),
         ),
         notes="Repaired argument, without the integer maximiser gamma2*: with j = floor(M/2) >= 8, g(k)/g(j) < "
         "1/(1-0.8**8) = 1.2016 < f(2) for all k <= M, and f/S2(j) <= S1/S2(j) < 1.2016 < g(2).",

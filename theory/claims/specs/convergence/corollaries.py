@@ -125,7 +125,8 @@ def _markov(power: Fraction = Fraction(0)) -> Evidence:
     return refute(
         holds,
         [{"n": n} for n in (3, 16, 100, 400)],
-        what=f"by Markov's inequality a Poisson mean bounds the value at its mean width n for a factor 10 n^{power}",
+        what="by Markov's inequality a Poisson mean bounds the value at its mean width n for a factor of "
+        + ("10" if power == 0 else f"10 n^{power}"),
         explain=lambda n: f"the factor is {float(cost(n).mid()):.3g}",
     )
 
