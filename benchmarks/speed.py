@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ from calibrate.record.files import write_atomically
 from calibrate.record.library import load
 from sim.algorithms import lookahead_async
 from sim.algorithms.rules import PAPER
-from sim.fast.draws import blocks_of
+from sim.engines.fixed import PerToken
+from sim.fast.draws import blocks_of, step_seconds
 from sim.fast.kernels import async_seconds
 from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.trial import Trial, trial_seconds
@@ -35,6 +37,9 @@ from theory.speedup import f_async
 COMMITTED = Path(__file__).with_name("speed.json")
 SLOWER = 1.3
 K1 = 4
+
+_SEEDS = count(1)
+"""Of all rows together: a seed that comes again brings numbers that are kept (`sim.fast.draws`)."""
 
 
 def rate(work: Callable[[], object], amount: int, repeats: int = 5) -> float:
@@ -50,7 +55,7 @@ def rate(work: Callable[[], object], amount: int, repeats: int = 5) -> float:
 def recursion(world: World, compiled: bool) -> tuple[Callable[[], object], int]:
     """The recursion on answers that are drawn already."""
     (answers, *_) = list(blocks_of(behaviour_of(world, 0), range(600)))
-    target, draft = answers.target / 40.0, 0.2 * answers.draft / 40.0
+    target, draft = (step_seconds(PerToken(s), n) for s, n in ((0.025, answers.target), (0.005, answers.draft)))
     cut = answers.target_cut
     work = partial(
         async_seconds,
@@ -67,10 +72,9 @@ def recursion(world: World, compiled: bool) -> tuple[Callable[[], object], int]:
 
 def drawn_anew(world: World) -> Callable[[], object]:
     """All of it, drawing included: each call has answers of its own."""
-    seeds = iter(range(1, 10_000))
 
     def work() -> object:
-        behaviour = behaviour_of(world, next(seeds))
+        behaviour = behaviour_of(world, next(_SEEDS))
         return trial_seconds(Trial.of(partial(lookahead_async, k1=K1), behaviour, engines_of(world)), range(600))
 
     return work

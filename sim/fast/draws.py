@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.lengths import Fixed, Marginal
-from sim.random_streams import stream
+from sim.engines.fixed import PerToken
+from sim.random_streams import streams
 
-__all__ = ["Answers", "blocks_of"]
+__all__ = ["Answers", "blocks_of", "step_seconds"]
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -35,7 +36,10 @@ _KEPT = 96
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Answers of a behaviour; arrays have the shape (answers, steps), steps being those of the longest."""
+    """Answers of a behaviour; arrays have the shape (answers, steps), steps being those of the longest.
+
+    They are to be read only. Lengths that are all the same stand in memory once (`numpy.broadcast_to`).
+    """
 
     behaviour: SyntheticBehaviour
     indices: tuple[int, ...]
@@ -67,6 +71,15 @@ def blocks_of(behaviour: SyntheticBehaviour, indices: Sequence[int]) -> Iterator
         yield _drawn(behaviour, tuple(indices[first : first + size]))
 
 
+def step_seconds(engine: PerToken, tokens: Array) -> Array:
+    """Return the seconds of steps of an engine, shape of ``tokens``; in memory once where all are the same."""
+    if not any(tokens.strides):
+        return np.broadcast_to(engine.request_s + engine.token_s * tokens[:1, :1], tokens.shape)
+    seconds = engine.token_s * tokens
+    seconds += engine.request_s
+    return seconds
+
+
 def _drawn(behaviour: SyntheticBehaviour, indices: tuple[int, ...]) -> Answers:
     seed, lengths = behaviour.seed, behaviour.lengths
     if isinstance(behaviour.steps, Fixed):
@@ -75,20 +88,20 @@ def _drawn(behaviour: SyntheticBehaviour, indices: tuple[int, ...]) -> Answers:
         n_steps = behaviour.steps.at(_numbers("normal", seed, "steps", indices, 1)[:, 0])
     n, limit = int(n_steps.max()), math.inf if lengths.limit is None else lengths.limit
     scores, own = _unless_fixed(lengths.target, lengths.draft, behaviour, indices, n)
-    written = _tokens(lengths.target, scores, len(indices), n)
-    if scores is None or lengths.correlation in (-1.0, 1.0) or own is None:
-        likely = None if scores is None else lengths.correlation * scores
-    else:
-        likely = lengths.correlation * scores + math.sqrt(1.0 - lengths.correlation**2) * own
-    proposed = _tokens(lengths.draft, likely, len(indices), n)
+    written = _tokens(lengths.target, scores)
+    likely = None if scores is None else lengths.correlation * scores
+    if likely is not None and own is not None:
+        likely += math.sqrt(1.0 - lengths.correlation**2) * own
+    proposed = _tokens(lengths.draft, likely)
+    shape = len(indices), n
     return Answers(
         behaviour=behaviour,
         indices=indices,
         n_steps=n_steps,
-        target=np.minimum(written, limit),
-        draft=np.minimum(proposed, limit),
-        target_cut=written > limit,
-        draft_cut=proposed > limit,
+        target=np.broadcast_to(np.minimum(written, limit), shape),
+        draft=np.broadcast_to(np.minimum(proposed, limit), shape),
+        target_cut=np.broadcast_to(written > limit, shape),
+        draft_cut=np.broadcast_to(proposed > limit, shape),
         accepted=_accepted(behaviour.acceptance, seed, indices, n),
     )
 
@@ -106,9 +119,10 @@ def _unless_fixed(
     return scores, _ar1("lengths/draft/0", behaviour.seed, indices, n, lengths.lag1)
 
 
-def _tokens(marginal: Marginal, scores: Array | None, n_answers: int, n_steps: int) -> Array:
+def _tokens(marginal: Marginal, scores: Array | None) -> Array:
+    """Lengths at the scores; a single one where all are the same."""
     if isinstance(marginal, Fixed) or scores is None:
-        return np.full((n_answers, n_steps), float(marginal.mean))
+        return np.array(float(marginal.mean))
     return marginal.at(scores).astype(np.float64)
 
 
@@ -132,8 +146,7 @@ def _accepted(acceptance: Acceptance, seed: int, indices: tuple[int, ...], n: in
 def _numbers(kind: Literal["normal", "uniform"], seed: int, name: str, indices: tuple[int, ...], n: int) -> Array:
     """Numbers of one source, a row for each answer."""
     found = np.empty((len(indices), n))
-    for row, index in zip(found, indices, strict=True):
-        source = stream(seed, name, index)
+    for row, source in zip(found, streams(seed, name, indices), strict=True):
         if kind == "normal":
             source.standard_normal(out=row)
         else:
@@ -148,9 +161,9 @@ def _ar1(name: str, seed: int, indices: tuple[int, ...], n: int, lag1: float) ->
     noise = _numbers("normal", seed, name, indices, n)
     if lag1 == 0.0:
         return noise
-    fresh, found = math.sqrt(1.0 - lag1 * lag1), np.empty_like(noise)
-    found[:, 0] = noise[:, 0]
+    scores = np.array(noise.T, order="C")  # a position of all answers lies together, here and in what is made of it
+    scores[1:] *= math.sqrt(1.0 - lag1 * lag1)
     for d in range(1, n):
-        found[:, d] = lag1 * found[:, d - 1] + fresh * noise[:, d]
-    found.setflags(write=False)
-    return found
+        scores[d] += lag1 * scores[d - 1]
+    scores.setflags(write=False)
+    return scores.T

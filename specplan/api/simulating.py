@@ -224,7 +224,9 @@ def _accuracy(p: Prediction) -> list[list[str]]:
     rows = []
     if p.false_accepts is not None:
         f = p.false_accepts
-        rows.append(["wrong draft steps let stand", f"{f.value:.3f}", f"per answer, {max(f.low, 0.0):.3f} – {f.high:.3f}"])
+        rows.append(
+            ["wrong draft steps let stand", f"{f.value:.3f}", f"per answer, {max(f.low, 0.0):.3f} – {f.high:.3f}"]
+        )
     for name, a in (("right answers", p.accuracy), ("right answers, target alone", p.baseline_accuracy)):
         if a is not None:
             rows.append([name, f"{a.value:.3f}", f"95 % interval {a.low:.3f} – {a.high:.3f}"])
