@@ -2,7 +2,7 @@
 
 What is drawn depends on the seed, the source and the answer only, never on the parameters. So the raw numbers are kept
 for as long as answers of the same seed are asked for: the points of a sweep meet the same ones (common random numbers)
-and pay for them once.
+and pay for them once; of autocorrelated ones only the result is kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ __all__ = ["Answers", "blocks_of", "step_seconds"]
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Kind: TypeAlias = Literal["normal", "uniform"]
 
 _BLOCK = 1 << 16
 """Numbers of one source in a block of answers, 0.5 MB; memory does not grow with the number of answers."""
@@ -88,20 +89,20 @@ def _drawn(behaviour: SyntheticBehaviour, indices: tuple[int, ...]) -> Answers:
         n_steps = behaviour.steps.at(_numbers("normal", seed, "steps", indices, 1)[:, 0])
     n, limit = int(n_steps.max()), math.inf if lengths.limit is None else lengths.limit
     scores, own = _unless_fixed(lengths.target, lengths.draft, behaviour, indices, n)
-    written = _tokens(lengths.target, scores)
+    target, target_cut = _tokens(lengths.target, scores, limit)
     likely = None if scores is None else lengths.correlation * scores
     if likely is not None and own is not None:
         likely += math.sqrt(1.0 - lengths.correlation**2) * own
-    proposed = _tokens(lengths.draft, likely)
+    draft, draft_cut = _tokens(lengths.draft, likely, limit)
     shape = len(indices), n
     return Answers(
         behaviour=behaviour,
         indices=indices,
         n_steps=n_steps,
-        target=np.broadcast_to(np.minimum(written, limit), shape),
-        draft=np.broadcast_to(np.minimum(proposed, limit), shape),
-        target_cut=np.broadcast_to(written > limit, shape),
-        draft_cut=np.broadcast_to(proposed > limit, shape),
+        target=np.broadcast_to(target, shape),
+        draft=np.broadcast_to(draft, shape),
+        target_cut=np.broadcast_to(target_cut, shape),
+        draft_cut=np.broadcast_to(draft_cut, shape),
         accepted=_accepted(behaviour.acceptance, seed, indices, n),
     )
 
@@ -119,11 +120,14 @@ def _unless_fixed(
     return scores, _ar1("lengths/draft/0", behaviour.seed, indices, n, lengths.lag1)
 
 
-def _tokens(marginal: Marginal, scores: Array | None) -> Array:
-    """Lengths at the scores; a single one where all are the same."""
+def _tokens(marginal: Marginal, scores: Array | None, limit: float) -> tuple[Array, Flags]:
+    """Lengths at the scores, as they are cut, and which were cut; single ones where all are the same."""
     if isinstance(marginal, Fixed) or scores is None:
-        return np.array(float(marginal.mean))
-    return marginal.at(scores).astype(np.float64)
+        tokens = np.array(float(marginal.mean))
+    else:
+        tokens = marginal.at(scores).astype(np.float64)
+    cut = np.asarray(tokens > limit)
+    return np.minimum(tokens, limit, out=tokens), cut
 
 
 def _accepted(acceptance: Acceptance, seed: int, indices: tuple[int, ...], n: int) -> Flags:
@@ -143,24 +147,29 @@ def _accepted(acceptance: Acceptance, seed: int, indices: tuple[int, ...], n: in
 
 
 @lru_cache(maxsize=_KEPT)
-def _numbers(kind: Literal["normal", "uniform"], seed: int, name: str, indices: tuple[int, ...], n: int) -> Array:
-    """Numbers of one source, a row for each answer."""
+def _numbers(kind: Kind, seed: int, name: str, indices: tuple[int, ...], n: int) -> Array:
+    """Numbers of one source, a row for each answer; kept."""
+    found = _drawn_numbers(kind, seed, name, indices, n)
+    found.setflags(write=False)
+    return found
+
+
+def _drawn_numbers(kind: Kind, seed: int, name: str, indices: tuple[int, ...], n: int) -> Array:
     found = np.empty((len(indices), n))
     for row, source in zip(found, streams(seed, name, indices), strict=True):
         if kind == "normal":
             source.standard_normal(out=row)
         else:
             source.random(out=row)
-    found.setflags(write=False)
     return found
 
 
 @lru_cache(maxsize=_KEPT)
 def _ar1(name: str, seed: int, indices: tuple[int, ...], n: int, lag1: float) -> Array:
     """`sim.answers.lengths.ar1` of many answers, by the same operations in the same order."""
-    noise = _numbers("normal", seed, name, indices, n)
     if lag1 == 0.0:
-        return noise
+        return _numbers("normal", seed, name, indices, n)
+    noise = _drawn_numbers("normal", seed, name, indices, n)  # not kept: the scores are
     scores = np.array(noise.T, order="C")  # a position of all answers lies together, here and in what is made of it
     scores[1:] *= math.sqrt(1.0 - lag1 * lag1)
     for d in range(1, n):
