@@ -144,9 +144,12 @@ def test_a_recording_keeps_old_objects_out_of_garbage_collection_while_it_runs(
     before, during = gc.get_threshold(), []
 
     def algorithm() -> Algorithm:
-        yield Generate("target", prompt(3))
+        operation = Generate("target", prompt(3))
+        yield operation
         yield WAIT
         during.append(gc.get_threshold())
+        operation.outcome = Outcome.COMMITTED
+        yield Commit(operation.result)
         if waits_in_vain:
             yield WAIT
 
