@@ -33,6 +33,9 @@ from theory.errors import SpecplanError
 
 __all__ = ["Answer", "DeadlockError", "Session", "VirtualClock", "with_stand_ins"]
 
+_NEVER = 2**31 - 1
+"""Collections of young objects until old ones are collected too."""
+
 
 class DeadlockError(SpecplanError):
     """An algorithm waits although nothing that it started is running."""
@@ -287,13 +290,10 @@ class VirtualClock:
 
 @contextmanager
 def _nothing_old_is_garbage() -> Iterator[None]:
-    """Search young objects alone for cycles: what a recording keeps is none, and to look through it takes a third."""
-    *young, old = gc.get_threshold()
-    gc.set_threshold(*young, _NEVER)
+    """Look for garbage among young objects alone: a recording is none, and to look through it takes time."""
+    new, young, old = gc.get_threshold()
+    gc.set_threshold(new, young, _NEVER)
     try:
         yield
     finally:
-        gc.set_threshold(*young, old)
-
-
-_NEVER = 2**31 - 1
+        gc.set_threshold(new, young, old)
