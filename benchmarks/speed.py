@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ from calibrate.record.files import write_atomically
 from calibrate.record.library import load
 from sim.algorithms import lookahead_async
 from sim.algorithms.rules import PAPER
-from sim.fast.draws import blocks_of
+from sim.engines.fixed import PerToken
+from sim.fast.draws import blocks_of, step_seconds
 from sim.fast.kernels import async_seconds
 from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.trial import Trial, trial_seconds
@@ -36,6 +38,9 @@ COMMITTED = Path(__file__).with_name("speed.json")
 SLOWER = 1.3
 K1 = 4
 
+_SEEDS = count(1)
+"""Of all rows together: a seed that comes again brings numbers that are kept (`sim.fast.draws`)."""
+
 
 def rate(work: Callable[[], object], amount: int, repeats: int = 5) -> float:
     """Amount per CPU second, the fastest of several runs."""
@@ -47,10 +52,10 @@ def rate(work: Callable[[], object], amount: int, repeats: int = 5) -> float:
     return amount / best
 
 
-def recursion(world: World, compiled: bool) -> tuple[Callable[[], object], int]:
-    """The recursion on answers that are drawn already."""
+def recursion(world: World, *, compiled: bool = False) -> tuple[Callable[[], object], int]:
+    """The recursion on answers that are drawn already; by run lengths where steps take the same time."""
     (answers, *_) = list(blocks_of(behaviour_of(world, 0), range(600)))
-    target, draft = answers.target / 40.0, 0.2 * answers.draft / 40.0
+    target, draft = (step_seconds(PerToken(s), n) for s, n in ((0.025, answers.target), (0.005, answers.draft)))
     cut = answers.target_cut
     work = partial(
         async_seconds,
@@ -67,10 +72,9 @@ def recursion(world: World, compiled: bool) -> tuple[Callable[[], object], int]:
 
 def drawn_anew(world: World) -> Callable[[], object]:
     """All of it, drawing included: each call has answers of its own."""
-    seeds = iter(range(1, 10_000))
 
     def work() -> object:
-        behaviour = behaviour_of(world, next(seeds))
+        behaviour = behaviour_of(world, next(_SEEDS))
         return trial_seconds(Trial.of(partial(lookahead_async, k1=K1), behaviour, engines_of(world)), range(600))
 
     return work
@@ -105,17 +109,16 @@ def measured() -> dict[str, float]:
         "SimPy path, recording, steps": rate(lambda: our_commit_times(answer, K1, record=True), n),
         "fast engine with its draws, random lengths, steps": rate(drawn_anew(random), 60_000),
         "fast engine with its draws, fixed lengths, steps": rate(drawn_anew(fixed), 60_000),
-        "recursion in numpy, random lengths, steps": rate(*recursion(random, False)),
-        "recursion in numpy, fixed lengths, steps": rate(*recursion(fixed, False)),
+        "recursion in numpy, random lengths, steps": rate(*recursion(random)),
+        "run lengths in numpy, fixed lengths, steps": rate(*recursion(fixed)),
         "random generator, one number a step": rate(lambda: generator.random(out=u), u.size),
         "closed form, points": rate(lambda: [f_async(0.7, 0.2, K1) for _ in range(200)], 200),
         "plan of a published profile": rate(lambda: plan(load("lr-deepseek-gsm8k"), Request()), 1, repeats=1),
     }
     try:
-        found["recursion in numba, random lengths, steps"] = rate(*recursion(random, True))
-        found["recursion in numba, fixed lengths, steps"] = rate(*recursion(fixed, True))
+        found["recursion in numba, random lengths, steps"] = rate(*recursion(random, compiled=True))
     except ImportError:
-        print("numba is not installed: its rows are left out", file=sys.stderr)
+        print("numba is not installed: its row is left out", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         found["sweep at 0.1 %, points"] = rate(sweep(Path(folder)), 160, repeats=1)
     return found

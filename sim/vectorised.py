@@ -87,11 +87,11 @@ def async_recursion(
     rules: Rules = PAPER,
     target_truncated: ArrayLike = False,
     draft_truncated: ArrayLike = False,
-) -> tuple[Array, Flags]:
+) -> tuple[Array, Flags | None]:
     """Return `async_commit_times`, and at which steps two events on one moment leave open whether a draft is late.
 
     Parameters and errors are those of `async_commit_times`. Open are ties under rules that do not wait for drafts; they
-    are taken to be in time. Both have the shape (answers, steps).
+    are taken to be in time. Both have the shape (answers, steps); None where no rule asks what is late.
     """
     check_counts(k1, 1)
     if (rules.slot, rules.fallback) != (PAPER.slot, PAPER.fallback):
@@ -103,6 +103,8 @@ def async_recursion(
     # A position of all answers lies together in memory, so that a step of the recursion reads what is side by side.
     target, draft, yes = np.ascontiguousarray(target.T), np.ascontiguousarray(draft.T), np.ascontiguousarray(yes.T)
     window, in_order = k1 + rules.extra_in_flight, rules.late_draft == "in-order"
+    if rules.judges_every_draft and rules.restart == "verdict":
+        return _all_judged(target, draft, yes, verify, window).T, None
     waits = rules.late_draft == "wait"
     commits, ties = np.empty_like(target), np.zeros(target.shape, dtype=np.bool_)
     prefix = last = np.zeros(target.shape[1])
@@ -113,7 +115,7 @@ def async_recursion(
         target_end, draft_end = start + target[d], drafting + draft[d]
         verdict = both = np.maximum(target_end, draft_end)
         good = yes[d]
-        if waits and rules.prefetch_draft and not rules.reject_first and not rules.reject_after_truncation:
+        if rules.judges_every_draft:
             verdict = both + verify[d]
         else:
             decidable = np.maximum(target_end, last) if in_order else target_end
@@ -126,6 +128,28 @@ def async_recursion(
         commits[d] = last = np.maximum(verdict, last)
         prefix = np.where(good, draft_end, last if rules.restart == "in-order" else verdict)
     return commits.T, ties.T
+
+
+def _all_judged(target: Array, draft: Array, yes: Flags, verify: Array, window: int) -> Array:
+    """The recursion where each draft is judged, and verdicts take effect at once; shapes (steps, answers).
+
+    Both texts of a position start together, so what follows that moment is known for all positions in advance. Nothing
+    is rounded otherwise: the later of two sums with the same start is the sum with the larger number, to the last bit.
+    """
+    takes_time = bool(verify.any())
+    commits = np.empty_like(target)
+    prefix = last = np.zeros(target.shape[1])
+    for d in range(len(target)):
+        start = np.maximum(prefix, commits[d - window]) if d >= window else prefix
+        verdict = np.maximum(target[d], draft[d])
+        prefix = np.where(yes[d], draft[d], verdict)
+        verdict += start
+        prefix += start
+        if takes_time:
+            verdict += verify[d]
+            np.copyto(prefix, verdict, where=~yes[d])
+        last = np.maximum(verdict, last, out=commits[d])
+    return commits
 
 
 def _admitted(prefix: Array, commits: Array, d: int, window: int) -> Array:

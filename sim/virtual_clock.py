@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from heapq import heappop
 from typing import Any, Protocol
 
@@ -30,6 +32,9 @@ from sim.operations import (
 from theory.errors import SpecplanError
 
 __all__ = ["Answer", "DeadlockError", "Session", "VirtualClock", "with_stand_ins"]
+
+_NEVER = 2**31 - 1
+"""Collections of young objects until old ones are collected too."""
 
 
 class DeadlockError(SpecplanError):
@@ -265,15 +270,30 @@ class VirtualClock:
         ------
         DeadlockError : time ran out of events first.
         """
+        with _nothing_old_is_garbage() if self.record else nullcontext():
+            for session in sessions:
+                self._run(session)
+
+    def _run(self, session: Session) -> None:
         env = self.env
         queue: list[Any] = env._queue
-        for session in sessions:
-            while session.finished is None:
-                if not queue:
-                    raise DeadlockError("an algorithm waits although nothing that it started is running")
-                if isinstance(queue[0][3], Moment):  # a step of the environment, without what a moment cannot be
-                    env._now, _, _, moment = heappop(queue)
-                    for callback in moment.callbacks:
-                        callback(moment)
-                else:
-                    env.step()
+        while session.finished is None:
+            if not queue:
+                raise DeadlockError("an algorithm waits although nothing that it started is running")
+            if isinstance(queue[0][3], Moment):  # a step of the environment, without what a moment cannot be
+                env._now, _, _, moment = heappop(queue)
+                for callback in moment.callbacks:
+                    callback(moment)
+            else:
+                env.step()
+
+
+@contextmanager
+def _nothing_old_is_garbage() -> Iterator[None]:
+    """Look for garbage among young objects alone: a recording is none, and to look through it takes time."""
+    new, young, old = gc.get_threshold()
+    gc.set_threshold(new, young, _NEVER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(new, young, old)

@@ -70,6 +70,12 @@ class Rules:
         if not isinstance(self.extra_in_flight, int) or self.extra_in_flight < 0:
             raise ParameterError("extra_in_flight", self.extra_in_flight, "must be an integer >= 0")
 
+    @property
+    def judges_every_draft(self) -> bool:
+        """Whether each draft starts with its target step, is waited for, and is judged."""
+        refuses = self.reject_first or self.reject_after_truncation
+        return self.prefetch_draft and self.late_draft == "wait" and not refuses
+
     def refuses_unjudged(self, prefix_depth: int, prefix_truncated: bool) -> bool:
         """Whether the draft that follows a prefix (its last step's depth and truncation) is rejected unjudged."""
         return (self.reject_first and prefix_depth < 0) or (self.reject_after_truncation and prefix_truncated)

@@ -81,7 +81,11 @@ class Lognormal:
         """Return the quantiles at the standard normal scores ``z``."""
         sigma = self.sigma
         mu = math.log(self.mean) - sigma * sigma / 2.0
-        return np.maximum(np.rint(np.exp(mu + sigma * z)), 1.0).astype(np.int64)
+        length = sigma * z
+        length += mu
+        np.exp(length, out=length)
+        np.rint(length, out=length)
+        return np.maximum(length, 1.0, out=length).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

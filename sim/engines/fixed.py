@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heappush
 from typing import Any
 
 from simpy import Environment
+from simpy.events import NORMAL
 
 from sim.engines.protocol import Done, Moment
 from sim.operations import Operation
@@ -78,12 +80,13 @@ class FixedEngine:
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         """Schedule the end of the request."""
-        seconds = self.seconds(n_tokens, n_prompt, context)
+        seconds = self._constant if self._seconds is None else self._seconds(n_tokens, n_prompt, context)
         if seconds <= 0.0:
             done(operation)
             return
-        operation.job = (done, n_tokens, seconds)
-        self._env.schedule(_Expiry(operation), delay=seconds)  # type: ignore[arg-type]  # all that SimPy needs
+        operation.job = (n_tokens, seconds)
+        env = self._env  # what follows is its `schedule`, without a call
+        heappush(env._queue, (env._now + seconds, NORMAL, next(env._eid), _Expiry(operation, done)))  # type: ignore[misc]
 
     def seconds(self, n_tokens: int, n_prompt: int, context: int) -> float:
         """Return what a request takes, s."""
@@ -91,24 +94,25 @@ class FixedEngine:
 
     def cancel(self, operation: Operation) -> None:
         """Say how far it came; its timeout runs on and is ignored."""
-        _, n_tokens, seconds = operation.job
+        n_tokens, seconds = operation.job
         operation.n_generated = int(n_tokens * (self._env.now - operation.started) / seconds)
 
 
 class _Expiry(Moment):
     """The end of a request on a `FixedEngine`."""
 
-    __slots__ = ("operation",)
+    __slots__ = ("done", "operation")
 
-    def __init__(self, operation: Operation) -> None:
+    def __init__(self, operation: Operation, done: Done) -> None:
         self.callbacks = _EXPIRE
         self.operation = operation
+        self.done = done
 
 
 def _expire(expiry: _Expiry) -> None:
     operation = expiry.operation
     if not operation.cancelled:
-        operation.job[0](operation)
+        expiry.done(operation)
 
 
 _EXPIRE = [_expire]

@@ -29,7 +29,7 @@ from sim.algorithms.rules import PAPER, Rules
 from sim.answers.drawn import Behaviour, SyntheticBehaviour
 from sim.engines.fixed import FixedEngine, PerToken
 from sim.engines.protocol import Engine
-from sim.fast.draws import Answers, blocks_of
+from sim.fast.draws import Answers, blocks_of, step_seconds
 from sim.fast.kernels import async_seconds, sync_seconds
 from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, REWARD, SCORER, TARGET, MakeAlgorithm
 from sim.virtual_clock import with_stand_ins
@@ -84,7 +84,7 @@ class _Times:
         known = self.of(role)
         if known is None or not known(1) > 0.0:
             return None
-        return known.request_s + known.token_s * tokens
+        return step_seconds(known, tokens)
 
     def verdict(self, role: str) -> float | None:
         known = self.of(role)

@@ -2,7 +2,7 @@
 
 What is drawn depends on the seed, the source and the answer only, never on the parameters. So the raw numbers are kept
 for as long as answers of the same seed are asked for: the points of a sweep meet the same ones (common random numbers)
-and pay for them once.
+and pay for them once; of autocorrelated ones only the result is kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.lengths import Fixed, Marginal
-from sim.random_streams import stream
+from sim.engines.fixed import PerToken
+from sim.random_streams import streams
 
-__all__ = ["Answers", "blocks_of"]
+__all__ = ["Answers", "blocks_of", "step_seconds"]
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Kind: TypeAlias = Literal["normal", "uniform"]
 
 _BLOCK = 1 << 16
 """Numbers of one source in a block of answers, 0.5 MB; memory does not grow with the number of answers."""
@@ -35,7 +37,10 @@ _KEPT = 96
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Answers of a behaviour; arrays have the shape (answers, steps), steps being those of the longest."""
+    """Answers of a behaviour; arrays have the shape (answers, steps), steps being those of the longest.
+
+    They are to be read only. Lengths that are all the same stand in memory once (`numpy.broadcast_to`).
+    """
 
     behaviour: SyntheticBehaviour
     indices: tuple[int, ...]
@@ -67,6 +72,15 @@ def blocks_of(behaviour: SyntheticBehaviour, indices: Sequence[int]) -> Iterator
         yield _drawn(behaviour, tuple(indices[first : first + size]))
 
 
+def step_seconds(engine: PerToken, tokens: Array) -> Array:
+    """Return the seconds of steps of an engine, shape of ``tokens``; in memory once where all are the same."""
+    if not any(tokens.strides):
+        return np.broadcast_to(engine.request_s + engine.token_s * tokens[:1, :1], tokens.shape)
+    seconds = engine.token_s * tokens
+    seconds += engine.request_s
+    return seconds
+
+
 def _drawn(behaviour: SyntheticBehaviour, indices: tuple[int, ...]) -> Answers:
     seed, lengths = behaviour.seed, behaviour.lengths
     if isinstance(behaviour.steps, Fixed):
@@ -75,20 +89,20 @@ def _drawn(behaviour: SyntheticBehaviour, indices: tuple[int, ...]) -> Answers:
         n_steps = behaviour.steps.at(_numbers("normal", seed, "steps", indices, 1)[:, 0])
     n, limit = int(n_steps.max()), math.inf if lengths.limit is None else lengths.limit
     scores, own = _unless_fixed(lengths.target, lengths.draft, behaviour, indices, n)
-    written = _tokens(lengths.target, scores, len(indices), n)
-    if scores is None or lengths.correlation in (-1.0, 1.0) or own is None:
-        likely = None if scores is None else lengths.correlation * scores
-    else:
-        likely = lengths.correlation * scores + math.sqrt(1.0 - lengths.correlation**2) * own
-    proposed = _tokens(lengths.draft, likely, len(indices), n)
+    target, target_cut = _tokens(lengths.target, scores, limit)
+    likely = None if scores is None else lengths.correlation * scores
+    if likely is not None and own is not None:
+        likely += math.sqrt(1.0 - lengths.correlation**2) * own
+    draft, draft_cut = _tokens(lengths.draft, likely, limit)
+    shape = len(indices), n
     return Answers(
         behaviour=behaviour,
         indices=indices,
         n_steps=n_steps,
-        target=np.minimum(written, limit),
-        draft=np.minimum(proposed, limit),
-        target_cut=written > limit,
-        draft_cut=proposed > limit,
+        target=np.broadcast_to(target, shape),
+        draft=np.broadcast_to(draft, shape),
+        target_cut=np.broadcast_to(target_cut, shape),
+        draft_cut=np.broadcast_to(draft_cut, shape),
         accepted=_accepted(behaviour.acceptance, seed, indices, n),
     )
 
@@ -106,10 +120,14 @@ def _unless_fixed(
     return scores, _ar1("lengths/draft/0", behaviour.seed, indices, n, lengths.lag1)
 
 
-def _tokens(marginal: Marginal, scores: Array | None, n_answers: int, n_steps: int) -> Array:
+def _tokens(marginal: Marginal, scores: Array | None, limit: float) -> tuple[Array, Flags]:
+    """Lengths at the scores, as they are cut, and which were cut; single ones where all are the same."""
     if isinstance(marginal, Fixed) or scores is None:
-        return np.full((n_answers, n_steps), float(marginal.mean))
-    return marginal.at(scores).astype(np.float64)
+        tokens = np.array(float(marginal.mean))
+    else:
+        tokens = marginal.at(scores).astype(np.float64)
+    cut = np.asarray(tokens > limit)
+    return np.minimum(tokens, limit, out=tokens), cut
 
 
 def _accepted(acceptance: Acceptance, seed: int, indices: tuple[int, ...], n: int) -> Flags:
@@ -129,28 +147,32 @@ def _accepted(acceptance: Acceptance, seed: int, indices: tuple[int, ...], n: in
 
 
 @lru_cache(maxsize=_KEPT)
-def _numbers(kind: Literal["normal", "uniform"], seed: int, name: str, indices: tuple[int, ...], n: int) -> Array:
-    """Numbers of one source, a row for each answer."""
+def _numbers(kind: Kind, seed: int, name: str, indices: tuple[int, ...], n: int) -> Array:
+    """Numbers of one source, a row for each answer; kept."""
+    found = _drawn_numbers(kind, seed, name, indices, n)
+    found.setflags(write=False)
+    return found
+
+
+def _drawn_numbers(kind: Kind, seed: int, name: str, indices: tuple[int, ...], n: int) -> Array:
     found = np.empty((len(indices), n))
-    for row, index in zip(found, indices, strict=True):
-        source = stream(seed, name, index)
+    for row, source in zip(found, streams(seed, name, indices), strict=True):
         if kind == "normal":
             source.standard_normal(out=row)
         else:
             source.random(out=row)
-    found.setflags(write=False)
     return found
 
 
 @lru_cache(maxsize=_KEPT)
 def _ar1(name: str, seed: int, indices: tuple[int, ...], n: int, lag1: float) -> Array:
     """`sim.answers.lengths.ar1` of many answers, by the same operations in the same order."""
-    noise = _numbers("normal", seed, name, indices, n)
     if lag1 == 0.0:
-        return noise
-    fresh, found = math.sqrt(1.0 - lag1 * lag1), np.empty_like(noise)
-    found[:, 0] = noise[:, 0]
+        return _numbers("normal", seed, name, indices, n)
+    noise = _drawn_numbers("normal", seed, name, indices, n)  # not kept: the scores are
+    scores = np.array(noise.T, order="C")  # a position of all answers lies together, here and in what is made of it
+    scores[1:] *= math.sqrt(1.0 - lag1 * lag1)
     for d in range(1, n):
-        found[:, d] = lag1 * found[:, d - 1] + fresh * noise[:, d]
-    found.setflags(write=False)
-    return found
+        scores[d] += lag1 * scores[d - 1]
+    scores.setflags(write=False)
+    return scores.T

@@ -159,7 +159,7 @@ class _Known:
         found = []
         for answers in blocks_of(self.behaviour, indices):
             yes = answers.accepted
-            target, draft = np.full(yes.shape, self.target), np.full(yes.shape, self.draft)
+            target, draft = np.broadcast_to(self.target, yes.shape), np.broadcast_to(self.draft, yes.shape)
             if self.method == "lr-sync":
                 ideal = sync_seconds(target, draft, yes, self.verify, answers.n_steps, k1=self.k1)
             else:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import nullcontext
+
 import pytest
 from sim_worlds import scripted, seconds_per_token
 
@@ -10,7 +13,7 @@ from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.fixed import FixedEngine
 from sim.operations import WAIT, Algorithm, Cancel, Commit, Generate, Outcome, Step, prompt
-from sim.virtual_clock import Session, VirtualClock
+from sim.virtual_clock import DeadlockError, Session, VirtualClock
 
 TOKENS = seconds_per_token()["target"]
 
@@ -131,3 +134,29 @@ def test_recording_can_be_turned_off_without_changing_the_times() -> None:
 
 def test_outcomes_print_as_words() -> None:
     assert f"{Outcome.ACCEPTED} {prompt(3)!r}" == "accepted Step(user[-1], 3 tokens)"
+
+
+@pytest.mark.parametrize("record", [True, False])
+@pytest.mark.parametrize("waits_in_vain", [True, False])
+def test_a_recording_keeps_old_objects_out_of_garbage_collection_while_it_runs(
+    record: bool, waits_in_vain: bool
+) -> None:
+    before, during = gc.get_threshold(), []
+
+    def algorithm() -> Algorithm:
+        operation = Generate("target", prompt(3))
+        yield operation
+        yield WAIT
+        during.append(gc.get_threshold())
+        operation.outcome = Outcome.COMMITTED
+        yield Commit(operation.result)
+        if waits_in_vain:
+            yield WAIT
+
+    clock = VirtualClock({"target": TOKENS}, record=record)
+    session = clock.launch(algorithm(), answer(5))  # type: ignore[arg-type]
+    with pytest.raises(DeadlockError) if waits_in_vain else nullcontext():
+        clock.run(session)
+    assert gc.get_threshold() == before
+    assert during[0][:2] == before[:2]
+    assert (during[0][2] > 1_000_000) == record

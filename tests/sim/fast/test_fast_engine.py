@@ -255,3 +255,34 @@ def test_methods_without_concurrency_on_batching_engines(
     sessions = [session_of(trial, i) for i in range(6)]
     assert found[0] == pytest.approx([session.finished for session in sessions], rel=EXACT)
     assert list(found[1]) == [Counts.of(session) for session in sessions]
+
+
+@given(
+    st.floats(0.01, 10.0),
+    st.floats(0.01, 10.0),
+    st.sampled_from([0.0, 0.3]),
+    st.floats(0.0, 1.0),
+    st.integers(1, 7),
+    st.sampled_from([PAPER, replace(PAPER, restart="in-order"), replace(PAPER, extra_in_flight=2)]),
+    st.integers(0, 2**32),
+)
+@settings(max_examples=100, deadline=None)
+def test_constant_times_by_runs_are_those_of_the_recursion(
+    target: float, draft: float, verify: float, alpha: float, k1: int, rules: Rules, seed: int
+) -> None:
+    """Answers of one length and of many; a run has at most as many roundings as an answer has steps."""
+    rng = np.random.default_rng(seed)
+    accepted = rng.random((20, 30)) < alpha
+    for n_steps in (np.full(20, 30), rng.integers(1, 31, 20)):
+        by_runs, step_by_step = (
+            async_seconds(
+                *(shaped(target), shaped(draft), accepted, np.float64(verify), n_steps),
+                k1=k1,
+                rules=rules,
+                target_cut=accepted,
+                draft_cut=accepted,
+                compiled=False,
+            )
+            for shaped in (lambda s: np.broadcast_to(s, accepted.shape), lambda s: np.full(accepted.shape, s))
+        )
+        assert by_runs == pytest.approx(step_by_step, rel=30 * np.finfo(float).eps)
