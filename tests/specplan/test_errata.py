@@ -16,6 +16,7 @@ from specplan.errata.errata import CAUSES, MAIN_RESULTS, errata_of, paper_key, s
 from specplan.errata.latex import latex
 from specplan.errata.markdown import markdown
 from theory.claims.ledger import PAPERS, Verdict, claim, claims
+from theory.claims.readme import sentence
 from theory.claims.runner import Verification
 from theory.errors import ParameterError
 
@@ -101,6 +102,14 @@ def test_each_paper_has_its_documents(key: str, verified: Callable[[str], Verifi
     both = text + latex(found)
     both.encode("ascii")  # plain LaTeX prints nothing else
     assert not re.search(r"…|\b1 boxes|token\(s\)|\{'|between 1 and 1", both)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("the rate falls", "The rate falls."), ("beta is random", "beta is random."), ("f(1) = 1", "f(1) = 1.")],
+)
+def test_sentences_begin_large_and_formulas_as_they_are(text: str, wanted: str) -> None:
+    assert sentence(text) == wanted
 
 
 def test_main_results_are_those_of_the_ledger() -> None:

@@ -16,6 +16,9 @@ __all__ = ["PATH", "failure", "main", "render", "sentence"]
 
 PATH = Path(__file__).with_name("README.md")
 
+_SYMBOLS = frozenset({"alpha", "beta", "gamma", "kappa", "tau", "theta", "log", "exp"})
+"""Words with which a formula begins."""
+
 _INTRODUCTION = """\
 # Ledger of claims
 
@@ -101,7 +104,7 @@ def failure(evidence: Evidence) -> str:
 def sentence(text: str) -> str:
     """Upper case at the start, unless a formula stands there, and a full stop at the end."""
     first = text.split(" ", 1)[0]
-    word = first == "a" or (len(first) > 1 and first.isalpha())
+    word = first == "a" or (len(first) > 1 and first.isalpha() and first not in _SYMBOLS)
     return (text[:1].upper() if word else text[:1]) + text[1:] + ("" if text.endswith(".") else ".")
 
 

@@ -96,10 +96,15 @@ def prove_positive(
                     f"{n} in [{float(a):.6g}, {float(b):.6g}]" for n, (a, b) in zip(names, part, strict=True)
                 )
                 return _covered(
-                    Verdict.OPEN, f"{what}: undecided after {count} boxes, for instance {where}", count, bits
+                    Verdict.OPEN, f"{what}: undecided after {_boxes(count)}, for instance {where}", count, bits
                 )
             stack.extend(_halves(part, names, widths))
-    return _covered(Verdict.PROVED, f"{what} on all of {_box_text(box)} ({count} boxes, {bits} bits)", count, bits)
+    return _covered(Verdict.PROVED, f"{what} on all of {_box_text(box)} ({_boxes(count)}, {bits} bits)", count, bits)
+
+
+def _boxes(count: int) -> str:
+    """In words."""
+    return "1 box" if count == 1 else f"{count} boxes"
 
 
 def _covered(verdict: Verdict, detail: str, boxes: int, bits: int) -> Evidence:

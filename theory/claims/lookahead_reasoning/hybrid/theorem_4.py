@@ -29,7 +29,7 @@ from theory.claims.proving.tools import (
     screened,
 )
 
-__all__ = ["BOX", "CLAIMS", "box_points", "hybrid_wins", "prove_deeper_wins", "prove_only_hybrids", "words"]
+__all__ = ["BOX", "CLAIMS", "Speedups", "box_points", "hybrid_wins", "prove_deeper_wins", "prove_only_hybrids", "words"]
 
 BOX = "0.52 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5"
 _TOP = Fraction(4, 5)
@@ -51,7 +51,7 @@ def box_points(low: str, budgets: tuple[int, ...]) -> Iterator[dict[str, str]]:
         yield {"alpha1": a1, "c1": c1, "alpha2": a2, "c2": c2, "M": str(m)}
 
 
-class _Point:
+class Speedups:
     """Best token-level only, step-level only and hybrid speedup at one point."""
 
     def __init__(self, alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> None:  # noqa: N803
@@ -63,13 +63,16 @@ class _Point:
 
     @property
     def singles(self) -> tuple[Fraction, Fraction]:
+        """Token level only, step level only."""
         return max(self.g.values()), max(self.f.values())
 
     @property
     def hybrid(self) -> Fraction:
+        """The best with both depths at least 2."""
         return max(self.f[i] * self.g[j] for i in self.f for j in self.g if i >= 2 and j >= 2 and i * j <= self.budget)
 
     def words(self) -> str:
+        """All three, for a reader."""
         tokens, steps = self.singles
         single = f"token-level only {float(tokens):.5f}, step-level only {float(steps):.5f}"
         return f"{single}, best hybrid {float(self.hybrid):.5f}"
@@ -77,13 +80,13 @@ class _Point:
 
 def hybrid_wins(**values: Fraction) -> bool:
     """The best hybrid beats both single methods."""
-    point = _Point(**values)
+    point = Speedups(**values)
     return point.hybrid > max(point.singles)
 
 
 def words(**values: Fraction) -> str:
     """The three best speedups of a point."""
-    return _Point(**values).words()
+    return Speedups(**values).words()
 
 
 def _only_hybrids(low: str, budgets: tuple[int, ...]) -> Evidence:
@@ -256,7 +259,7 @@ def _every_hybrid_is_best(condition: str) -> Evidence:
     """'If': each feasible (k1, k2) with both >= 2 is a maximiser; corrected: some hybrid is."""
 
     def holds(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> bool:  # noqa: N803
-        point = _Point(alpha1, c1, alpha2, c2, M)
+        point = Speedups(alpha1, c1, alpha2, c2, M)
         best = max(point.hybrid, *point.singles)
         return (point.f[2] * point.g[2] if condition == "every" else point.hybrid) == best
 
@@ -265,8 +268,8 @@ def _every_hybrid_is_best(condition: str) -> Evidence:
         [{"alpha1": "3/5", "c1": "1/4", "alpha2": "3/5", "c2": "1/10", "M": "16"}],
         what="(2, 2) is a maximiser" if condition == "every" else "some hybrid is a maximiser",
         explain=lambda **values: (
-            f"h(2, 2) = {float(_Point(**values).f[2] * _Point(**values).g[2]):.4f}, "
-            f"best {float(_Point(**values).hybrid):.4f}"
+            f"h(2, 2) = {float(Speedups(**values).f[2] * Speedups(**values).g[2]):.4f}, "
+            f"best {float(Speedups(**values).hybrid):.4f}"
         ),
     )
 
