@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, parsed_set
 from calibrate.engines.vllm.config import VllmConfig, checked_speculative
 from calibrate.engines.vllm.group import VllmGroup
 from calibrate.measuring.answers import Inspection
-from calibrate.measuring.engine_timings import MeasuredEngine, MeasureOptions, request_of_length
+from calibrate.measuring.engine_timings import MeasuredEngine, MeasureOptions, request_of_length, timed_passes
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import BUNDLED
 from calibrate.models.local import LocalModels, model_folder
@@ -196,12 +195,5 @@ async def _passes(
         for _ in range(batch):
             unit = tuple(rng.randrange(vocabulary) for _ in range(max(options.contexts[0] // 4, 4)))
             requests.append(request_of_length(unit * 4, options.iterations + 1))
-        await engine.stats(clear=True)
-        await asyncio.gather(*map(engine.generate, requests))
-        statistics = await engine.stats(clear=True)
-        full = [p for p in statistics.passes if p.batch == batch and p.rows == batch * speculation.k2]
-        samples += [
-            DecodeSample(batch=batch, context=p.context, tokens=speculation.k2, by=method, seconds=p.seconds)
-            for p in full
-        ]
+        samples += await timed_passes(engine, method, speculation.k2, requests)
     return samples
