@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from specplan.output import deliver, journal_of
-from specplan.ranges import ANSWERS, SHARE
+from specplan.ranges import ANSWERS, SHARE, WholeNumber
 from theory.errors import CalibrationError, ParameterError, UnstableMeasurementError
 
 if TYPE_CHECKING:
@@ -46,13 +46,22 @@ def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that say how much to measure, as its ``effort``, and when to complain."""
 
     @wraps(command)
-    def with_effort(*, answers: int | None, precision: float | None, effort: str | None, **others: Any) -> Any:
-        return command(effort=Effort(named=effort, answers=answers, precision=precision), **others)
+    def with_effort(
+        *, answers: int | None, precision: float | None, effort: str | None, texts: int, **others: Any
+    ) -> Any:
+        return command(effort=Effort(named=effort, answers=answers, precision=precision, texts=texts), **others)
 
     given: Callable[..., Any] = with_effort
     options = (
         click.option(
             "-n", "--answers", type=ANSWERS, help="Answer so many questions; at most, if a precision is given."
+        ),
+        click.option(
+            "--texts",
+            type=WholeNumber(0, 10_000),
+            default=0,
+            show_default=True,
+            help="Answer so many more, several at a time: how long steps are and how often accepted, no timings.",
         ),
         click.option("--precision", type=SHARE, help="Stop at this half-width of the planned speedup, e.g. 0.05."),
         click.option("--quick", "effort", flag_value="quick", help="±10 % or 16 answers: a first look."),
@@ -77,9 +86,14 @@ class Effort:
     precision: float | None = None
     """Half-width of the planned speedup at which to stop, a share of it in (0, 1)."""
 
+    texts: int = 0
+    """Further questions to answer without timing, >= 0; as many as there are, where questions are few."""
+
     def __post_init__(self) -> None:
         if self.answers is not None and self.answers < 2:
             raise ParameterError("answers", self.answers, "must be an integer >= 2")
+        if self.texts < 0:
+            raise ParameterError("texts", self.texts, "must be an integer >= 0")
         if self.precision is not None and not 0.0 < self.precision < 1.0:
             raise ParameterError("precision", self.precision, "must be a share in (0, 1), e.g. 0.05")
 
@@ -149,13 +163,15 @@ def plan_of(
         raise ParameterError(
             "prompts", None, "must name a JSONL file of questions, unless the bundled pair is measured"
         )
-    problems = bundled_problems(n, models.seed, "calibration") if prompts is None else read_prompts(prompts, n)
+    most = n + effort.texts
+    problems = bundled_problems(most, models.seed, "calibration") if prompts is None else read_prompts(prompts, most)
     return CalibrationPlan(
         models=models,
-        problems=tuple(problems),
+        problems=tuple(problems[:n]),
+        texts=tuple(problems[n:]),
         truth=bundled_truth() if prompts is None else None,
         token=models.token_settings(),
-        stopping=effort.stopping_rule(len(problems)),
+        stopping=effort.stopping_rule(min(n, len(problems))),
         name=name,
         command=command,
         **options,

@@ -105,6 +105,8 @@ async def measure_answer(
     problem: Problem,
     truth: Truth | None = None,
     inspection: Inspection | None = None,
+    *,
+    apart: bool = True,
 ) -> MeasuredAnswer:
     """Answer one problem twice: by the target's own steps, and by lookahead reasoning, each position by both models.
 
@@ -116,12 +118,14 @@ async def measure_answer(
     problem : what to answer.
     truth : ground truth of the task, if it has one.
     inspection : what to find out about each draft; nothing by default.
+    apart : whether nothing is to be found in a cache of what was read before; not while other answers are made.
 
     Raises
     ------
     CalibrationError : an engine failed.
     """
-    await clock.fresh()
+    fresh = clock.fresh if apart else _nothing
+    await fresh()
     root = await clock.root(problem.prompt)
     baseline = await clock.run(autoregressive(root), stream=problem.name)
     asked = inspection if inspection is not None else Inspection(verifiers=())
@@ -130,8 +134,9 @@ async def measure_answer(
     procedure = paired_trajectory(
         root, drafts=asked.drafts, verifiers=asked.verifiers, scorers=asked.scorers, chooser=asked.chooser
     )
-    await clock.fresh()
+    await fresh()
     paired = await clock.run(procedure, stream=problem.name)
+    await fresh()
     draft_answer = await _draft_answer(clock, root, problem, truth, asked.scorers)
     record = RecordedAnswer(
         problem=problem.name,
@@ -147,6 +152,10 @@ async def measure_answer(
         token_ids=_token_ids(clock, problem, baseline),
         role_seconds=_role_seconds(paired),
     )
+
+
+async def _nothing() -> None:
+    """Leave caches as they are."""
 
 
 async def seconds_in_company(
@@ -208,7 +217,6 @@ async def _draft_answer(
     """The draft's own answer with the scores of its steps; nothing where nobody scores."""
     if not scorers:
         return []
-    await clock.fresh()
     session = await clock.run(draft_trajectory(root, scorers=scorers), stream=problem.name)
     opinions = _opinions(session)
     steps = [o for o in session.operations if isinstance(o, Generate)]

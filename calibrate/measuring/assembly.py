@@ -17,6 +17,7 @@ import numpy as np
 from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import NoiseLimits, leading_slow, steadiness
 from calibrate.measuring.plan import CalibrationPlan
+from calibrate.measuring.texts import kept_texts
 from calibrate.measuring.token_methods import token_records
 from calibrate.record.answer_records import RecordedAnswer
 from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, Sentinel
@@ -56,6 +57,7 @@ def assemble(
     n_answers, n_rounds : how many answers and rounds of timing to take, from the first on.
     """
     answers = [journal[f"answer:{problem.name}"] for problem in plan.problems[:n_answers]]
+    texts = kept_texts(journal, plan.texts)
     rounds = {name: _rounds(journal, name, n_rounds) for name in engines}
     records, notes = dict[str, EngineRecord](), list(stamp.get("notes", ()))
     for name in engines:
@@ -74,7 +76,8 @@ def assemble(
         placement=placement,
         engines=records,
         answers=[RecordedAnswer.model_validate(answer["record"]) for answer in answers],
-        ngram=_ngrams([answer["ids"] for answer in answers]),
+        texts=[RecordedAnswer.model_validate(text["record"]) for text in texts],
+        ngram=_ngrams([answer["ids"] for answer in (*answers, *texts)]),
         token=_token_records(plan, answers),
         role_seconds=_role_seconds(answers),
         settings=plan.models.settings(),

@@ -25,7 +25,8 @@ from calibrate.measuring.candidates import measure_beams
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.plan import CalibrationPlan
-from calibrate.measuring.stopping import LookOutcome, Precision, Stopping
+from calibrate.measuring.stopping import LookOutcome, Precision
+from calibrate.measuring.texts import measure_texts
 from calibrate.measuring.token_methods import TokenSetting, measure_token_answer
 from calibrate.record.engine_records import EngineRecord, InUse
 from calibrate.record.journal import Journal
@@ -158,6 +159,7 @@ class _Sitting:
     async def measure(self, precision: Callable[[Profile], Precision] | None) -> list[str]:
         """Measure everything, or until the stopping rule is content; return what is to be noted about that."""
         rule, rounds = self.plan.stopping, self.plan.engine.rounds
+        await self._texts()
         if rule is None or precision is None:
             await self._block(len(self.plan.problems), rounds)
             return []
@@ -175,7 +177,7 @@ class _Sitting:
             )
             self._last_look = outcome
             if outcome.reason:
-                return [_stopped(outcome, n_looks, rule)]
+                return [rule.told(outcome, n_looks)]
             n_answers, n_rounds = self._decided(n_looks, following.n_answers, following.n_rounds)
             per_round = len(self.engines) * self.plan.engine.n_parts
             self._n_parts += n_answers - self.n_answers + (n_rounds - self.n_rounds) * per_round
@@ -206,6 +208,11 @@ class _Sitting:
             parts = max(len(rounds), 1)
             for index in range(first + n * i // parts, first + n * (i + 1) // parts):
                 await self._answer(index)
+
+    async def _texts(self) -> None:
+        """The answers that are not timed: before the others, so that looks at the precision know them."""
+        measured = partial(measure_texts, self._clock, self.plan.texts, self._journal, truth=self.plan.truth)
+        await measured(inspection=self.plan.models.inspection(), patiently=self._patiently, progress=self._step)
 
     async def _round(self, number: int) -> None:
         """One round of timing all engines; the first one keeps the warm-up."""
@@ -389,12 +396,3 @@ def _may_pass(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
-
-
-def _stopped(outcome: LookOutcome, n_looks: int, rule: Stopping) -> str:
-    known = outcome.precision
-    return (
-        f"stopped after {outcome.n_answers} answers, {outcome.n_rounds} timing rounds and {n_looks} looks: "
-        f"{outcome.reason}, for {known.planned} (answers ±{known.answers:.1%}, timings ±{known.timings:.1%}; widened "
-        f"{rule.widening(outcome.n_answers):.2f} times, for at most {rule.max_looks} looks)"
-    )

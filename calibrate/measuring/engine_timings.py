@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -16,9 +16,20 @@ from calibrate.measuring.engine_work import Reporting
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["MeasureOptions", "MeasuredEngine", "measure_engine", "request_of_length", "warm_up"]
+__all__ = [
+    "MeasureOptions",
+    "MeasuredEngine",
+    "measure_drafting_passes",
+    "measure_engine",
+    "request_of_length",
+    "timed_passes",
+    "warm_up",
+]
 
 _PASS_BATCHES: Final = (1, 2, 4)
+
+_DRAFTING_BATCHES: Final = (1, 4, 8)
+"""Between them costs are interpolated."""
 
 _APART: Final = 3
 """Tokens by which the prompts of a batch differ in length: equal ones need no mask in attention, as answers do."""
@@ -145,6 +156,40 @@ async def measure_engine(
         warmup_decode=_decode_samples(kept),
         warmup_prefill=_prefill_samples(kept),
     )
+
+
+async def measure_drafting_passes(
+    engine: MeasuredEngine, method: str, speculation: Speculation, options: MeasureOptions, sampling: Sampling = GREEDY
+) -> list[DecodeSample]:
+    """Measure the passes of a method whose drafts a model writes, by batch size, drafting and verification included.
+
+    Both grow with the batch in their own ways, so that the passes of one sequence do not tell. Prompts are random: what
+    is drafted is seldom right, and costs as much. A batch's first pass reads the prompts once more, for the drafter,
+    and does not count.
+    """
+    prompts = _prompts(engine, random.Random(f"{method} {speculation.k2} {options.seed}"))
+    samples: list[DecodeSample] = []
+    for context in options.contexts:
+        for batch in (size for size in options.batches if size in _DRAFTING_BATCHES):
+            texts = [next(prompts)(context + _APART * i) for i in range(batch)]
+            length = options.iterations + 2 * speculation.k2  # the last passes draft less than fits
+            requests = [request_of_length(text, length, sampling) for text in texts]
+            speculating = [replace(request, speculation=speculation) for request in requests]
+            samples += (await timed_passes(engine, method, speculation.k2, speculating))[1:]
+    return samples
+
+
+async def timed_passes(engine: MeasuredEngine, method: str, k2: int, requests: Sequence[Request]) -> list[DecodeSample]:
+    """Answer requests together; the passes in which every one of them had a full draft, drafting included."""
+    batch = len(requests)
+    await engine.stats(clear=True)
+    await asyncio.gather(*map(engine.generate, requests))
+    passes = (await engine.stats(clear=True)).passes
+    return [
+        DecodeSample(batch=batch, context=p.context, tokens=k2, by=method, seconds=p.seconds)
+        for p in passes
+        if p.batch == batch and p.rows == batch * k2
+    ]
 
 
 def _prompts(engine: Backend, rng: random.Random) -> Iterator[Callable[[int], tuple[int, ...]]]:

@@ -92,6 +92,9 @@ class CalibrationPlan:
     problems: tuple[Problem, ...]
     """With a stopping rule as many as are answered at most."""
 
+    texts: tuple[Problem, ...] = ()
+    """Further questions, answered several at a time: they show what is said, at a fraction of the price, not when."""
+
     truth: Truth | None = None
     engine: MeasureOptions = field(default_factory=MeasureOptions)
     warm_up_s: float = 1.0
@@ -115,8 +118,9 @@ class CalibrationPlan:
     def __post_init__(self) -> None:
         if len(self.problems) < 2:
             raise ParameterError("problems", len(self.problems), "must be at least 2 questions, for a standard error")
-        if len({problem.name for problem in self.problems}) != len(self.problems):
-            raise ParameterError("problems", len(self.problems), "must have different names")
+        asked = (*self.problems, *self.texts)
+        if len({problem.name for problem in asked}) != len(asked):
+            raise ParameterError("problems", len(asked), "must have different names")
         if self.stopping is not None and self.stopping.max_answers != len(self.problems):
             raise ParameterError(
                 "problems", len(self.problems), f"must be {self.stopping.max_answers}, the most allowed"
@@ -133,6 +137,7 @@ class CalibrationPlan:
             **stopping,
             **({"token": [setting.key for setting in self.token]} if self.token else {}),
             **({} if self.n_token_answers is None else {"token_answers": self.n_token_answers}),
+            **({"texts_sha256": digest(*(text.prompt for text in self.texts))} if self.texts else {}),
             "warm_up_s": self.warm_up_s,
             "problems_sha256": digest(*(problem.prompt for problem in self.problems)),
         }
@@ -148,4 +153,4 @@ class CalibrationPlan:
     def n_parts(self) -> int:
         """Parts of the work, for a progress bar; with a stopping rule the least."""
         answers = len(self.problems) if self.stopping is None else self.stopping.min_answers
-        return self.models.n_engines * (self.engine.rounds * self.engine.n_parts + 1) + answers
+        return self.models.n_engines * (self.engine.rounds * self.engine.n_parts + 1) + answers + len(self.texts)

@@ -175,6 +175,15 @@ class Stopping:
         )
         return outcome, following
 
+    def told(self, outcome: LookOutcome, n_looks: int) -> str:
+        """Return in a sentence why it is over."""
+        known = outcome.precision
+        return (
+            f"stopped after {outcome.n_answers} answers, {outcome.n_rounds} timing rounds and {n_looks} looks: "
+            f"{outcome.reason}, for {known.planned} (answers ±{known.answers:.1%}, timings ±{known.timings:.1%}; "
+            f"widened {self.widening(outcome.n_answers):.2f} times, for at most {self.max_looks} looks)"
+        )
+
     def _following(self, wanted: Next, n_answers: int, n_rounds: int, n_looks: int) -> Next:
         """The next look: the next scheduled answer count unless timings alone will do; rounds at most doubled."""
         later = [count for count in self.looks if count > n_answers]

@@ -16,10 +16,16 @@ from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
 from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.answers import Inspection
-from calibrate.measuring.engine_timings import MeasuredEngine, MeasureOptions, measure_engine, warm_up
+from calibrate.measuring.engine_timings import (
+    MeasuredEngine,
+    MeasureOptions,
+    measure_drafting_passes,
+    measure_engine,
+    warm_up,
+)
 from calibrate.measuring.token_methods import TOKEN_SETTINGS, TokenSetting
 from calibrate.models.asking import BUNDLED, AskedModels
-from calibrate.record.engine_records import EngineRecord
+from calibrate.record.engine_records import DecodeSample, EngineRecord
 from calibrate.record.profile import ModelRecord
 from calibrate.running.wall_clock import WallClock
 from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, TARGET
@@ -229,6 +235,30 @@ class TorchModels(LocalModels):
     def token_settings(self) -> tuple[TokenSetting, ...]:
         """Return the token-level methods that a calibration runs on these models."""
         return self._possible(TOKEN_SETTINGS)
+
+    async def time_engine(
+        self, engine: Any, options: MeasureOptions, *, warmup: EngineStatistics, progress: Callable[[str], None]
+    ) -> EngineRecord:
+        """Measure an engine by its own records; of the target, passes over drafts that models write too."""
+        record = await LocalModels.time_engine(self, engine, options, warmup=warmup, progress=progress)
+        if engine.name != TARGET or len(options.batches) < 2:
+            return record
+        own: list[DecodeSample] = []
+        for setting in _fewest_and_most(self.token_settings()):
+            speculation = self.speculation(setting.method, setting.knobs)
+            own += await measure_drafting_passes(engine, setting.method, speculation, options, self.sampling())
+        return record.model_copy(update={"decode": [*record.decode, *own]})
+
+
+def _fewest_and_most(settings: Sequence[TokenSetting]) -> list[TokenSetting]:
+    """Of each method whose drafts a model writes the settings at both ends of k2; what is between is interpolated."""
+    by_method: dict[str, list[TokenSetting]] = {}
+    for setting in settings:
+        if OF_CATALOGUE[setting.method].needs:
+            by_method.setdefault(setting.method, []).append(setting)
+    return [
+        one for own in by_method.values() for one in sorted(own, key=lambda s: int(s.knobs["k2"]))[:: len(own) - 1 or 1]
+    ]
 
 
 def model_folder(role: str, model: str) -> Path:

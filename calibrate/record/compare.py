@@ -235,13 +235,13 @@ def _acceptance(first: Profile, second: Profile, confidence: float) -> Iterator[
     if not first.answers or not second.answers:
         yield "step acceptance: not recorded in both"
         return
-    shares = _worth(_verdicts(first.answers)), _worth(_verdicts(second.answers))
+    shares = _worth(_verdicts(first.all_answers)), _worth(_verdicts(second.all_answers))
     yield Difference(
         quantity="step acceptance alpha1",
         kind="difference",
         first=shares[0].value,
         second=shares[1].value,
-        n=(len(first.answers), len(second.answers)),
+        n=(len(first.all_answers), len(second.all_answers)),
         **newcombe(*shares, confidence=confidence, correlation=_correlation(first, second))._asdict(),
     )
 
@@ -265,8 +265,8 @@ def _worth(counts: NDArray[np.float64]) -> Share:
 
 def _correlation(first: Profile, second: Profile) -> float:
     """Of the two acceptances, by their answers to the same questions; 0 with few of them or different ones."""
-    ours = {a.problem: row for a, row in zip(first.answers, _verdicts(first.answers), strict=True)}
-    theirs = {a.problem: row for a, row in zip(second.answers, _verdicts(second.answers), strict=True)}
+    ours = {a.problem: row for a, row in zip(first.all_answers, _verdicts(first.all_answers), strict=True)}
+    theirs = {a.problem: row for a, row in zip(second.all_answers, _verdicts(second.all_answers), strict=True)}
     if ours.keys() != theirs.keys() or len(ours) < _LEAST_PROBLEMS:
         return 0.0
     x, y = (np.array([table[name] for name in sorted(ours)]) for table in (ours, theirs))

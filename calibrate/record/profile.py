@@ -121,6 +121,8 @@ class Profile(Record):
     """Role (target, draft, judge) to engine."""
     engines: dict[str, EngineRecord] = {}
     answers: list[RecordedAnswer] = []
+    texts: list[RecordedAnswer] = []
+    """Further answers, made several at a time: what was said counts, their seconds do not."""
     ngram: list[NGramRecord] = []
     token: list[TokenRecord] = []
     """Token-level methods as they ran on the target, one record per method and settings."""
@@ -142,9 +144,15 @@ class Profile(Record):
                 raise ValueError(f"placement.{role} must name one of the engines {sorted(self.engines)}")
         if self.source == "measured" and not self.answers:
             raise ValueError("a measured profile needs at least one answer")
-        if self.source == "latency" and (self.answers or self.ngram or self.token or self.published is not None):
-            raise ValueError("a latency profile holds timings only: no answers, ngram, token or published")
+        told = self.answers or self.texts or self.ngram or self.token
+        if self.source == "latency" and (told or self.published is not None):
+            raise ValueError("a latency profile holds timings only: no answers, texts, ngram, token or published")
         return self
+
+    @property
+    def all_answers(self) -> list[RecordedAnswer]:
+        """What the models said: the answers that were timed, and after them those that were not."""
+        return [*self.answers, *self.texts]
 
     def on_engines_of(self, latency: Profile) -> Profile:
         """What this profile says about the models, with the timings of another one.

@@ -134,9 +134,10 @@ def summarise(profile: Profile) -> list[str]:
     answers = profile.answers
     steps = [step for answer in answers for step in answer.steps]
     lines = [
-        f"{profile.name}: {len(answers)} answers, {len(steps)} judged steps, {profile.provenance.device}, "
+        f"{profile.name}: {len(answers)} answers, {_and_more(profile)}"
+        f"{sum(len(answer.steps) for answer in profile.all_answers)} judged steps, {profile.provenance.device}, "
         f"{profile.provenance.engine} {profile.provenance.engine_version}",
-        *(_of_steps(answers, steps) if steps else _of_target(answers)),
+        *(_of_steps(answers, steps, profile.all_answers) if steps else _of_target(answers)),
     ]
     lines += [_engine_line(profile, name) for name in profile.engines]
     lines += [_ngram_line(record) for record in profile.ngram]
@@ -145,6 +146,10 @@ def summarise(profile: Profile) -> list[str]:
         checks = ", ".join(f"{name} {_show(value)}" for name, value in replay_error(profile).items())
         lines.append(f"  check   modelled / measured time  {checks}")
     return lines
+
+
+def _and_more(profile: Profile) -> str:
+    return f"{len(profile.texts)} more that were not timed, " if profile.texts else ""
 
 
 def _of_target(answers: Sequence[RecordedAnswer]) -> list[str]:
@@ -156,9 +161,11 @@ def _of_target(answers: Sequence[RecordedAnswer]) -> list[str]:
     ]
 
 
-def _of_steps(answers: Sequence[RecordedAnswer], steps: Sequence[StepRecord]) -> list[str]:
-    """Of both models' steps and the verdicts on them."""
-    found = acceptance(answers)
+def _of_steps(
+    answers: Sequence[RecordedAnswer], steps: Sequence[StepRecord], all_answers: Sequence[RecordedAnswer]
+) -> list[str]:
+    """Of both models' steps and the verdicts on them: times of the timed answers, verdicts of all."""
+    found = acceptance(all_answers)
     lines = [
         f"  alpha1  step acceptance           {_show(found.alpha1)}",
         f"          after accepted, rejected  {_show(found.after_accepted)}; {_show(found.after_rejected)}",
@@ -172,8 +179,8 @@ def _of_steps(answers: Sequence[RecordedAnswer], steps: Sequence[StepRecord]) ->
     ]
     if found.false_accepts is not None:
         lines.append(f"  judge   false accepts, rejects    {_show(found.false_accepts)}; {_show(found.false_rejects)}")
-    lines += [f"  accepts {line}" for line in rates_text(answers)]
-    lost = corruption(answers)
+    lines += [f"  accepts {line}" for line in rates_text(all_answers)]
+    lost = corruption(all_answers)
     if lost is not None:
         lines.append(f"          corruption                {_show(lost)} of acceptance lost after a wrong step")
     return lines

@@ -225,7 +225,7 @@ def system_of(
     if profile.published is not None and not profile.answers:
         modelled = _published(profile.published, rng, _perhaps(assumptions, rng))
         return replace(modelled, **_timed(profile, rng)) if profile.engines else modelled
-    recorded = recorded or Recorded(profile.answers)
+    recorded = recorded or Recorded(profile.all_answers)
     return System(
         behaviour=TraceBehaviour(recorded.traces, _corruption(recorded, rng, corruption)),
         **_timed(profile, rng),

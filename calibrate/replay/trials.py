@@ -69,7 +69,7 @@ class Trials:
         self._known = Known.of(profile)
         self._own_answers = behaviour is None
         self._complete: set[Configuration] = set()
-        self.recorded = Recorded(profile.answers)
+        self.recorded = Recorded(profile.all_answers)
         made = replace(system_of(profile, corruption=corruption, recorded=self.recorded), pace=slower)
         self.system = made if behaviour is None else replace(made, behaviour=behaviour)
         self._variants: dict[int, System] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import Any, Final
@@ -26,7 +26,7 @@ from sim.algorithms import autoregressive
 from sim.serving.rounds import Round, check_clients, in_flight
 from sim.timeline import Counts
 
-__all__ = ["Loaded", "RealRound", "real_round", "rounds_of", "run_under_load"]
+__all__ = ["Loaded", "RealRound", "all_or_none", "real_round", "rounds_of", "run_under_load"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ async def real_round(
             algorithm = configuration.make(roots[i])
             sessions[i] = await clock.run(algorithm, stream=questions[i].name, speculation=configuration.speculation)
 
-    await _all_or_none([client() for _ in range(load)])
+    await all_or_none([client() for _ in range(load)])
     await clock.drain()
     in_order = [sessions[i] for i in range(len(questions))]
     return RealRound(
@@ -156,7 +156,7 @@ async def real_round(
     )
 
 
-async def _all_or_none(clients: Sequence[Any]) -> None:
+async def all_or_none(clients: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Wait for all; when one fails, cancel the others, wait until they have aborted, and raise its error."""
     tasks = [asyncio.ensure_future(client) for client in clients]
     try:

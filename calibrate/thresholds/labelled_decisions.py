@@ -179,7 +179,7 @@ def decisions_of_profile(profile: Profile, label: Label = "same-meaning") -> Lab
     """
     judged = [
         _Decision(step.verdict.score, _truth(step, label), answer.problem)
-        for answer in profile.answers
+        for answer in profile.all_answers
         for step in answer.steps
     ]
     if not judged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from sim.answers.candidates import BeamAnswer
 from sim.answers.facts import facts_after, is_corrupted
@@ -86,13 +87,14 @@ class TraceBehaviour:
         return BaselineAnswer(self.traces[index % len(self.traces)])
 
     def beam_answer(self, index: int) -> BeamAnswer:
-        """Return what was recorded of both models' candidates for its question.
+        """Return what was recorded of both models' candidates for a question: of ``index`` modulo those that have some.
 
         Raises
         ------
         ParameterError : no candidates were recorded.
         """
-        return BeamAnswer(self.traces[index % len(self.traces)], index)
+        n = sum(1 for _ in takewhile(lambda trace: trace.beams, self.traces)) or len(self.traces)
+        return BeamAnswer(self.traces[index % n], index)
 
 
 class TraceAnswer:

@@ -30,6 +30,7 @@ def calibrate(
     prompts: str | Path | None = None,
     answers: int | None = None,
     precision: float | None = None,
+    texts: int = 0,
     effort: str | None = None,
     output: str | Path | None = None,
     name: str = "",
@@ -51,6 +52,7 @@ def calibrate(
     models : torch, vllm or openai, with ``fields``; or target, draft and judge as an object.
     prompts : JSONL file of questions; default those of the bundled task, for the bundled pair.
     answers : questions to answer, >= 2; with a precision at most so many.
+    texts : further questions, answered several at a time: how long steps are and how often accepted, no timings.
     precision : half-width of the planned speedup at which to stop, a share of it in (0, 1).
     effort : quick, normal or precise, where neither is given.
     output : file to write; what is finished is kept beside it, and the same call goes on from there. Default none:
@@ -72,7 +74,10 @@ def calibrate(
     for host in getattr(asked, "key_in_clear", ()):
         warnings.warn(f"the API key goes to {host} over plain http, where others can read it", stacklevel=2)
     how_much = Effort(
-        named=None if effort is None else choice("effort", effort, tuple(EFFORTS)), answers=answers, precision=precision
+        named=None if effort is None else choice("effort", effort, tuple(EFFORTS)),
+        answers=answers,
+        precision=precision,
+        texts=texts,
     )
     options = {} if timings is None else {"engine": timings}
     place = None if output is None else Path(output)

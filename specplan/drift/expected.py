@@ -50,7 +50,7 @@ def acceptance(profile: Profile, configuration: Configuration) -> Band | None:
     role, threshold = configuration.decider
     least = OWN_THRESHOLDS.get(role) if threshold is None else threshold
     accepted, judged = list[float](), list[float]()
-    for answer in profile.answers:
+    for answer in profile.all_answers:
         said = [_accepts(step, role, least) for step in answer.steps]
         known = [one for one in said if one is not None]
         accepted.append(float(sum(known)))
@@ -79,7 +79,7 @@ def lengths(profile: Profile, role: str) -> tuple[Band, Callable[[int], float]] 
     ----------
     role : ``target`` or ``draft``.
     """
-    recorded = sorted(getattr(step, role).tokens for answer in profile.answers for step in answer.steps)
+    recorded = sorted(getattr(step, role).tokens for answer in profile.all_answers for step in answer.steps)
     if len(recorded) < _LEAST:
         return None
     # Twice the standard error of a mean rank, of steps that come alike in answers (a design effect of 2).

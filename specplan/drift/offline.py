@@ -269,7 +269,7 @@ def _lengths(windows: Sequence[GatewayReading], profile: Profile) -> list[_Batch
     """Mean lengths of committed steps: of drafts that were accepted, and of the target's where they were not."""
     limit = float(profile.settings.get("max_step_tokens", 0.0))
     recorded: dict[str, list[list[Generated]]] = {DRAFT: [], TARGET: []}
-    for answer in profile.answers:
+    for answer in profile.all_answers:
         recorded[DRAFT].append([step.draft for step in answer.steps if step.verdict.accepted])
         recorded[TARGET].append([step.target for step in answer.steps if not step.verdict.accepted])
     found = []

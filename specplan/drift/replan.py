@@ -111,6 +111,7 @@ class Recorder:
             "name": f"{old.name} live"[:300],
             "provenance": provenance,
             "answers": list(self._answers),
+            "texts": [],
             "engines": scaled,
             "token": [],
         }

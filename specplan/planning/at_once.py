@@ -97,7 +97,7 @@ class Crowds:
     @cached_property
     def _tokens(self) -> float:
         """Mean tokens of an answer."""
-        recorded = self._trials.profile.answers
+        recorded = self._trials.profile.all_answers
         if self._trials.plain().n_answers is not None:
             return sum(step.tokens for answer in recorded for step in answer.baseline) / len(recorded)
         behaviour = self._trials.system.behaviour
@@ -134,7 +134,7 @@ class Crowds:
         if trial.n_answers is None:
             tokens = max(_TOKENS_EACH * answers, _LEAST_TOKENS)
             return closed_loop(trial, concurrency=answers, tokens=tokens, warmup_tokens=tokens // 4, resume=resumed)
-        life, recorded = self._tokens, self._trials.profile.answers
+        life, recorded = self._tokens, self._trials.profile.all_answers
         return closed_loop(
             trial,
             concurrency=answers,

@@ -37,7 +37,7 @@ class PlannedSpeedup:
         """
         if not self._shortlist:
             self._shortlist = _ranked(profile)
-        known = corruption(profile.answers)
+        known = corruption(profile.all_answers)
         best = _best(Predictor(profile, uncertainty=False), self._shortlist)
         prediction = Predictor(profile).predict(best)
         swept = Predictor(_in_use_as_exact(profile), corruption=known.value if known else None).predict(best)
@@ -53,7 +53,7 @@ def planned(profile: Profile) -> Configuration:
 
 def _ranked(profile: Profile) -> list[Configuration]:
     """The planner's first choices among what speculates."""
-    rows = plan(profile, Request(n_answers=len(profile.answers))).rows
+    rows = plan(profile, Request(n_answers=len(profile.all_answers))).rows
     speculating = [row.prediction.configuration for row in rows if row.prediction.configuration.speculates]
     return speculating[:_SHORTLIST]
 

@@ -154,8 +154,8 @@ class Predictor:
 
     def screen(self, configuration: Configuration, *, n_answers: int = 6) -> float:
         """A rough speedup from few answers; comparable between configurations, because all meet the same answers."""
-        n = self._few(n_answers)
-        return float(self.simulated(PLAIN, n).seconds.sum() / self.simulated(configuration, n).seconds.sum())
+        seconds = self.simulated(configuration, self._few(n_answers)).seconds
+        return float(self.simulated(PLAIN, seconds.size).seconds.sum() / seconds.sum())
 
     def accuracy(self, configuration: Configuration) -> float | None:
         """The share of right answers on some of them; None where the profile's task has no ground truth."""
@@ -218,7 +218,12 @@ class Predictor:
         return Timeline.of(session_of(self.trials.trial(configuration), index), f"simulated, {configuration.name}")
 
     def simulated(self, configuration: Configuration, n: int) -> Runs:
-        """Return the first ``n`` answers, simulated; those that were simulated before are not simulated again."""
+        """Return the first ``n`` answers, simulated; those that were simulated before are not simulated again.
+
+        Of methods that choose among candidates no more than have some.
+        """
+        if configuration.spec.meets == "candidates":
+            n = min(n, self.trials.recorded.n_with_candidates or n)
         known = self._known.get(configuration)
         if known is None or len(known.counts) < n:
             done = 0 if known is None else len(known.counts)
@@ -227,10 +232,7 @@ class Predictor:
         return known[:n]
 
     def unshared_seconds(self, configuration: Configuration) -> NDArray[np.float64] | None:
-        """Return the seconds of all answers if no iteration were shared; None where that is not known, or not wanted.
-
-        See `calibrate.replay.recursion`.
-        """
+        """Return the seconds of all answers without shared iterations (`calibrate.replay.recursion`), where wanted."""
         return self.trials.unshared_seconds(configuration, range(self.n_answers)) if self._extends else None
 
     def sharing(self, configuration: Configuration) -> float:
@@ -264,7 +266,7 @@ class Predictor:
         return expected_accuracy(counts, spoilt) if spoilt is not None and graded else None
 
     def _baseline_accuracy(self) -> Estimate | None:
-        known = [answer.baseline_correct for answer in self.profile.answers if answer.baseline_correct is not None]
+        known = [answer.baseline_correct for answer in self.profile.all_answers if answer.baseline_correct is not None]
         return proportion(sum(known), len(known)) if known else None
 
     def _errors(
@@ -344,10 +346,8 @@ class Predictor:
     ) -> tuple[str, ...]:
         notes = []
         if configuration.speculates and len(timed.runs.counts) < timed.seconds.size:
-            few = f"{_SIMULATED[0]} to {_SIMULATED[-1]}"
-            notes.append(
-                f"{few} answers simulated, extended to {timed.seconds.size} by recursion without shared iterations"
-            )
+            few, of = f"{_SIMULATED[0]} to {_SIMULATED[-1]}", timed.seconds.size
+            notes.append(f"{few} answers simulated, extended to {of} by recursion without shared iterations")
         if model is not None:
             notes.append(model.note)
         if JUDGE in asked_roles(configuration):

@@ -46,10 +46,11 @@ def replayed_speedup(profile: Profile, configuration: Configuration) -> Speedup:
     known: dict[tuple[bool, ...], Estimate] = {}
 
     def speedup(threshold: float) -> Estimate:
-        answers = rejudged(profile.answers, threshold)
+        answers = rejudged(profile.all_answers, threshold)
         pattern = tuple(step.verdict.accepted for answer in answers for step in answer.steps)
         if pattern not in known:
-            changed = profile.model_copy(update={"answers": answers})
+            n = len(profile.answers)
+            changed = profile.model_copy(update={"answers": answers[:n], "texts": answers[n:]})
             known[pattern] = Predictor(changed, uncertainty=False).predict(configuration).speedup
         return known[pattern]
 

@@ -63,7 +63,7 @@ def _above(profile: Profile, configuration: Configuration) -> float | None:
     spec = configuration.spec
     if spec.ablation or spec.closed_form not in CLOSED_FORMS or not profile.answers:
         return None
-    verdicts = _verdicts(profile.answers, configuration)
+    verdicts = _verdicts(profile.all_answers, configuration)
     if verdicts is None:
         return None
     knobs = {name: value for name, value in configuration.knobs.items() if value is not None}
@@ -115,7 +115,7 @@ def _world(profile: Profile, verdicts: _Verdicts) -> World:
     """The profile in target steps, as far as closed forms have terms."""
     steps = [step for answer in profile.answers for step in answer.steps]
     step_s = _mean(step.target.seconds for step in steps)
-    own = [len(answer.baseline) or len(answer.steps) for answer in profile.answers]
+    own = [len(answer.baseline) or len(answer.steps) for answer in profile.all_answers]
     return World(
         alpha1=verdicts.accepted,
         c1=min(cost_ratio(profile.answers).value, 1.0),

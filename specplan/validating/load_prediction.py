@@ -99,7 +99,7 @@ class LoadPredictor:
     def _answers(self, number: int) -> list[int]:
         """The answers of a simulated round: drawn from the recorded ones, each as likely every time."""
         size = self.sizes[number % len(self.sizes)]
-        recorded = len(self.trials.profile.answers)
+        recorded = len(self.trials.profile.all_answers)
         drawn: list[int] = stream(0, "rounds under load", number).integers(0, recorded, size).tolist()
         return drawn
 
@@ -139,7 +139,7 @@ class LoadPredictor:
         rng = stream(0, "questions under load", 0)
         picks = rng.integers(0, len(own), (_RESAMPLES, len(self.sizes)))
         logs = [math.log(metric([own[i] for i in pick], [plain[i] for i in pick])) for pick in picks]
-        recorded = len(self.trials.profile.answers)
+        recorded = len(self.trials.profile.all_answers)
         return 1.96 * float(np.std(logs)) * math.sqrt(1.0 + sum(self.sizes) / recorded + len(self.sizes) / len(own))
 
     def _by_profile(self, metric: Metric, configuration: Configuration, load: int) -> float:

@@ -55,7 +55,7 @@ def of_profile(profile: Profile) -> dict[str, Any]:
     """Where the predictions come from."""
     made = profile.provenance
     told = {name: getattr(made, name) for name in ("created", "engine", "engine_version", "device", "cpu", "seed")}
-    return {"name": profile.name, "answers": len(profile.answers), **told}
+    return {"name": profile.name, "answers": len(profile.answers), "texts": len(profile.texts), **told}
 
 
 def of_models(models: MeasurableModels, roles: Mapping[str, Any], clock: WallClock) -> dict[str, Any]:

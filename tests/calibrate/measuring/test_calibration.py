@@ -6,12 +6,14 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from bundled_pair import BundledPair
 from refusals import refuses
 
+from calibrate.measuring.answers import measure_answer
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.plan import CalibrationPlan
@@ -22,11 +24,16 @@ from calibrate.models.local import TorchModels
 from calibrate.record.profile import Profile
 from calibrate.replay.summary import acceptance, cost_ratio, replay_error, summarise
 from calibrate.replay.system import system_of
+from calibrate.replay.traces import trace_of
+from calibrate.replay.trials import PLAIN
 from calibrate.running.interleaved import BASELINE, measured, run_interleaved
 from sim.algorithms import autoregressive, lookahead_async
+from sim.answers.traces import StepTrace
 from sim.trial import run_answer
+from specplan.planning.predict import Predictor
 from theory.errors import ParameterError, SchemaError
 
+N_TEXTS = 2
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=2)
 
 
@@ -40,6 +47,7 @@ def plan(n: int = 3) -> CalibrationPlan:
     return CalibrationPlan(
         models=BundledPair.models,
         problems=tuple(bundled_problems(n, 5, "calibration")),
+        texts=tuple(bundled_problems(n + N_TEXTS, 5, "calibration")[n:]),
         truth=bundled_truth(),
         engine=OPTIONS,
         token=TOKENS,
@@ -96,9 +104,39 @@ def test_the_profile_is_complete(measurement: tuple[Profile, list[str], Path]) -
         # Then the draft answers alone, the first of its prefills after a rest.
         assert own.undisturbed.decode == own.decode
         assert own.prefill[0] >= own.waking[0] >= 1
-    tokens = sum(step.tokens for answer in profile.answers for step in answer.baseline)
+    tokens = sum(step.tokens for answer in profile.all_answers for step in answer.baseline)
     # The ids of the answers lack only the end-of-text tokens, one per answer.
-    assert [record.tokens for record in profile.ngram] == [tokens - len(profile.answers)] * 3
+    assert [record.tokens for record in profile.ngram] == [tokens - len(profile.all_answers)] * 3
+
+
+def test_answers_made_several_at_a_time_say_what_they_say_alone(
+    measurement: tuple[Profile, list[str], Path], bundled_pair: BundledPair
+) -> None:
+    """Seeds name the question, not its company."""
+    profile, _, _ = measurement
+    texts = plan().texts
+    asked = plan().models.inspection()
+    alone = [
+        bundled_pair.run(measure_answer(bundled_pair.clock, text, bundled_truth(), asked)).record for text in texts
+    ]
+    for together, one in zip(map(trace_of, profile.texts), map(trace_of, alone), strict=True):
+        assert (together.problem, together.baseline) == (one.problem, one.baseline)
+        assert [_said(step) for step in together.steps] == [_said(step) for step in one.steps]
+    assert all(text.alone for text in profile.texts)
+    assert acceptance(profile.all_answers).alpha1.n == len(profile.answers) + len(texts)
+    assert Predictor(profile, uncertainty=False).predict(PLAIN).speedup.n == len(profile.all_answers)
+
+
+def _said(step: StepTrace) -> tuple[Any, ...]:
+    """Lengths, ends, verdict and truth; scores round otherwise in batches."""
+    return step.draft_tokens, step.target_tokens, step.draft_final, step.target_final, step.accepted, step.draft_right
+
+
+def test_drafts_that_models_write_are_timed_in_batches(measurement: tuple[Profile, list[str], Path]) -> None:
+    """Drafting and verification grow with the batch in their own ways: passes of a batch are timed as the method's."""
+    profile, _, _ = measurement
+    own = {(s.by, s.tokens, s.batch) for s in profile.engines["target"].decode if s.by in ("draft-model", "eagle")}
+    assert own == {("draft-model", 2, 1), ("draft-model", 6, 1), ("eagle", 4, 1), ("eagle", 8, 1)}
 
 
 def test_answers_with_token_level_methods_are_spread_evenly() -> None:
