@@ -10,6 +10,7 @@ as new.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -46,7 +47,7 @@ async def measure_texts(
     problems : what to answer.
     journal : keeps each as it is finished (`kept_texts`).
     truth : ground truth of the task, if it has one.
-    inspection : what to find out about each draft.
+    inspection : what to find out about drafts; of a position the first one alone is written.
     patiently : makes an answer, trying again where an engine broke it off.
     progress : called with the name of each.
 
@@ -55,12 +56,13 @@ async def measure_texts(
     CalibrationError : an engine failed, or the journal cannot be written.
     """
     await clock.fresh()
+    asked = replace(inspection, drafts=min(inspection.drafts, 1))
     waiting = iter(problems)
 
     async def client() -> None:
         for problem in waiting:
             if _key(problem) not in journal:
-                answer = await patiently(partial(measure_answer, clock, problem, truth, inspection, apart=False))
+                answer = await patiently(partial(measure_answer, clock, problem, truth, asked, apart=False))
                 journal.add(_key(problem), {"record": answer.record.model_dump(mode="json"), "ids": answer.token_ids})
             progress(problem.name)
 

@@ -7,7 +7,7 @@ can open and ask the same models again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Final, Self
 
 from calibrate.engines.protocol import Backend, Sampling
@@ -33,6 +33,10 @@ __all__ = ["BUNDLED", "AskedModels", "bundled_problems", "bundled_truth", "gener
 
 BUNDLED: Final = "bundled"
 """Stands for the bundled pair wherever the path of a model is asked for."""
+
+_BUNDLED_ANSWER: Final = 1600
+"""Tokens of an answer of the bundled pair at most: with its question and one more step, which is to be scored, it fits
+into the 2,048 tokens of the models. One answer in some hundreds goes on for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +131,13 @@ class AskedModels:
             scorers=self._scorers(),
             chooser=self._chooser(),
             sampling=self.sampling(),
-            limits=StepLimits(max_step_tokens=self.max_step_tokens, max_steps=self.max_steps),
+            limits=self._limits(),
             seed=self.seed,
         )
+
+    def _limits(self) -> StepLimits:
+        limits = StepLimits(max_step_tokens=self.max_step_tokens, max_steps=self.max_steps)
+        return replace(limits, max_answer_tokens=_BUNDLED_ANSWER) if self.is_bundled else limits
 
     def _verifiers(self, encoder: Encodes | None) -> dict[str, Verifier]:
         gate: dict[str, Verifier] = {GATE: LlmJudge(prompt=self.judge_prompt())}

@@ -1,16 +1,21 @@
-"""A system with some of its costs taken away, to see what each of them does."""
+"""What if: a system with some of its costs taken away, to see what each of them does, or with engines elsewhere."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from calibrate.replay.system import System
 from calibrate.replay.token_level import TokenModel
 from sim.engines.protocol import Cost
 from sim.operations import DRAFT, STANDS_IN, TARGET
+from theory.errors import ParameterError
 
-__all__ = ["Effect", "idealised"]
+__all__ = ["OWN", "Effect", "idealised", "placed"]
+
+OWN: Final = "own"
+"""Stands for a processor of an engine's own."""
 
 Effect: TypeAlias = Literal["batch", "context", "cut", "verdict", "first", "draft", "device"]
 """What keeps the speedups of steps and of tokens from multiplying (`specplan.planning.overshoot.EFFECTS`)."""
@@ -62,3 +67,41 @@ def idealised(fast: System, plain: System, model: TokenModel | None, without: fr
 def _without_verdicts(system: System) -> System:
     """The system with verifiers and scorers that take no time."""
     return replace(system, seconds=dict.fromkeys((*STANDS_IN, *system.seconds), 0.0), shared={})
+
+
+def placed(system: System, places: Mapping[str, str]) -> System:
+    """Return a system with engines elsewhere.
+
+    Engines of one processor share it equally while they work. How much slower an engine was in the company in which it
+    was measured no longer counts for those whose company has changed.
+
+    Parameters
+    ----------
+    system : of a profile with timings.
+    places : role to the role whose processor its engine goes to, or `OWN`.
+
+    Raises
+    ------
+    ParameterError : a role that is not known, or whose engine has other roles too.
+    """
+    if not places:
+        return system
+    devices = dict(system.devices)
+    for role, place in places.items():
+        for one in (role, *(() if place == OWN else (place,))):
+            if one not in system.placement:
+                raise ParameterError(
+                    "place", one, f"must be one of {', '.join(system.placement)}; at the right also {OWN}"
+                )
+        engine = system.placement[role]
+        others = [other for other, home in system.placement.items() if home == engine and other != role]
+        if others:
+            raise ParameterError("place", role, f"is asked of the engine of the {others[0]}: it cannot be elsewhere")
+        devices[engine] = f"{engine}, alone" if place == OWN else devices[system.placement[place]]
+    moved = frozenset(name for name in devices if _mates(name, devices) != _mates(name, system.devices))
+    return replace(system, devices=devices, moved=moved)
+
+
+def _mates(name: str, devices: Mapping[str, str]) -> set[str]:
+    """The engines with which one shares its processor, and itself."""
+    return {other for other, device in devices.items() if device == devices[name]}

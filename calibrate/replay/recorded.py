@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import takewhile
 
 from calibrate.record.answer_records import RecordedAnswer
 from calibrate.replay.accuracy import Spoiling, spoiling
@@ -28,11 +27,6 @@ class Recorded:
     def traces(self) -> tuple[AnswerTrace, ...]:
         """What is replayed."""
         return tuple(traces_of(self._answers))
-
-    @cached_property
-    def n_with_candidates(self) -> int:
-        """How many of them, from the first on, have candidates to choose among."""
-        return sum(1 for _ in takewhile(lambda answer: answer.beams, self._answers))
 
     @cached_property
     def spoiling(self) -> Spoiling | None:

@@ -129,6 +129,7 @@ class System:
         about others, but for those of their processor, with which they share it.
     waking : engine name to what the prefill with which it begins after a rest takes more than others, s; default 0.
     pace : engine name to what its iterations and prefills take as a multiple of what they cost, [-]; default 1.
+    moved : engines with whom others share their processor than when they were measured: ``beside`` is not theirs.
     """
 
     behaviour: Behaviour
@@ -144,6 +145,7 @@ class System:
     beside: Mapping[str, float] = field(default_factory=dict)
     waking: Mapping[str, float] = field(default_factory=dict)
     pace: Mapping[str, float] = field(default_factory=dict)
+    moved: frozenset[str] = frozenset()
 
     def trial(self, algorithm: MakeAlgorithm, meets: Meets) -> Trial:
         """Return the trial of an algorithm on these answers and engines."""
@@ -169,7 +171,7 @@ class System:
             name: BatchEngine(
                 self._paced(name, cost),
                 devices[homes[name]],
-                beside=self.beside.get(name, 1.0),
+                beside=1.0 if name in self.moved else self.beside.get(name, 1.0),
                 waking_s=self.waking.get(name, 0.0) * self.pace.get(name, 1.0),
             )
             for name, cost in self.costs.items()
@@ -190,7 +192,7 @@ class System:
         """What an engine shares equally with others: its device, or nothing where their influence was measured."""
         device = self.devices[name]
         shared = sum(other == device for other in self.devices.values()) > 1
-        return name if shared and name in self.beside else device
+        return name if shared and name in self.beside and name not in self.moved else device
 
 
 def system_of(

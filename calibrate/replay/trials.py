@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.record.profile import Profile
-from calibrate.replay.idealised import Effect, idealised
+from calibrate.replay.idealised import Effect, idealised, placed
 from calibrate.replay.missing import Known
 from calibrate.replay.recorded import Recorded
 from calibrate.replay.recursion import unshared_seconds
@@ -41,6 +41,7 @@ class Trials:
     profile : measured or published.
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default what the profile's answers show.
     slower : engine name to what its work takes as a multiple of what the profile says, [-]; default 1.
+    places : role to where its engine runs instead (`calibrate.replay.idealised.placed`).
     behaviour : answers in place of the profile's.
 
     Raises
@@ -61,6 +62,7 @@ class Trials:
         *,
         corruption: float | None = None,
         slower: Mapping[str, float] = MappingProxyType({}),
+        places: Mapping[str, str] = MappingProxyType({}),
         behaviour: Behaviour | None = None,
     ) -> None:
         self.profile = profile
@@ -70,7 +72,8 @@ class Trials:
         self._own_answers = behaviour is None
         self._complete: set[Configuration] = set()
         self.recorded = Recorded(profile.all_answers)
-        made = replace(system_of(profile, corruption=corruption, recorded=self.recorded), pace=slower)
+        self._places = places
+        made = replace(self._system_of(None), pace=slower)
         self.system = made if behaviour is None else replace(made, behaviour=behaviour)
         self._variants: dict[int, System] = {}
         self._seen: dict[tuple[str, float | None, int | None], Behaviour] = {}
@@ -180,10 +183,12 @@ class Trials:
         if variant is None:
             return self.system
         if variant not in self._variants:
-            self._variants[variant] = system_of(
-                self.profile, resample=variant, corruption=self.corruption, recorded=self.recorded
-            )
+            self._variants[variant] = self._system_of(variant)
         return self._variants[variant]
+
+    def _system_of(self, variant: int | None) -> System:
+        made = system_of(self.profile, resample=variant, corruption=self.corruption, recorded=self.recorded)
+        return placed(made, self._places)
 
     def _decided(self, system: System, configuration: Configuration, variant: int | None) -> System:
         """The system with answers as the configuration's verifier decides on them."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.api.planning import profile
@@ -84,6 +86,7 @@ def simulate(
     n_answers: int | None = None,
     concurrency: int | None = None,
     corruption: float | None = None,
+    places: Mapping[str, str] = MappingProxyType({}),
 ) -> Simulated:
     """Predict one configuration for the models of a profile, as ``specplan simulate`` does.
 
@@ -100,6 +103,7 @@ def simulate(
     n_answers : to simulate; default all recorded ones, or 40.
     concurrency : simulate so many answers at once on the same engines as well, in [1, 256].
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default as measured.
+    places : role to the role on whose processor its engine runs instead, or ``own``; measured profiles only.
 
     Raises
     ------
@@ -110,7 +114,9 @@ def simulate(
 
     given = profile(of) if isinstance(of, (str, Path)) else of
     chosen = Configuration.parse(configuration, rules=Request().rules_for(given))
-    return simulate_configuration(given, chosen, n_answers=n_answers, concurrency=concurrency, corruption=corruption)
+    return simulate_configuration(
+        given, chosen, n_answers=n_answers, concurrency=concurrency, corruption=corruption, places=places
+    )
 
 
 def simulate_configuration(
@@ -120,11 +126,14 @@ def simulate_configuration(
     n_answers: int | None = None,
     concurrency: int | None = None,
     corruption: float | None = None,
+    places: Mapping[str, str] = MappingProxyType({}),
 ) -> Simulated:
     """As `simulate`, of a profile and a configuration that are read already."""
     from specplan.planning.predict import Predictor
 
-    predictor = Predictor(given, n_answers=n_answers, corruption=corruption)
+    if places and not given.engines:
+        raise ParameterError("place", given.name, "needs a profile with timings: engines of published ones are drawn")
+    predictor = Predictor(given, n_answers=n_answers, corruption=corruption, places=places)
     prediction = predictor.predict(configuration)
     return Simulated(
         predictor=predictor,

@@ -38,6 +38,13 @@ __all__ = ["command"]
     "--concurrency", type=WholeNumber(1, 256), help="Simulate so many answers at once on the same engines as well."
 )
 @click.option(
+    "--place",
+    "places",
+    multiple=True,
+    metavar="ROLE=ROLE|own",
+    help="What if an engine ran on another one's processor, or one of its own: judge=own, draft=target; repeatable.",
+)
+@click.option(
     "--timeline",
     type=OutputFile(".png", ".svg", ".pdf", ".json"),
     help="Draw one answer: .png, .svg, .pdf, or .json for Perfetto.",
@@ -62,6 +69,7 @@ def command(
     corruption: float | None,
     answers: int | None,
     concurrency: int | None,
+    places: tuple[str, ...],
     timeline: Path | None,
     answer: int,
     until: float | None,
@@ -97,9 +105,27 @@ def command(
         token_knobs=parse_knobs(token, token_settings) if token is not None else {},
     )
     found = simulate_configuration(
-        known, configuration, n_answers=answers, concurrency=concurrency, corruption=corruption
+        known,
+        configuration,
+        n_answers=answers,
+        concurrency=concurrency,
+        corruption=corruption,
+        places=_by_role(places),
     )
     drawn = found.timeline(answer) if timeline is not None or answer else None  # which refuses an answer there is not
     if timeline is not None and drawn is not None:
         save_timeline(drawn, timeline, until=until)
     deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
+
+
+def _by_role(places: tuple[str, ...]) -> dict[str, str]:
+    """Where engines go, by role."""
+    found: dict[str, str] = {}
+    for text in places:
+        role, equals, place = (part.strip() for part in text.partition("="))
+        if not (role and equals and place):
+            raise ParameterError("place", text, "must be ROLE=ROLE or ROLE=own")
+        if role in found:
+            raise ParameterError("place", text, f"says again where the {role} goes")
+        found[role] = place
+    return found

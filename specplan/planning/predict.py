@@ -116,7 +116,7 @@ class Predictor:
     uncertainty : whether to resample the profile, for the intervals.
     sparing : whether to simulate few answers where the recursion without shared iterations extends them to all, and
         to resample with few answers: for comparing many configurations.
-    corruption, slower, behaviour : as of `calibrate.replay.trials.Trials`.
+    corruption, slower, places, behaviour : as of `calibrate.replay.trials.Trials`.
 
     Raises
     ------
@@ -137,12 +137,13 @@ class Predictor:
         sparing: bool = False,
         corruption: float | None = None,
         slower: Mapping[str, float] = MappingProxyType({}),
+        places: Mapping[str, str] = MappingProxyType({}),
         behaviour: Behaviour | None = None,
     ) -> None:
         if n_answers is not None and n_answers < 2:
             raise ParameterError("n_answers", n_answers, "must be an integer >= 2")
         self.profile = profile
-        self.trials = Trials(profile, corruption=corruption, slower=slower, behaviour=behaviour)
+        self.trials = Trials(profile, corruption=corruption, slower=slower, places=places, behaviour=behaviour)
         self._recorded = self.trials.system.behaviour.n_answers
         self.n_answers = n_answers or self._recorded or _DRAWN_ANSWERS
         self._sparing = sparing
@@ -220,10 +221,10 @@ class Predictor:
     def simulated(self, configuration: Configuration, n: int) -> Runs:
         """Return the first ``n`` answers, simulated; those that were simulated before are not simulated again.
 
-        Of methods that choose among candidates no more than have some.
+        Of methods that want several drafts or candidates of a position only those that were timed: texts have one.
         """
-        if configuration.spec.meets == "candidates":
-            n = min(n, self.trials.recorded.n_with_candidates or n)
+        if configuration.spec.drafts_seen(**configuration.knobs) > 1:
+            n = min(n, len(self.profile.answers) or n)
         known = self._known.get(configuration)
         if known is None or len(known.counts) < n:
             done = 0 if known is None else len(known.counts)
@@ -255,7 +256,6 @@ class Predictor:
         return _Timed(runs, factor.value * alone, factor.relative_half_width)
 
     def _few(self, n_answers: int) -> int:
-        """So many drawn answers, or all recorded ones."""
         return min(n_answers, self.n_answers) if self._recorded is None else self.n_answers
 
     def _accuracy(self, configuration: Configuration, counts: Sequence[Counts]) -> Estimate | None:

@@ -7,6 +7,7 @@ import json
 from click.testing import CliRunner
 
 from specplan.commands.simulate import command
+from theory.errors import ParameterError
 
 
 def test_answers_at_once_are_compared_with_plain_decoding_at_the_same_concurrency() -> None:
@@ -19,3 +20,15 @@ def test_answers_at_once_are_compared_with_plain_decoding_at_the_same_concurrenc
     assert crowd["at_once"]["seconds"] > alone["at_once"]["seconds"]
     assert crowd["at_once"]["busy"]["target"] > 0.95
     assert alone["simulated"] == crowd["simulated"]
+
+
+def test_places_are_roles_of_a_profile_with_timings() -> None:
+    for places, said in (
+        (["judge"], "place='judge' must be ROLE=ROLE or ROLE=own"),
+        (["judge=own", "judge=draft"], "place='judge=draft' says again where the judge goes"),
+        (["judge=own"], "needs a profile with timings"),
+    ):
+        options = [part for place in places for part in ("--place", place)]
+        found = CliRunner().invoke(command, ["-p", "lr-deepseek-gsm8k", "-n", "2", *options])
+        assert isinstance(found.exception, ParameterError)
+        assert said in str(found.exception)
