@@ -28,7 +28,7 @@ __all__ = [
 
 _PASS_BATCHES: Final = (1, 2, 4)
 
-_DRAFTING_BATCHES: Final = (1, 4, 8)
+_DRAFTING_BATCHES: Final = (1, 4, 16)
 """Between them costs are interpolated."""
 
 _APART: Final = 3
@@ -43,7 +43,7 @@ class MeasuredEngine(Backend, Reporting, Protocol):
 class MeasureOptions:
     """How much to measure of an engine."""
 
-    batches: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
+    batches: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16)
     """Batch sizes for iteration times; 1 must be among them."""
 
     contexts: tuple[int, ...] = (32, 256)
