@@ -23,7 +23,7 @@ PROPOSED = tuple(name for name in METHODS if not method(name).ablation)
 
 _FINALISTS = 5
 """Configurations of the best kinds that are simulated on all answers; the others on ``_ROUGH_ANSWERS`` at least."""
-_ROUGH_ANSWERS = 16
+_ROUGH_ANSWERS = 32
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 """Takes what is done and in how many steps; what it yields is called after each step."""
@@ -151,8 +151,7 @@ def plan(profile: Profile, request: Request, *, progress: Progress = _silent) ->
                 lost += [best.method] if _lost(roughly[-1], plain, request) else []
             step_done()
     roughly.sort(key=lambda p: (_lost(p, plain, request), -p.speedup.value))
-    finalists = [predictor.predict(p.configuration) for p in roughly[:_FINALISTS]]
-    predictions = [plain, *finalists, *roughly[_FINALISTS:]]
+    predictions = [plain, *_known_well(predictor, roughly, lambda p: not _lost(p, plain, request))]
     rows = tuple(_ranked(predictions, plain, request))
     return Plan(
         profile=profile.name,
@@ -167,11 +166,34 @@ def plan(profile: Profile, request: Request, *, progress: Progress = _silent) ->
     )
 
 
-def accuracy_loss(prediction: Prediction, plain: Prediction) -> float:
-    """Share of right answers expected to be lost against plain decoding; 0 where accuracy is not known."""
-    if prediction.accuracy is None or plain.accuracy is None:
+def _known_well(
+    predictor: Predictor, roughly: Sequence[Prediction], good: Callable[[Prediction], bool]
+) -> Iterator[Prediction]:
+    """The predictions, best first, of which the first ones are made from all answers: until enough of them are good."""
+    n_good = 0
+    for rough in roughly:
+        if n_good == _FINALISTS:
+            yield rough
+            continue
+        found = predictor.predict(rough.configuration)
+        n_good += good(found)
+        yield found
+
+
+def accuracy_loss(prediction: Prediction, plain: Prediction | None = None) -> float:
+    """Share of right answers expected to be lost against plain decoding; 0 where accuracy is not known.
+
+    Of fewer answers than plain decoding's, which may be others by chance, the loss that they show beyond doubt.
+
+    Parameters
+    ----------
+    prediction : of a method.
+    plain : of plain decoding; default what is recorded.
+    """
+    own, reference = prediction.accuracy, prediction.baseline_accuracy if plain is None else plain.accuracy
+    if own is None or reference is None:
         return 0.0
-    return plain.accuracy.value - prediction.accuracy.value
+    return reference.value - (own.value if own.n >= reference.n else max(own.value, own.high))
 
 
 def _lost(prediction: Prediction, plain: Prediction, request: Request) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from calibrate.running.interleaved import BASELINE
 from sim.estimate import Estimate
 from specplan.output import table
-from specplan.planning.planner import Request
+from specplan.planning.planner import Request, accuracy_loss
 from specplan.planning.predict import Prediction
 from specplan.validating.telling_apart import LEAST_ROWS, PLAIN, Resampled, Skill, inside, skill
 from specplan.validating.validation import Validation
@@ -179,9 +179,7 @@ def compare(found: Validation, *, seed: int = 0) -> Comparison | None:
 
 def _is_allowed(prediction: Prediction) -> bool:
     """Whether it is predicted to lose no more right answers than ``plan`` allows by default."""
-    if prediction.accuracy is None or prediction.baseline_accuracy is None:
-        return True
-    return prediction.baseline_accuracy.value - prediction.accuracy.value <= Request().max_accuracy_loss
+    return accuracy_loss(prediction) <= Request().max_accuracy_loss
 
 
 def _inside(intervals: Sequence[Estimate], measured: Resampled) -> Estimate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured_profiles import measured
@@ -16,7 +17,7 @@ from calibrate.replay.trials import Trials
 from sim.configuration import Configuration
 from sim.estimate import proportion
 from specplan.api.texts.plan import plan_as_text
-from specplan.planning.planner import Request, _accurate_enough, _ranked, plan
+from specplan.planning.planner import Request, _accurate_enough, _ranked, accuracy_loss, plan
 
 ALL, NONE = [True] * 24, [False] * 24
 
@@ -95,6 +96,17 @@ def test_what_costs_more_accuracy_than_allowed_comes_last() -> None:
         slow,
         plain,
     ]
+
+
+def test_few_answers_rule_nothing_out_that_chance_may_explain() -> None:
+    """13 of 16 right against 86 % of 240: 0.05 less, and the interval reaches 0.93. 8 of 16 are beyond doubt."""
+    plain = replace(plan(measured(ALL), Request(methods=())).best.prediction, accuracy=proportion(206, 240))
+    few, many = (replace(plain, accuracy=proportion(*counts)) for counts in ((13, 16), (192, 240)))
+    assert accuracy_loss(few, plain) < 0.0
+    assert accuracy_loss(many, plain) == pytest.approx(14 / 240)
+    assert accuracy_loss(replace(plain, accuracy=proportion(8, 16)), plain) > 0.05
+    assert accuracy_loss(replace(few, baseline_accuracy=plain.accuracy)) == accuracy_loss(few, plain)
+    assert accuracy_loss(replace(few, accuracy=None), plain) == 0.0
 
 
 def with_beams(n: int) -> Profile:
