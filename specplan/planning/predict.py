@@ -219,12 +219,8 @@ class Predictor:
         return Timeline.of(session_of(self.trials.trial(configuration), index), f"simulated, {configuration.name}")
 
     def simulated(self, configuration: Configuration, n: int) -> Runs:
-        """Return the first ``n`` answers, simulated; those that were simulated before are not simulated again.
-
-        Of methods that want several drafts or candidates of a position only those that were timed: texts have one.
-        """
-        if configuration.spec.drafts_seen(**configuration.knobs) > 1:
-            n = min(n, len(self.profile.answers) or n)
+        """Return the first ``n`` answers, simulated; those that were simulated before are not simulated again."""
+        n = self._met(configuration, n)
         known = self._known.get(configuration)
         if known is None or len(known.counts) < n:
             done = 0 if known is None else len(known.counts)
@@ -254,6 +250,11 @@ class Predictor:
             if factor.relative_half_width <= _FACTOR_KNOWN:
                 break
         return _Timed(runs, factor.value * alone, factor.relative_half_width)
+
+    def _met(self, configuration: Configuration, n: int) -> int:
+        """Answers that it can meet: texts have one draft of a position, and some methods want several."""
+        several = configuration.spec.drafts_seen(**configuration.knobs) > 1
+        return min(n, len(self.profile.answers) or n) if several else n
 
     def _few(self, n_answers: int) -> int:
         return min(n_answers, self.n_answers) if self._recorded is None else self.n_answers
@@ -299,7 +300,8 @@ class Predictor:
             n = min(_SPARING_ANSWERS, n)
         if variant not in self._variant_baselines:
             self._variant_baselines[variant] = self._resampled(PLAIN, n, variant=variant)
-        return float(self._variant_baselines[variant].sum() / self._resampled(configuration, n, variant=variant).sum())
+        seconds = self._resampled(configuration, n, variant=variant)
+        return float(self._variant_baselines[variant][: seconds.size].sum() / seconds.sum())
 
     def _resampled(
         self,
@@ -310,16 +312,15 @@ class Predictor:
         tokens_per_pass: float | None = None,
     ) -> NDArray[np.float64]:
         """Seconds of the first answers under other assumptions: by the recursion, if it knows, or simulated."""
+        n = self._met(configuration, n)
         if self._extends:
             alone = self.trials.unshared_seconds(
                 configuration, range(n), variant=variant, tokens_per_pass=tokens_per_pass
             )
             if alone is not None:
                 return alone
-        trial = self.trials.trial(
-            configuration, variant=variant, tokens_per_pass=tokens_per_pass, same_passes=self._sparing
-        )
-        return trial_seconds(trial, range(n))
+        assumed: dict[str, Any] = {"variant": variant, "tokens_per_pass": tokens_per_pass}
+        return trial_seconds(self.trials.trial(configuration, same_passes=self._sparing, **assumed), range(n))
 
     def _token_error(self, configuration: Configuration, model: TokenModel | None) -> float:
         """The range between the two models of token acceptance, as a half-width of the speedup."""
@@ -370,8 +371,7 @@ class Predictor:
 
     def _corruption_note(self, configuration: Configuration) -> str:
         """What a wrong step that stands is taken to do, where the task has ground truth."""
-        nothing_recorded = not self.profile.answers or self.trials.recorded.spoiling is None
-        if not configuration.spec.drafts_steps or nothing_recorded:
+        if not (configuration.spec.drafts_steps and self.profile.answers and self.trials.recorded.spoiling):
             return ""
         what = "once a wrong step stands, the share of acceptance that is lost (corruption) is"
         if self.trials.corruption is not None:
