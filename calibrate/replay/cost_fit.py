@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, Work
 from calibrate.record.profile import Profile
 from calibrate.record.uses import Use, work_in_use
+from calibrate.replay.recorded import resampled_answers
 from sim.engines.costs import TableCost
 from sim.operations import TARGET
 from theory.errors import CalibrationError
 
-__all__ = ["CostFit", "fit_cost", "fit_passes", "pace", "reread_tokens", "resampled_answers"]
+__all__ = ["CostFit", "fit_cost", "fit_passes", "pace", "reread_tokens"]
 
 
 _HARDLY: Final = 0.01
@@ -29,6 +30,12 @@ _HARDLY: Final = 0.01
 _ENOUGH: Final = 0.25
 """Timings of a batch size, as a share of those of batch 1, from which on it counts, [-]: n-grams of all sequences of a
 batch are seldom found at once."""
+
+_BENDS: Final = tuple(4.0**power for power in range(2, 9))
+"""Prompt lengths at which the time of a prefill may begin to grow faster, tokens."""
+
+_LEAST: Final = 2
+"""Lengths that must have been timed on either side of a bend."""
 
 _SLOWEST: Final = 8.0
 """By how much company slows an engine at most, [-]."""
@@ -84,7 +91,7 @@ def fit_cost(
     if not any(sample.batch == 1 for sample in decode) or not record.prefill:
         raise CalibrationError("the engine record needs decode samples at batch 1 and prefill samples: calibrate again")
     batches, times, context_s, decode_error = _fit_decode(decode, rng)
-    prefill_s, prefill_token_s, prefill_error = _fit_prefill(record.prefill, rng)
+    prefill_s, prefill_token_s, bends, prefill_error = _fit_prefill(record.prefill, rng)
     request = np.array(record.request_s or [0.0])
     if rng is not None:
         request = rng.choice(request, request.size)
@@ -98,6 +105,7 @@ def fit_cost(
         context_s=context_s,
         prefill_s=prefill_s,
         prefill_token_s=prefill_token_s,
+        bends=bends,
         request_s=float(request.mean()),
     )
     quiet = record.plain_in_use
@@ -206,6 +214,7 @@ def _as_in_use(
         context_s=decode_factor * cost.context_s,
         prefill_s=prefill_factor * cost.prefill_s + handling_s,
         prefill_token_s=prefill_factor * cost.prefill_token_s,
+        bends=tuple((tokens, prefill_factor * s) for tokens, s in cost.bends),
         request_s=request_s,
     )
     return scaled, decode_factor, prefill_factor, beside
@@ -298,18 +307,6 @@ def pace(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
     return _ratio(pairs)
 
 
-def resampled_answers(n: int, rng: np.random.Generator) -> list[int]:
-    """Return indices of a resample of ``n`` answers in blocks of sqrt(n) neighbours, around the end to the beginning.
-
-    Machines have slow phases, so that neighbouring answers are alike: one by one, they would promise too much
-    (Politis and Romano 1992, circular block bootstrap).
-    """
-    length = max(round(n**0.5), 1)
-    starts = rng.integers(0, n, -(-n // length))
-    found: list[int] = ((starts[:, None] + np.arange(length)) % n).ravel()[:n].tolist()
-    return found
-
-
 _Pairs = list[tuple[float, float]]
 """Modelled and measured seconds."""
 
@@ -319,10 +316,13 @@ def _decodes(cost: TableCost, done: Sequence[Work]) -> _Pairs:
 
 
 def _prefills(cost: TableCost, done: Sequence[Work], reread: float = 0.0, waking_s: float = 0.0) -> _Pairs:
-    """Of a cost with so many tokens read again in each prefill; what was done counts them as others."""
-    each_s, token_s = cost.prefill_s - reread * cost.prefill_token_s, cost.prefill_token_s
-    sums = [(one.prefill, one.waking.n) for one in done]
-    return [(n * each_s + tokens * token_s + n_woken * waking_s, s) for (n, tokens, s), n_woken in sums]
+    """Of a cost with so many tokens read again in each prefill; what was done counts them as others.
+
+    Of prefills only sums are known: all are taken to be of their mean length.
+    """
+    again_s = reread * cost.prefill_token_s
+    sums = [(*one.prefill, one.waking.n) for one in done if one.prefill[0]]
+    return [(n * (cost.prefill(tokens / n) - again_s) + n_woken * waking_s, s) for n, tokens, s, n_woken in sums]
 
 
 def _scaled(pairs: _Pairs, factor: float) -> _Pairs:
@@ -357,14 +357,19 @@ def _fit_decode(
     return batches, tuple(float(value) for value in solution[:-1]), float(solution[-1]), error
 
 
-def _fit_prefill(samples: Sequence[PrefillSample], rng: np.random.Generator | None) -> tuple[float, float, float]:
+def _fit_prefill(
+    samples: Sequence[PrefillSample], rng: np.random.Generator | None
+) -> tuple[float, float, tuple[tuple[float, float], ...], float]:
+    """Fixed part, slope, bends and error: convex, since all coefficients are >= 0."""
     cells: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
     for sample in samples:
         cells[sample.tokens, 0].append((sample.tokens, sample.seconds))
     _, tokens, mean, n = _cell_means(cells, rng)
-    design = np.column_stack([np.ones_like(tokens), tokens])
+    at = [bend for bend in _BENDS if (tokens <= bend).sum() >= _LEAST and (tokens > bend).sum() >= _LEAST]
+    design = np.column_stack([np.ones_like(tokens), tokens, *(np.maximum(tokens - bend, 0.0) for bend in at)])
     solution, error = _solve(design, mean, np.sqrt(n) / mean)
-    return float(solution[0]), float(solution[1]), error
+    bends = tuple((bend, float(s)) for bend, s in zip(at, solution[2:], strict=True) if s > 0.0)
+    return float(solution[0]), float(solution[1]), bends, error
 
 
 def _cell_means(

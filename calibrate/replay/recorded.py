@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+import numpy as np
+
 from calibrate.record.answer_records import RecordedAnswer
 from calibrate.replay.accuracy import Spoiling, spoiling
 from calibrate.replay.corruption import known_corruption
@@ -13,7 +15,7 @@ from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate
 from sim.operations import JUDGE
 
-__all__ = ["Recorded"]
+__all__ = ["Recorded", "resampled_answers"]
 
 
 class Recorded:
@@ -39,3 +41,15 @@ class Recorded:
         if key not in self._corruption:
             self._corruption[key] = known_corruption(self._answers, role, threshold, traces=self.traces)
         return self._corruption[key]
+
+
+def resampled_answers(n: int, rng: np.random.Generator) -> list[int]:
+    """Return indices of a resample of ``n`` answers in blocks of sqrt(n) neighbours, around the end to the beginning.
+
+    Machines have slow phases, so that neighbouring answers are alike: one by one, they would promise too much
+    (Politis and Romano 1992, circular block bootstrap).
+    """
+    length = max(round(n**0.5), 1)
+    starts = rng.integers(0, n, -(-n // length))
+    found: list[int] = ((starts[:, None] + np.arange(length)) % n).ravel()[:n].tolist()
+    return found

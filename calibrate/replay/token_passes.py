@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
 from calibrate.record.uses import Use
-from calibrate.replay.cost_fit import CostFit, fit_passes, pace, resampled_answers
+from calibrate.replay.cost_fit import CostFit, fit_passes, pace
+from calibrate.replay.recorded import resampled_answers
 from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses
 from sim.engines.costs import TableCost
 from sim.engines.pass_costs import PassCost, PassSeconds, PassTable, RowsAsBatch
@@ -312,7 +313,7 @@ class _Timings:
         n = sum(answer.prefill[0] for answer in answers)
         tokens = sum(self._prompt_tokens.get(answer.problem, answer.prefill[1]) for answer in answers)
         cost = self._recorded.cost
-        modelled = n * cost.prefill_s + tokens * cost.prefill_token_s
+        modelled = n * cost.prefill(tokens / n) if n else 0.0
         return sum(answer.prefill[2] for answer in answers) / modelled if modelled > 0.0 else 1.0
 
     def _wide(self, fit: CostFit) -> PassSeconds:

@@ -15,7 +15,7 @@ __all__ = ["LinearCost", "TableCost"]
 
 
 class _Requests(ABC):
-    """What a request costs, given the cost of an iteration and the linear cost of a prefill."""
+    """What a request costs, given the costs of an iteration and of a prefill."""
 
     __slots__ = ()
     prefill_s: float
@@ -26,7 +26,7 @@ class _Requests(ABC):
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of one decode iteration of ``batch`` sequences with ``context`` cached tokens in all."""
 
-    def prefill(self, n_tokens: int) -> float:
+    def prefill(self, n_tokens: float) -> float:
         """Seconds of a prefill of ``n_tokens`` uncached prompt tokens."""
         return self.prefill_s + self.prefill_token_s * n_tokens
 
@@ -80,8 +80,9 @@ class TableCost(_Requests):
 
     One decode iteration takes ``interp(batch) + context_s * context`` seconds. Beyond the largest measured batch it
     goes on with the least-squares slope of the sizes from half of it on (of the last two at least), where that rises:
-    of two neighbouring sizes alone, noise could double the time of twice the largest batch. Prefill and request as in
-    `LinearCost`.
+    of two neighbouring sizes alone, noise could double the time of twice the largest batch. A prefill of ``n`` tokens
+    takes ``prefill_s + prefill_token_s * n``, and from each bend on more for each token: a short prompt costs hardly
+    less than none, a long one much of its attention. Requests as in `LinearCost`.
     """
 
     batches: tuple[int, ...]
@@ -99,6 +100,9 @@ class TableCost(_Requests):
     prefill_token_s: float = 0.0
     """Prefill, s per uncached prompt token."""
 
+    bends: tuple[tuple[float, float], ...] = ()
+    """Tokens from which on, and what each token beyond them takes more, s >= 0."""
+
     request_s: float = 0.0
     """Latency of a request outside the engine, s."""
 
@@ -114,6 +118,8 @@ class TableCost(_Requests):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0.0):
                 raise ParameterError(name, value, "must be a finite number of seconds >= 0")
+        if not all(tokens >= 0.0 and math.isfinite(s) and s >= 0.0 for tokens, s in self.bends):
+            raise ParameterError("bends", self.bends, "must be numbers of tokens >= 0 with finite seconds >= 0")
         first = min(bisect_left(self.batches, self.batches[-1] / 2), max(len(self.batches) - 2, 0))
         sizes, times = self.batches[first:], self.seconds[first:]
         slope = linear_regression(sizes, times).slope if len(sizes) > 1 else 0.0
@@ -125,6 +131,11 @@ class TableCost(_Requests):
         if base is None:
             base = self._known[batch] = self._without_context(batch)
         return base + self.context_s * context
+
+    def prefill(self, n_tokens: float) -> float:
+        """Seconds of a prefill of ``n_tokens`` uncached prompt tokens."""
+        beyond = sum(s * (n_tokens - tokens) for tokens, s in self.bends if n_tokens > tokens)
+        return self.prefill_s + self.prefill_token_s * n_tokens + beyond
 
     def _without_context(self, batch: int) -> float:
         sizes, times = self.batches, self.seconds

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, PrefillSums, Work
-from calibrate.replay.cost_fit import fit_cost, fit_passes, pace, resampled_answers
+from calibrate.replay.cost_fit import fit_cost, fit_passes, pace
+from calibrate.replay.recorded import resampled_answers
 from sim.engines.costs import TableCost
 from theory.errors import CalibrationError
 
@@ -46,6 +47,28 @@ def test_without_noise_the_planted_cost_comes_back() -> None:
     assert fit.cost.request_s == pytest.approx(PLANTED.request_s, rel=1e-9)
     assert fit.decode_error < 1e-9
     assert (fit.n_decode, fit.n_prefill, fit.n_request) == (36, 9, 3)
+
+
+def test_a_prefill_that_costs_little_until_it_costs_much_comes_back() -> None:
+    """Half of an engine's prefills in use read 1 token, half of them 15: a line through lengths of up to 256 would take
+    them for slow (by 1.3 here), and then prompts of 48 tokens for as much too slow."""
+    planted = replace(PLANTED, prefill_token_s=1e-6, bends=((16.0, 1e-4), (64.0, 5e-5)))
+    lengths = (1, 4, 8, 16, 32, 48, 64, 96, 128, 256)
+    swept = record(0.0, 3)
+    prefill = [PrefillSample(tokens=n, seconds=planted.prefill(n)) for n in lengths]
+    used = [InUse(decode=[], prefill=PrefillSums(2, 16, planted.prefill(1) + planted.prefill(15)), request=(1, 0.0007))]
+    timed = swept.model_copy(update={"prefill": prefill, "in_use": used})
+    fit = fit_cost(timed)
+    assert fit.prefill_error < 1e-9
+    assert [fit.cost.prefill(n) for n in (1, 20, 48, 200)] == pytest.approx(
+        [planted.prefill(n) for n in (1, 20, 48, 200)]
+    )
+    assert fit.prefill_factor == pytest.approx(1.0, rel=1e-9)
+
+
+def test_few_lengths_are_a_line() -> None:
+    """A bend needs two lengths on either side, or noise of one would be taken for one."""
+    assert fit_cost(record(0.2, 5)).cost.bends == ()
 
 
 def test_with_noise_the_bootstrap_covers_the_truth() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sim.engines.costs import TableCost
+from theory.errors import ParameterError
 
 
 def cost(**seconds: float) -> TableCost:
@@ -30,3 +33,10 @@ def test_sizes_that_double_keep_their_last_slope() -> None:
 def test_times_do_not_fall_and_one_size_says_nothing_of_growth() -> None:
     assert cost(b1=2.0, b2=1.0).iteration(9, 0.0) == pytest.approx(1.0)
     assert cost(b1=2.0).iteration(9, 0.0) == pytest.approx(2.0)
+
+
+def test_a_prefill_takes_more_for_each_token_beyond_a_bend() -> None:
+    found = replace(cost(b1=1.0), prefill_s=4.0, prefill_token_s=0.25, bends=((16.0, 0.5), (64.0, 1.0)))
+    assert [found.prefill(n) for n in (0, 16, 20, 64, 66)] == [4.0, 8.0, 11.0, 44.0, 47.5]
+    with pytest.raises(ParameterError, match="bends"):
+        replace(found, bends=((16.0, -0.5),))
