@@ -7,7 +7,9 @@ An algorithm is a plain generator. It does no I/O, draws no random number and kn
 - ``Cancel(operation)`` to abandon one that it started;
 - ``Commit(step)`` to append a step to the answer, for good;
 - ``WAIT`` to sleep until one of its running operations ends; the answer is that operation, its ``result`` filled in.
-  Operations that end at the same moment are delivered in the order in which they ended, and cancelled ones never.
+  Operations that end at the same moment are delivered in the order in which they ended, and cancelled ones never;
+- a list of operations, cancellations and commits to have all of them done in that order, and then to wait as by
+  ``WAIT``; the list may be changed when the answer is there.
 
 Two drivers run the same generator: ``sim.virtual_clock`` (SimPy; durations from a cost model, outcomes from a behaviour
 model) and ``calibrate.running.wall_clock`` (asyncio; real engines, real text). What is simulated is what is run.
@@ -52,6 +54,7 @@ __all__ = [
     "Verify",
     "Wait",
     "prompt",
+    "singly",
 ]
 
 TARGET: Final = "target"
@@ -219,10 +222,12 @@ class Operation:
     n_generated : tokens generated up to the cancellation; the driver fills it in. Of an operation that ran to its end,
         the result says how many.
     tag : free for the algorithm's own bookkeeping.
-    job, pending : free for the driver's; ``pending`` may hold the result of an operation that is not delivered yet.
+    job, pending, callbacks : free for the driver's; ``pending`` may hold the result of an operation that is not delivered
+        yet. With ``callbacks`` the operation may itself stand in SimPy's queue, as its own end.
     """
 
     __slots__ = (
+        "callbacks",
         "cancelled",
         "finished",
         "job",
@@ -241,6 +246,8 @@ class Operation:
     tag: Any
     job: Any
     pending: Any
+    callbacks: Any
+    _ok = True  # with `callbacks` all that SimPy's environment needs of an event
 
     def __init__(self, role: str, tag: Any = None) -> None:
         self.role = role
@@ -357,8 +364,24 @@ class Wait:
 
 WAIT: Final = Wait()
 
-Action: TypeAlias = Operation | Cancel | Commit | Wait
-Algorithm: TypeAlias = Generator[Action, Any, None]
+Action: TypeAlias = Operation | Cancel | Commit
+Algorithm: TypeAlias = Generator[Action | Wait | list[Action], Any, None]
 
 MakeAlgorithm: TypeAlias = Callable[[Step], Algorithm]
 """Builds the generator for a prompt."""
+
+
+def singly(algorithm: Algorithm) -> Generator[Action | Wait, Any, None]:
+    """Return the same algorithm, which yields what stands in its lists one by one."""
+    message: Operation | None = None
+    try:
+        while True:
+            action = algorithm.send(message)
+            if isinstance(action, list):
+                yield from action
+                action = WAIT
+            message = yield action
+    except StopIteration:
+        return
+    finally:
+        algorithm.close()

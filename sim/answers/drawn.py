@@ -7,6 +7,7 @@ calls: all schedules, widths and k1 meet the same answer (common random numbers)
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -156,7 +157,7 @@ class DrawnAnswer:
         z = stream(seed, "steps", index).standard_normal(1)
         n_steps = int(behaviour.steps.at(z)[0])
         self._last = n_steps - 1
-        self._limit: float = float("inf") if lengths.limit is None else lengths.limit
+        self._limit = sys.maxsize if lengths.limit is None else lengths.limit  # compared faster than with a float
         self._scores = lengths.target_scores(seed, index, n_steps)
         self._target: list[int] = lengths.target.at(self._scores).tolist()
         self._drafts: list[list[int]] = []
@@ -183,7 +184,7 @@ class DrawnAnswer:
                 drafts.append(self.draft_lengths(len(drafts)))
             n_tokens = drafts[operation.branch][depth]
         if n_tokens > self._limit:
-            return Step(prefix, role, int(self._limit), depth == self._last, True)
+            return Step(prefix, role, self._limit, depth == self._last, True)
         return Step(prefix, role, n_tokens, depth == self._last)
 
     def verify(self, operation: Verify) -> Verdict:
@@ -242,7 +243,7 @@ class DrawnAnswer:
 
     def written_lengths(self) -> list[int]:
         """Return the lengths of the target's steps by position, tokens, as they are cut."""
-        return [int(min(length, self._limit)) for length in self._target]
+        return [min(length, self._limit) for length in self._target]
 
     def draft_lengths(self, branch: int = 0) -> list[int]:
         """Return the lengths of a branch's drafts by position, tokens, before any limit."""
