@@ -9,7 +9,7 @@ An algorithm is a plain generator. It does no I/O, draws no random number and kn
 - ``WAIT`` to sleep until one of its running operations ends; the answer is that operation, its ``result`` filled in.
   Operations that end at the same moment are delivered in the order in which they ended, and cancelled ones never;
 - a list of operations, cancellations and commits to have all of them done in that order, and then to wait as by
-  ``WAIT``; the list may be changed when the answer is there.
+  ``WAIT``; the algorithm may use the list again when it has the answer.
 
 Two drivers run the same generator: ``sim.virtual_clock`` (SimPy; durations from a cost model, outcomes from a behaviour
 model) and ``calibrate.running.wall_clock`` (asyncio; real engines, real text). What is simulated is what is run.
@@ -222,12 +222,10 @@ class Operation:
     n_generated : tokens generated up to the cancellation; the driver fills it in. Of an operation that ran to its end,
         the result says how many.
     tag : free for the algorithm's own bookkeeping.
-    job, pending, callbacks : free for the driver's; ``pending`` may hold the result of an operation that is not delivered
-        yet. With ``callbacks`` the operation may itself stand in SimPy's queue, as its own end.
+    job, pending : free for the driver's; ``pending`` may hold the result of an operation that is not delivered yet.
     """
 
     __slots__ = (
-        "callbacks",
         "cancelled",
         "finished",
         "job",
@@ -246,7 +244,6 @@ class Operation:
     tag: Any
     job: Any
     pending: Any
-    callbacks: Any
     _ok = True  # with `callbacks` all that SimPy's environment needs of an event
 
     def __init__(self, role: str, tag: Any = None) -> None:
@@ -258,6 +255,23 @@ class Operation:
         self.finished = -1.0
         self.cancelled = False
         self.n_generated = 0
+
+    @property
+    def callbacks(self) -> list[Callable[[Operation], None]]:
+        """For SimPy's environment: in its queue an operation stands for its own end, of which it tells its job."""
+        return _ENDS
+
+    @callbacks.setter
+    def callbacks(self, done: None) -> None:
+        """Stay as it is: the environment sets None when it has read."""
+
+
+def _end(operation: Operation) -> None:
+    if not operation.cancelled:
+        operation.job.on_end(operation)
+
+
+_ENDS: Final[list[Callable[[Operation], None]]] = [_end]
 
 
 class Generate(Operation):
@@ -364,14 +378,14 @@ class Wait:
 
 WAIT: Final = Wait()
 
-Action: TypeAlias = Operation | Cancel | Commit
-Algorithm: TypeAlias = Generator[Action | Wait | list[Action], Any, None]
+Action: TypeAlias = Operation | Cancel | Commit | Wait
+Algorithm: TypeAlias = Generator[Action | list[Action], Any, None]
 
 MakeAlgorithm: TypeAlias = Callable[[Step], Algorithm]
 """Builds the generator for a prompt."""
 
 
-def singly(algorithm: Algorithm) -> Generator[Action | Wait, Any, None]:
+def singly(algorithm: Algorithm) -> Generator[Action, Any, None]:
     """Return the same algorithm, which yields what stands in its lists one by one."""
     message: Operation | None = None
     try:

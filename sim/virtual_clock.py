@@ -33,6 +33,7 @@ from theory.errors import SpecplanError
 
 __all__ = ["Answer", "DeadlockError", "Session", "VirtualClock", "with_stand_ins"]
 
+
 class DeadlockError(SpecplanError):
     """An algorithm waits although nothing that it started is running."""
 
@@ -119,12 +120,13 @@ class Session:
         self.finished: float | None = None
         self.on_finish: Callable[[Session], None] | None = None
 
-    def resume(self, message: Operation | None = None) -> None:
+    def resume(self, message: Operation | None = None) -> None:  # noqa: PLR0912, PLR0915  # calls would take longer
         """Run the algorithm up to its next wait that nothing satisfies yet; ``None`` starts it.
 
         This is the inner loop of all simulations: what is frequent stands here and is not called.
         """
-        send, ready, timed = self._send, self._ready, self._timed
+        send: Callable[[Operation | None], Any] = self._send  # classes are compared below, of what it returns
+        ready, timed = self._ready, self._timed
         now = self._env._now  # the property behind it costs a call
         self._waiting = False
         if message is not None:
@@ -164,7 +166,6 @@ class Session:
                         self._submit(action)
                     elif (seconds := rates[0] + rates[1] * n_tokens) > 0.0:
                         action.job = self
-                        action.callbacks = _ENDS
                         heappush(self._queue, (now + seconds, NORMAL, next(self._numbers), action))
                     else:
                         action.finished = now
@@ -192,7 +193,7 @@ class Session:
         """Have a request done by its engine."""
         role = operation.role
         submit = self._clock.submit[role]
-        if operation.__class__ is Verify:
+        if isinstance(operation, Verify):
             n_prompt = self._answer.judge_tokens(operation)
             submit(operation, 1, n_prompt, n_prompt, self._done)
             return
@@ -203,9 +204,9 @@ class Session:
         submit(operation, step.n_tokens, new, prefix.context_tokens, self._done)
 
     def _start_one_token(self, operation: Score | Choose) -> None:
-        if operation.__class__ is Score:
+        if isinstance(operation, Score):
             operation.pending, candidate = self._answer.score(operation), operation.candidate
-        elif operation.__class__ is Choose:
+        elif isinstance(operation, Choose):
             operation.pending, candidate = self._answer.choose(operation), operation.candidates[0]
         else:
             raise TypeError(f"an algorithm yielded {operation!r}, which is no action")
@@ -230,9 +231,14 @@ class Session:
             self._clock.engines[operation.role].cancel(operation)
             return
         operation.job = None  # its end stays in the queue, and must not keep this session in memory
-        n_tokens = operation.pending.n_tokens if operation.__class__ is Generate else 1
+        n_tokens = operation.pending.n_tokens if isinstance(operation, Generate) else 1
         request_s, token_s = self._timed[operation.role]
         operation.n_generated = int(n_tokens * (now - operation.started) / (request_s + token_s * n_tokens))
+
+    def on_end(self, operation: Operation) -> None:
+        """Take up the end of a request that the clock timed."""
+        operation.job = None  # else the two would keep each other in memory
+        self._on_done(operation)
 
     def _on_done(self, operation: Operation) -> None:
         if self._waiting:
@@ -241,17 +247,6 @@ class Session:
         operation.finished = self._env._now
         if self.finished is None:  # else it was left running when the answer ended
             self._ready.append(operation)
-
-
-def _end(operation: Operation) -> None:
-    """The end of a request that the clock times."""
-    if operation.cancelled:
-        return
-    session, operation.job = operation.job, None
-    session._on_done(operation)
-
-
-_ENDS = [_end]
 
 
 def with_stand_ins(engines: Mapping[str, Engine]) -> dict[str, Engine]:
@@ -320,15 +315,11 @@ class VirtualClock:
             if not queue:
                 raise DeadlockError("an algorithm waits although nothing that it started is running")
             event = queue[0][3]
-            # A step of the environment, without what these cannot be.
-            if event.__class__ is Generate:
-                env._now = heappop(queue)[0]
+            # A step of the environment, without what these events cannot be.
+            if event.__class__ is Generate or event.__class__ is Verify:
+                env._now, _, _, event = heappop(queue)
                 if not event.cancelled:
-                    owner, event.job = event.job, None
-                    if owner._waiting:
-                        owner.resume(event)
-                    else:
-                        owner._on_done(event)
+                    event.job.on_end(event)
             elif isinstance(event, Moment):
                 env._now = heappop(queue)[0]
                 for callback in event.callbacks:
@@ -341,4 +332,3 @@ def _rates(engine: Engine) -> tuple[float, float] | None:
     """Seconds of each request and of each token, where nothing else counts and nobody need be asked."""
     known = engine.by_tokens if type(engine) is FixedEngine else None
     return None if known is None else (known.request_s, known.token_s)
-

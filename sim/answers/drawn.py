@@ -179,10 +179,10 @@ class DrawnAnswer:
         if role == TARGET:
             n_tokens = (self._target_candidates(operation.branch)[0] if operation.branch else self._target)[depth]
         else:
-            drafts = self._drafts
-            while operation.branch >= len(drafts):
-                drafts.append(self.draft_lengths(len(drafts)))
-            n_tokens = drafts[operation.branch][depth]
+            try:
+                n_tokens = self._drafts[operation.branch][depth]
+            except IndexError:  # not drawn yet: to look first would take longer
+                n_tokens = self._drawn_drafts(operation.branch)[depth]
         if n_tokens > self._limit:
             return Step(prefix, role, self._limit, depth == self._last, True)
         return Step(prefix, role, n_tokens, depth == self._last)
@@ -194,10 +194,11 @@ class DrawnAnswer:
         return _YES if self._passes(operation.candidate, operation.branch) else _NO
 
     def _passes(self, candidate: Step, branch: int) -> bool:
-        verdicts = self._verdicts
-        while branch >= len(verdicts):
-            verdicts.append(self.accepted(len(verdicts)))
-        return verdicts[branch][candidate.depth]
+        try:
+            return self._verdicts[branch][candidate.depth]
+        except IndexError:
+            self._verdicts += [self.accepted(one) for one in range(len(self._verdicts), branch + 1)]
+            return self._verdicts[branch][candidate.depth]
 
     def score(self, operation: Score) -> float:
         """Return the top score for a step that is drawn to be accepted, else 0; nothing is known of likelihoods.
@@ -227,6 +228,11 @@ class DrawnAnswer:
         """Return the tokens of both steps, and the verifier's instructions."""
         overhead = self._behaviour.judge_overhead_tokens
         return overhead + operation.candidate.n_tokens + operation.reference.n_tokens
+
+    def _drawn_drafts(self, branch: int) -> list[int]:
+        """Lengths of a branch's drafts, drawn with those of the branches before it."""
+        self._drafts += [self.draft_lengths(one) for one in range(len(self._drafts), branch + 1)]
+        return self._drafts[branch]
 
     def _target_candidates(self, branch: int) -> tuple[list[int], list[bool]]:
         """Lengths of one more target step at every position, and whether it passes; drafts have branches from 0 on."""
