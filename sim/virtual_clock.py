@@ -238,7 +238,10 @@ class Session:
     def on_end(self, operation: Operation) -> None:
         """Take up the end of a request that the clock timed."""
         operation.job = None  # else the two would keep each other in memory
-        self._on_done(operation)
+        if self._waiting:
+            self.resume(operation)
+        else:
+            self._on_done(operation)
 
     def _on_done(self, operation: Operation) -> None:
         if self._waiting:
