@@ -235,6 +235,13 @@ class Session:
         request_s, token_s = self._timed[operation.role]
         operation.n_generated = int(n_tokens * (now - operation.started) / (request_s + token_s * n_tokens))
 
+    def forget(self) -> None:
+        """Let go of what was done, after the end; when it began and ended remains."""
+        self.operations.clear()
+        self.committed.clear()
+        self.commit_times.clear()
+        del self._answer, self._send
+
     def on_end(self, operation: Operation) -> None:
         """Take up the end of a request that the clock timed."""
         operation.job = None  # else the two would keep each other in memory
