@@ -171,14 +171,14 @@ class Session:
                         action.finished = now
                         ready.append(action)
                 if waits:
-                    while ready and message is None:
+                    while ready:
                         message = ready.popleft()
-                        if message.cancelled:
-                            message = None
-                    if message is None:
+                        if not message.cancelled:
+                            message.result = message.pending
+                            break
+                    else:
                         self._waiting = True
                         return
-                    message.result = message.pending
         except StopIteration:
             self._end()
 
@@ -245,10 +245,7 @@ class Session:
     def on_end(self, operation: Operation) -> None:
         """Take up the end of a request that the clock timed."""
         operation.job = None  # else the two would keep each other in memory
-        if self._waiting:
-            self.resume(operation)
-        else:
-            self._on_done(operation)
+        self._on_done(operation)
 
     def _on_done(self, operation: Operation) -> None:
         if self._waiting:
@@ -329,7 +326,11 @@ class VirtualClock:
             if event.__class__ is Generate or event.__class__ is Verify:
                 env._now, _, _, event = heappop(queue)
                 if not event.cancelled:
-                    event.job.on_end(event)
+                    owner, event.job = event.job, None
+                    if owner._waiting:
+                        owner.resume(event)
+                    else:
+                        owner._on_done(event)
             elif isinstance(event, Moment):
                 env._now = heappop(queue)[0]
                 for callback in event.callbacks:

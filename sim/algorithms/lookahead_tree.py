@@ -31,7 +31,6 @@ class _Node:
     """
 
     __slots__ = (
-        "accepted",
         "alive",
         "anew",
         "attempt",
@@ -58,7 +57,6 @@ class _Node:
         self.anew: Generate | None = None  # the step that the target writes after a rejection
         self.drafts: tuple[Generate, ...] = ()
         self.verifies: tuple[Verify, ...] = ()
-        self.accepted: tuple[Verify, ...] = ()
         self.refused = 0  # drafts refused so far
         self.decided = False  # whether a draft has won, or all are refused
         self.winner: Generate | None = None
@@ -188,9 +186,7 @@ class Lookahead:
             elif not self.late_in_order and (self.rules.late_draft == "cancel" or self._refuses(node)):
                 self._give_up(node, draft)
         if not self.late_in_order:
-            node.waiting = False
-            if not node.drafts:
-                self._decide(node, None)
+            self._close(node)
         if not self.slides:
             self._reopen()
 
@@ -237,7 +233,6 @@ class Lookahead:
             if not self.in_order:
                 _follow(node, winner)
             return
-        node.accepted = (*node.accepted, verify)
         self._try(node)
 
     def _refuse(self, node: _Node, draft: Generate) -> None:
@@ -253,12 +248,10 @@ class Lookahead:
             return
         if node.refused == self.width:
             self._decide(node, None)
-        elif node.accepted and (
-            self.rules.winner == "first-verdict" or len(node.accepted) + node.refused == self.width
-        ):
-            best = node.accepted[0]
-            if len(node.accepted) > 1:
-                best = max(node.accepted, key=self._merit)
+            return
+        accepted = [verify for verify in node.verifies if verify.outcome is _ACCEPTED]
+        if accepted and (self.rules.winner == "first-verdict" or len(accepted) + node.refused == self.width):
+            best = accepted[0] if len(accepted) == 1 else max(accepted, key=self._merit)
             self._decide(node, _judged_draft(node, best))
 
     def _merit(self, verify: Verify) -> tuple[float, int]:
@@ -326,10 +319,7 @@ class Lookahead:
                     continue
                 if operation.tag is not None and operation.tag is not node:  # a draft's: what grew from it
                     stack.append(operation.tag)
-                operation.outcome = _DISCARDED
-                operation.tag = None
-                if operation.result is None and not operation.cancelled:
-                    self.actions.append(Cancel(operation))
+                self._discard(operation)
             if node.next_node is not None:
                 stack.append(node.next_node)
 
