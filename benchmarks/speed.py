@@ -31,14 +31,13 @@ from sim.algorithms import lookahead_async
 from sim.algorithms.rules import PAPER
 from sim.engines.fixed import PerToken
 from sim.fast import kernels
-from sim.fast.draws import blocks_of, step_seconds
+from sim.fast.draws import blocks_of, shared_by, step_seconds
 from sim.fast.kernels import async_seconds
 from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.serving.answers import ServedLoad
 from sim.trial import Trial, trial_seconds
 from specplan.planning.planner import Request, plan
 from specplan.planning.predict import Predictor
-from specplan.sweeping.evaluate import TOGETHER
 from specplan.sweeping.grid import Grid
 from specplan.sweeping.sweep import run_sweep
 from theory.speedup import f_async
@@ -46,6 +45,9 @@ from theory.speedup import f_async
 COMMITTED = Path(__file__).with_name("speed.json")
 SLOWER = 1.3
 K1 = 4
+STEPS = 100
+BLOCK = shared_by(STEPS)
+"""Answers that share a stream, as in sweeps."""
 
 UNIT: Final = "idiomatic SimPy, steps"
 DRAWING: Final = "random generator, one number a step"
@@ -84,7 +86,7 @@ def simpy_rates(n: int = 10_000, repeats: int = 8) -> Rates:
 
 def recursion(world: World, *, compiled: bool = False) -> tuple[Callable[[], object], int]:
     """The recursion on answers that are drawn already; by run lengths where steps take the same time."""
-    (answers, *_) = list(blocks_of(behaviour_of(world, 0, TOGETHER), range(TOGETHER)))
+    (answers, *_) = list(blocks_of(behaviour_of(world, 0, BLOCK), range(BLOCK)))
     target, draft = (step_seconds(PerToken(s), n) for s, n in ((0.025, answers.target), (0.005, answers.draft)))
     cut = answers.target_cut
     work = partial(
@@ -100,7 +102,7 @@ def recursion(world: World, *, compiled: bool = False) -> tuple[Callable[[], obj
     return work, target.size
 
 
-def drawn_anew(world: World, n: int, block: int = TOGETHER) -> Callable[[], object]:
+def drawn_anew(world: World, n: int, block: int = BLOCK) -> Callable[[], object]:
     """All of it, drawing included: each call has answers of its own, by default drawn as those of sweeps are."""
 
     def work() -> object:
@@ -112,15 +114,18 @@ def drawn_anew(world: World, n: int, block: int = TOGETHER) -> Callable[[], obje
 
 def fast_rates() -> Rates:
     """The fast engine and its parts: by numpy alone, and by numba where it is installed."""
-    random, fixed = World(cv=1.2, correlation=0.6, lag1=0.37, steps=100, ends=True), World(steps=100, ends=True)
+    random, fixed = (
+        World(cv=1.2, correlation=0.6, lag1=0.37, steps=STEPS, ends=True),
+        World(steps=STEPS, ends=True),
+    )
     generator, u = np.random.Generator(np.random.Philox(1)), np.empty(1_000_000)
-    n, whole = 4 * TOGETHER, "fast engine with its draws"
+    n, whole = 4 * BLOCK, "fast engine with its draws"
     worth, kernels.WORTH_COMPILING = kernels.WORTH_COMPILING, sys.maxsize  # nothing is compiled
     found = {
-        f"{whole}, random lengths, steps": rate(drawn_anew(random, n), 100 * n, repeats=10),
-        f"{whole}, fixed lengths, steps": rate(drawn_anew(fixed, n), 100 * n, repeats=10),
-        f"{whole}, random lengths, a stream for each answer, steps": rate(drawn_anew(random, n, 1), 100 * n),
-        f"{whole}, fixed lengths, a stream for each answer, steps": rate(drawn_anew(fixed, n, 1), 100 * n),
+        f"{whole}, random lengths, steps": rate(drawn_anew(random, n), STEPS * n, repeats=10),
+        f"{whole}, fixed lengths, steps": rate(drawn_anew(fixed, n), STEPS * n, repeats=10),
+        f"{whole}, random lengths, a stream for each answer, steps": rate(drawn_anew(random, n, 1), STEPS * n),
+        f"{whole}, fixed lengths, a stream for each answer, steps": rate(drawn_anew(fixed, n, 1), STEPS * n),
         "recursion in numpy, random lengths, steps": rate(*recursion(random)),
         "run lengths in numpy, fixed lengths, steps": rate(*recursion(fixed)),
         DRAWING: rate(lambda: generator.random(out=u), u.size),
@@ -130,7 +135,7 @@ def fast_rates() -> Rates:
         print("numba is not installed: its rows are left out", file=sys.stderr)
     else:
         found["recursion in numba, random lengths, steps"] = rate(*recursion(random, compiled=True))
-        found[f"{whole}, random lengths, numba, steps"] = rate(drawn_anew(random, n), 100 * n, repeats=10)
+        found[f"{whole}, random lengths, numba, steps"] = rate(drawn_anew(random, n), STEPS * n, repeats=10)
     kernels.WORTH_COMPILING = worth
     return found
 

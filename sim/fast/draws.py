@@ -21,7 +21,7 @@ from sim.answers.lengths import Fixed, Lengths, Marginal, ar1_by_position, block
 from sim.engines.fixed import PerToken
 from sim.random_streams import block_of_bits, streams
 
-__all__ = ["Answers", "blocks_of", "step_seconds"]
+__all__ = ["Answers", "blocks_of", "shared_by", "step_seconds"]
 
 Array: TypeAlias = NDArray[Any]
 Flags = NDArray[np.bool_]
@@ -45,7 +45,7 @@ class Answers:
     n_steps: NDArray[np.int64]
     """Steps of each answer, shape (answers,); what stands beyond them in the arrays has no meaning."""
     target: Array
-    """Tokens of target steps, as they are cut."""
+    """Tokens of target steps, as they are cut; whole numbers, in single precision where answers share streams."""
     draft: Array
     """Tokens of drafts, as they are cut."""
     target_cut: Flags
@@ -69,6 +69,15 @@ def blocks_of(behaviour: SyntheticBehaviour, indices: Sequence[int]) -> Iterator
     size = max(_BLOCK // typical // behaviour.block, 1) * behaviour.block
     for first in range(0, len(indices), size):
         yield _drawn(behaviour, tuple(indices[first : first + size]))
+
+
+def shared_by(n_steps: int) -> int:
+    """Return how many answers of so many steps should share a stream: a power of two, as many as a block holds.
+
+    >>> shared_by(100), shared_by(500), shared_by(10**6)
+    (512, 128, 1)
+    """
+    return 1 << max(min(_BLOCK // max(n_steps, 1), 512).bit_length() - 1, 0)
 
 
 def step_seconds(engine: PerToken, tokens: Array) -> Array:

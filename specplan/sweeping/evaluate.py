@@ -17,7 +17,7 @@ from sim.answers.lengths import Fixed
 from sim.configuration import Configuration
 from sim.estimate import ratio_of_totals
 from sim.fast.controls import Controlled, controlled_mean, ideal_mean, mean_tokens, ratio_to_known
-from sim.fast.draws import blocks_of
+from sim.fast.draws import blocks_of, shared_by
 from sim.fast.kernels import async_seconds, sync_seconds
 from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.operations import JUDGE
@@ -25,11 +25,11 @@ from sim.trial import trial_seconds, with_plain
 from specplan.sweeping.grid import Grid, Point
 from theory.errors import ParameterError, SpecplanError
 
-__all__ = ["TOGETHER", "evaluated"]
+__all__ = ["evaluated"]
 
 Array = NDArray[np.float64]
 
-TOGETHER = 512
+_TOGETHER = 512
 """Answers drawn and simulated together: of all points the same ones, so that they are drawn once (`sim.fast.draws`)."""
 
 
@@ -53,13 +53,13 @@ def _in_world(point: Point, grid: Grid) -> dict[str, Any]:
     configuration = point.configuration
     if configuration.token is not None:
         raise ParameterError("k2", configuration.k2, "needs a profile: a world without one knows no tokens below steps")
-    behaviour, engines = behaviour_of(world, grid.seed, TOGETHER), engines_of(world)
+    behaviour, engines = behaviour_of(world, grid.seed, shared_by(world.steps)), engines_of(world)
     trial, plain = with_plain(configuration.algorithm(), behaviour, engines, meets=configuration.spec.meets)
     known = _Known.of(world, configuration, behaviour)
     parts: list[Array] = []
     n, needed = 0, 1
     while n < min(needed, grid.most_answers):
-        more = range(n, min(n + TOGETHER, grid.most_answers))
+        more = range(n, min(n + _TOGETHER, grid.most_answers))
         seconds = np.array([trial_seconds(trial, more), trial_seconds(plain, more)])
         parts.append(seconds if known is None else np.concatenate([seconds, known.controls(more)]))
         n = more.stop

@@ -69,9 +69,13 @@ def test_results_do_not_depend_on_workers(grid: Grid, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_results_do_not_depend_on_dask(grid: Grid, tmp_path: Path) -> None:
-    pytest.importorskip("distributed")
+    distributed = pytest.importorskip("distributed")
     alone = run_sweep(grid, tmp_path / "one.csv")
     assert run_sweep(grid, tmp_path / "two.csv", backend="dask", workers=2) == alone
+    with distributed.LocalCluster(n_workers=1, dashboard_address=None, host="127.0.0.1") as running:
+        there = running.scheduler_address
+        assert run_sweep(grid, tmp_path / "three.csv", backend="dask", cluster=there) == alone
+    assert (tmp_path / "three.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
 
 
 @pytest.mark.slow
