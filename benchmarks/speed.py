@@ -86,7 +86,7 @@ def simpy_rates(n: int = 10_000, repeats: int = 8) -> Rates:
 
 def recursion(world: World, *, compiled: bool = False) -> tuple[Callable[[], object], int]:
     """The recursion on answers that are drawn already; by run lengths where steps take the same time."""
-    (answers, *_) = list(blocks_of(behaviour_of(world, 0, BLOCK), range(BLOCK)))
+    (answers, *_) = list(blocks_of(behaviour_of(world, 0), range(600)))
     target, draft = (step_seconds(PerToken(s), n) for s, n in ((0.025, answers.target), (0.005, answers.draft)))
     cut = answers.target_cut
     work = partial(
