@@ -20,11 +20,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
 from sim.configuration import Configuration
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.protocol import Engine
 from sim.operations import DRAFT, TARGET
+from sim.serving.answers import ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import Added, ServingLimits
 from sim.serving.run import closed_loop
@@ -45,8 +47,8 @@ def engines(kind: str) -> dict[str, Engine]:
     return {TARGET: target, DRAFT: BatchEngine(DRAFT_COST)}
 
 
-def seconds(method: str, kind: str) -> float:
-    """Wall-clock seconds in which the answers are simulated."""
+def trial_of(method: str, kind: str, *, seed: int = 0, pmf: tuple[float, ...] | None = None) -> Trial:
+    """A method on drawn answers; with ``pmf`` the target's passes commit so many tokens each."""
     configuration = Configuration.parse(method)
     step = Lognormal(mean=40.0, cv=1.2)
     behaviour = SyntheticBehaviour(
@@ -54,10 +56,25 @@ def seconds(method: str, kind: str) -> float:
         acceptance=Acceptance(alpha=0.6),
         steps=Fixed(STEPS),
         prompt_tokens=2000,
+        seed=seed,
     )
     trial = Trial.of(configuration.algorithm(), behaviour, engines(kind), meets=configuration.spec.meets)
+    if pmf is None:
+        return trial
+    inner, passes = trial.answer, DrawnPasses(pmf=pmf, seed=seed)
+    return trial.with_answers(lambda index: SpeculatedAnswer(inner(index), {TARGET: passes}, index))
+
+
+def closed(trial: Trial) -> ServedLoad:
+    """Simulate the closed loop."""
+    return closed_loop(trial, concurrency=ANSWERS, tokens=ANSWERS * STEPS * 20)
+
+
+def seconds(method: str, kind: str) -> float:
+    """Wall-clock seconds in which the answers are simulated."""
+    trial = trial_of(method, kind)
     began = time.perf_counter()
-    closed_loop(trial, concurrency=ANSWERS, tokens=ANSWERS * STEPS * 20)
+    closed(trial)
     return time.perf_counter() - began
 
 

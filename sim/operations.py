@@ -7,7 +7,9 @@ An algorithm is a plain generator. It does no I/O, draws no random number and kn
 - ``Cancel(operation)`` to abandon one that it started;
 - ``Commit(step)`` to append a step to the answer, for good;
 - ``WAIT`` to sleep until one of its running operations ends; the answer is that operation, its ``result`` filled in.
-  Operations that end at the same moment are delivered in the order in which they ended, and cancelled ones never.
+  Operations that end at the same moment are delivered in the order in which they ended, and cancelled ones never;
+- a list of operations, cancellations and commits to have all of them done in that order, and then to wait as by
+  ``WAIT``; the algorithm may use the list again when it has the answer.
 
 Two drivers run the same generator: ``sim.virtual_clock`` (SimPy; durations from a cost model, outcomes from a behaviour
 model) and ``calibrate.running.wall_clock`` (asyncio; real engines, real text). What is simulated is what is run.
@@ -52,6 +54,7 @@ __all__ = [
     "Verify",
     "Wait",
     "prompt",
+    "singly",
 ]
 
 TARGET: Final = "target"
@@ -241,6 +244,7 @@ class Operation:
     tag: Any
     job: Any
     pending: Any
+    _ok = True  # with `callbacks` all that SimPy's environment needs of an event
 
     def __init__(self, role: str, tag: Any = None) -> None:
         self.role = role
@@ -251,6 +255,23 @@ class Operation:
         self.finished = -1.0
         self.cancelled = False
         self.n_generated = 0
+
+    @property
+    def callbacks(self) -> list[Callable[[Operation], None]]:
+        """For SimPy's environment: in its queue an operation stands for its own end, of which it tells its job."""
+        return _ENDS
+
+    @callbacks.setter
+    def callbacks(self, done: None) -> None:
+        """Stay as it is: the environment sets None when it has read."""
+
+
+def _end(operation: Operation) -> None:
+    if not operation.cancelled:
+        operation.job.on_end(operation)
+
+
+_ENDS: Final[list[Callable[[Operation], None]]] = [_end]
 
 
 class Generate(Operation):
@@ -358,7 +379,23 @@ class Wait:
 WAIT: Final = Wait()
 
 Action: TypeAlias = Operation | Cancel | Commit | Wait
-Algorithm: TypeAlias = Generator[Action, Any, None]
+Algorithm: TypeAlias = Generator[Action | list[Action], Any, None]
 
 MakeAlgorithm: TypeAlias = Callable[[Step], Algorithm]
 """Builds the generator for a prompt."""
+
+
+def singly(algorithm: Algorithm) -> Generator[Action, Any, None]:
+    """Return the same algorithm, which yields what stands in its lists one by one."""
+    message: Operation | None = None
+    try:
+        while True:
+            action = algorithm.send(message)
+            if isinstance(action, list):
+                yield from action
+                action = WAIT
+            message = yield action
+    except StopIteration:
+        return
+    finally:
+        algorithm.close()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from heapq import heappop
+from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
 from typing import Any, Protocol
 
 import simpy
+from simpy.events import NORMAL
 
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine, Moment
@@ -32,9 +32,6 @@ from sim.operations import (
 from theory.errors import SpecplanError
 
 __all__ = ["Answer", "DeadlockError", "Session", "VirtualClock", "with_stand_ins"]
-
-_NEVER = 2**31 - 1
-"""Collections of young objects until old ones are collected too."""
 
 
 class DeadlockError(SpecplanError):
@@ -90,10 +87,12 @@ class Session:
         "_clock",
         "_done",
         "_env",
+        "_numbers",
+        "_queue",
         "_ready",
         "_record",
         "_send",
-        "_submit",
+        "_timed",
         "_waiting",
         "commit_times",
         "committed",
@@ -106,7 +105,8 @@ class Session:
     def __init__(self, clock: VirtualClock, algorithm: Algorithm, answer: Answer) -> None:
         self._clock = clock
         self._env = clock.env
-        self._submit = clock.submit
+        self._queue, self._numbers = clock.env._queue, clock.env._eid
+        self._timed = clock.timed
         self._record = clock.record
         self._answer = answer
         self._send = algorithm.send
@@ -120,34 +120,65 @@ class Session:
         self.finished: float | None = None
         self.on_finish: Callable[[Session], None] | None = None
 
-    def resume(self, message: Operation | None = None) -> None:
-        """Run the algorithm up to its next wait that nothing satisfies yet; ``None`` starts it."""
-        send = self._send
+    def resume(self, message: Operation | None = None) -> None:  # noqa: PLR0912, PLR0915  # calls would take longer
+        """Run the algorithm up to its next wait that nothing satisfies yet; ``None`` starts it.
+
+        This is the inner loop of all simulations: what is frequent stands here and is not called.
+        """
+        send: Callable[[Operation | None], Any] = self._send  # classes are compared below, of what it returns
+        ready, timed = self._ready, self._timed
+        now = self._env._now  # the property behind it costs a call
+        self._waiting = False
+        if message is not None:
+            message.finished = now
+            message.result = message.pending
         try:
             while True:
-                action = send(message)
+                asked = send(message)
                 message = None
-                kind = action.__class__
-                if kind is Generate:
-                    self._start_generate(action)  # type: ignore[arg-type]  # the class was just compared
-                elif kind is Wait:
-                    message = self._next_ready() if self._ready else None
-                    if message is None:
+                waits = asked.__class__ is list
+                for action in asked if waits else (asked,):
+                    kind = action.__class__
+                    if kind is Generate:
+                        action.pending = step = self._answer.generate(action)
+                        n_tokens = step.n_tokens
+                    elif kind is Verify:
+                        action.pending = self._answer.verify(action)
+                        n_tokens = 1
+                    elif kind is Commit:
+                        self.committed.append(action.step)
+                        self.commit_times.append(now)
+                        continue
+                    elif kind is Cancel:
+                        self._cancel(action.operation)
+                        continue
+                    elif kind is Wait:
+                        waits = True
+                        continue
+                    else:
+                        self._start_one_token(action)
+                        continue
+                    action.started = now
+                    if self._record:
+                        self.operations.append(action)
+                    rates = timed[action.role]
+                    if rates is None:
+                        self._submit(action)
+                    elif (seconds := rates[0] + rates[1] * n_tokens) > 0.0:
+                        action.job = self
+                        heappush(self._queue, (now + seconds, NORMAL, next(self._numbers), action))
+                    else:
+                        action.finished = now
+                        ready.append(action)
+                if waits:
+                    while ready:
+                        message = ready.popleft()
+                        if not message.cancelled:
+                            message.result = message.pending
+                            break
+                    else:
                         self._waiting = True
                         return
-                elif kind is Verify:
-                    self._start_verify(action)  # type: ignore[arg-type]
-                elif kind is Commit:
-                    self.committed.append(action.step)  # type: ignore[union-attr]
-                    self.commit_times.append(self._env._now)
-                elif kind is Cancel:
-                    self._cancel(action.operation)  # type: ignore[union-attr]
-                elif kind is Score:
-                    self._start_score(action)  # type: ignore[arg-type]
-                elif kind is Choose:
-                    self._start_choose(action)  # type: ignore[arg-type]
-                else:
-                    raise TypeError(f"an algorithm yielded {action!r}, which is no action")
         except StopIteration:
             self._end()
 
@@ -158,43 +189,27 @@ class Session:
         if self.on_finish is not None:
             self.on_finish(self)
 
-    def _next_ready(self) -> Operation | None:
-        ready = self._ready
-        while ready:
-            operation = ready.popleft()
-            if not operation.cancelled:
-                operation.result = operation.pending
-                return operation
-        return None
-
-    def _start_generate(self, operation: Generate) -> None:
-        operation.started = self._env._now  # the property behind it costs a call
-        operation.pending = step = self._answer.generate(operation)
-        operation.passes = step.passes
-        if self._record:
-            self.operations.append(operation)
-        prefix, role = operation.prefix, operation.role
+    def _submit(self, operation: Generate | Verify) -> None:
+        """Have a request done by its engine."""
+        role = operation.role
+        submit = self._clock.submit[role]
+        if isinstance(operation, Verify):
+            n_prompt = self._answer.judge_tokens(operation)
+            submit(operation, 1, n_prompt, n_prompt, self._done)
+            return
+        step: Step = operation.pending
+        operation.passes, prefix = step.passes, operation.prefix
         # What the model wrote itself is in its cache, and so is what it has just read for a sibling.
         new = 0 if prefix.role == role or operation.branch else prefix.n_tokens
-        self._submit[role](operation, step.n_tokens, new, prefix.context_tokens, self._done)
+        submit(operation, step.n_tokens, new, prefix.context_tokens, self._done)
 
-    def _start_verify(self, operation: Verify) -> None:
-        operation.started = self._env._now
-        operation.pending = self._answer.verify(operation)
-        if self._record:
-            self.operations.append(operation)
-        n_prompt = self._answer.judge_tokens(operation)
-        self._submit[operation.role](operation, 1, n_prompt, n_prompt, self._done)
-
-    def _start_score(self, operation: Score) -> None:
-        operation.pending = self._answer.score(operation)
-        self._start_one_token(operation, operation.candidate)
-
-    def _start_choose(self, operation: Choose) -> None:
-        operation.pending = self._answer.choose(operation)
-        self._start_one_token(operation, operation.candidates[0])
-
-    def _start_one_token(self, operation: Score | Choose, candidate: Step) -> None:
+    def _start_one_token(self, operation: Score | Choose) -> None:
+        if isinstance(operation, Score):
+            operation.pending, candidate = self._answer.score(operation), operation.candidate
+        elif isinstance(operation, Choose):
+            operation.pending, candidate = self._answer.choose(operation), operation.candidates[0]
+        else:
+            raise TypeError(f"an algorithm yielded {operation!r}, which is no action")
         operation.started = self._env._now
         if self._record:
             self.operations.append(operation)
@@ -203,23 +218,41 @@ class Session:
         stranger = self._clock.engines[operation.role] is not self._clock.engines.get(candidate.role)
         if stranger and not candidate.depth and candidate.parent is not None and getattr(operation, "branch", 0) == 0:
             n_new += candidate.parent.n_tokens  # nobody has read the question yet; of several, the first one does
-        self._submit[operation.role](operation, 1, n_new, context, self._done)
+        self._clock.submit[operation.role](operation, 1, n_new, context, self._done)
 
     def _cancel(self, operation: Operation) -> None:
         if operation.cancelled:
             return
         operation.cancelled = True
-        if operation.finished < 0.0:  # else it has ended and waits to be delivered, which will not happen
-            operation.finished = self._clock.env.now
+        if operation.finished >= 0.0:  # it has ended and waits to be delivered, which will not happen
+            return
+        now = operation.finished = self._env._now
+        if operation.job is not self:
             self._clock.engines[operation.role].cancel(operation)
+            return
+        operation.job = None  # its end stays in the queue, and must not keep this session in memory
+        n_tokens = operation.pending.n_tokens if isinstance(operation, Generate) else 1
+        request_s, token_s = self._timed[operation.role]
+        operation.n_generated = int(n_tokens * (now - operation.started) / (request_s + token_s * n_tokens))
+
+    def forget(self) -> None:
+        """Let go of what was done, after the end; when it began and ended remains."""
+        self.operations.clear()
+        self.committed.clear()
+        self.commit_times.clear()
+        del self._answer, self._send
+
+    def on_end(self, operation: Operation) -> None:
+        """Take up the end of a request that the clock timed."""
+        operation.job = None  # else the two would keep each other in memory
+        self._on_done(operation)
 
     def _on_done(self, operation: Operation) -> None:
-        operation.finished = self._env._now
         if self._waiting:
-            self._waiting = False
-            operation.result = operation.pending
             self.resume(operation)
-        elif self.finished is None:  # else it was left running when the answer ended
+            return
+        operation.finished = self._env._now
+        if self.finished is None:  # else it was left running when the answer ended
             self._ready.append(operation)
 
 
@@ -251,6 +284,7 @@ class VirtualClock:
         for engine in {id(engine): engine for engine in self.engines.values()}.values():
             engine.attach(self.env)
         self.submit = {role: engine.submit for role, engine in self.engines.items()}
+        self.timed = {role: _rates(engine) for role, engine in self.engines.items()}
 
     def launch(self, algorithm: Algorithm, answer: Answer, *, at: float | None = None) -> Session:
         """Start an algorithm on an answer, now or at a later moment ``at`` (seconds of virtual time)."""
@@ -270,9 +304,16 @@ class VirtualClock:
         ------
         DeadlockError : time ran out of events first.
         """
-        with _nothing_old_is_garbage() if self.record else nullcontext():
+        # A recording is no garbage, and to look through it again and again takes time.
+        pauses = self.record and gc.isenabled()
+        if pauses:
+            gc.disable()
+        try:
             for session in sessions:
                 self._run(session)
+        finally:
+            if pauses:
+                gc.enable()
 
     def _run(self, session: Session) -> None:
         env = self.env
@@ -280,20 +321,25 @@ class VirtualClock:
         while session.finished is None:
             if not queue:
                 raise DeadlockError("an algorithm waits although nothing that it started is running")
-            if isinstance(queue[0][3], Moment):  # a step of the environment, without what a moment cannot be
-                env._now, _, _, moment = heappop(queue)
-                for callback in moment.callbacks:
-                    callback(moment)
+            event = queue[0][3]
+            # A step of the environment, without what these events cannot be.
+            if event.__class__ is Generate or event.__class__ is Verify:
+                env._now, _, _, event = heappop(queue)
+                if not event.cancelled:
+                    owner, event.job = event.job, None
+                    if owner._waiting:
+                        owner.resume(event)
+                    else:
+                        owner._on_done(event)
+            elif isinstance(event, Moment):
+                env._now = heappop(queue)[0]
+                for callback in event.callbacks:
+                    callback(event)
             else:
                 env.step()
 
 
-@contextmanager
-def _nothing_old_is_garbage() -> Iterator[None]:
-    """Look for garbage among young objects alone: a recording is none, and to look through it takes time."""
-    new, young, old = gc.get_threshold()
-    gc.set_threshold(new, young, _NEVER)
-    try:
-        yield
-    finally:
-        gc.set_threshold(new, young, old)
+def _rates(engine: Engine) -> tuple[float, float] | None:
+    """Seconds of each request and of each token, where nothing else counts and nobody need be asked."""
+    known = engine.by_tokens if type(engine) is FixedEngine else None
+    return None if known is None else (known.request_s, known.token_s)

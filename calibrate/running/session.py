@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from calibrate.engines.protocol import Progress
 from calibrate.engines.speculation import Speculation
-from sim.operations import Algorithm, Cancel, Choose, Commit, Generate, Operation, Score, Step, Verify, Wait
+from sim.operations import Algorithm, Cancel, Choose, Commit, Generate, Operation, Score, Step, Verify, Wait, singly
 from theory.errors import CalibrationError
 
 __all__ = ["Drive", "Perform", "Reply", "ReplyTask", "WallSession"]
@@ -90,11 +90,11 @@ class Drive:
 
     async def follow(self, algorithm: Algorithm) -> None:
         """Give the algorithm what it asks for until it ends."""
-        session = self._session
+        session, actions = self._session, singly(algorithm)
         message: Operation | None = None
         try:
             while True:
-                action = algorithm.send(message)
+                action = actions.send(message)
                 message = None
                 if isinstance(action, Wait):
                     message = await self._next()

@@ -35,11 +35,15 @@ class Check:
         if not 0.0 <= self.gamma <= 1.0:
             raise ParameterError("gamma", self.gamma, "must be in [0, 1]")
 
+    @property
+    def first(self) -> tuple[str, float | None]:
+        """Who is asked first about a draft, and at which threshold."""
+        return (GATE, None) if self.verifier == CASCADE else (self.verifier, self.threshold)
+
     def ask(self, candidate: Step, reference: Step, branch: int, tag: Any) -> Verify:
         """Return the first question about a draft."""
-        if self.verifier == CASCADE:
-            return Verify(candidate, reference, branch, GATE, tag)
-        return Verify(candidate, reference, branch, self.verifier, tag, self.threshold)
+        role, threshold = self.first
+        return Verify(candidate, reference, branch, role, tag, threshold)
 
     def appeal(self, done: Verify) -> Verify | None:
         """Return the question to ask next if the verdict ``done`` does not stand; ``None`` if it does."""

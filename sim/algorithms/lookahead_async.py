@@ -10,7 +10,7 @@ from sim.algorithms.checks import CHECK_KNOBS, JUDGED, Check
 from sim.algorithms.lookahead_tree import Lookahead
 from sim.algorithms.rules import PAPER, PRESETS, Rules, check_counts
 from sim.catalogue import Knob, Method
-from sim.operations import DRAFT, JUDGE, WAIT, Algorithm, Step
+from sim.operations import DRAFT, JUDGE, Algorithm, Step
 
 __all__ = ["LOOKAHEAD_KNOBS", "METHODS", "lookahead_async", "most_sequences"]
 
@@ -36,12 +36,11 @@ def lookahead_async(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER
 
 def _run(state: Lookahead) -> Algorithm:
     actions = state.actions
-    while True:
-        yield from actions
+    while not state.ended:
+        done = yield actions
         actions.clear()
-        if state.ended:
-            return
-        state.on_done((yield WAIT))
+        state.on_done(done)
+    yield from actions
 
 
 def most_sequences(*, k1: int, width: int, rules: str, **knobs: object) -> int:

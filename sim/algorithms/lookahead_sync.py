@@ -124,7 +124,7 @@ def _verify(nodes: list[_Node], rules: Rules, check: Check) -> Generator[Action,
             return steps
 
 
-def _ask(node: _Node, rules: Rules, check: Check) -> Algorithm:
+def _ask(node: _Node, rules: Rules, check: Check) -> Generator[Action, Any, None]:
     node.asked = True
     refuse = rules.refuses_unjudged(node.prefix.depth, node.prefix.truncated)
     for draft in node.drafts:

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from sim.algorithms.checks import Check, confidence
+from sim.algorithms.checks import CASCADE, Check, confidence
 from sim.algorithms.rules import Rules
 from sim.operations import DRAFT, TARGET, Action, Cancel, Commit, Generate, Operation, Outcome, Step, Verify
 
 __all__ = ["Lookahead"]
 
+# Members of an enumeration are looked up slowly, and a simulation needs these millions of times.
 _DISCARDED: Final = Outcome.DISCARDED
+_REJECTED: Final = Outcome.REJECTED
+_ACCEPTED: Final = Outcome.ACCEPTED
+_REFERENCE: Final = Outcome.REFERENCE
+_COMMITTED: Final = Outcome.COMMITTED
 
 
 class _Node:
@@ -26,7 +31,6 @@ class _Node:
     """
 
     __slots__ = (
-        "accepted",
         "alive",
         "anew",
         "attempt",
@@ -44,7 +48,7 @@ class _Node:
         "winner",
     )
 
-    def __init__(self, prefix: Step, parent: _Node | None, *, drafted: bool = False, attempt: int = 0) -> None:
+    def __init__(self, prefix: Step, parent: _Node | None, drafted: bool = False, attempt: int = 0) -> None:
         self.prefix = prefix
         self.parent = parent  # the node before it, up to the root, which has none
         self.drafted = drafted  # whether the prefix ends with a draft, which may yet be refused
@@ -53,7 +57,6 @@ class _Node:
         self.anew: Generate | None = None  # the step that the target writes after a rejection
         self.drafts: tuple[Generate, ...] = ()
         self.verifies: tuple[Verify, ...] = ()
-        self.accepted: tuple[Verify, ...] = ()
         self.refused = 0  # drafts refused so far
         self.decided = False  # whether a draft has won, or all are refused
         self.winner: Generate | None = None
@@ -77,14 +80,18 @@ class Lookahead:
 
     __slots__ = (
         "actions",
+        "appeals",
         "check",
         "ended",
         "in_order",
         "judges_all",
         "late_in_order",
+        "prefetches",
         "root",
         "rules",
         "slides",
+        "threshold",
+        "verifier",
         "waiting",
         "width",
         "window",
@@ -96,8 +103,11 @@ class Lookahead:
         self.width = width
         self.rules = rules
         self.check = check
+        self.appeals = check.verifier == CASCADE
+        self.verifier, self.threshold = check.first
         self.judges_all = not (rules.reject_first or rules.reject_after_truncation)
         self.slides = rules.slot == "commit"
+        self.prefetches = rules.prefetch_draft
         self.in_order = rules.restart == "in-order"
         self.late_in_order = rules.late_draft == "in-order"
         self.waiting: list[_Node] = []
@@ -132,10 +142,16 @@ class Lookahead:
             self.actions.append(target)
         if node.drafts:
             return
-        if room > 1 or self.rules.prefetch_draft:
-            self._start_drafts(node)
-        else:
+        if room <= 1 and not self.prefetches:
             self._wait(node)
+        elif self.width == 1:
+            draft = Generate(DRAFT, node.prefix, node.attempt, node)
+            node.drafts = (draft,)
+            self.actions.append(draft)
+        else:
+            first = self.width * node.attempt
+            node.drafts = tuple(Generate(DRAFT, node.prefix, first + branch, node) for branch in range(self.width))
+            self.actions += node.drafts
 
     def _room(self, node: _Node) -> int:
         """Places of the window that the nodes before this one leave, where generated steps free theirs."""
@@ -148,15 +164,6 @@ class Lookahead:
             before = before.parent
         return self.window - (oldest if self.rules.slot == "oldest-target" else unfinished)
 
-    def _start_drafts(self, node: _Node) -> None:
-        first = self.width * node.attempt
-        if self.width == 1:
-            drafts: tuple[Generate, ...] = (Generate(DRAFT, node.prefix, first, node),)
-        else:
-            drafts = tuple(Generate(DRAFT, node.prefix, first + branch, node) for branch in range(self.width))
-        node.drafts = drafts
-        self.actions += drafts
-
     def _wait(self, node: _Node) -> None:
         node.waiting = True
         self.waiting.append(node)
@@ -166,7 +173,7 @@ class Lookahead:
         if step.final:
             draft.tag = None
         else:
-            draft.tag = child = _Node(step, node, drafted=True)
+            draft.tag = child = _Node(step, node, True)
             self._open(child)
         target = node.target
         if target is not None and target.result is not None:
@@ -201,34 +208,35 @@ class Lookahead:
 
     def _judge(self, node: _Node, draft: Generate) -> None:
         """Put a draft before the verifier; both texts exist, and no sibling has been accepted."""
-        if self._refuses(node):
+        if not self.judges_all and self._refuses(node):
             self._refuse(node, draft)
             return
-        self._ask(node, self.check.ask(draft.result, node.target.result, draft.branch, node))  # type: ignore[union-attr]
-
-    def _ask(self, node: _Node, verify: Verify) -> None:
+        written: Step = node.target.result  # type: ignore[union-attr]
+        verify = Verify(draft.result, written, draft.branch, self.verifier, node, self.threshold)
         node.verifies = (*node.verifies, verify) if node.verifies else (verify,)
         self.actions.append(verify)
 
     def _on_verdict(self, node: _Node, verify: Verify) -> None:
-        appeal = self.check.appeal(verify)
-        if appeal is not None:
+        if self.appeals and (appeal := self.check.appeal(verify)) is not None:
             verify.outcome = Outcome.ESCALATED
-            self._ask(node, appeal)
+            node.verifies = (*node.verifies, appeal)
+            self.actions.append(appeal)
             return
         if not verify.result.accepted:
-            verify.outcome = Outcome.REJECTED
+            verify.outcome = _REJECTED
             self._refuse(node, _judged_draft(node, verify))
             return
-        verify.outcome = Outcome.ACCEPTED
+        verify.outcome = _ACCEPTED
         if self.width == 1:
-            self._decide(node, node.drafts[0])
+            winner = node.drafts[0]
+            node.decided, node.winner = True, winner
+            if not self.in_order:
+                _follow(node, winner)
             return
-        node.accepted = (*node.accepted, verify)
         self._try(node)
 
     def _refuse(self, node: _Node, draft: Generate) -> None:
-        draft.outcome = Outcome.REJECTED
+        draft.outcome = _REJECTED
         if not self.in_order:
             self._prune(node, draft)
         node.refused += 1
@@ -240,12 +248,10 @@ class Lookahead:
             return
         if node.refused == self.width:
             self._decide(node, None)
-        elif node.accepted and (
-            self.rules.winner == "first-verdict" or len(node.accepted) + node.refused == self.width
-        ):
-            best = node.accepted[0]
-            if len(node.accepted) > 1:
-                best = max(node.accepted, key=self._merit)
+            return
+        accepted = [verify for verify in node.verifies if verify.outcome is _ACCEPTED]
+        if accepted and (self.rules.winner == "first-verdict" or len(accepted) + node.refused == self.width):
+            best = accepted[0] if len(accepted) == 1 else max(accepted, key=self._merit)
             self._decide(node, _judged_draft(node, best))
 
     def _merit(self, verify: Verify) -> tuple[float, int]:
@@ -263,10 +269,7 @@ class Lookahead:
             self._drop_siblings(node)
         assert target is not None
         if winner is not None:
-            winner.outcome = Outcome.ACCEPTED
-            target.outcome = Outcome.REFERENCE  # it has been judged against
-            node.next_step = winner.result
-            node.next_node, winner.tag = winner.tag, None
+            _follow(node, winner)
         elif self.rules.fallback == "reuse":
             self._commit_target(node, target)
         elif self.rules.fallback == "regenerate" or not node.drafted:
@@ -280,7 +283,7 @@ class Lookahead:
 
     def _commit_target(self, node: _Node, target: Generate) -> None:
         """The target's own step is the correction, and drafting restarts after it at once."""
-        target.outcome = Outcome.COMMITTED
+        target.outcome = _COMMITTED
         node.next_step = step = target.result
         if not step.final:
             node.next_node = _Node(step, node)
@@ -311,15 +314,12 @@ class Lookahead:
         while stack:
             node = stack.pop()
             node.alive, node.parent = False, None
-            for generated in (node.target, node.anew):
-                if generated is not None:
-                    self._discard(generated)
-            for draft in node.drafts:
-                if draft.tag is not None and draft.tag is not node:
-                    stack.append(draft.tag)
-                self._discard(draft)
-            for verify in node.verifies:
-                self._discard(verify)
+            for operation in (node.target, node.anew, *node.drafts, *node.verifies):
+                if operation is None:
+                    continue
+                if operation.tag is not None and operation.tag is not node:  # a draft's: what grew from it
+                    stack.append(operation.tag)
+                self._discard(operation)
             if node.next_node is not None:
                 stack.append(node.next_node)
 
@@ -374,6 +374,14 @@ class Lookahead:
         _forget(root)
         if not self.rules.cancel_at_end:
             self.actions[:] = [action for action in self.actions if not isinstance(action, Cancel)]
+
+
+def _follow(node: _Node, winner: Generate) -> None:
+    """Go on after a draft; the target's step has served to judge it."""
+    winner.outcome = _ACCEPTED
+    node.target.outcome = _REFERENCE  # type: ignore[union-attr]  # there is one, or nothing could have been judged
+    node.next_step = winner.result
+    node.next_node, winner.tag = winner.tag, None
 
 
 def _judged_draft(node: _Node, verify: Verify) -> Generate:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.random_streams import stream
+from sim.random_streams import stream, uniforms
 from theory.errors import ParameterError
 
 __all__ = ["Acceptance"]
@@ -67,10 +67,13 @@ class Acceptance:
         weight = self.alpha * (1.0 - self.alpha) / self.spread**2 - 1.0
         return float(stream(seed, "acceptance/problem", index).beta(self.alpha * weight, (1.0 - self.alpha) * weight))
 
-    def first(self, seed: int, index: int, n: int) -> tuple[BoolArray, Array]:
-        """Draw whether branch 0's draft is accepted at each of ``n`` positions, and with what probability it was."""
+    def first(self, seed: int, index: int, n: int, block: int = 1) -> tuple[BoolArray, Array]:
+        """Draw whether branch 0's draft is accepted at each of ``n`` positions, and with what probability it was.
+
+        ``block`` answers share a stream.
+        """
         alpha = self.problem_alpha(seed, index)
-        u = stream(seed, "acceptance/branch/0", index).random(n)
+        u = uniforms(seed, "acceptance/branch/0", index, n, block)
         if self.persistence == 0.0:
             return u < alpha, np.full(n, alpha)
         low = alpha * (1.0 - self.persistence)
@@ -84,13 +87,15 @@ class Acceptance:
             p = high if yes else low
         return accepted, probability
 
-    def sibling(self, seed: int, index: int, branch: int, first: BoolArray, probability: Array) -> BoolArray:
+    def sibling(
+        self, seed: int, index: int, branch: int, first: BoolArray, probability: Array, block: int = 1
+    ) -> BoolArray:
         """Draw whether branch ``branch`` >= 1 is accepted at each position, given branch 0.
 
         Given its latent probability p ~ Beta, a position's siblings are independent; given branch 0's verdict the
         latent one is Beta with that verdict counted in (Polya's urn), so branch 0 need not know its siblings.
         """
-        u = stream(seed, f"acceptance/branch/{branch}", index).random(first.size)
+        u = uniforms(seed, f"acceptance/branch/{branch}", index, first.size, block)
         if self.siblings == 0.0:
             return u < probability
         if self.siblings == 1.0:

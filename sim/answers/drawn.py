@@ -7,9 +7,10 @@ calls: all schedules, widths and k1 meet the same answer (common random numbers)
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ from sim.operations import (
     Verify,
     prompt,
 )
-from sim.random_streams import stream
+from sim.random_streams import stream, uniforms
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
 
@@ -101,11 +102,14 @@ class SyntheticBehaviour:
     quality: Quality | None = None
     """How often steps are wrong; ``None`` where only time is of interest."""
 
+    block: int = 1
+    """Answers that share a stream of random numbers, >= 1: of many, they are drawn fast together and slowly alone."""
+
     def __post_init__(self) -> None:
-        for name in ("prompt_tokens", "judge_overhead_tokens", "seed"):
+        for name, least in (("prompt_tokens", 0), ("judge_overhead_tokens", 0), ("seed", 0), ("block", 1)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise ParameterError(name, value, "must be an integer >= 0")
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ParameterError(name, value, f"must be an integer >= {least}")
 
     @property
     def n_answers(self) -> None:
@@ -156,8 +160,8 @@ class DrawnAnswer:
         z = stream(seed, "steps", index).standard_normal(1)
         n_steps = int(behaviour.steps.at(z)[0])
         self._last = n_steps - 1
-        self._limit: float = float("inf") if lengths.limit is None else lengths.limit
-        self._scores = lengths.target_scores(seed, index, n_steps)
+        self._limit = sys.maxsize if lengths.limit is None else lengths.limit  # compared faster than with a float
+        self._scores = lengths.target_scores(seed, index, n_steps, behaviour.block)
         self._target: list[int] = lengths.target.at(self._scores).tolist()
         self._drafts: list[list[int]] = []
         self._verdicts: list[list[bool]] = []
@@ -178,12 +182,12 @@ class DrawnAnswer:
         if role == TARGET:
             n_tokens = (self._target_candidates(operation.branch)[0] if operation.branch else self._target)[depth]
         else:
-            drafts = self._drafts
-            while operation.branch >= len(drafts):
-                drafts.append(self.draft_lengths(len(drafts)))
-            n_tokens = drafts[operation.branch][depth]
+            try:
+                n_tokens = self._drafts[operation.branch][depth]
+            except IndexError:  # not drawn yet: to look first would take longer
+                n_tokens = self._drawn_drafts(operation.branch)[depth]
         if n_tokens > self._limit:
-            return Step(prefix, role, int(self._limit), depth == self._last, True)
+            return Step(prefix, role, self._limit, depth == self._last, True)
         return Step(prefix, role, n_tokens, depth == self._last)
 
     def verify(self, operation: Verify) -> Verdict:
@@ -193,10 +197,11 @@ class DrawnAnswer:
         return _YES if self._passes(operation.candidate, operation.branch) else _NO
 
     def _passes(self, candidate: Step, branch: int) -> bool:
-        verdicts = self._verdicts
-        while branch >= len(verdicts):
-            verdicts.append(self.accepted(len(verdicts)))
-        return verdicts[branch][candidate.depth]
+        try:
+            return self._verdicts[branch][candidate.depth]
+        except IndexError:
+            self._verdicts += [self.accepted(one) for one in range(len(self._verdicts), branch + 1)]
+            return self._verdicts[branch][candidate.depth]
 
     def score(self, operation: Score) -> float:
         """Return the top score for a step that is drawn to be accepted, else 0; nothing is known of likelihoods.
@@ -227,12 +232,17 @@ class DrawnAnswer:
         overhead = self._behaviour.judge_overhead_tokens
         return overhead + operation.candidate.n_tokens + operation.reference.n_tokens
 
+    def _drawn_drafts(self, branch: int) -> list[int]:
+        """Lengths of a branch's drafts, drawn with those of the branches before it."""
+        self._drafts += [self.draft_lengths(one) for one in range(len(self._drafts), branch + 1)]
+        return self._drafts[branch]
+
     def _target_candidates(self, branch: int) -> tuple[list[int], list[bool]]:
         """Lengths of one more target step at every position, and whether it passes; drafts have branches from 0 on."""
         found = self._others.get(branch)
         if found is None:
             lengths, as_draft = self._behaviour.lengths, -1 - branch
-            scores = lengths.draft_scores(self._behaviour.seed, self.index, self._scores, as_draft)
+            scores = self._draft_scores(as_draft)
             found = self._others[branch] = lengths.target.at(scores).tolist(), self.accepted(as_draft)
         return found
 
@@ -242,25 +252,30 @@ class DrawnAnswer:
 
     def written_lengths(self) -> list[int]:
         """Return the lengths of the target's steps by position, tokens, as they are cut."""
-        return [int(min(length, self._limit)) for length in self._target]
+        return [min(length, self._limit) for length in self._target]
 
     def draft_lengths(self, branch: int = 0) -> list[int]:
         """Return the lengths of a branch's drafts by position, tokens, before any limit."""
-        lengths = self._behaviour.lengths
-        scores = lengths.draft_scores(self._behaviour.seed, self.index, self._scores, branch)
-        result: list[int] = lengths.draft.at(scores).tolist()
+        result: list[int] = self._behaviour.lengths.draft.at(self._draft_scores(branch)).tolist()
         return result
+
+    def _draft_scores(self, branch: int) -> NDArray[np.floating[Any]]:
+        behaviour = self._behaviour
+        return behaviour.lengths.draft_scores(behaviour.seed, self.index, self._scores, branch, behaviour.block)
 
     def accepted(self, branch: int = 0) -> list[bool]:
         """Return whether a branch's draft is accepted, by position."""
         behaviour = self._behaviour
         if self._first is None:
-            self._first = behaviour.acceptance.first(behaviour.seed, self.index, self.n_steps)
+            self._first = behaviour.acceptance.first(behaviour.seed, self.index, self.n_steps, behaviour.block)
         first, probability = self._first
         if branch == 0:
             result: list[bool] = first.tolist()
         else:
-            result = behaviour.acceptance.sibling(behaviour.seed, self.index, branch, first, probability).tolist()
+            drawn = behaviour.acceptance.sibling(
+                behaviour.seed, self.index, branch, first, probability, behaviour.block
+            )
+            result = drawn.tolist()
         return result
 
 
@@ -311,7 +326,8 @@ class QualityAnswer(DrawnAnswer):
             return False
         drawn = self._drawn.get(name)
         if drawn is None:
-            drawn = self._drawn[name] = stream(self._behaviour.seed, f"quality/{name}", self.index).random(self.n_steps)
+            seed, block = self._behaviour.seed, self._behaviour.block
+            drawn = self._drawn[name] = uniforms(seed, f"quality/{name}", self.index, self.n_steps, block)
         return bool(drawn[depth] < share)
 
 

@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.random_streams import stream
+from sim.random_streams import block_of_normals, rows, stream
 from theory.errors import ParameterError
 
 __all__ = ["Empirical", "Fixed", "Lengths", "Lognormal", "Marginal", "ar1"]
 
-Array = NDArray[np.float64]
+Array: TypeAlias = NDArray[np.floating[Any]]
+"""Double precision; single where answers are drawn in blocks."""
 
 
 class Marginal(Protocol):
@@ -33,6 +35,10 @@ class Marginal(Protocol):
 
     def at(self, z: Array) -> NDArray[np.int64]:
         """Return the quantiles at the standard normal scores ``z``."""
+        ...
+
+    def whole(self, z: Array) -> Array:
+        """Return the same as floating-point numbers, which saves time."""
         ...
 
 
@@ -55,6 +61,10 @@ class Fixed:
     def at(self, z: Array) -> NDArray[np.int64]:
         """Return the count at every score."""
         return np.full(z.shape, self.n, dtype=np.int64)
+
+    def whole(self, z: Array) -> Array:
+        """Return the same as floating-point numbers."""
+        return np.full(z.shape, float(self.n))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +89,18 @@ class Lognormal:
 
     def at(self, z: Array) -> NDArray[np.int64]:
         """Return the quantiles at the standard normal scores ``z``."""
+        return self.whole(z).astype(np.int64)
+
+    def whole(self, z: Array) -> Array:
+        """Return the same as floating-point numbers, of the scores' precision."""
         sigma = self.sigma
         mu = math.log(self.mean) - sigma * sigma / 2.0
         length = sigma * z
         length += mu
         np.exp(length, out=length)
         np.rint(length, out=length)
-        return np.maximum(length, 1.0, out=length).astype(np.int64)
+        np.maximum(length, 1.0, out=length)
+        return length
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +131,10 @@ class Empirical:
         quantiles: NDArray[np.int64] = self._sorted[np.minimum(index, self._sorted.size - 1)]
         return quantiles
 
+    def whole(self, z: Array) -> Array:
+        """Return the same as floating-point numbers."""
+        return self.at(z).astype(np.float64)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
@@ -144,19 +163,44 @@ class Lengths:
         if self.limit is not None and (not isinstance(self.limit, int) or self.limit < 1):
             raise ParameterError("limit", self.limit, "must be an integer >= 1 or None")
 
-    def target_scores(self, seed: int, index: int, n: int) -> Array:
-        """Draw the latent scores of answer ``index``'s ``n`` target steps."""
-        return ar1(stream(seed, "lengths/target", index).standard_normal(n), self.lag1)
+    def target_scores(self, seed: int, index: int, n: int, block: int = 1) -> Array:
+        """Draw the latent scores of answer ``index``'s ``n`` target steps; ``block`` answers share a stream."""
+        return self._scores(seed, "lengths/target", index, n, block)
 
-    def draft_scores(self, seed: int, index: int, target_scores: Array, branch: int) -> Array:
+    def draft_scores(self, seed: int, index: int, target_scores: Array, branch: int, block: int = 1) -> Array:
         """Draw the latent scores of branch ``branch``'s drafts, given the target's.
 
         Branches are independent given the target. The lag-1 correlation of drafts is ``lag1`` too.
         """
         if self.correlation in (-1.0, 1.0):
             return self.correlation * target_scores
-        own = ar1(stream(seed, f"lengths/draft/{branch}", index).standard_normal(target_scores.size), self.lag1)
+        own = self._scores(seed, f"lengths/draft/{branch}", index, target_scores.size, block)
         return self.correlation * target_scores + math.sqrt(1.0 - self.correlation**2) * own
+
+    def _scores(self, seed: int, name: str, index: int, n: int, block: int) -> Array:
+        if block == 1:
+            return ar1(stream(seed, name, index).standard_normal(n), self.lag1)
+        return _kept_scores(seed, name, index // block, rows(n), block, self.lag1)[:n, index % block].copy()
+
+
+def block_of_scores(seed: int, name: str, number: int, n: int, block: int, lag1: float) -> Array:
+    """Draw the latent scores of a block of answers, shape (n, block), single precision; see `block_of_normals`."""
+    return ar1_by_position(block_of_normals(seed, name, number, n, block), lag1)
+
+
+@lru_cache(maxsize=8)
+def _kept_scores(seed: int, name: str, number: int, n: int, block: int, lag1: float) -> Array:
+    return block_of_scores(seed, name, number, n, block, lag1)
+
+
+def ar1_by_position(noise: Any, lag1: float) -> Array:
+    """Do as `ar1` to the noise of many answers, shape (steps, answers), in its place: the same operations in order."""
+    if lag1 != 0.0:
+        noise[1:] *= math.sqrt(1.0 - lag1 * lag1)
+        for d in range(1, len(noise)):
+            noise[d] += lag1 * noise[d - 1]
+    scores: Array = noise
+    return scores
 
 
 def ar1(noise: Array, lag1: float) -> Array:

@@ -137,8 +137,8 @@ CONDITIONS: Final[Mapping[str, World]] = MappingProxyType(
 """What is broken, to the world in which it is."""
 
 
-def behaviour_of(world: World, seed: int) -> SyntheticBehaviour:
-    """Answers of a world."""
+def behaviour_of(world: World, seed: int, block: int = 1) -> SyntheticBehaviour:
+    """Answers of a world; ``block`` of them share streams of random numbers."""
     varies = world.cv > 0.0
     step = Lognormal(mean=world.step_tokens, cv=world.cv) if varies else Fixed(world.step_tokens)
     return SyntheticBehaviour(
@@ -153,6 +153,7 @@ def behaviour_of(world: World, seed: int) -> SyntheticBehaviour:
         steps=Fixed(world.steps),
         quality=Quality(escalation=world.escalation),
         seed=seed,
+        block=block,
     )
 
 

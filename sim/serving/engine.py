@@ -117,6 +117,11 @@ class ServingEngine(BatchEngine):
         else:
             self._on_request(request)
 
+    def forget(self, owner: Done) -> None:
+        """Let go of what was noted of an answer that is over; its text may stay in the cache."""
+        self.first_token_s.pop(owner, None)
+        self.preemptions.pop(owner, None)
+
     def cancel(self, operation: Operation) -> None:
         """Stop working on a request: at once if it waits, else when the running iteration ends."""
         request: Request | None = operation.job

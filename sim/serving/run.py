@@ -7,11 +7,13 @@ moment later, since answers that began together would stay together for long. An
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import count, pairwise
 
 from simpy import Timeout
 
 from sim.engines.batching import BatchEngine
+from sim.engines.protocol import Done
 from sim.operations import TARGET, Step
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
@@ -104,9 +106,9 @@ def arriving(
     run = _Run(trial, counts, max_in_flight)
     for moment in moments_s:
         run.start(replace=False, at=moment)
-    run.until(lambda: len(run.done) >= max(warmup, 1) or not warmup)
+    run.until(lambda: run.n_done >= max(warmup, 1) or not warmup)
     run.begin_window()
-    run.until(lambda: len(run.done) >= len(moments_s))
+    run.until(lambda: run.n_done >= len(moments_s))
     return run.window(None)
 
 
@@ -127,7 +129,7 @@ class _Place:
 
     __slots__ = ("_counted", "_tokens", "owner")
 
-    def __init__(self, owner: object) -> None:
+    def __init__(self, owner: Done) -> None:
         self.owner = owner
         self._counted = 0
         self._tokens = 0
@@ -141,8 +143,18 @@ class _Place:
         return self._tokens
 
 
+@dataclass(slots=True)
+class _Ended:
+    """An answer that has ended, in the window: what users saw of it is said when nothing of it runs any more."""
+
+    session: Session | None
+    first_s: float
+    tokens: int
+    served: ServedAnswer | None = None
+
+
 class _Run:
-    """One clock with answers in flight."""
+    """One clock with answers in flight. Of those that have ended it keeps a few numbers, so that memory stays flat."""
 
     def __init__(self, trial: Trial, counts: bool, max_in_flight: int = _MOST_IN_FLIGHT) -> None:
         self.trial = trial
@@ -151,9 +163,10 @@ class _Run:
         self.clock = VirtualClock(trial.engines, record=counts)
         self.indices = count()
         self.in_flight: dict[Session, _Place] = {}
-        self.done: list[tuple[Session, object]] = []
+        self.n_done = 0
         self.finished_tokens = 0
-        self._first = 0
+        self._ended: list[_Ended] | None = None  # since the window began
+        self._running_on: list[_Ended] = []  # of these, whose requests still run
         self._began = 0.0
         self._tokens_before = 0
         self._busy_before: dict[str, float] = {}
@@ -188,8 +201,21 @@ class _Run:
 
     def _on_finish(self, session: Session, replace: bool) -> None:
         self._count_area()
-        self.done.append((session, self.in_flight.pop(session).owner))
-        self.finished_tokens += _tokens(session)
+        owner, tokens = self.in_flight.pop(session).owner, _tokens(session)
+        self.n_done += 1
+        self.finished_tokens += tokens
+        first = session.commit_times[0]
+        target = self.clock.engines[TARGET]
+        if isinstance(target, ServingEngine):
+            if len(session.committed) == 1:
+                first = target.first_token_s.get(owner, first)
+            target.forget(owner)
+        if self._ended is None:
+            session.forget()
+        else:
+            self._running_on.append(_Ended(session, first, tokens))
+            self._ended.append(self._running_on[-1])
+            self._serve()
         if replace:
             self.start(replace=True)
 
@@ -211,7 +237,7 @@ class _Run:
         """Count from here on."""
         self._count_area()
         self._area = 0.0
-        self._first = len(self.done)
+        self._ended = []
         self._began = self.clock.env.now
         self._tokens_before = self.committed
         self._busy_before = self._busy()
@@ -235,7 +261,7 @@ class _Run:
         busy = {role: value - self._busy_before[role] for role, value in self._busy().items()}
         serving = target if isinstance(target, ServingEngine) else None
         return ServedLoad(
-            answers=tuple(self._served(session, owner) for session, owner in self.done[self._first :]),
+            answers=tuple(ended.served or self._served(ended) for ended in self._ended or ()),
             seconds=seconds,
             tokens=self.committed - self._tokens_before,
             in_flight=in_flight if in_flight is not None else self._area / seconds if seconds else 0.0,
@@ -247,18 +273,29 @@ class _Run:
             seed=self.trial.seed,
         )
 
-    def _served(self, session: Session, owner: object) -> ServedAnswer:
+    def _serve(self) -> None:
+        """Let go of answers that have ended and of which nothing runs on: nothing about them changes any more."""
+        left = []
+        for ended in self._running_on:
+            session = ended.session
+            assert session is not None
+            if any(operation.finished < 0.0 for operation in session.operations):
+                left.append(ended)
+            else:
+                ended.served, ended.session = self._served(ended), None
+                session.forget()  # an engine may still know it as the owner of a text
+        self._running_on = left
+
+    def _served(self, ended: _Ended) -> ServedAnswer:
+        session = ended.session
+        assert session is not None
         assert session.finished is not None
-        first = session.commit_times[0]
-        target = self.clock.engines[TARGET]
-        if len(session.committed) == 1 and isinstance(target, ServingEngine):
-            first = target.first_token_s.get(owner, first)
         found = Counts.of(session) if self.counts else Counts()
         return ServedAnswer(
             arrived_s=session.started,
-            first_s=first,
+            first_s=ended.first_s,
             ended_s=session.finished,
-            tokens=_tokens(session),
+            tokens=ended.tokens,
             draft_in_vain=found.wasted_draft_tokens,
             target_in_vain=found.wasted_target_tokens,
         )

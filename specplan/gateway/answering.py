@@ -20,7 +20,7 @@ from calibrate.engines.speculation import Speculation
 from calibrate.running.session import Drive, Reply, WallSession
 from calibrate.running.wall_clock import WallClock
 from sim.configuration import Configuration
-from sim.operations import TARGET, Algorithm, Commit, Generate, Operation, Step
+from sim.operations import TARGET, Algorithm, Commit, Generate, Operation, Step, singly
 from specplan.gateway.asked import Asked
 from specplan.gateway.control import Control
 from specplan.gateway.plans import PLAIN
@@ -235,9 +235,10 @@ class _Bounded:
 def _told(algorithm: Algorithm, commit: Callable[[Step], None], wanted: Callable[[], bool]) -> Algorithm:
     """The same algorithm, which tells of every commit, and ends at one when it is no longer wanted."""
     message: Operation | None = None
+    actions = singly(algorithm)
     try:
         while True:
-            action = algorithm.send(message)
+            action = actions.send(message)
             message = yield action
             if isinstance(action, Commit):
                 commit(action.step)
@@ -246,4 +247,4 @@ def _told(algorithm: Algorithm, commit: Callable[[Step], None], wanted: Callable
     except StopIteration:
         return
     finally:
-        algorithm.close()
+        actions.close()

@@ -83,7 +83,8 @@ def _hybrids(above: Configuration, below: list[_Below], budget: int) -> Iterator
 def _above(spec: Method, rules: str, k1_max: int) -> Iterator[Configuration]:
     """A step-level method with every k1, a method that chooses among candidates with a small grid of its knobs."""
     if spec.level == "step":
-        for k1 in range(2, k1_max + 1) if spec.has("k1") else (None,):
+        most = int(min(k1_max, spec.knob("k1").high or k1_max)) if spec.has("k1") else 0
+        for k1 in range(2, most + 1) if most else (None,):
             yield Configuration(method=spec.name, k1=k1, rules=rules)
     elif spec.level == "beam":
         names = [name for name in GRID if spec.has(name)]

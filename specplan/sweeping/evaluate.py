@@ -17,7 +17,7 @@ from sim.answers.lengths import Fixed
 from sim.configuration import Configuration
 from sim.estimate import ratio_of_totals
 from sim.fast.controls import Controlled, controlled_mean, ideal_mean, mean_tokens, ratio_to_known
-from sim.fast.draws import blocks_of
+from sim.fast.draws import blocks_of, shared_by
 from sim.fast.kernels import async_seconds, sync_seconds
 from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.operations import JUDGE
@@ -29,8 +29,8 @@ __all__ = ["evaluated"]
 
 Array = NDArray[np.float64]
 
-_TOGETHER = 256
-"""Answers simulated together: of all points the same ones, so that they are drawn once (`sim.fast.draws`)."""
+_TOGETHER = 512
+"""Answers drawn and simulated together: of all points the same ones, so that they are drawn once (`sim.fast.draws`)."""
 
 
 def evaluated(point: Point, grid: Grid, profile: Profile | None) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _in_world(point: Point, grid: Grid) -> dict[str, Any]:
     configuration = point.configuration
     if configuration.token is not None:
         raise ParameterError("k2", configuration.k2, "needs a profile: a world without one knows no tokens below steps")
-    behaviour, engines = behaviour_of(world, grid.seed), engines_of(world)
+    behaviour, engines = behaviour_of(world, grid.seed, shared_by(world.steps)), engines_of(world)
     trial, plain = with_plain(configuration.algorithm(), behaviour, engines, meets=configuration.spec.meets)
     known = _Known.of(world, configuration, behaviour)
     parts: list[Array] = []
@@ -173,7 +173,8 @@ class _Known:
                 )
                 assert known is not None, "rules that wait for drafts know no ties"
                 ideal = known
-            found.append([ideal, answers.target.sum(axis=1), answers.draft.sum(axis=1)])
+            tokens = (of.sum(axis=1, dtype=np.float64) for of in (answers.target, answers.draft))
+            found.append([ideal, *tokens])
         return np.concatenate(found, axis=1)
 
 

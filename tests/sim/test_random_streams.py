@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sim.random_streams import stream, streams
+from sim.random_streams import block_of_bits, block_of_normals, stream, streams, uniforms
 from theory.errors import ParameterError
 
 INDICES = (7, 0, 7, 2**40, 2**64 - 1)
@@ -28,3 +28,21 @@ def test_neighbours_at_the_end_of_the_range_differ() -> None:
 def test_an_index_is_an_integer_from_zero_on(index: int) -> None:
     with pytest.raises(ParameterError, match="index"):
         next(streams(3, "a", [index]))
+
+
+def test_numbers_of_a_block_depend_neither_on_how_many_are_drawn_nor_on_who_else_is_asked() -> None:
+    for drawn in (block_of_bits, block_of_normals):
+        few, many = (drawn(3, "a", 7, n, 5) for n in (2, 9))
+        assert few.shape == (2, 5)
+        assert few.tolist() == many[:2].tolist()
+        others = [drawn(3, "a", 8, 2, 5), drawn(4, "a", 7, 2, 5), drawn(3, "b", 7, 2, 5), drawn(3, "a", 7, 2, 6)]
+        assert all(few[0, 0] != other[0, 0] for other in others)
+    block = block_of_bits(3, "a", 7, 70, 5) * 2.0**-32
+    assert [uniforms(3, "a", 37, n, 5).tolist() for n in (70, 3)] == [block[:, 2].tolist(), block[:3, 2].tolist()]
+    assert uniforms(3, "a", 37, 4).tolist() == stream(3, "a", 37).random(4).tolist()
+
+
+@pytest.mark.parametrize("seed", [-1, True, 1.5])
+def test_seeds_of_blocks_are_checked(seed: int) -> None:
+    with pytest.raises(ParameterError):
+        block_of_bits(seed, "a", 0, 1, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from sim_worlds import batch_engines
 
 from sim.algorithms import PAPER, Rules, lookahead_async, lookahead_sync
@@ -28,7 +30,8 @@ from sim.engines.costs import LinearCost, TableCost
 from sim.engines.fixed import FixedEngine, PerToken
 from sim.engines.protocol import Engine
 from sim.fast.choosing import fast_seconds
-from sim.fast.draws import blocks_of
+from sim.fast.controls import mean_tokens
+from sim.fast.draws import Answers, blocks_of, shared_by
 from sim.fast.kernels import async_seconds, sync_seconds
 from sim.fast.one_by_one import runs_one_by_one
 from sim.operations import MakeAlgorithm
@@ -68,6 +71,7 @@ def behaviours(draw: st.DrawFn) -> SyntheticBehaviour:
         steps=draw(st.sampled_from([Fixed(1), Fixed(23), Lognormal(mean=20.0, cv=0.5)])),
         prompt_tokens=17,
         seed=draw(st.integers(0, 2**32)),
+        block=draw(st.sampled_from([1, 2, 5])),
         quality=draw(
             st.none() | st.builds(Quality, escalation=share, gate_error=share, wrong_accepted=share, wrong_target=share)
         ),
@@ -154,7 +158,8 @@ def test_methods_of_the_catalogue_are_run_by_it(name: str, knobs: dict[str, int 
     assert trial_seconds(trial, range(3)) == pytest.approx(simulated(trial.algorithm, behaviour, FIXED, 3), rel=EXACT)
 
 
-def test_draws_are_those_of_single_answers() -> None:
+@pytest.mark.parametrize("block", [1, 2, 3, 5])
+def test_draws_are_those_of_single_answers(block: int) -> None:
     behaviour = SyntheticBehaviour(
         lengths=Lengths(
             target=Lognormal(mean=40.0, cv=1.2), draft=Lognormal(mean=9.0, cv=1), lag1=0.37, correlation=0.6
@@ -162,16 +167,66 @@ def test_draws_are_those_of_single_answers() -> None:
         acceptance=Acceptance(alpha=0.6, persistence=0.5, spread=0.1),
         steps=Lognormal(mean=30.0, cv=0.5),
         seed=5,
+        block=block,
     )
-    indices = [7, 3, 3, 2**40]
-    (answers,) = blocks_of(behaviour, indices)
-    for row, index in enumerate(indices):
-        one = DrawnAnswer(behaviour, index)
-        n = int(answers.n_steps[row])
-        assert n == one.n_steps
-        assert answers.target[row, :n].tolist() == one.target_lengths()
-        assert answers.draft[row, :n].tolist() == one.draft_lengths()
-        assert answers.accepted[row, :n].tolist() == one.accepted()
+    for indices in ([7, 3, 3, 2**40], range(6, 6 + 2 * block), range(3 * block), [0]):
+        (answers,) = blocks_of(behaviour, indices)
+        for row, index in enumerate(indices):
+            one = DrawnAnswer(behaviour, index)
+            n = int(answers.n_steps[row])
+            assert n == one.n_steps
+            assert answers.target[row, :n].tolist() == one.target_lengths()
+            assert answers.draft[row, :n].tolist() == one.draft_lengths()
+            assert answers.accepted[row, :n].tolist() == one.accepted()
+
+
+@pytest.mark.parametrize("n_steps", [1, 100, 777, 70_000])
+def test_blocks_of_answers_hold_as_many_numbers_however_long_these_are(n_steps: int) -> None:
+    """Half a block to a whole one; where answers are shorter than 128 steps fewer, since no more than 512 share."""
+    shared = shared_by(n_steps)
+    assert shared & (shared - 1) == 0
+    assert shared * n_steps <= 1 << 16 or shared == 1
+    assert 2 * shared * n_steps > 1 << 16 or shared == 512
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.31, 1.0])
+def test_answers_that_share_streams_have_the_same_distribution(alpha: float) -> None:
+    """Means, spreads, correlations and verdicts: 18 comparisons at 4.9 standard errors, false alarm 1.8e-5."""
+    alone, shared = (
+        np.concatenate([_features(answers) for answers in blocks_of(_correlated(alpha, block), range(4096))])
+        for block in (1, 512)
+    )
+    assert shared.shape == alone.shape
+    off = shared.mean(axis=0) - alone.mean(axis=0)
+    stderr = np.sqrt((shared.var(axis=0, ddof=1) + alone.var(axis=0, ddof=1)) / len(alone))
+    assert np.all(np.abs(off) <= 4.9 * stderr)
+    known = _correlated(alpha, 1)  # and what is known of both
+    for features in (alone, shared):
+        assert abs(features[:, 0].mean() - alpha) <= 4.9 * math.sqrt(alpha * (1.0 - alpha) / 4096 / 40)
+        stderr = features[:, 1].std(ddof=1) / math.sqrt(4096)
+        mean = mean_tokens(known.lengths.target, known.lengths.limit)
+        assert mean is not None
+        assert abs(features[:, 1].mean() - mean) <= 4.9 * stderr
+
+
+def _correlated(alpha: float, block: int) -> SyntheticBehaviour:
+    step = Lognormal(mean=40.0, cv=1.2)
+    return SyntheticBehaviour(
+        lengths=Lengths(target=step, draft=step, correlation=0.6, lag1=0.37, limit=100),
+        acceptance=Acceptance(alpha=alpha),
+        steps=Fixed(40),
+        seed=8,
+        block=block,
+    )
+
+
+def _features(answers: Answers) -> NDArray[np.float64]:
+    """Of each answer: verdicts, tokens, squares, products with the neighbour and between the models, cuts."""
+    yes, target, draft = (one.astype(np.float64) for one in (answers.accepted, answers.target, answers.draft))
+    found = [yes, target, draft, target**2, draft**2, target * draft, answers.target_cut, yes * target]
+    pairs = [one[:, 1:] * one[:, :-1] for one in (yes, target, draft)]
+    ends = [yes[:, :1], yes[:, -1:], target[:, -1:]]
+    return np.column_stack([one.mean(axis=1) for one in (*found, *pairs, *ends)])
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import math
 
 import pytest
 
 from sim.algorithms.autoregressive import autoregressive
 from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths
+from sim.configuration import Configuration
 from sim.engines.costs import LinearCost
-from sim.operations import TARGET
+from sim.engines.fixed import FixedEngine, PerToken
+from sim.operations import DRAFT, TARGET, Step
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import Added
@@ -90,3 +93,31 @@ def test_percentiles_goodput_and_waste() -> None:
 def test_counts_outside_their_domain_are_refused(wrong: dict[str, int], said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         closed_loop(trial(), **{"concurrency": 1, "tokens": 1, **wrong})
+
+
+@pytest.mark.parametrize("rules", ["paper", "released-code"])
+@pytest.mark.parametrize("counts", [False, True])
+def test_memory_does_not_grow_with_the_answers_that_have_ended(
+    rules: str, counts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps that live at the end of a window: of those in flight, however long the window was."""
+    monkeypatch.setattr("sim.answers.drawn._drawn", DrawnAnswer)  # else 256 are kept
+    alive = []
+    for n_answers in (20, 80):
+        before = _n_steps()
+        configuration = Configuration.parse(f"lr-async k1=3 rules={rules}")
+        behaviour = SyntheticBehaviour(
+            lengths=Lengths(target=Fixed(5), draft=Fixed(5)), acceptance=Acceptance(alpha=0.5), steps=Fixed(10)
+        )
+        engine = ServingEngine(Added(LinearCost(base_s=ITERATION, prefill_s=PREFILL)))
+        one = Trial.of(configuration.algorithm(), behaviour, {TARGET: engine, DRAFT: FixedEngine(PerToken(0.001))})
+        load = closed_loop(one, concurrency=4, tokens=n_answers * 50, counts=counts)
+        alive.append(_n_steps() - before)
+        assert len(load.answers) == pytest.approx(n_answers, abs=4)
+        assert load.in_vain("draft") > 0.0 or not counts
+    assert alive[1] <= alive[0] + 100  # 600 more are in what has ended meanwhile
+
+
+def _n_steps() -> int:
+    gc.collect()
+    return sum(isinstance(one, Step) for one in gc.get_objects())

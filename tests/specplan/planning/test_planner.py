@@ -33,6 +33,13 @@ def test_candidates_stay_within_the_budget(budget: int, k1_max: int) -> None:
         assert found == []
 
 
+def test_methods_are_asked_for_no_more_than_they_take() -> None:
+    """ConfSpec's pipeline takes 64 target steps in flight, Lookahead Reasoning more."""
+    found = Request(max_parallel=4096, k1_max=70).candidates(Trials(bundled("lr-deepseek-gsm8k")))
+    assert "confspec" in found.unknown
+    assert max(c.k1 for c in found.known if c.method == "lr-async") == 70
+
+
 def test_plan_of_a_perfect_draft_uses_it() -> None:
     found = plan(measured(ALL), Request(max_parallel=8))
     assert found.best.prediction.configuration.method == "lr-async"

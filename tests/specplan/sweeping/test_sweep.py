@@ -69,9 +69,13 @@ def test_results_do_not_depend_on_workers(grid: Grid, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_results_do_not_depend_on_dask(grid: Grid, tmp_path: Path) -> None:
-    pytest.importorskip("distributed")
+    distributed = pytest.importorskip("distributed")
     alone = run_sweep(grid, tmp_path / "one.csv")
     assert run_sweep(grid, tmp_path / "two.csv", backend="dask", workers=2) == alone
+    with distributed.LocalCluster(n_workers=1, dashboard_address=None, host="127.0.0.1") as running:
+        there = running.scheduler_address
+        assert run_sweep(grid, tmp_path / "three.csv", backend="dask", cluster=there) == alone
+    assert (tmp_path / "three.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
 
 
 @pytest.mark.slow
@@ -83,26 +87,31 @@ def test_results_do_not_depend_on_ray(grid: Grid, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_sweep_killed_ten_times_equals_one_that_ran_through(grid: Grid, tmp_path: Path) -> None:
+@pytest.mark.timeout(180)  # eleven processes of a few seconds each
+def test_a_sweep_killed_ten_times_equals_one_that_ran_through(tmp_path: Path) -> None:
+    """Five times soon after points were finished, and five times at any moment of the first two seconds."""
+    told = tmp_path / "grid.toml"
+    told.write_text(TEXT.replace("points = 4", "points = 160").replace("0.02", "0.004"), encoding="utf-8")
     whole = tmp_path / "whole.csv"
-    run_sweep(grid, whole)
+    n_points = len(run_sweep(read_grid(told), whole))
     cut, journal = tmp_path / "cut.csv", tmp_path / "cut.csv.part"
-    command = [sys.executable, "-m", "specplan", "sweep", str(tmp_path / "grid.toml"), "-o", str(cut)]
-    chance, n_killed = random.Random(5), 0
-    for _ in range(10):
+    command = [sys.executable, "-m", "specplan", "sweep", str(told), "-o", str(cut)]
+    chance, sizes = random.Random(5), []
+    for i in range(10):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": os.getcwd()})
         before = journal.stat().st_size if journal.exists() else 0
-        while process.poll() is None and not (journal.exists() and journal.stat().st_size > before):
-            time.sleep(0.005)
-        time.sleep(0.03 * chance.random())
+        while i % 2 and process.poll() is None and not (journal.exists() and journal.stat().st_size > before):
+            time.sleep(0.002)
+        time.sleep(chance.random() * (0.05 if i % 2 else 2.0))
         process.send_signal(signal.SIGKILL)
-        n_killed += process.wait() == -signal.SIGKILL
-        if cut.exists():
-            break
-    assert n_killed >= 3
-    if not cut.exists():
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": os.getcwd()})
+        assert process.wait() == -signal.SIGKILL, "it was through before it was killed: give it more points"
+        sizes.append(journal.stat().st_size if journal.exists() else 0)
+    assert not cut.exists()
+    assert sorted(set(sizes)) == list(dict.fromkeys(sizes))  # what was finished has stayed
+    assert len(set(sizes)) >= 5
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": os.getcwd()})
     assert cut.read_bytes() == whole.read_bytes()
+    assert n_points == 5 * 160
 
 
 def test_a_profile_with_loads(tmp_path: Path) -> None:
