@@ -29,7 +29,7 @@ from sim.configuration import Configuration
 from sim.operations import EMBEDDING, GATE, JUDGE
 from sim.trial import trial_seconds
 from specplan.output import table
-from theory.claims.confspec.published import BENCHMARKS, CONFIDENT, LATENCY_MS, speedups
+from theory.published.confspec import BENCHMARKS, CONFIDENT, LATENCY_MS, speedups
 
 __all__ = [
     "BELOW",
@@ -84,7 +84,7 @@ class Cell:
     pair: str
     """``deepseek`` or ``qwen3``."""
     table: str
-    """As in `theory.claims.confspec.published.TABLES`."""
+    """As in `theory.published.confspec.TABLES`."""
     row: str
     """Method, as there."""
     benchmark: str
