@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from specplan.scoreboard.board import Board
     from specplan.scoreboard.outcomes import Outcome
 
-__all__ = ["board_report", "cells_report"]
+__all__ = ["board_report", "cells_report", "papers_report"]
 
 _MOST_POINTS: Final = 1500
 """Points of a picture: the file stays below a megabyte."""
@@ -150,6 +151,22 @@ def cells_report(title: str, cells: Sequence[Mapping[str, Any]], reasons: Sequen
         answers=answers,
         sections=[Section(title="Predicted beside published", parts=parts)],
         notes=list(reasons),
+    )
+
+
+def papers_report(papers: Sequence[Report]) -> Report:
+    """Return the reports of several papers as one."""
+    return Report(
+        title="Tables of papers beside predictions",
+        about=", ".join(paper.title for paper in papers),
+        lead=" ".join(f"{paper.title}: {paper.lead}" for paper in papers),
+        answers=[
+            replace(answer, question=f"{paper.title}: {answer.question}")
+            for paper in papers
+            for answer in paper.answers
+        ],
+        sections=[replace(section, title=paper.title) for paper in papers for section in paper.sections],
+        notes=[f"{paper.title}: {note}" for paper in papers for note in paper.notes],
     )
 
 
