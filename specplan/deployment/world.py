@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from calibrate.replay.system import ASSUMED
-from sim.algorithms.rules import PRESETS
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
@@ -79,7 +78,7 @@ class World:
         sizes : of each answer; None: all as long as the deployment says.
         """
         steps = configuration.spec.drafts_steps
-        alike = self._steps.judged_under(PRESETS[configuration.rules]) if steps else self._whole
+        alike = self._steps if steps else self._whole
         trial = Trial.of(
             configuration.algorithm(),
             alike if sizes is None else _Sized(alike, sizes, self._mean_step if steps else None),

@@ -35,7 +35,7 @@ def latex(errata: Errata) -> str:
     parts.append(_list(f"\\emph{{{name}}}: {_text(meaning)}" for name, meaning in SEVERITIES.items()))
     parts += [_cause(cause, found) for cause, found in errata.causes]
     if errata.sharper:
-        parts.append("\\section{What holds, and is not in the paper}")
+        parts.append("\\section{What holds, sharper than printed or beyond the paper}")
         parts += [_proof(found) for found in errata.sharper]
     parts.append("\\section{What holds as printed}")
     parts.append(_list(_line(found) for found in errata.holding))

@@ -18,7 +18,7 @@ def markdown(errata: Errata) -> str:
     parts.append("\n".join(f"- *{name}*: {meaning}" for name, meaning in SEVERITIES.items()))
     parts += [_cause(number, cause, found) for number, (cause, found) in enumerate(errata.causes, 1)]
     if errata.sharper:
-        parts.append("## What holds, and is not in the paper")
+        parts.append("## What holds, sharper than printed or beyond the paper")
         parts += [_proof(found) for found in errata.sharper]
     parts.append("## What holds as printed")
     parts.append("\n".join(_line(found) for found in errata.holding))

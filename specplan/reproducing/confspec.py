@@ -68,7 +68,7 @@ REASONS: Final = (
     "Qwen3's LookaheadReasoning: c1 was derived from this row; its checks of draft and target: latencies (Table 6 has "
     "DeepSeek's, taken for both)",
     "Table 4, widths 2 and 4: what up to 31 and 341 target steps at once cost on their GPUs; with the cost assumed, "
-    "width 2 is simulated 13 to 18 % too fast",
+    "width 2 is simulated 15 to 22 % too fast",
     "SpecReason: acceptance under ConfSpec's scoring prompt; RSD and SpecCoT: acceptance, and times of their verdicts",
 )
 """Rows that are not predicted, or on a borrowed input, and what is missing for them."""
