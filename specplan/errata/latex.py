@@ -73,7 +73,7 @@ def _heading(found: Found) -> str:
 
 
 def _formula(found: Found) -> list[str]:
-    return [] if found.claim.expression is None else [f"\\[ {formula(found)} \\]"]
+    return [f"\\[ {shown} \\]"] if (shown := formula(found)) else []
 
 
 def _line(found: Found) -> str:

@@ -34,8 +34,8 @@ def _cause(number: int, cause: Cause, found: tuple[Found, ...]) -> str:
 def _entry(found: Found) -> str:
     claim, result = found.claim, found.result
     lines = [f"### {_text(place(found))} ({claim.id})", f"**Claim.** {_text(sentence(claim.statement))}"]
-    if claim.expression is not None:
-        lines.append(f"$${formula(found)}$$")
+    if shown := formula(found):
+        lines.append(f"$${shown}$$")
     lines.append(f"*Range*: {_text(sentence(claim.assumptions))}")
     lines.append(f"**Where it fails.** {_text(failure(result.evidence))}")
     lines.append(f"**What holds.** {_text(sentence(claim.correction or ''))}")
@@ -49,8 +49,8 @@ def _entry(found: Found) -> str:
 def _proof(found: Found) -> str:
     claim, evidence = found.claim, found.result.evidence
     lines = [f"### {_text(place(found))} ({claim.id})", _text(sentence(claim.statement))]
-    if claim.expression is not None:
-        lines.append(f"$${formula(found)}$$")
+    if shown := formula(found):
+        lines.append(f"$${shown}$$")
     lines += [f"*Range*: {_text(sentence(claim.assumptions))}", f"*{claim.verdict_text}*, by {evidence.method}."]
     lines.append(f"**Proof.** {_text(sentence(evidence.detail))}")
     return "\n\n".join([*lines, *([_text(claim.notes)] if claim.notes else [])])

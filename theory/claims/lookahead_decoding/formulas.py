@@ -24,7 +24,7 @@ def _tokens() -> tuple[sympy.Expr, sympy.Expr]:
     alpha = sp.Symbol("alpha", positive=True)
     b, j = sp.symbols("b j", positive=True, integer=True)
     unbounded = sp.Sum((-1) ** (j + 1) * sp.binomial(b, j) / (1 - alpha**j), (j, 1, b))
-    return unbounded, sp.Sum(1 / j, (j, 1, b)) / sp.log(1 / alpha)
+    return unbounded, sp.harmonic(b) / sp.log(1 / alpha)
 
 
 def _lower() -> sympy.Basic:

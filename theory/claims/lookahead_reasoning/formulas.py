@@ -139,12 +139,12 @@ FORMULAS: Final[Mapping[str, Formula]] = {
     "LR-L1a": Formula(
         relation=_two_steps,
         domain=_BOX,
-        room="at M = 16 the smallest w(2) / w(1) of the box is 1.06: the lemma holds from smaller budgets on (LR-T4e)",
+        room="w(2) / w(1) is at least 1.186 where tried, at M = 16 and costs near their ends",
     ),
     "LR-L1b": Formula(
         relation=_two_tokens,
         domain=_BOX,
-        room="at alpha2 = 1/2 and c2 = 1/5 the gain g(2) / g(1) is 5/4, of which less than a fifth is lost",
+        room="w(M/2) / w(M) is at least 1.07 where tried, at M = 16, alpha1 near 4/5, alpha2 near 1/2 and c2 near 1/5",
     ),
     "LR-L2a": Formula(
         relation=_deeper_is_faster,

@@ -2,17 +2,23 @@
 
 The verdict of a claim comes from its verifier. Where the claim is an inequality, the formula is tried besides: at
 random points and at extreme ones, near every end of the domain and far out, so that no proof of a false statement
-passes. Sixty digits decide; where they do not, nothing is said.
+passes. Balls decide: where they overlap, nothing is said.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from flint import arb
+
+from theory.claims.proving.balls import point as ball
+from theory.claims.proving.balls import precision
 from theory.claims.proving.deferred import sp
 from theory.errors import ParameterError
 
@@ -21,9 +27,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Formula", "Range", "between", "whole"]
 
-_DIGITS: Final = 60
-_UNDECIDED: Final = 40
-"""Digits to which two sides may agree before their order is taken to be undecided."""
+_BITS: Final = 256
+_GREATER: Final = frozenset({"GreaterThan", "StrictGreaterThan"})
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "mpf": arb,
+    "log": lambda x: arb(x).log(),
+    "exp": lambda x: arb(x).exp(),
+    "sqrt": lambda x: arb(x).sqrt(),
+    "gamma": lambda x: arb(x).gamma(),
+    "binomial": math.comb,
+    "harmonic": lambda n: sum((arb(1) / k for k in range(1, n + 1)), arb(0)),
+    "sum": sum,
+}
+"""What formulas may be made of, in balls."""
 _NEAR: Final = (2, 3, 4, 6, 9)
 """Negative powers of ten: how near to an end of its range a value is tried."""
 _FAR: Final = (10, 100, 10_000)
@@ -48,6 +64,13 @@ class Range:
             inside = self.low <= value and (self.high is None or value <= self.high)
             return inside and (value - self.low) % self.step == 0
         return self.low < value and (self.high is None or value < self.high)
+
+    def __str__(self) -> str:
+        """Return ``in (0, 1)`` or ``in 4, 6, ...``."""
+        if self.step:
+            last = "" if self.high is None else f", {self.high}"
+            return f"in {self.low}, {self.low + self.step}, ...{last}"
+        return f"in ({self.low}, {'oo' if self.high is None else self.high})"
 
     def extremes(self) -> list[Fraction]:
         """Values next to the ends."""
@@ -81,12 +104,7 @@ def whole(low: int, high: int | None = None, step: int = 1) -> Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formula:
-    """An inequality, or several of which one holds, over a domain.
-
-    Raises
-    ------
-    ParameterError : when its relation is read, a variable without a range.
-    """
+    """An inequality, or several of which one holds, over a domain."""
 
     relation: Callable[[], sympy.Basic]
     """Builds ``lhs < rhs`` and the like, or ``Or`` of them."""
@@ -105,8 +123,13 @@ class Formula:
         if (self.sharp is None) is not bool(self.room):
             raise ParameterError("room", self.room, "must say why a formula without a sharp margin has room, only then")
 
+    @property
+    def where(self) -> str:
+        """The domain in words."""
+        return ", ".join(f"{name} {values}" for name, values in self.domain.items())
+
     def holds(self, point: Point, margin: Fraction = Fraction(0)) -> bool | None:
-        """Whether the statement holds at a point, by a margin; None where sixty digits do not tell.
+        """Whether the statement holds at a point, by a margin; None where balls do not tell.
 
         Raises
         ------
@@ -115,22 +138,11 @@ class Formula:
         for name, values in self.domain.items():
             if name not in point or point[name] not in values:
                 raise ParameterError(name, str(point.get(name)), f"must lie in the domain of the formula ({values})")
-        import mpmath
-
-        with mpmath.workdps(_DIGITS):
-            at = [mpmath.mpf(point[name].numerator) / point[name].denominator for name in self.domain]
-            told = [_told(side.func.__name__, *map(mpmath.mpf, both(*at)), margin) for side, both in self._sides()]
+        counts, sides = _compiled(self.relation, tuple(self.domain))
+        with precision(_BITS):
+            at = [int(point[name]) if name in counts else ball(point[name]) for name in self.domain]
+            told = [_told(order, *both(*at), margin) for order, both in sides]
         return True if True in told else (None if None in told else False)
-
-    def _sides(self) -> list[tuple[Any, Callable[..., tuple[Any, Any]]]]:
-        """Each relation with its two sides as functions of the variables, in the order of the domain."""
-        relation = self.relation()
-        parts = relation.args if isinstance(relation, sp.Or) else (relation,)
-        free = {str(symbol): symbol for symbol in relation.free_symbols}
-        if not set(free) <= set(self.domain):
-            raise ParameterError("domain", sorted(free), "must name every variable of the formula")
-        names = [free.get(name, sp.Symbol(name)) for name in self.domain]
-        return [(part, sp.lambdify(names, (part.lhs, part.rhs), modules="mpmath")) for part in parts]
 
     def points(self, n: int, seed: str) -> Iterator[dict[str, Fraction]]:
         """Points of the domain where the premise holds: a coin decides for each variable between extreme and random."""
@@ -149,12 +161,39 @@ class Formula:
         return next((point for point in self.points(n, seed) if self.holds(point, margin) is False), None)
 
 
-def _told(name: str, left: Any, right: Any, margin: Fraction) -> bool | None:
-    """Whether ``left`` and ``right`` are in the order of the relation, the right side moved against it by a margin."""
-    moved = abs(right) * margin.numerator / margin.denominator
-    greater = name in {"GreaterThan", "StrictGreaterThan"}
-    difference = left - right - moved if greater else right - moved - left
-    scale = max(abs(left), abs(right))
-    if abs(difference) <= scale * 10.0**-_UNDECIDED:
-        return None
-    return bool(difference > 0)
+@functools.cache
+def _compiled(
+    relation: Callable[[], sympy.Basic], variables: tuple[str, ...]
+) -> tuple[frozenset[str], list[tuple[str, Callable[..., tuple[Any, Any]]]]]:
+    """The variables that bound a sum, and each relation with its two sides as functions of all variables.
+
+    Raises
+    ------
+    ParameterError : a variable without a range.
+    """
+    built = relation()
+    free = {str(symbol): symbol for symbol in built.free_symbols}
+    if not set(free) <= set(variables):
+        raise ParameterError("domain", sorted(free), "must name every variable of the formula")
+    counts = frozenset(str(s) for each in built.atoms(sp.Sum) for limit in each.limits for s in limit[2].free_symbols)
+    names = [free.get(name, sp.Symbol(name)) for name in variables]
+    parts = built.args if isinstance(built, sp.Or) else (built,)
+    return counts, [(part.func.__name__, _in_balls(names, (part.lhs, part.rhs))) for part in parts]
+
+
+def _in_balls(names: list[sympy.Symbol], sides: tuple[sympy.Expr, sympy.Expr]) -> Callable[..., tuple[arb, arb]]:
+    """Both sides as a function of balls; constants are written as quotients of whole numbers, which are exact."""
+    from sympy.printing.pycode import MpmathPrinter
+
+    printer = MpmathPrinter({"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True})
+    function: Callable[..., tuple[arb, arb]] = sp.lambdify(names, sides, modules=[_FUNCTIONS], printer=printer)
+    return function
+
+
+def _told(name: str, left: arb | int, right: arb | int, margin: Fraction) -> bool | None:
+    """Whether two sides are certainly in the order of the relation, the right one moved against it by a margin."""
+    moved = arb(right) + abs(arb(right)) * ball(margin) * (1 if name in _GREATER else -1)
+    difference = arb(left) - moved if name in _GREATER else moved - arb(left)
+    if difference > 0:
+        return True
+    return False if difference < 0 else None
