@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from specplan.errata.cause import Cause
 from specplan.errata.errata import Errata, Found
 from specplan.errata.prose import SEVERITIES, formula, introduction, place
-from theory.claims.readme import failure, sentence
+from theory.claims.readme import decimals, failure, sentence
 
 __all__ = ["latex"]
 
@@ -64,7 +64,7 @@ def _proof(found: Found) -> str:
     lines = [_heading(found), _text(sentence(claim.statement)), *_formula(found)]
     lines.append(f"\\emph{{Range}}: {_text(sentence(claim.assumptions))}")
     lines.append(f"\\emph{{{_text(claim.verdict_text)}}}, by {_text(evidence.method)}.")
-    lines.append(f"\\textbf{{Proof.}} {_text(sentence(evidence.detail))}")
+    lines.append(f"\\textbf{{Proof.}} {_text(decimals(sentence(evidence.detail)))}")
     return "\n\n".join([*lines, *([_text(claim.notes)] if claim.notes else [])])
 
 

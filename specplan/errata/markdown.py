@@ -5,7 +5,7 @@ from __future__ import annotations
 from specplan.errata.cause import Cause
 from specplan.errata.errata import Errata, Found
 from specplan.errata.prose import SEVERITIES, formula, introduction, place
-from theory.claims.readme import failure, sentence
+from theory.claims.readme import decimals, failure, sentence
 
 __all__ = ["markdown"]
 
@@ -52,7 +52,7 @@ def _proof(found: Found) -> str:
     if shown := formula(found):
         lines.append(f"$${shown}$$")
     lines += [f"*Range*: {_text(sentence(claim.assumptions))}", f"*{claim.verdict_text}*, by {evidence.method}."]
-    lines.append(f"**Proof.** {_text(sentence(evidence.detail))}")
+    lines.append(f"**Proof.** {_text(decimals(sentence(evidence.detail)))}")
     return "\n\n".join([*lines, *([_text(claim.notes)] if claim.notes else [])])
 
 
