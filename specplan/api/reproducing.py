@@ -70,7 +70,7 @@ class Reproduced(Result):
         """Return the page that ``--report`` writes."""
         from specplan.reports.reproductions import cells_report
 
-        return cells_report(self.paper.TITLE, self.records(), self.paper.REASONS)
+        return cells_report(self.paper.TITLE, self.headline(), self.records(), self.paper.REASONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -81,7 +81,7 @@ def _paper_options(function: F) -> F:
 @reproduce.command()
 @_paper_options
 def lr(**asked: Any) -> None:
-    """Lookahead Reasoning, Table 1: each speedup predicted with nothing fitted, and with its data set left out."""
+    """Lookahead Reasoning, Tables 1 and 3: speedups predicted with nothing fitted, and with their data set left out."""
     _paper("lr", **asked)
 
 
