@@ -7,27 +7,31 @@ Every value carries the half-width that its rounding or its assumption allows, a
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from calibrate.record.profile import ModelRecord, Profile, Provenance, Published, PublishedValue
+from theory.published.confspec import LATENCY_MS
+from theory.published.lookahead_reasoning import DATASETS as PRINTED
+from theory.published.lookahead_reasoning import TABLE_1
 
 __all__ = ["DATASETS", "PAIRS", "published_profiles"]
 
-DATASETS: Final = ("aime24", "amc23", "gsm8k", "humaneval", "gpqa", "mtbench", "livecodebench")
+DATASETS: Final = tuple(name.lower().replace("-", "") for name in PRINTED)
 """The columns of LR Table 1, in the paper's order."""
 
 _LR: Final = "Lookahead Reasoning, Table 1"
 _CONFSPEC: Final = "ConfSpec, Table 6 (DeepSeek-R1-Distill 1.5B / 32B, H200)"
 _STEPS: Final = "Qwen3-32B on reasoning problems, split at blank lines (assumption)"
-_DRAFT_MS, _TARGET_MS = 112.9, 409.8
-_VERIFY_SMALL_MS, _VERIFY_LARGE_MS = 8.7, 45.9
+_DRAFT_MS, _TARGET_MS = (float(LATENCY_MS[f"{model} step"]) for model in ("draft", "target"))
+_VERIFY_SMALL_MS, _VERIFY_LARGE_MS = (float(LATENCY_MS[f"{model} verification"]) for model in ("draft", "target"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pair:
-    """One half of LR Table 1; tuples follow `DATASETS`, accuracies are percent (MT-Bench: its score) and half-width."""
+    """One half of LR Table 1, and what is known of its latencies."""
 
     draft: str
     target: str
@@ -37,17 +41,14 @@ class _Pair:
     """Time of a draft step against a target step, [-]."""
     c1_half_width: float
     c1_source: str
-    target_accuracy: tuple[tuple[float, float], ...]
-    lr_accuracy: tuple[tuple[float, float], ...]
+    table: Mapping[str, tuple[str, ...]]
+    """The pair's rows of LR Table 1."""
     notes: tuple[str, ...] = ()
-    acceptance: tuple[float, ...]
-    lr: tuple[float, ...]
-    sd: tuple[float, ...]
-    combined: tuple[float, ...]
 
 
 PAIRS: Final = {
     "deepseek": _Pair(
+        table=TABLE_1["DeepSeek-R1-Distill"],
         draft="DeepSeek-R1-Distill-Qwen-1.5B",
         target="DeepSeek-R1-Distill-Qwen-32B",
         n_draft=1_777_088_000,
@@ -55,35 +56,25 @@ PAIRS: Final = {
         c1=round(_DRAFT_MS / _TARGET_MS, 4),
         c1_half_width=0.03,
         c1_source=f"112.9 ms / 409.8 ms, {_CONFSPEC}; +/-0.03 for LR's H100s and for other datasets (assumption)",
-        target_accuracy=((70.8, 5.2), (95.6, 2.3), (91.8, 1.9), (96.9, 0.8), (63.3, 2.2), (8.17, 1.2), (48.9, 1.3)),
-        lr_accuracy=((69.2, 8.1), (94.1, 2.1), (92.8, 1.8), (95.5, 1.8), (61.2, 2.8), (8.13, 1.2), (49.5, 2.3)),
-        acceptance=(0.47, 0.58, 0.63, 0.44, 0.35, 0.48, 0.47),
-        lr=(1.36, 1.48, 1.71, 1.27, 1.14, 1.27, 1.21),
-        sd=(1.53, 1.50, 1.39, 1.32, 1.48, 1.25, 1.45),
-        combined=(1.82, 2.00, 2.11, 1.54, 1.63, 1.51, 1.58),
     ),
     "qwen3": _Pair(
+        table=TABLE_1["Qwen3"],
         draft="Qwen3-1.7B",
         target="Qwen3-32B",
         n_draft=1_720_574_976,
         n_target=32_762_123_264,
-        c1=0.55,
+        c1=0.57,
         c1_half_width=0.07,
         c1_source="implied by ConfSpec, Table 2, row LookaheadReasoning, at the acceptances of LR, Table 1 (see notes)",
         notes=(
             "No latency is published for this pair. ConfSpec, Table 2, reports speedups of Lookahead Reasoning on both "
             "pairs (AIME24, AMC23, GPQA, HumanEval). At LR's acceptances the simulator meets them, on average, at c1 = "
-            "0.60 (schedule eager) and 0.49 (paper) for this pair, at 0.24 and 0.32 for DeepSeek's, of which Table 6 "
-            "gives 0.2755. The schedule in between that meets 0.2755 there says 0.55 here; +/-0.07 for the schedule "
-            "(0.05) and the spread of the data sets (0.04). No speedup of LR, Table 1, enters. "
+            "0.52 (schedule released-code), 0.67 (eager) and 0.49 (paper) for this pair, at 0.10, 0.32 and 0.32 for "
+            "DeepSeek's, of which Table 6 gives 0.2755. Between the first and the mean of the others, where 0.2755 is "
+            "met there, it is 0.57 here; +/-0.07 for the schedule (0.06) and the spread of the data sets (0.04). No "
+            "speedup of LR, Table 1, enters. "
             "`python -m tools.confspec_table --c1` prints the figures.",
         ),
-        target_accuracy=((80.0, 3.9), (97.5, 2.0), (96.6, 1.4), (97.6, 0.8), (68.2, 2.1), (8.53, 1.1), (52.4, 1.4)),
-        lr_accuracy=((80.4, 4.1), (96.4, 2.0), (96.4, 1.2), (97.1, 0.8), (68.5, 2.4), (8.46, 1.15), (51.7, 1.7)),
-        acceptance=(0.43, 0.53, 0.50, 0.39, 0.30, 0.38, 0.40),
-        lr=(1.12, 1.22, 1.32, 1.13, 1.04, 1.10, 1.08),
-        sd=(1.40, 1.38, 1.32, 1.32, 1.40, 1.41, 1.25),
-        combined=(1.49, 1.62, 1.68, 1.39, 1.44, 1.49, 1.32),
     ),
 }
 """The two halves of LR Table 1. The paper prints "Qwen3 1.5B"; its text, and Qwen's list of models, say 1.7B."""
@@ -138,7 +129,7 @@ def _notes(dataset: str) -> list[str]:
 def _published(pair: _Pair, column: int) -> Published:
     target_s = PublishedValue(value=_TARGET_MS / 1e3, half_width=0.04, source=f"{_CONFSPEC}; +/-10 % (assumption)")
     return Published(
-        alpha1=_rounded(pair.acceptance[column], f"{_LR}, row LR, Apt."),
+        alpha1=_rounded(pair.table["LR acceptance"][column], f"{_LR}, row LR, Apt."),
         c1=PublishedValue(
             value=pair.c1,
             half_width=pair.c1_half_width,
@@ -148,13 +139,13 @@ def _published(pair: _Pair, column: int) -> Published:
         verify_s=_verify(),
         mean_step_tokens=PublishedValue(value=40.0, half_width=8.0, source=_STEPS),
         step_length_cv=PublishedValue(value=1.2, half_width=0.2, source=_STEPS),
-        token_speedup=_rounded(pair.sd[column], f"{_LR}, row SD (n-gram)"),
+        token_speedup=_rounded(pair.table["SD speedup"][column], f"{_LR}, row SD (n-gram)"),
         token_k2=9,  # 8 speculative tokens and the target's own
-        step_speedup=_rounded(pair.lr[column], f"{_LR}, row LR, Speedup"),
-        combined_speedup=_rounded(pair.combined[column], f"{_LR}, row SD+LR"),
+        step_speedup=_rounded(pair.table["LR speedup"][column], f"{_LR}, row LR, Speedup"),
+        combined_speedup=_rounded(pair.table["SD+LR speedup"][column], f"{_LR}, row SD+LR"),
         k1=6,
-        accuracy_target=_accuracy(pair.target_accuracy[column], column, "Target Model"),
-        accuracy_method=_accuracy(pair.lr_accuracy[column], column, "LR"),
+        accuracy_target=_accuracy(pair, column, "target", "Target Model"),
+        accuracy_method=_accuracy(pair, column, "LR", "LR"),
     )
 
 
@@ -169,12 +160,13 @@ def _verify() -> PublishedValue:
     )
 
 
-def _rounded(value: float, source: str) -> PublishedValue:
+def _rounded(cell: str, source: str) -> PublishedValue:
     """A value printed with two decimals."""
-    return PublishedValue(value=value, half_width=0.005, source=source)
+    return PublishedValue(value=float(cell), half_width=0.005, source=source)
 
 
-def _accuracy(value: tuple[float, float], column: int, row: str) -> PublishedValue:
+def _accuracy(pair: _Pair, column: int, who: str, row: str) -> PublishedValue:
+    value = (float(pair.table[f"{who} {what}"][column]) for what in ("accuracy", "spread"))
     scale = 1.0 if DATASETS[column] == "mtbench" else 100.0
     mean, spread = (round(number / scale, 6) for number in value)
     return PublishedValue(value=mean, half_width=spread, source=f"{_LR}, row {row}, Acc. (half-width as printed)")

@@ -2,7 +2,8 @@
 
 A measured profile's passes are played one by one, with the cost of their rows (`calibrate.replay.token_passes`). A
 published profile has one number only, for prompt lookup, whose drafts cost nothing (c2 = 0): its passes are averaged,
-and the range between two models that both reproduce the number is given.
+and the range between two models that both reproduce the number is given. Where steps are written side by side, the
+drafts of each further sequence cost rows, and the last pass of a step goes beyond its end.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -28,6 +30,9 @@ from theory.errors import ParameterError
 __all__ = ["AveragedCost", "TokenLevel", "TokenModel", "fitted_alpha2", "with_token_speculation"]
 
 _SEED = 0x746F6B65
+_ROW_COST: Final = 0.0012
+"""What one more token of a sequence adds to a pass of a published target (32B on two H100), as a share of a pass of one
+token: `theory.hardware.passes` says 0.0012 at 1 to 7 sequences of up to 9 tokens, 0.0015 at 16."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,9 @@ class TokenModel:
     note: str
     """Where the numbers come from."""
 
+    cut_tokens: float = 0.0
+    """Published profiles: tokens that the last pass of a step commits beyond its end, and that are lost."""
+
     decoding: TokenDecoding | None = None
     """The passes and their cost; None: a mean that the target and, as in LR's released code, the draft decode with, the
     first token of a step included (published step times do not tell prefill from decoding)."""
@@ -60,8 +68,18 @@ class TokenModel:
 
     def seconds_per_token(self, plain: Cost, batch: int) -> float:
         """Return the seconds per committed token of each of ``batch`` sequences, contexts left out."""
-        cost = plain if self.decoding is None else self.decoding.cost
-        return cost.iteration(batch, 0.0) / self.tokens_per_pass
+        if self.decoding is None:
+            return self.averaged(plain).iteration(batch, 0.0)
+        return self.decoding.cost.iteration(batch, 0.0) / self.tokens_per_pass
+
+    def averaged(self, plain: Cost, *, cut: bool = False) -> AveragedCost:
+        """Return what an engine costs of which only the mean of its passes is known; ``cut``: at the end of steps."""
+        return AveragedCost(
+            plain,
+            self.tokens_per_pass,
+            rows_s=_ROW_COST * (self.k2 - 1) * plain.iteration(1, 0.0),
+            cut_tokens=self.cut_tokens if cut else 0.0,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +88,20 @@ class AveragedCost:
 
     inner: Cost
     tokens_per_pass: float
+    rows_s: float = 0.0
+    """What the drafts of each further sequence add to a pass, s; those of the first are in ``tokens_per_pass``."""
+    cut_tokens: float = 0.0
+    """Tokens beyond its end that a request generates, on average."""
 
     @property
     def request_s(self) -> float:
-        """Latency of a request outside the engine, s."""
-        return self.inner.request_s / self.tokens_per_pass
+        """Latency of a request outside the engine, and of what it generates in vain, s."""
+        in_vain = self.cut_tokens * self.inner.iteration(1, 0.0)
+        return (self.inner.request_s + in_vain) / self.tokens_per_pass
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds per committed token of each sequence."""
-        return self.inner.iteration(batch, context) / self.tokens_per_pass
+        return (self.inner.iteration(batch, context) + self.rows_s * (batch - 1)) / self.tokens_per_pass
 
     def prefill(self, n_tokens: int) -> float:
         """Seconds until the first token."""
@@ -183,7 +206,9 @@ def fitted_alpha2(speedup: float, k2: int) -> float:
     return float(next(root.real for root in roots if abs(root.imag) < 1e-9 and root.real >= 0.0))
 
 
-def with_token_speculation(system: System, model: TokenModel | None, *, played: bool = True) -> System:
+def with_token_speculation(
+    system: System, model: TokenModel | None, *, played: bool = True, steps: bool = False
+) -> System:
     """Return the system with its target (and the draft, for a published profile) decoding with speculation.
 
     Parameters
@@ -192,6 +217,7 @@ def with_token_speculation(system: System, model: TokenModel | None, *, played: 
     model : what the token level does; None leaves the system as it is.
     played : whether passes are played one by one where they are known, or averaged, so that none is cut at the end of
         a step.
+    steps : whether steps are requests of their own, at whose ends averaged passes of a published profile are cut.
     """
     if model is None or model.k2 == 1:
         return system
@@ -205,7 +231,7 @@ def with_token_speculation(system: System, model: TokenModel | None, *, played: 
         return replace(system, costs={**system.costs, target: cost}, passes=passes)
     sped_up = {target, system.placement[DRAFT]}
     costs = {
-        name: AveragedCost(cost, model.tokens_per_pass) if name in sped_up else cost
+        name: model.averaged(cost, cut=steps and played) if name in sped_up else cost
         for name, cost in system.costs.items()
     }
     return replace(system, costs=costs)
@@ -229,5 +255,19 @@ def _published(profile: Profile, k2: int) -> TokenModel | None:
         tokens_per_pass=geometric,
         low=min(geometric, linear) - rounding,
         high=max(geometric, linear) + rounding,
+        cut_tokens=_cut_tokens(alpha2, k2),
         note=f"alpha2 = {alpha2:.3f} fitted to the published speedup {known.value:g} at k2 = {at} with c2 = 0",
     )
+
+
+def _cut_tokens(alpha2: float, k2: int) -> float:
+    """Mean tokens by which the last pass of a step overshoots an end that falls anywhere, each token as likely.
+
+    Renewal theory: (E[N^2] / E[N] - 1) / 2 for passes of N tokens, here 1 + accepted drafts of k2 - 1.
+
+    >>> _cut_tokens(0.0, 9), _cut_tokens(1.0, 9)
+    (0.0, 4.0)
+    """
+    n = np.arange(1, k2 + 1)
+    law = np.where(n < k2, (1.0 - alpha2) * alpha2 ** (n - 1.0), alpha2 ** (k2 - 1.0))
+    return float(((law * n**2).sum() / (law * n).sum() - 1.0) / 2.0)

@@ -21,7 +21,8 @@ from calibrate.replay.recorded import Recorded
 from calibrate.replay.recursion import unshared_seconds
 from calibrate.replay.system import System, as_seen_by, system_of
 from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_speculation
-from sim.answers.drawn import Behaviour
+from sim.algorithms.rules import PRESETS
+from sim.answers.drawn import Behaviour, SyntheticBehaviour
 from sim.configuration import Configuration
 from sim.engines.costs import PacedCost
 from sim.operations import JUDGE, TARGET
@@ -131,10 +132,14 @@ class Trials:
         """The system as the configuration meets it."""
         self._refuse_unknown(configuration)
         system = self._decided(self._suited(configuration, variant), configuration, variant)
+        if isinstance(system.behaviour, SyntheticBehaviour):
+            behaviour = system.behaviour.judged_under(PRESETS[configuration.rules])
+            system = replace(system, behaviour=behaviour)
         model = self.token_level.model(configuration, system, variant)
         if model is not None and tokens_per_pass is not None:
             model = replace(model, tokens_per_pass=tokens_per_pass)
-        fast = with_token_speculation(system, model, played="cut" not in without)
+        steps = configuration.spec.drafts_steps
+        fast = with_token_speculation(system, model, played="cut" not in without, steps=steps)
         return idealised(fast, system, model, without) if without else fast
 
     def _with_own_passes(self, system: System, configuration: Configuration, variant: int | None) -> System:

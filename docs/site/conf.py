@@ -51,6 +51,12 @@ ERRATA = {
 }
 """Page to the paper whose errata are derived and shown there, as `specplan theorems --errata` writes them."""
 
+PICTURES = {
+    "lookahead_reasoning": "![Three places where formulas fail as printed: floor of 1/c1, Lemma 5's w, budget 13]"
+    "(../../figures/out/counterexamples.png)\n\n"
+}
+"""Paper to a picture of its errata that stands before them, where one says more than words."""
+
 FORMULAS = "---\nmyst:\n  enable_extensions: [attrs_block, dollarmath]\n---\n\n"
 """The head of a page with formulas: elsewhere a dollar is a dollar."""
 
@@ -91,7 +97,9 @@ def errata(key: str) -> str:
     from specplan.errata.markdown import markdown
     from theory.claims.ledger import PAPERS
 
-    return FORMULAS + markdown(errata_of(key, theorems(paper=PAPERS[key], verify=True, jobs=1).derived)) + "\n"
+    text = markdown(errata_of(key, theorems(paper=PAPERS[key], verify=True, jobs=1).derived))
+    head, rest = text.split("\n\n## ", 1)
+    return f"{FORMULAS}{head}\n\n{PICTURES.get(key, '')}## {rest}\n"
 
 
 def _text(app: Any, page: str, source: list[str]) -> None:

@@ -8,13 +8,15 @@ calls: all schedules, widths and k1 meet the same answer (common random numbers)
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from statistics import NormalDist
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.algorithms.rules import Rules
 from sim.answers.acceptance import Acceptance
 from sim.answers.facts import Quality, facts_after, is_corrupted
 from sim.answers.lengths import Lengths, Marginal
@@ -41,6 +43,9 @@ from theory.errors import ParameterError
 
 __all__ = ["Behaviour", "DrawnAnswer", "QualityAnswer", "SyntheticBehaviour", "TraceBehaviour"]
 
+
+_SCORES: Final = np.array([NormalDist().inv_cdf((i + 0.5) / 1000) for i in range(1000)])
+"""Midpoints of a thousand quantiles: shares of a distribution to a thousandth."""
 
 _YES, _NO = Verdict(True, 1.0), Verdict(False, 0.0)
 _TOP = {SCORER: 9.0}
@@ -115,6 +120,28 @@ class SyntheticBehaviour:
     def n_answers(self) -> None:
         """Endless."""
         return None
+
+    def judged_under(self, rules: Rules) -> SyntheticBehaviour:
+        """Return answers of which a schedule accepts as many drafts as ``acceptance`` says.
+
+        A published acceptance rate counts all positions, those that a schedule refuses unjudged because the step before
+        was cut among the refused ones (LR's scripts for Table 1 refuse them, too). So more of the judged drafts pass.
+        """
+        if not rules.reject_after_truncation:
+            return self
+        judged = 1.0 - self._cut_share()
+        alpha = min(self.acceptance.alpha / judged, 1.0) if judged > 0.0 else 1.0
+        return replace(self, acceptance=replace(self.acceptance, alpha=alpha))
+
+    def _cut_share(self) -> float:
+        """Share of positions that follow a cut step, [-]: the draft's where it was accepted, else the target's."""
+        if self.lengths.limit is None:
+            return 0.0
+        alpha = self.acceptance.alpha
+        draft, target = (
+            float((of.at(_SCORES) > self.lengths.limit).mean()) for of in (self.lengths.draft, self.lengths.target)
+        )
+        return alpha * draft + (1.0 - alpha) * target
 
     def answer(self, index: int) -> DrawnAnswer:
         """Return the ``index``-th answer."""

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from specplan.scoreboard.board import Board
     from specplan.scoreboard.operators import OperatorErrors
 
-__all__ = ["Measured", "OperatorsScored", "Paper", "Reproduced", "Scored", "reproduce"]
+__all__ = ["Measured", "OperatorsScored", "Paper", "Reproduced", "ReproducedPapers", "Scored", "reproduce"]
 
-Paper: TypeAlias = Literal["lr", "confspec", "lookahead-decoding"]
+Paper: TypeAlias = Literal["lr", "confspec", "specs", "lookahead-decoding"]
 Measured: TypeAlias = Literal["hardware", "speculation"]
 
 _MODULES: Final[dict[str, str]] = {
     "lr": "lookahead_reasoning",
     "confspec": "confspec",
+    "specs": "specs",
     "lookahead-decoding": "lookahead_decoding",
 }
 """Paper to the module of `specplan.reproducing` that predicts it."""
@@ -69,7 +70,41 @@ class Reproduced(Result):
         """Return the page that ``--report`` writes."""
         from specplan.reports.reproductions import cells_report
 
-        return cells_report(self.paper.TITLE, self.records(), self.paper.REASONS)
+        return cells_report(self.paper.TITLE, self.headline(), self.records(), self.paper.REASONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ReproducedPapers(Result):
+    """The tables of all papers."""
+
+    papers: dict[str, Reproduced]
+    """By the name that the command has for each."""
+
+    def headline(self) -> str:
+        """Return how good the predictions are, paper by paper."""
+        return " ".join(one.headline() for one in self.papers.values())
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each cell of each paper."""
+        return [{"paper": name, **row} for name, one in self.papers.items() for row in one.records()]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what ``specplan reproduce all`` prints with ``--json``."""
+        head = {"schema": "specplan.reproductions", "schema_version": 1}
+        return {**head, "papers": {name: one.plain() for name, one in self.papers.items()}}
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Return what ``specplan reproduce all`` prints, with ``verbose`` what it prints with ``-v``."""
+        if verbose:
+            return "\n\n\n".join(one.text(verbose=True) for one in self.papers.values())
+        told = [f"{one.paper.TITLE}:\n{textwrap.fill(one.headline(), SCREEN)}" for one in self.papers.values()]
+        return "\n\n".join([*told, "Row by row, and why the worst rows are off: -v."])
+
+    def report(self) -> Report:
+        """Return the page that ``--report`` writes."""
+        from specplan.reports.reproductions import papers_report
+
+        return papers_report([one.report() for one in self.papers.values()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -138,10 +173,12 @@ class OperatorsScored(Result):
 @overload
 def reproduce(which: Paper) -> Reproduced: ...
 @overload
+def reproduce(which: Literal["all"]) -> ReproducedPapers: ...
+@overload
 def reproduce(which: Measured, folder: str | Path) -> Scored: ...
 @overload
 def reproduce(which: Literal["operators"], folder: str | Path) -> OperatorsScored: ...
-def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | Scored | OperatorsScored:
+def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | ReproducedPapers | Scored | OperatorsScored:
     """Predict a paper's tables or public measurements, beside what was published, as ``specplan reproduce`` does.
 
     >>> import specplan as sp
@@ -151,7 +188,8 @@ def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | Scor
 
     Parameters
     ----------
-    which : a paper: lr, confspec or lookahead-decoding; or tables of a folder: hardware, speculation or operators.
+    which : a paper: lr, confspec, specs or lookahead-decoding; all of them; or tables of a folder: hardware,
+        speculation or operators.
     folder : of CSV tables, or one of them; known by their columns.
 
     Raises
@@ -161,17 +199,20 @@ def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | Scor
     """
     from sim.catalogue import choice
 
-    chosen = choice("which", which, (*get_args(Paper), *get_args(Measured), "operators"))
-    if chosen in _MODULES:
+    chosen = choice("which", which, (*get_args(Paper), "all", *get_args(Measured), "operators"))
+    if chosen == "all" or chosen in _MODULES:
         if folder is not None:
             raise ParameterError("folder", str(folder), f"has no use with {chosen}: leave it out")
-        return _reproduced(import_module(f"specplan.reproducing.{_MODULES[chosen]}"))
+        if chosen == "all":
+            return ReproducedPapers(papers={name: _reproduced(name) for name in _MODULES})
+        return _reproduced(chosen)
     if folder is None:
         raise ParameterError("folder", None, "must be given: the folder of the tables, or one of them")
     return _operators(Path(folder)) if chosen == "operators" else _scored(chosen, Path(folder))
 
 
-def _reproduced(paper: Any) -> Reproduced:
+def _reproduced(name: str) -> Reproduced:
+    paper: Any = import_module(f"specplan.reproducing.{_MODULES[name]}")
     with progress(f"simulating {paper.TITLE}", paper.N_STEPS) as step_done:
         return Reproduced(paper=paper, cells=tuple(paper.cells(step_done=step_done)))
 

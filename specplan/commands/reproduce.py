@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -23,8 +23,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 def reproduce() -> None:
     """Predict public measurements and tables of papers, and print what was measured beside it.
 
-    FOLDER holds the tables as CSV files (docs/scoreboard.md names their sources), which are known by their columns;
-    it may also be one such file. Nothing is fitted to them: the constants are those that plans use.
+    A paper's tables come with specplan: lr, confspec, specs, lookahead-decoding, or all of them.
+
+    For hardware, speculation and operators FOLDER holds the tables as CSV files (docs/scoreboard.md names their
+    sources), which are known by their columns; it may also be one such file. Nothing is fitted to them: the constants
+    are those that plans use.
     """
 
 
@@ -78,7 +81,7 @@ def _paper_options(function: F) -> F:
 @reproduce.command()
 @_paper_options
 def lr(**asked: Any) -> None:
-    """Lookahead Reasoning, Table 1: each speedup predicted with nothing fitted, and with its data set left out."""
+    """Lookahead Reasoning, Tables 1 and 3: speedups predicted with nothing fitted, and with their data set left out."""
     _paper("lr", **asked)
 
 
@@ -87,6 +90,20 @@ def lr(**asked: Any) -> None:
 def confspec(**asked: Any) -> None:
     """ConfSpec, Tables 2 and 3: speedups from acceptances, latencies and confidences published elsewhere."""
     _paper("confspec", **asked)
+
+
+@reproduce.command()
+@_paper_options
+def specs(**asked: Any) -> None:
+    """SPECS, Tables 1 and 4: seconds per step and problem, from those of beam search and the large model's share."""
+    _paper("specs", **asked)
+
+
+@reproduce.command("all")
+@_paper_options
+def every_paper(**asked: Any) -> None:
+    """The tables of all papers: how good the predictions are, in a paragraph each."""
+    _paper("all", **asked)
 
 
 @reproduce.command("lookahead-decoding")
@@ -113,7 +130,13 @@ def _board(
 
 
 def _paper(
-    which: Paper, *, verbose: bool, report: Path | None, as_json: bool, output: Path | None, force: bool
+    which: Paper | Literal["all"],
+    *,
+    verbose: bool,
+    report: Path | None,
+    as_json: bool,
+    output: Path | None,
+    force: bool,
 ) -> None:
     """Predict a paper's tables, and deliver the cells."""
     check_output(output, force=force)

@@ -36,7 +36,7 @@ MAIN_RESULTS: Mapping[str, str] = {
 """What becomes of a paper's main results, with the claims that say so."""
 
 _SHORT = {"lr": "lookahead_reasoning", "ld": "lookahead_decoding", "cs": "confspec"}
-_OWN = ("derived here", "not in the paper")
+_OWN = ("derived here", "not in the paper", "sharpened in this ledger")
 """Words in the source of a claim that the paper does not make."""
 
 
@@ -58,7 +58,7 @@ class Errata:
     causes: tuple[tuple[Cause, tuple[Found, ...]], ...]
     """Causes of the severities asked for, each with its claims."""
     sharper: tuple[Found, ...]
-    """Proved here, and not in the paper."""
+    """Proved here, sharper than printed or not in the paper at all."""
     holding: tuple[Found, ...]
     """The paper's claims that hold as printed, with how they were shown."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from specplan.errata.cause import Cause
 from specplan.errata.errata import Errata, Found
 from specplan.errata.prose import SEVERITIES, formula, introduction, place
-from theory.claims.readme import failure, sentence
+from theory.claims.readme import decimals, failure, sentence
 
 __all__ = ["latex"]
 
@@ -35,7 +35,7 @@ def latex(errata: Errata) -> str:
     parts.append(_list(f"\\emph{{{name}}}: {_text(meaning)}" for name, meaning in SEVERITIES.items()))
     parts += [_cause(cause, found) for cause, found in errata.causes]
     if errata.sharper:
-        parts.append("\\section{What holds, and is not in the paper}")
+        parts.append("\\section{What holds, sharper than printed or beyond the paper}")
         parts += [_proof(found) for found in errata.sharper]
     parts.append("\\section{What holds as printed}")
     parts.append(_list(_line(found) for found in errata.holding))
@@ -64,7 +64,7 @@ def _proof(found: Found) -> str:
     lines = [_heading(found), _text(sentence(claim.statement)), *_formula(found)]
     lines.append(f"\\emph{{Range}}: {_text(sentence(claim.assumptions))}")
     lines.append(f"\\emph{{{_text(claim.verdict_text)}}}, by {_text(evidence.method)}.")
-    lines.append(f"\\textbf{{Proof.}} {_text(sentence(evidence.detail))}")
+    lines.append(f"\\textbf{{Proof.}} {_text(decimals(sentence(evidence.detail)))}")
     return "\n\n".join([*lines, *([_text(claim.notes)] if claim.notes else [])])
 
 
@@ -73,7 +73,7 @@ def _heading(found: Found) -> str:
 
 
 def _formula(found: Found) -> list[str]:
-    return [] if found.claim.expression is None else [f"\\[ {formula(found)} \\]"]
+    return [f"\\[ {shown} \\]"] if (shown := formula(found)) else []
 
 
 def _line(found: Found) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specplan.errata.cause import Cause
 from specplan.errata.errata import Errata, Found
 from specplan.errata.prose import SEVERITIES, formula, introduction, place
-from theory.claims.readme import failure, sentence
+from theory.claims.readme import decimals, failure, sentence
 
 __all__ = ["markdown"]
 
@@ -18,7 +18,7 @@ def markdown(errata: Errata) -> str:
     parts.append("\n".join(f"- *{name}*: {meaning}" for name, meaning in SEVERITIES.items()))
     parts += [_cause(number, cause, found) for number, (cause, found) in enumerate(errata.causes, 1)]
     if errata.sharper:
-        parts.append("## What holds, and is not in the paper")
+        parts.append("## What holds, sharper than printed or beyond the paper")
         parts += [_proof(found) for found in errata.sharper]
     parts.append("## What holds as printed")
     parts.append("\n".join(_line(found) for found in errata.holding))
@@ -34,8 +34,8 @@ def _cause(number: int, cause: Cause, found: tuple[Found, ...]) -> str:
 def _entry(found: Found) -> str:
     claim, result = found.claim, found.result
     lines = [f"### {_text(place(found))} ({claim.id})", f"**Claim.** {_text(sentence(claim.statement))}"]
-    if claim.expression is not None:
-        lines.append(f"$${formula(found)}$$")
+    if shown := formula(found):
+        lines.append(f"$${shown}$$")
     lines.append(f"*Range*: {_text(sentence(claim.assumptions))}")
     lines.append(f"**Where it fails.** {_text(failure(result.evidence))}")
     lines.append(f"**What holds.** {_text(sentence(claim.correction or ''))}")
@@ -49,10 +49,10 @@ def _entry(found: Found) -> str:
 def _proof(found: Found) -> str:
     claim, evidence = found.claim, found.result.evidence
     lines = [f"### {_text(place(found))} ({claim.id})", _text(sentence(claim.statement))]
-    if claim.expression is not None:
-        lines.append(f"$${formula(found)}$$")
+    if shown := formula(found):
+        lines.append(f"$${shown}$$")
     lines += [f"*Range*: {_text(sentence(claim.assumptions))}", f"*{claim.verdict_text}*, by {evidence.method}."]
-    lines.append(f"**Proof.** {_text(sentence(evidence.detail))}")
+    lines.append(f"**Proof.** {_text(decimals(sentence(evidence.detail)))}")
     return "\n\n".join([*lines, *([_text(claim.notes)] if claim.notes else [])])
 
 

@@ -33,8 +33,10 @@ def place(found: Found) -> str:
 
 def formula(found: Found) -> str:
     """The statement's formula in LaTeX, or nothing where no formula carries it."""
-    if found.claim.expression is None:
+    claim = found.claim
+    build = claim.expression or (None if claim.formula is None else claim.formula.relation)
+    if build is None:
         return ""
     import sympy
 
-    return str(sympy.latex(found.claim.expression()))
+    return str(sympy.latex(build()))

@@ -284,6 +284,7 @@ def _assumptions(profile: Profile, rules: str) -> tuple[str, ...]:
     timed = profile.provenance.notes[-1] if profile.engines else "published figures only"
     return (
         f"{timed}; step lengths lognormal and cut at 100 tokens, log lengths of draft and target "
-        "correlated 0.6, of consecutive steps 0.37; acceptance independent from step to step; "
+        "correlated 0.6, of consecutive steps 0.37; acceptance independent from step to step, drafts after a cut step "
+        "counted as refused; "
         f"one answer at a time; schedule: {rules}",
     )

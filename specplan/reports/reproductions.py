@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from specplan.scoreboard.board import Board
     from specplan.scoreboard.outcomes import Outcome
 
-__all__ = ["board_report", "cells_report"]
+__all__ = ["board_report", "cells_report", "papers_report"]
 
 _MOST_POINTS: Final = 1500
 """Points of a picture: the file stays below a megabyte."""
@@ -103,8 +104,8 @@ def _reasons(every: Sequence[str]) -> Bullets:
     return Bullets(items=[f"{count} rows: {reason}" for reason, count in Counter(every).most_common()])
 
 
-def cells_report(title: str, cells: Sequence[Mapping[str, Any]], reasons: Sequence[str]) -> Report:
-    """Return the report of a paper's table; cells have ``predicted``, ``published``, perhaps ``low`` and ``high``."""
+def cells_report(title: str, lead: str, cells: Sequence[Mapping[str, Any]], reasons: Sequence[str]) -> Report:
+    """Return the report of a paper's table with its summary; cells have ``predicted``, ``published``, perhaps ends."""
     told = [cell for cell in cells if cell.get("predicted") and cell.get("published")]
     key = "left_out" if told and "left_out" in told[0] else "predicted"
     errors = [abs(cell[key] / cell["published"] - 1.0) for cell in told]
@@ -128,9 +129,9 @@ def cells_report(title: str, cells: Sequence[Mapping[str, Any]], reasons: Sequen
     covered = [bool(cell["covered"]) for cell in told if "covered" in cell]
     answers = [
         Answer(
-            question="How good are the predictions?",
+            question="How good are all of them?",
             answer=f"{mean} mean absolute error",
-            detail=f"of {len(told)} compared",
+            detail=f"of {len(told)} compared, of {len(cells)} published",
         )
     ]
     if errors:
@@ -146,10 +147,26 @@ def cells_report(title: str, cells: Sequence[Mapping[str, Any]], reasons: Sequen
     return Report(
         title=title,
         about="published values beside predictions",
-        lead=f"Published values that could be predicted: {len(told)} of {len(cells)}; mean absolute error {mean}.",
+        lead=lead,
         answers=answers,
         sections=[Section(title="Predicted beside published", parts=parts)],
         notes=list(reasons),
+    )
+
+
+def papers_report(papers: Sequence[Report]) -> Report:
+    """Return the reports of several papers as one."""
+    return Report(
+        title="Tables of papers beside predictions",
+        about=", ".join(paper.title for paper in papers),
+        lead=" ".join(paper.lead for paper in papers),
+        answers=[
+            replace(answer, question=f"{paper.title}: {answer.question}")
+            for paper in papers
+            for answer in paper.answers
+        ],
+        sections=[replace(section, title=paper.title) for paper in papers for section in paper.sections],
+        notes=[f"{paper.title}: {note}" for paper in papers for note in paper.notes],
     )
 
 

@@ -8,14 +8,14 @@ from typing import Final
 
 from specplan.output import table
 from theory.lookahead_decoding.speedup import lookahead_compression
+from theory.published.lookahead_decoding import ALPHA, STEPS_PER_HIT
+from theory.published.lookahead_decoding import TABLE_3 as TABLE
 
 __all__ = [
-    "ALPHA",
     "BELOW",
     "HEADING",
     "N_STEPS",
     "REASONS",
-    "STEPS_PER_HIT",
     "TABLE_3",
     "TITLE",
     "Cell",
@@ -25,12 +25,6 @@ __all__ = [
     "short_table",
     "summary",
 ]
-
-ALPHA: Final = 0.425
-"""Acceptance rate of a token, caption of Figure 4: fitted by the authors to LLaMA-2-Chat-7B on MT-Bench."""
-
-STEPS_PER_HIT: Final = 3.106
-"""Steps per step that finds n-grams, from the same caption."""
 
 REASONS: Final = (
     "Settings with W and G apart: the equations have one number of sequences, b = W = G, for the n-grams that are made "
@@ -70,7 +64,7 @@ class Cell:
         """Compression, [-]; None where the equations do not apply."""
         if self.prompt or self.window != self.guesses:
             return None
-        return float(lookahead_compression(ALPHA, STEPS_PER_HIT, window=self.window, ngram=self.ngram))
+        return float(lookahead_compression(float(ALPHA), float(STEPS_PER_HIT), window=self.window, ngram=self.ngram))
 
     @property
     def error(self) -> float | None:
@@ -78,14 +72,17 @@ class Cell:
         return None if self.predicted is None else self.predicted / self.published - 1.0
 
 
-TABLE_3: Final = (
-    Cell(tag=3, ngram=10, window=1, guesses=3, prompt=True, published=1.45),
-    Cell(tag=4, ngram=5, window=1, guesses=10, prompt=True, published=1.51),
-    Cell(tag=5, ngram=5, window=1, guesses=30, prompt=False, published=1.12),
-    Cell(tag=6, ngram=5, window=1, guesses=30, prompt=True, published=1.59),
-    Cell(tag=7, ngram=5, window=30, guesses=1, prompt=False, published=1.79),
-    Cell(tag=8, ngram=5, window=15, guesses=15, prompt=False, published=1.96),
-    Cell(tag=9, ngram=5, window=15, guesses=15, prompt=True, published=2.05),
+TABLE_3: Final = tuple(
+    Cell(
+        tag=tag,
+        ngram=row.ngram,
+        window=row.window,
+        guesses=row.guesses,
+        prompt=row.prompt,
+        published=float(row.compression),
+    )
+    for tag, row in TABLE.items()
+    if row.ngram
 )
 """Rows of Lookahead Decoding (tags 1 and 2 are other methods)."""
 

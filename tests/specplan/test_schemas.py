@@ -20,7 +20,7 @@ COMMANDS = {
     "specplan.method": ("methods", "lr-async"),
     "specplan.gaps": ("methods", "--gaps"),
     "specplan.theorems": ("theorems", "LR-B1"),
-    "specplan.reproduction": ("reproduce", "lookahead-decoding"),
+    "specplan.reproduction": ("reproduce", "specs"),
 }
 
 

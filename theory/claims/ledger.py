@@ -21,6 +21,8 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     import sympy
 
+    from theory.claims.proving.formulas import Formula
+
 __all__ = ["PAPERS", "Claim", "Evidence", "Mutant", "Verdict", "claim", "claim_modules", "claims", "statement"]
 
 PAPERS: Mapping[str, str] = {
@@ -134,6 +136,13 @@ class Claim:
     def verdict_text(self) -> str:
         """The verdict for a reader: ``'verified for n <= 8'`` says how far."""
         return f"{self.verdict.value} for {self.reach}" if self.reach else self.verdict.value
+
+    @property
+    def formula(self) -> Formula | None:
+        """The claim as one formula over its domain, which points are tried against; None where it is no inequality."""
+        folder = next(key for key, name in PAPERS.items() if name == self.paper)
+        formulas: Mapping[str, Formula] = importlib.import_module(f"theory.claims.{folder}.formulas").FORMULAS
+        return formulas.get(self.id)
 
     @property
     def paper(self) -> str:

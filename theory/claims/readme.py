@@ -6,16 +6,21 @@ nothing that depends on the machine or on run time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from pathlib import Path
 
 from theory.claims.ledger import PAPERS, Claim, Evidence, Verdict, claims
 from theory.claims.runner import Verification, verify_claim
 
-__all__ = ["PATH", "failure", "main", "render", "sentence"]
+__all__ = ["PATH", "decimals", "failure", "main", "render", "sentence"]
 
 PATH = Path(__file__).with_name("README.md")
 
+_DECIMAL = re.compile(r"(?<![\w/.])\d+/\d+(?![\w/]|\.\d)")
+_FEWEST_PARTS = 20
+"""Parts of one from which a decimal reads better than a fraction."""
 _SYMBOLS = frozenset({"alpha", "beta", "gamma", "kappa", "tau", "theta", "log", "exp"})
 """Words with which a formula begins."""
 
@@ -98,7 +103,22 @@ def failure(evidence: Evidence) -> str:
     """The verifier's sentence about the counterexample, with its values."""
     detail = evidence.detail.removeprefix("As printed: ").split(". With the fix: ")[0]
     at = ", ".join(f"{name} = {value}" for name, value in (evidence.counterexample or {}).items())
-    return sentence(detail if not at or at in detail else f"at {at}: {detail}")
+    return decimals(sentence(detail if not at or at in detail else f"at {at}: {detail}"))
+
+
+def decimals(text: str) -> str:
+    """A text whose fractions are decimals where these are exact and read better.
+
+    >>> decimals("c1 = 2/5, M = 16, alpha = 47/100.")
+    'c1 = 2/5, M = 16, alpha = 0.47.'
+    """
+    return _DECIMAL.sub(_as_decimal, text)
+
+
+def _as_decimal(found: re.Match[str]) -> str:
+    value = Fraction(found[0])
+    exact = value.denominator >= _FEWEST_PARTS and 10**6 % value.denominator == 0
+    return f"{float(value):.12g}" if exact else found[0]
 
 
 def sentence(text: str) -> str:

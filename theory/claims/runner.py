@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from theory.claims.ledger import Claim, Evidence, Verdict, claim, claims
 
-__all__ = ["CRASHED", "Verification", "verify_all", "verify_claim"]
+__all__ = ["CRASHED", "POINTS", "Verification", "verify_all", "verify_claim"]
 
+POINTS = 400
+"""Random and extreme points that the formula of a claim is tried at."""
 CRASHED = "error"
 """The method of the evidence of a verifier that raised."""
 
@@ -39,7 +41,7 @@ class Verification:
 def verify_claim(item: Claim) -> Verification:
     """Run both verifiers of a claim; an exception inside counts as a failed derivation, with its text as the detail."""
     start = time.perf_counter()
-    evidence = _guarded(item.verify)
+    evidence = _tried(item, _guarded(item.verify))
     correction = None if item.correction_verify is None else _guarded(item.correction_verify)
     seconds = time.perf_counter() - start
     return Verification(id=item.id, recorded=item.verdict, evidence=evidence, correction=correction, seconds=seconds)
@@ -84,6 +86,22 @@ def _results(ids: list[str], jobs: int) -> Iterator[Verification]:
 def _verify_id(claim_id: str) -> Verification:
     """Entry point of a worker: records hold closures, which do not travel; ids do."""
     return verify_claim(claim(claim_id))
+
+
+def _tried(item: Claim, evidence: Evidence) -> Evidence:
+    """A claim that is shown, and whose formula fails at a point, is false whatever its proof says."""
+    if item.formula is None or evidence.verdict not in {Verdict.PROVED, Verdict.VERIFIED}:
+        return evidence
+    failing = item.formula.fails_at(POINTS, item.id)
+    if failing is None:
+        return evidence
+    at = {name: str(value) for name, value in failing.items()}
+    return Evidence(
+        verdict=Verdict.FALSE,
+        method="exact counterexample",
+        detail=f"the proof passes ({evidence.detail}), and the formula fails",
+        counterexample=at,
+    )
 
 
 def _guarded(verify: Callable[[], Evidence]) -> Evidence:

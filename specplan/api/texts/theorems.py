@@ -116,7 +116,10 @@ def one_claim(item: Claim, result: Verification, *, coloured: bool) -> str:
     rows: list[tuple[str, str]] = [("source", item.source), ("statement", item.statement)]
     if item.expression is not None:
         rows.append(("expression", str(item.expression())))
-    rows += [("assumptions", item.assumptions), ("verdict", item.verdict_text)]
+    rows.append(("assumptions", item.assumptions))
+    if item.formula is not None:
+        rows += [("formula", str(item.formula.relation())), ("domain", item.formula.where)]
+    rows.append(("verdict", item.verdict_text))
     rows += _evidence_rows("derived", result.evidence)
     if item.correction:
         rows.append(("correction", item.correction))

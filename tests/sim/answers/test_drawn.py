@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from scipy import stats
 from sim_worlds import replayed, seconds_per_token
 
-from sim.algorithms import RELEASED_CODE, autoregressive, lookahead_async, lookahead_sync, paired_trajectory
+from sim.algorithms import PAPER, RELEASED_CODE, autoregressive, lookahead_async, lookahead_sync, paired_trajectory
+from sim.algorithms.rules import Rules
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Empirical, Fixed, Lengths, Lognormal, ar1
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.operations import Generate, Verify
+from sim.operations import DRAFT, Generate, Verify
 from sim.random_streams import stream
 from sim.trial import run_answer
 from theory.errors import ParameterError
@@ -274,6 +275,22 @@ def test_replay_ends_even_where_a_schedule_leaves_the_recording() -> None:
     replay = replayed(step, replace(step, draft_final=True))
     session = run_answer(partial(lookahead_sync, k1=2), replay.answer(0), ENGINES)
     assert [step.role for step in session.committed] == ["draft", "target", "target"]
+
+
+def test_a_schedule_that_refuses_unjudged_accepts_as_many_as_published() -> None:
+    """0.5 of all positions, of the judged ones more (4 s.e.: 6e-5 false alarms); others meet what was drawn."""
+    lengths = Lengths(target=Lognormal(mean=40.0, cv=1.2), draft=Lognormal(mean=20.0, cv=1.2), limit=60)
+    drawn = SyntheticBehaviour(lengths=lengths, acceptance=Acceptance(alpha=0.5), steps=Fixed(400))
+    assert drawn.judged_under(PAPER) is drawn
+    rules = Rules(reject_after_truncation=True)
+    judged = drawn.judged_under(rules)
+    assert judged.acceptance.alpha > 0.55
+    make = partial(lookahead_async, k1=1, rules=rules)
+    by_draft = []
+    for index in range(10):
+        steps = run_answer(make, judged.answer(index), ENGINES).committed[1:]
+        by_draft += [step.role == DRAFT for step in steps]
+    assert abs(np.mean(by_draft) - 0.5) < 4 * math.sqrt(0.25 / len(by_draft))
 
 
 def test_replay_has_no_siblings() -> None:

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Callable
 from fractions import Fraction
 
-from theory.claims.confspec.published import CONFIDENT
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted, verified
 from theory.claims.proving.tools import all_of, exhaustive, identity, refute
+from theory.published.confspec import CONFIDENT
 
 __all__ = ["CLAIMS"]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from theory.claims.confspec.published import CONFIDENT, LATENCY_MS
 from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.proving.records import mutant, proved, refuted, verified
 from theory.claims.proving.rounding import printed
 from theory.claims.proving.tools import all_of, counterexample, exhaustive, identity, prove_identity, refute
+from theory.published.confspec import CONFIDENT, LATENCY_MS
 
 __all__ = ["CLAIMS"]
 

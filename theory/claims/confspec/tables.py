@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
-from theory.claims.confspec.published import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, accuracies, speedups
 from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.proving.records import corrected, mutant, proved, refuted
 from theory.claims.proving.rounding import could_round_to, mean, printed, product, quotient
 from theory.claims.proving.tools import counterexample, numeric
+from theory.published.confspec import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, accuracies, speedups
 
 __all__ = ["CLAIMS"]
 

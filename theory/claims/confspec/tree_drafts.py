@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Callable
 from fractions import Fraction
 
-from theory.claims.confspec.published import LATENCY_MS, TABLES, speedups
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.records import mutant, proved, refuted, verified
 from theory.claims.proving.rounding import printed
 from theory.claims.proving.tools import exhaustive, identity, refute
+from theory.published.confspec import LATENCY_MS, TABLES, speedups
 
 __all__ = ["CLAIMS"]
 

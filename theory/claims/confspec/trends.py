@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from theory.claims.confspec.published import BENCHMARKS, accuracies, speedups
 from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.records import corrected, mutant, proved, verified
 from theory.claims.proving.tools import exhaustive, refute
+from theory.published.confspec import BENCHMARKS, accuracies, speedups
 
 __all__ = ["CLAIMS"]
 

@@ -2,51 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.records import corrected, mutant, proved
 from theory.claims.proving.tools import exhaustive, refute
+from theory.published.lookahead_decoding import METHODS, SCORES, TABLE_2, TABLE_3, TABLE_6
 
 __all__ = ["CLAIMS"]
-
-_Row = tuple[str, ...]
-_QUALITY: Mapping[tuple[str, str], tuple[_Row, _Row]] = {
-    ("CNN", "1.0"): (("36.55", "13.20", "22.68"), ("36.53", "13.27", "22.71")),
-    ("CNN", "0.0"): (("37.79", "14.59", "23.96"), ("37.79", "14.59", "23.96")),
-    ("XSum", "1.0"): (("19.15", "4.53", "12.84"), ("19.20", "4.53", "12.87")),
-    ("XSum", "0.0"): (("19.38", "4.78", "13.05"), ("19.39", "4.79", "13.06")),
-}
-"""Table 2: data set and temperature -> Rouge-1, Rouge-2, Rouge-L, autoregressive and then Lookahead Decoding."""
-_SPEED: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("CNN", "1.0"): ("1.46", "1.64"),
-    ("CNN", "0.0"): ("1.57", "1.72"),
-    ("XSum", "1.0"): ("1.50", "1.67"),
-    ("XSum", "0.0"): ("1.60", "1.77"),
-}
-"""Table 2: speedup and compression S of Lookahead Decoding."""
-_BRANCHES: Mapping[int, tuple[str, str]] = {
-    2: ("1.44", "1.55"),
-    3: ("1.36", "1.45"),
-    4: ("1.36", "1.51"),
-    5: ("1.04", "1.12"),
-    6: ("1.46", "1.59"),
-    7: ("1.61", "1.79"),
-    8: ("1.78", "1.96"),
-    9: ("1.88", "2.05"),
-}
-"""Table 3: tag -> speedup and S. 2 prompt lookup; 3 to 6 with W = 1; 7 with G = 1; 8 and 9 balanced; 9 with prompt."""
-_METHODS = ("LD", "Medusa", "PJ", "PGJ 5", "PGJ 16")
-_COMPARED: Mapping[tuple[str, str], _Row] = {
-    ("7B", "MT-Bench"): ("1.7", "2.3", "0.4", "1.1", "1.1"),
-    ("7B", "HumanEval"): ("2.1", "2.5", "0.7", "1.1", "1.1"),
-    ("13B", "MT-Bench"): ("1.6", "2.4", "0.3", "1.2", "1.2"),
-    ("13B", "HumanEval"): ("2.0", "2.6", "0.6", "1.2", "1.2"),
-}
-"""Table 6, Vicuna, without the columns of speculative decoding: speedups of `_METHODS`."""
-_SCORES = ("6.51", "6.47")
-"""Table 5: MT-Bench score of Lookahead Decoding and of autoregressive decoding."""
 
 
 def _every(good: Sequence[bool], what: str) -> Evidence:
@@ -56,7 +20,7 @@ def _every(good: Sequence[bool], what: str) -> Evidence:
 
 def _differences(temperatures: Sequence[str]) -> list[Fraction]:
     """Points of Rouge between the two methods, in each printed cell."""
-    rows = [pair for (_data, temperature), pair in _QUALITY.items() if temperature in temperatures]
+    rows = [(row.plain, row.own) for (_data, temperature), row in TABLE_2.items() if temperature in temperatures]
     return [abs(Fraction(x) - Fraction(y)) for plain, own in rows for x, y in zip(plain, own, strict=True)]
 
 
@@ -69,7 +33,7 @@ def _verify_greedy_rouge() -> Evidence:
     cells = [
         {"autoregressive": x, "lookahead": y}
         for data in ("CNN", "XSum")
-        for x, y in zip(*_QUALITY[data, "0.0"], strict=True)
+        for x, y in zip(TABLE_2[data, "0.0"].plain, TABLE_2[data, "0.0"].own, strict=True)
     ]
     return refute(
         lambda autoregressive, lookahead: autoregressive == lookahead,
@@ -79,22 +43,23 @@ def _verify_greedy_rouge() -> Evidence:
     )
 
 
-def _verify_sampling(column: Callable[[tuple[str, str]], str] = lambda row: row[0], factor: str = "1") -> Evidence:
+def _verify_sampling(factor: str = "1") -> Evidence:
     good = [
-        Fraction(column(_SPEED[data, "1.0"])) * Fraction(factor) < Fraction(column(_SPEED[data, "0.0"]))
+        Fraction(TABLE_2[data, "1.0"].speedup) * Fraction(factor) < Fraction(TABLE_2[data, "0.0"].speedup)
         for data in ("CNN", "XSum")
     ]
     return _every(good, f"sampling gains less than greedy search, by a factor of {factor} at least")
 
 
 def _verify_below_compression(factor: str = "1") -> Evidence:
-    rows = [*_SPEED.values(), *_BRANCHES.values()]
+    rows = [(row.speedup, row.compression) for row in TABLE_2.values()]
+    rows += [(row.speedup, row.compression) for row in TABLE_3.values()]
     good = [Fraction(speed) * Fraction(factor) < Fraction(s) for speed, s in rows]
     return _every(good, f"the speedup times {factor} is below S in {len(good)} rows of Tables 2 and 3")
 
 
 def _speed(tag: int) -> Fraction:
-    return Fraction(_BRANCHES[tag][0])
+    return Fraction(TABLE_3[tag].speedup)
 
 
 def _verify_orders(lookup_below: tuple[int, ...] = ()) -> Evidence:
@@ -116,22 +81,22 @@ def _verify_best(limit: str = "1.8", tags: Sequence[int] = (7, 8, 9)) -> Evidenc
 
 
 def _fix_best() -> Evidence:
-    others = [_speed(tag) <= Fraction("1.78") for tag in _BRANCHES if tag != 9]
+    others = [_speed(tag) <= Fraction("1.78") for tag in TABLE_3 if tag != 9]
     return _every([_speed(9) == Fraction("1.88"), *others], "1.88 with the prompt as reference, at most 1.78 elsewhere")
 
 
 def _verify_score(at_least: str = "0") -> Evidence:
-    own, plain = map(Fraction, _SCORES)
+    own, plain = map(Fraction, SCORES)
     return _every([own - plain >= Fraction(at_least)], f"the score of MT-Bench is not below by {at_least} or more")
 
 
 def _compared(method: str) -> list[Fraction]:
-    return [Fraction(row[_METHODS.index(method)]) for row in _COMPARED.values()]
+    return [Fraction(row[METHODS.index(method)]) for row in TABLE_6.values()]
 
 
 def _verify_compared(least_pgj: str = "1.1", second: str = "LD") -> Evidence:
     """PJ below 1, PGJ from 1.1 to 1.2, Medusa largest and `second` next."""
-    rest = [each for each in _METHODS if each not in {"Medusa", second}]
+    rest = [each for each in METHODS if each not in {"Medusa", second} and not each.startswith("SD")]
     good = [x < 1 for x in _compared("PJ")]
     good += [Fraction(least_pgj) <= x <= Fraction("1.2") for name in ("PGJ 5", "PGJ 16") for x in _compared(name)]
     good += [x > y for x, y in zip(_compared("Medusa"), _compared(second), strict=True)]
@@ -142,14 +107,14 @@ def _verify_compared(least_pgj: str = "1.1", second: str = "LD") -> Evidence:
 def _verify_sizes(larger: str = "7B") -> Evidence:
     other = {"7B": "13B", "13B": "7B"}[larger]
     good = [
-        Fraction(_COMPARED[larger, data][0]) > Fraction(_COMPARED[other, data][0]) for data in ("MT-Bench", "HumanEval")
+        Fraction(TABLE_6[larger, data][0]) > Fraction(TABLE_6[other, data][0]) for data in ("MT-Bench", "HumanEval")
     ]
     return _every(good, f"Lookahead Decoding gains more for {larger} than for {other}")
 
 
 def _verify_range(low: str = "1.4", high: str = "2.3") -> Evidence:
     """Printed greedy speedups with the settings of Table 4, against the range read off Figure 5."""
-    values = [*_compared("LD"), _speed(8), *(Fraction(_SPEED[data, "0.0"][0]) for data in ("CNN", "XSum"))]
+    values = [*_compared("LD"), _speed(8), *(Fraction(TABLE_2[data, "0.0"].speedup) for data in ("CNN", "XSum"))]
     return _every([Fraction(low) <= x <= Fraction(high) for x in values], f"speedups from {low} to {high}")
 
 

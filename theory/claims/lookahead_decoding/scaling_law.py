@@ -17,13 +17,15 @@ from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
+from theory.claims.proving.rounding import printed
 from theory.claims.proving.tools import Part, all_of, exhaustive, identity, numeric, prove_identity, refute, screened
+from theory.published.lookahead_decoding import ALPHA, STEPS_PER_HIT, TABLE_3
 
 __all__ = ["CLAIMS"]
 
 _BITS = 128
 _RANGE = "0 < alpha < 1; Equations 5 and 7 as they stand, with G = W = b and gamma = N - 1"
-_SETTING = {"alpha": Fraction(425, 1000), "f": Fraction(3106, 1000)}
+_SETTING = {"alpha": Fraction(ALPHA), "f": Fraction(STEPS_PER_HIT)}
 """Figure 4 (b) of the paper."""
 
 
@@ -210,7 +212,7 @@ def _verify_rate(slack: Fraction = Fraction(0)) -> Evidence:
 def _fit(alpha: Fraction, f: Fraction) -> Evidence:
     """Prediction for N = 5, W = G = 15 against the published compression 1.96 of Table 3, tag 8."""
     predicted = (f - 1 + _exact(alpha, 4, 15)) / f
-    low, high = Fraction("1.955"), Fraction("1.965")
+    low, high = printed(TABLE_3[8].compression)
     worst = max(abs(predicted / low - 1), abs(predicted / high - 1))
     what = f"predicted S = {float(predicted):.3f} against 1.96 published: at most {float(100 * worst):.1f} % off"
     return numeric(worst < Fraction(2, 100), what=what, effort={"points": 1})

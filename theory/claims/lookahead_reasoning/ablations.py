@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence
@@ -10,29 +10,11 @@ from theory.claims.lookahead_reasoning.tables import measured
 from theory.claims.proving.records import corrected, mutant, proved, refuted
 from theory.claims.proving.rounding import could_round_to, printed
 from theory.claims.proving.tools import all_of, exhaustive, refute
+from theory.published.lookahead_reasoning import TABLE_2, TABLE_3, VERIFIERS
 
 __all__ = ["CLAIMS"]
 
-_VERIFIERS: Mapping[str, tuple[str, str, str, str]] = {
-    "Random": ("0.50", "88.3", "0.40", "59.6"),
-    "LLM-J 7B": ("0.63", "92.8", "0.47", "69.2"),
-    "LLM-J 32B": ("0.58", "92.3", "0.46", "69.0"),
-    "Emb. 0.85": ("0.56", "89.8", "0.45", "64.0"),
-    "Emb. 0.95": ("0.37", "92.3", "0.38", "66.7"),
-    "Score 7": ("0.97", "82.1", "0.81", "37.9"),
-    "Score 9": ("0.93", "85.9", "0.39", "58.3"),
-}
-"""Table 2: verifier -> acceptance and accuracy in percent on GSM8K, then on AIME."""
-_ALONE = ("91.8", "70.8")
-"""Table 2: accuracy of the target alone on GSM8K and on AIME, percent."""
-_WIDTH_ACCURACY: Mapping[tuple[str, str], tuple[str, str, str, str]] = {
-    ("GSM8K", "7B"): ("92.8", "91.2", "91.1", "91.5"),
-    ("GSM8K", "32B"): ("92.3", "93.2", "92.8", "92.5"),
-    ("AIME24", "7B"): ("69.2", "67.3", "65.4", "64.6"),
-    ("AIME24", "32B"): ("69.0", "69.0", "68.1", "67.3"),
-}
-"""Table 3: data set and judge -> accuracy in percent at W = 1, 2, 4, 8."""
-_DATASETS = ("GSM8K", "AIME")
+_DATASETS = tuple(TABLE_2)
 _QUOTED_DROPS = (
     ("Random", 0, "3.5"),
     ("Random", 1, "11"),
@@ -43,13 +25,17 @@ _QUOTED_DROPS = (
 """Section 4.3: verifier, data set, points of accuracy lost."""
 
 
+def _cell(verifier: str, data: int, row: str) -> str:
+    return TABLE_2[_DATASETS[data]][row][VERIFIERS.index(verifier)]
+
+
 def _acceptance(verifier: str, data: int) -> Fraction:
-    return Fraction(_VERIFIERS[verifier][2 * data])
+    return Fraction(_cell(verifier, data, "acceptance"))
 
 
 def _drop(verifier: str, data: int) -> Fraction:
     """Points of accuracy below the target alone."""
-    return Fraction(_ALONE[data]) - Fraction(_VERIFIERS[verifier][2 * data + 1])
+    return Fraction(_cell("target", data, "accuracy")) - Fraction(_cell(verifier, data, "accuracy"))
 
 
 def _verify_drops(quoted: Sequence[tuple[str, int, str]] = _QUOTED_DROPS) -> Evidence:
@@ -124,7 +110,7 @@ def _verify_widths(*, each_step: bool = False, judge: str = "7B") -> Evidence:
     """Accuracy below that of W = 1 (`each_step`: of the next narrower tree) with a judge, most on AIME24."""
 
     def lost(data: str, index: int) -> Fraction:
-        row = _WIDTH_ACCURACY[data, judge]
+        row = TABLE_3[data, judge]["accuracy"]
         return Fraction(row[index - 1 if each_step else 0]) - Fraction(row[index])
 
     return all_of(
@@ -143,7 +129,7 @@ def _verify_stronger(slack: str = "0") -> Evidence:
     """The 32B judge: never below W = 1 on GSM8K (by a slack), and less lost than with the 7B judge on both."""
 
     def lost(data: str, judge: str, index: int) -> Fraction:
-        row = _WIDTH_ACCURACY[data, judge]
+        row = TABLE_3[data, judge]["accuracy"]
         return Fraction(row[0]) - Fraction(row[index])
 
     return all_of(

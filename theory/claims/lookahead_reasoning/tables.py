@@ -11,35 +11,32 @@ from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import corrected, mutant, proved, refuted, repaired
 from theory.claims.proving.tools import counterexample, prove_identity, refute
+from theory.published.lookahead_reasoning import DATASETS, PAIRS, TABLE_1, TABLE_3, both_pairs
 
 __all__ = ["CLAIMS", "measured"]
 
-_DATASETS = ("AIME24", "AMC23", "GSM8K", "HumanEval", "GPQA", "MT-Bench", "LiveCodeBench")
-_PAIRS = ("DeepSeek-R1-Distill", "Qwen3")
-
-# Table 1, one string per row of the printed table: first the seven datasets of the first pair, then of the second
-_ACCEPTANCE = "0.47 0.58 0.63 0.44 0.35 0.48 0.47 0.43 0.53 0.50 0.39 0.30 0.38 0.40"
-_STEP = "1.36 1.48 1.71 1.27 1.14 1.27 1.21 1.12 1.22 1.32 1.13 1.04 1.10 1.08"
-_TOKEN = "1.53 1.50 1.39 1.32 1.48 1.25 1.45 1.40 1.38 1.32 1.32 1.40 1.41 1.25"
-_BOTH = "1.82 2.00 2.11 1.54 1.63 1.51 1.58 1.49 1.62 1.68 1.39 1.44 1.49 1.32"
-_ACCURACY_TARGET = "70.8 95.6 91.8 96.9 63.3 - 48.9 80.0 97.5 96.6 97.6 68.2 - 52.4"
-_ACCURACY_LR = "69.2 94.1 92.8 95.5 61.2 - 49.5 80.4 96.4 96.4 97.1 68.5 - 51.7"
-
-# Table 3, acceptance for W = 1, 2, 4, 8: GSM8K with the 7B and the 32B judge, then AIME24
-_TREE = ("0.63 0.73 0.77 0.83", "0.58 0.66 0.73 0.77", "0.47 0.58 0.67 0.74", "0.46 0.54 0.59 0.68")
-_TREE_SPEEDUP = ("1.48 1.49 1.47 1.25", "1.40 1.42 1.39 1.19", "1.27 1.32 1.26 1.00", "1.23 1.23 1.17 0.98")
+_ACCEPTANCE = both_pairs("LR acceptance")
+_STEP = both_pairs("LR speedup")
+_TOKEN = both_pairs("SD speedup")
+_BOTH = both_pairs("SD+LR speedup")
+_MT_BENCH = DATASETS.index("MT-Bench")
+"""Its accuracy is a score, no percentage."""
 
 _HALF_UNIT = Fraction(1, 200)
 
 
-def _row(text: str) -> list[Fraction]:
-    """The numbers of a row; a dash is left out."""
-    return [Fraction(word) for word in text.split() if word != "-"]
+def _row(cells: tuple[str, ...]) -> list[Fraction]:
+    return [Fraction(cell) for cell in cells]
+
+
+def _percent(row: str) -> list[Fraction]:
+    """A row of accuracies, in percent."""
+    return [Fraction(cell) for pair in PAIRS for i, cell in enumerate(TABLE_1[pair][row]) if i != _MT_BENCH]
 
 
 def measured() -> Iterator[tuple[str, Mapping[str, Fraction]]]:
     """Table 1, cell by cell: name, then the measured values."""
-    names = [f"{data}, {pair}" for pair in _PAIRS for data in _DATASETS]
+    names = [f"{data}, {pair}" for pair in PAIRS for data in DATASETS]
     rows = zip(names, _row(_ACCEPTANCE), _row(_STEP), _row(_TOKEN), _row(_BOTH), strict=True)
     for name, acceptance, step, token, both in rows:
         yield name, {"acceptance": acceptance, "step": step, "token": token, "both": both}
@@ -110,9 +107,9 @@ def _same_factor() -> Evidence:
     return prove_identity(sped_up - g * steps / ((k - 1) * c + 1), what="one factor g for draft and target: h = f g")
 
 
-def _range(text: str, low: str, high: str, what: str) -> Evidence:
+def _range(cells: tuple[str, ...], low: str, high: str, what: str) -> Evidence:
     """The smallest and largest entries of a row are the printed ones."""
-    values = _row(text)
+    values = _row(cells)
     if (min(values), max(values)) == (Fraction(low), Fraction(high)):
         return _table(f"{what}: from {low} to {high}")
     detail = f"{what}: from {float(min(values))} to {float(max(values))}, not from {low} to {high}"
@@ -121,19 +118,19 @@ def _range(text: str, low: str, high: str, what: str) -> Evidence:
 
 def _accuracy(low: str, high: str) -> Evidence:
     """Accuracy differences, in points, between LR and the target alone."""
-    pairs = zip(_row(_ACCURACY_LR), _row(_ACCURACY_TARGET), strict=True)
-    text = " ".join(str(ours - target) for ours, target in pairs)
-    return _range(text, low, high, "accuracy against the target alone, points")
+    pairs = zip(_percent("LR accuracy"), _percent("target accuracy"), strict=True)
+    gains = tuple(str(ours - target) for ours, target in pairs)
+    return _range(gains, low, high, "accuracy against the target alone, points")
 
 
 def _tree(factor: str) -> Evidence:
     """Acceptance rises with W, by the factor or more at every doubling; speedup does not rise beyond W = 2."""
-    for acceptance, speed in zip(_TREE, _TREE_SPEEDUP, strict=True):
-        for here, wider in itertools.pairwise(_row(acceptance)):
+    for tree in TABLE_3.values():
+        for here, wider in itertools.pairwise(_row(tree["acceptance"])):
             if not wider > here * Fraction(factor):
                 detail = f"acceptance goes from {float(here)} to {float(wider)}"
                 return counterexample(detail, {"narrow": here, "wide": wider})
-        values = _row(speed)
+        values = _row(tree["speedup"])
         if max(values[2:]) > values[1]:
             return counterexample("speedup rises beyond W = 2", None)
     return _table("all four rows of Table 3: acceptance rises with W, speedup is largest at W <= 2")

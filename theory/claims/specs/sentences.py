@@ -10,7 +10,7 @@ from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.tools import all_of, exhaustive, identity, refute
 from theory.claims.specs.exact import decided, nonnegative
-from theory.claims.specs.published import BENCHMARKS, TABLE_1, TABLE_2, TABLE_4, TABLE_6, TABLE_7, WIDTHS
+from theory.published.specs import BENCHMARKS, TABLE_1, TABLE_2, TABLE_4, TABLE_6, TABLE_7, WIDTHS
 
 __all__ = ["CLAIMS"]
 
@@ -26,7 +26,7 @@ def _accuracy(table: Mapping[tuple[str, int], tuple[str, ...]], method: str, ben
 
 def _main(method: str, benchmark: str, width: int) -> Fraction:
     """Accuracy of Table 1, Qwen pair, in percent."""
-    return Fraction(TABLE_1["Qwen2.5", benchmark, method, width][0])
+    return Fraction(TABLE_1["Qwen2.5", benchmark, method, width].accuracy)
 
 
 def _switch(tau: Fraction) -> int:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.records import mutant, proved
 from theory.claims.proving.tools import exhaustive
-from theory.claims.specs.published import BENCHMARKS, FAMILIES, TABLE_1, TABLE_3, TABLE_5, WIDTHS
+from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_3, TABLE_5, WIDTHS
 
 __all__ = ["CLAIMS"]
 
@@ -20,7 +20,8 @@ _SPREAD: Mapping[str, int] = {"Qwen2.5": 1250, "Llama3": 100}
 def _fixed(benchmark: str, width: int, column: int) -> tuple[Fraction, Fraction]:
     """Table 5, Qwen pair: accuracy (column 0) or seconds (1) of the full search and with beta = 2 L."""
     at = 2 * BENCHMARKS.index(benchmark) + column
-    full = TABLE_1["Qwen2.5", benchmark, "SPECS", width][column]
+    cell = TABLE_1["Qwen2.5", benchmark, "SPECS", width]
+    full = cell.seconds if column else cell.accuracy
     return Fraction(full), Fraction(TABLE_5[width][at])
 
 
@@ -49,7 +50,7 @@ def _verify_spread(least: Mapping[str, int] = _SPREAD) -> Evidence:
 
 
 def _share(method: str, family: str, benchmark: str, width: int) -> Fraction:
-    return Fraction(TABLE_1[family, benchmark, method, width][2])
+    return Fraction(TABLE_1[family, benchmark, method, width].share)
 
 
 def _verify_share(easier: str = "MATH500", method: str = "SPECS") -> Evidence:
@@ -66,7 +67,8 @@ def _verify_share(easier: str = "MATH500", method: str = "SPECS") -> Evidence:
 
 def _verify_comparable(below: str = "2", fewest: int = 17) -> Evidence:
     """Accuracy of SPECS against beam search with the large model: at most so far below, no lower in `fewest`."""
-    gaps = [Fraction(TABLE_1[f, b, "SPECS", n][0]) - Fraction(TABLE_1[f, b, "BS(B)", n][0]) for f, b, n in _SETTINGS]
+    cells = [(TABLE_1[f, b, "SPECS", n], TABLE_1[f, b, "BS(B)", n]) for f, b, n in _SETTINGS]
+    gaps = [Fraction(own.accuracy) - Fraction(beam.accuracy) for own, beam in cells]
     facts = [gap >= -Fraction(below) for gap in gaps] + [sum(gap >= 0 for gap in gaps) >= fewest]
     what = f"at most {below} points below in all 18 settings, not below in {fewest}"
     return exhaustive(lambda fact: facts[fact], {"fact": range(len(facts))}, what=what)

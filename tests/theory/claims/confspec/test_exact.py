@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 
 from theory.claims.confspec import exact
-from theory.claims.confspec.published import TABLES
 from theory.claims.proving.rounding import could_round_to, mean, printed, product, quotient
+from theory.published.confspec import TABLES
 
 _HALF = Fraction(1, 2)
 

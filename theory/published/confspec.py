@@ -1,4 +1,4 @@
-"""The published numbers of ConfSpec that its claims are compared with, as printed (strings keep the rounding)."""
+"""ConfSpec: the numbers of its Tables 2 to 7, Figure 1 and section 5.1, as printed (strings keep the rounding)."""
 
 from __future__ import annotations
 

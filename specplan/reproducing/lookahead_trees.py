@@ -1,0 +1,117 @@
+"""Lookahead Reasoning, Table 3: speedups of trees of depth 2, from the acceptance that is printed beside each.
+
+Nothing is fitted to a speedup. How alike the verdicts on the drafts of a position are follows from the printed
+acceptance at W drafts and at one; the judge of 32B takes what ConfSpec's Table 6 says of a target of that size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from calibrate.record.library import bundled
+from calibrate.replay.system import system_of
+from sim.algorithms.rules import PRESETS
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour
+from sim.configuration import Configuration
+from sim.operations import JUDGE
+from sim.trial import trial_seconds
+from specplan.planning.model_error import PUBLISHED_RULES
+from theory.published.confspec import LATENCY_MS
+from theory.published.lookahead_reasoning import TABLE_3, TREE_WIDTHS
+
+__all__ = ["N_TREES", "Tree", "sibling_correlation", "some_accepted", "trees"]
+
+N_TREES: Final = len(TABLE_3) * len(TREE_WIDTHS)
+_DEPTH: Final = 2
+_LARGE_JUDGE_S: Final = float(LATENCY_MS["target verification"]) / 1e3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A cell of the table."""
+
+    dataset: str
+    judge: str
+    """Size of the judge: ``7B`` or ``32B``."""
+    width: int
+    """Drafts of a position, W."""
+    predicted: float
+    """Speedup, [-]."""
+    published: float
+
+
+def trees(n_answers: int = 12, step_done: Callable[[], None] = lambda: None) -> Iterator[Tree]:
+    """Predict every cell; ``step_done`` is called after each."""
+    for (dataset, judge), row in TABLE_3.items():
+        for width, accepted, speedup in zip(TREE_WIDTHS, row["acceptance"], row["speedup"], strict=True):
+            yield Tree(
+                dataset=dataset,
+                judge=judge,
+                width=width,
+                predicted=_speedup(dataset, judge, width, float(row["acceptance"][0]), float(accepted), n_answers),
+                published=float(speedup),
+            )
+            step_done()
+
+
+def _speedup(dataset: str, judge: str, width: int, alpha: float, accepted: float, n_answers: int) -> float:
+    system = system_of(bundled(f"lr-deepseek-{dataset.lower()}"))
+    assert isinstance(system.behaviour, SyntheticBehaviour)
+    siblings = sibling_correlation(alpha, accepted, width)
+    behaviour = replace(system.behaviour, acceptance=Acceptance(alpha=alpha, siblings=siblings))
+    system = replace(
+        system,
+        behaviour=behaviour.judged_under(PRESETS[PUBLISHED_RULES]),
+        seconds={JUDGE: _LARGE_JUDGE_S} if judge == "32B" else system.seconds,
+    )
+    tree = Configuration(method="lr-async", k1=_DEPTH, width=width, rules=PUBLISHED_RULES)
+    plain, method = (
+        trial_seconds(system.trial(one.algorithm(), one.spec.meets), range(n_answers)).sum()
+        for one in (Configuration(method="autoregressive"), tree)
+    )
+    return float(plain / method)
+
+
+def some_accepted(alpha: float, siblings: float, width: int) -> float:
+    """Probability that one of ``width`` drafts of a position is accepted (beta-binomial, see `Acceptance`).
+
+    Parameters
+    ----------
+    alpha : acceptance of one draft, in (0, 1).
+    siblings : correlation of the verdicts on two of them, in (0, 1).
+    width : drafts, >= 1.
+
+    >>> round(some_accepted(0.5, 1e-9, 2), 6), round(some_accepted(0.5, 1.0 - 1e-9, 2), 6)
+    (0.75, 0.5)
+    """
+    weight = 1.0 / siblings - 1.0
+    total = refused = 0.0
+    for i in range(width):
+        refused += math.log((1.0 - alpha) * weight + i)
+        total += math.log(weight + i)
+    return 1.0 - math.exp(refused - total)
+
+
+def sibling_correlation(alpha: float, accepted: float, width: int) -> float:
+    """Return the correlation of the verdicts at which ``accepted`` of the positions have an accepted draft.
+
+    Parameters
+    ----------
+    alpha : acceptance of one draft, in (0, 1).
+    accepted : with ``width`` drafts, in [alpha, 1 - (1 - alpha)^width].
+    width : drafts, >= 1.
+
+    >>> round(sibling_correlation(0.63, 0.83, 8), 2), sibling_correlation(0.63, 0.63, 1)
+    (0.63, 0.0)
+    """
+    if width == 1:
+        return 0.0
+    low, high = 1e-9, 1.0 - 1e-9
+    while high - low > 1e-6:  # fewer are accepted where verdicts are more alike
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if some_accepted(alpha, middle, width) > accepted else (low, middle)
+    return low
