@@ -158,8 +158,9 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, kind)
-    except OSError as error:
-        rule = f"is no address to listen on: {error.strerror}; 127.0.0.1 is this machine, 0.0.0.0 all its networks"
+    except (OSError, UnicodeError) as error:  # the latter of names that no host can have
+        reason = getattr(error, "strerror", None) or "no host has such a name"
+        rule = f"is no address to listen on: {reason}; 127.0.0.1 is this machine, 0.0.0.0 all its networks"
         raise ParameterError("host", host, rule) from None
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

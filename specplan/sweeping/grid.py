@@ -45,7 +45,7 @@ Value = bool | int | float | str
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True, allow_inf_nan=False)
 
 
 class Span(_Record):
@@ -193,7 +193,7 @@ def read_grid(path: str | Path) -> Grid:
     text = read_text(path, "a grid", most_bytes=1 << 20)
     try:
         return grid_of(tomllib.loads(text), shown(str(path)))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of integers of thousands of digits
         raise SchemaError(f"{shown(str(path))}: not TOML: {shown(str(error))}") from None
 
 
