@@ -23,6 +23,7 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 _RUNNING: Final = ("vllm:num_requests_running", "sglang:num_running_reqs", "tgi_batch_current_size")
 _WAITING: Final = ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "tgi_queue_size")
 _SPEC: Final = "vllm:spec_decode_num_"
+_PER_POSITION: Final = f"{_SPEC}accepted_tokens_per_pos_total"
 _GENERATED: Final = "vllm:generation_tokens_total"
 _MOST: Final = 1e15
 """Of anything that is counted: 30 years of a million tokens per second; exact in a float."""
@@ -70,6 +71,14 @@ def count(sample: Sample) -> float:
     if not 0.0 <= sample.value < _MOST:
         raise SchemaError(f"metrics: {shown(sample.name)}: must be a count of at least 0, got {sample.value:g}")
     return sample.value
+
+
+def _position(sample: Sample) -> int:
+    """The position of a count of accepted tokens."""
+    label = sample.labels.get("position", "")
+    if not (label.isascii() and label.isdigit() and len(label) <= 4):
+        raise SchemaError(f"metrics: {_PER_POSITION}: needs a label 'position' that is a number, got {shown(label)!r}")
+    return int(label)
 
 
 def _sample(line: str) -> Sample | None:
@@ -131,17 +140,24 @@ class SpecDecode:
 
     @classmethod
     def read(cls, samples: Iterable[Sample]) -> Self | None:
-        """Find the counters; None where the server does not speculate."""
+        """Find the counters; None where the server does not speculate.
+
+        Raises
+        ------
+        SchemaError : a count is none, or positions are left out.
+        """
         sums: dict[str, float] = {}
         positions: dict[int, float] = {}
         for sample in samples:
-            if sample.name == f"{_SPEC}accepted_tokens_per_pos_total":
-                position = int(sample.labels["position"])
+            if sample.name == _PER_POSITION:
+                position = _position(sample)
                 positions[position] = positions.get(position, 0.0) + count(sample)
             elif sample.name.startswith(_SPEC) or sample.name == _GENERATED:
                 sums[sample.name] = sums.get(sample.name, 0.0) + count(sample)
         if f"{_SPEC}drafts_total" not in sums:
             return None
+        if sorted(positions) != list(range(len(positions))):
+            raise SchemaError(f"metrics: {_PER_POSITION}: positions must be 0, 1, 2, ..., none left out")
         return cls(
             tokens=int(sums.get(_GENERATED, 0.0)),
             drafts=int(sums[f"{_SPEC}drafts_total"]),

@@ -13,13 +13,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import Final, Self
 
 from calibrate.record.answer_records import StepRecord
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.profile import Profile
 from sim.configuration import Configuration
-from sim.estimate import ratio_of_totals
+from sim.estimate import Estimate, ratio_of_totals
 from sim.operations import DRAFT, JUDGE, OWN_THRESHOLDS, TARGET
 
 __all__ = ["PACE_MARGIN", "Band", "Pace", "acceptance", "lengths", "paces"]
@@ -39,13 +39,34 @@ class Band:
     low: float
     high: float
     """Ends of the interval that counts as predicted, in [0, 1]."""
+    n: float = math.inf
+    """Of a share: observations that it was taken from; infinite: it is known for certain."""
+    alike: float = 1.0
+    """Of a share: variance of what was recorded / that of independent observations, >= 1."""
+
+    @classmethod
+    def of_share(cls, spread: Estimate, n: float) -> Self:
+        """A share of ``n`` recorded observations, with the spread that answers show.
+
+        The interval is that spread, and no narrower than if the observations were independent.
+        """
+        p = spread.value
+        independent = math.sqrt(p * (1.0 - p) / n)
+        known = math.isfinite(spread.stderr) and math.isfinite(spread.high) and independent > 0.0
+        half = max(1.96 * independent, spread.high - p if known else 0.0)
+        alike = max((spread.stderr / independent) ** 2, 1.0) if known else 1.0
+        return cls(value=p, low=max(p - half, 0.0), high=min(p + half, 1.0), n=n, alike=alike)
+
+    @classmethod
+    def of_half_width(cls, p: float, half: float) -> Self:
+        """A share that is known to be within a half-width, as a 95 % interval is."""
+        n = max(p * (1.0 - p), 0.01) * (1.96 / half) ** 2
+        return cls(value=p, low=max(p - half, 0.0), high=min(p + half, 1.0), n=n)
 
 
 def acceptance(profile: Profile, configuration: Configuration) -> Band | None:
     """Return the share of judged drafts that are accepted; None where the profile has not seen that judge.
 
-    The interval is a 95 % one over recorded answers, and no narrower than if their steps were independent: a drift is
-    one from what the profile knows.
     """
     role, threshold = configuration.decider
     least = OWN_THRESHOLDS.get(role) if threshold is None else threshold
@@ -57,10 +78,7 @@ def acceptance(profile: Profile, configuration: Configuration) -> Band | None:
         judged.append(float(len(known)))
     if sum(judged) < _LEAST:
         return None
-    share = ratio_of_totals(accepted, judged)
-    independent = math.sqrt(share.value * (1.0 - share.value) / sum(judged))
-    half = max(1.96 * independent, share.high - share.value)
-    return Band(value=share.value, low=max(share.value - half, 0.0), high=min(share.value + half, 1.0))
+    return Band.of_share(ratio_of_totals(accepted, judged), sum(judged))
 
 
 def _accepts(step: StepRecord, role: str, least: float | None) -> bool | None:

@@ -158,7 +158,7 @@ def drift_watch(plan: ServingPlan, profile: Profile | None, false_alarm: float) 
     if profile is None:
         known = plan.expected.get(first)
         p = None if known is None else known.accepted
-        band = None if p is None else Band(value=p, low=max(p - _PLANNED, 0.0), high=min(p + _PLANNED, 1.0))
+        band = None if p is None else Band.of_half_width(p, _PLANNED)
         return DriftWatch(accepted=band, false_alarm=false_alarm)
     ranks = {role: lengths(profile, role) for role in (TARGET, DRAFT)}
     return DriftWatch(
