@@ -213,7 +213,8 @@ def _check_place(name: str, path: Path, *, force: bool) -> None:
     journal_of(path).exists()  # raises where the name is too long for either
     folder = final.parent
     if not folder.is_dir():
-        raise ParameterError(name, str(path), f"cannot be written: there is no folder {str(folder if path.is_symlink() else path.parent)!r}")
+        missing = str(folder if path.is_symlink() else path.parent)
+        raise ParameterError(name, str(path), f"cannot be written: there is no folder {missing!r}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ParameterError(name, str(path), f"cannot be written: the folder {str(folder)!r} is not writable")
 

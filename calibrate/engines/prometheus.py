@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from theory.errors import ParameterError, SchemaError, shown
 
-__all__ = ["Load", "Sample", "SpecDecode", "count", "load", "parse_metrics"]
+__all__ = ["Load", "Sample", "SpecDecode", "counted", "load", "parse_metrics"]
 
 _LINE: Final = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?")
 _LABEL: Final = re.compile(r'\s*([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"\s*(?:,|$)')
@@ -61,7 +61,7 @@ def parse_metrics(text: str) -> list[Sample]:
     return samples
 
 
-def count(sample: Sample) -> float:
+def counted(sample: Sample) -> float:
     """The value of a sample that counts something.
 
     Raises
@@ -151,9 +151,9 @@ class SpecDecode:
         for sample in samples:
             if sample.name == _PER_POSITION:
                 position = _position(sample)
-                positions[position] = positions.get(position, 0.0) + count(sample)
+                positions[position] = positions.get(position, 0.0) + counted(sample)
             elif sample.name.startswith(_SPEC) or sample.name == _GENERATED:
-                sums[sample.name] = sums.get(sample.name, 0.0) + count(sample)
+                sums[sample.name] = sums.get(sample.name, 0.0) + counted(sample)
         if f"{_SPEC}drafts_total" not in sums:
             return None
         if sorted(positions) != list(range(len(positions))):

@@ -105,7 +105,7 @@ PRESETS: Final[Mapping[str, Rules]] = MappingProxyType({"paper": PAPER, "release
 
 
 def check_counts(k1: int, width: int) -> None:
-    """Raise `ParameterError` unless ``k1`` and ``width`` are positive integers, and their tree is of a sensible size."""
+    """Raise `ParameterError` unless ``k1`` and ``width`` are positive integers whose tree is of a sensible size."""
     for name, value in (("k1", k1), ("width", width)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ParameterError(name, value, "must be an integer >= 1")

@@ -204,7 +204,7 @@ def _run(
                 timeout_graceful_shutdown=_GRACE_S,
                 h11_max_incomplete_event_size=64 * 2**10,
             )
-            _tell(plan, sock)
+            _tell(plan, endpoints, sock)
             server = uvicorn.Server(config)
             try:
                 with _told_to_stop(server):
@@ -237,11 +237,13 @@ def _say(text: str) -> None:
     click.echo(f"specplan: {text}", err=True)
 
 
-def _tell(plan: ServingPlan, sock: socket.socket) -> None:
+def _tell(plan: ServingPlan, endpoints: Endpoints, sock: socket.socket) -> None:
     """Say on stderr what is served where."""
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     rows = "; ".join(f"{configuration.name} (at {load} in flight)" for load, configuration in plan.by_load)
     click.echo(f"specplan: serving http://{shown}:{port}/v1: {rows}", err=True)
+    for other in endpoints.in_clear:
+        _say(f"warning: keys of clients go to {other} over plain http, where others can read them: use https")
     if host not in _LOOPBACK:
         click.echo(f"specplan: warning: whoever reaches {shown}:{port} can use it: it checks no keys itself", err=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from calibrate.engines.prometheus import Sample, count, parse_metrics
+from calibrate.engines.prometheus import Sample, counted, parse_metrics
 from theory.errors import SchemaError
 
 __all__ = ["GatewayReading", "read_gateway"]
@@ -78,10 +78,10 @@ def _reading(samples: Sequence[Sample], source: str) -> GatewayReading:
         steps=_by(samples, "specplan_draft_steps_total", "outcome"),
         committed=_by(samples, "specplan_committed_steps_total", "role"),
         tokens=_by(samples, "specplan_committed_tokens_total", "role"),
-        answers=math.fsum(count(s) for s in samples if s.name == "specplan_answers_total"),
+        answers=math.fsum(counted(s) for s in samples if s.name == "specplan_answers_total"),
         speedup=next((s.value for s in samples if s.name == "specplan_speedup"), math.nan),
     )
 
 
 def _by(samples: Sequence[Sample], name: str, label: str) -> dict[str, float]:
-    return {s.labels[label]: count(s) for s in samples if s.name == name and label in s.labels}
+    return {s.labels[label]: counted(s) for s in samples if s.name == name and label in s.labels}

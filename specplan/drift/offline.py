@@ -94,7 +94,7 @@ class _Batches:
     def _bets(self, false_alarm: float) -> TwoWays:
         band = self.band
         if self.is_share:
-            return ShareBets(band.value, band.n, alike=band.alike, drift=self.drift, false_alarm=false_alarm)
+            return ShareBets(band.records, alike=band.alike, drift=self.drift, false_alarm=false_alarm)
         return MeanBets(band.low, band.high, drift=self.drift, false_alarm=false_alarm)
 
     def compared(self, false_alarm: float) -> Compared:
@@ -251,7 +251,7 @@ def gateway_drift(
 
 
 def _accepted(windows: Sequence[GatewayReading], profile: Profile, configuration: Configuration) -> list[_Batches]:
-    band = acceptance(profile, configuration)
+    band = acceptance(profile, configuration, by_length=False)  # counters tell no lengths
     if band is None:
         return []
     sums = []

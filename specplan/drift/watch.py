@@ -107,8 +107,8 @@ class DriftWatch:
         rest = false_alarm - share if accepted is not None else false_alarm
         self._watched: dict[str, _Watched] = {}
         if accepted is not None:
-            bets = ShareBets(accepted.value, accepted.n, alike=accepted.alike, drift=drift, false_alarm=share)
-            self._watched[_ACCEPTANCE] = _Watched(_ACCEPTANCE, accepted, bets)
+            self._shares = ShareBets(accepted.records, alike=accepted.alike, drift=drift, false_alarm=share)
+            self._watched[_ACCEPTANCE] = _Watched(_ACCEPTANCE, accepted, self._shares)
         for what, band in bands.items():
             margin = drift if what.endswith("length") else 2.0 * drift
             means = MeanBets(band.low, band.high, drift=margin, false_alarm=rest / len(bands))
@@ -133,12 +133,14 @@ class DriftWatch:
         gained = math.log(max(float(watched.bets.evidence) * watched.bets.wanted, 1.0))
         return min(gained / math.log(watched.bets.wanted), 1.0)
 
-    def judged(self, accepted: bool) -> Finding | None:
-        """A draft was judged."""
+    def judged(self, accepted: bool, tokens: int = 0) -> Finding | None:
+        """A draft of so many tokens was judged; their number has a use where the prediction is by length."""
         watched = self._watched.get(_ACCEPTANCE)
         if watched is None:
             return None
         band = watched.band
+        if band.kinds is not None:
+            self._shares.of_kind(band.kinds.of(tokens))
 
         def tell(seen: float, n: int) -> str:
             return (

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from calibrate.engines.prometheus import Sample, SpecDecode, count, load, parse_metrics
+from calibrate.engines.prometheus import Sample, SpecDecode, counted, load, parse_metrics
 from specplan.explaining.histogram import Histogram
 from theory.errors import SchemaError
 
@@ -125,7 +125,7 @@ def _sums(samples: Sequence[Sample], names: Set[str]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for sample in samples:
         if sample.name in names:
-            sums[sample.name] = sums.get(sample.name, 0.0) + count(sample)
+            sums[sample.name] = sums.get(sample.name, 0.0) + counted(sample)
     return sums
 
 

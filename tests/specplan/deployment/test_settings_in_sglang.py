@@ -1,7 +1,7 @@
 """What is printed for SGLang, read by its own parser of arguments and its own loader of adaptive tables.
 
-SGLang has no place in our environment: put `sglang` on the path (`PATH=VENV/bin:$PATH pytest -m slow ...`). Its arguments
-are read on any machine; `pip install --no-deps sglang` and what its import then asks for will do.
+SGLang has no place in our environment: put `sglang` on the path (`PATH=VENV/bin:$PATH pytest -m slow ...`). Its
+arguments are read on any machine; `pip install --no-deps sglang` and what its import then asks for will do.
 """
 
 from __future__ import annotations
