@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, ValidationError
 
 from calibrate.record.json_text import parse_json
 from specplan.gateway.plans import Asking
@@ -57,7 +57,7 @@ _IGNORED: Final = frozenset({"user", "store", "service_tier", "prompt_cache_key"
 class _StreamOptions(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    include_usage: bool = False
+    include_usage: StrictBool = False
 
 
 class Message(BaseModel):
@@ -79,22 +79,22 @@ _Stop = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True)
+    model_config = ConfigDict(extra="allow")
 
     model: str = ""
-    stream: bool = False
+    stream: StrictBool = False
     stream_options: _StreamOptions | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    temperature: Annotated[float, Field(ge=0.0, le=100.0, allow_inf_nan=False)] | None = None
-    top_p: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
-    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    temperature: Annotated[StrictFloat, Field(ge=0.0, le=100.0, allow_inf_nan=False)] | None = None
+    top_p: Annotated[StrictFloat, Field(gt=0.0, le=1.0)] | None = None
+    seed: Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | None = None
     stop: _Stop | Annotated[list[_Stop], Field(max_length=16)] | None = None
     metadata: dict[str, str] | None = None
 
 
 class _Completion(_Body):
-    prompt: str | Annotated[list[str | int | list[int]], Field(min_length=1)]
+    prompt: str | Annotated[list[str | StrictInt | list[StrictInt]], Field(min_length=1)]
 
 
 class _Chat(_Body):

@@ -138,7 +138,8 @@ def test_kinds_that_can_be_told_beforehand_make_it_sooner() -> None:
     together = ShareBets([Record(mean)], drift=0.1, false_alarm=0.05)
     apart = ShareBets([Record(p, 1e9 * w) for p, w in zip(shares, weights, strict=True)], drift=0.1, false_alarm=0.05)
     alarms = {"together": np.full(n, np.inf), "apart": np.full(n, np.inf)}
-    for step, kind in enumerate(rng.choice(4, size=600, p=weights), 1):
+    hundred = np.repeat(np.arange(4), (100 * weights).round().astype(int))
+    for step, kind in enumerate(np.concatenate([rng.permutation(hundred) for _ in range(6)]), 1):
         observed = (rng.random(n) < moved[kind]).astype(float)
         apart.of_kind(int(kind))
         for name, bets in (("together", together), ("apart", apart)):
