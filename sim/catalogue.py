@@ -236,7 +236,7 @@ class Method:
         ParameterError : there is none; the message suggests the nearest.
         """
         by_name = {knob.name: knob for knob in self.knobs}
-        return by_name[choice("knob", name, by_name, f"a knob of {self.name}")]
+        return by_name[choice("knob", name, by_name, f"a knob of {self.name}, one")]
 
     @property
     def meets(self) -> Meets:

@@ -25,6 +25,8 @@ __all__ = ["cli", "exit_code", "main"]
 
 # Before numpy is imported: on arrays as small as ours the threads of its linear algebra wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Commands draw into files only; the backend that somebody's notebook needs may not be there.
+os.environ["MPLBACKEND"] = "agg"
 
 _LONGEST_MESSAGE: Final = 1500
 
@@ -177,15 +179,30 @@ _KNOWN_AS: Final = {
 """Names of parameters within, and the options that set them, where a command has such an option."""
 
 
-def _as_typed(error: ParameterError, command: click.Command) -> str:
+def _as_typed(error: ParameterError, argv: Sequence[str]) -> str:
     """The error with the name of the option that the user typed, where it is about one."""
+    command = _command_of(argv)
     options = {name.lstrip("-"): name for one in command.params if isinstance(one, click.Option) for name in one.opts}
     by_parameter = {one.name: max(one.opts, key=len) for one in command.params if isinstance(one, click.Option)}
-    for name in (error.name, _KNOWN_AS.get(error.name, "")):
-        typed = options.get(name.replace("_", "-")) or by_parameter.get(name)
-        if typed:
-            return typed + str(error)[len(error.name) :]
-    return str(error)
+    names = (error.name, _KNOWN_AS.get(error.name, ""))
+    known = next((t for n in names if (t := options.get(n.replace("_", "-")) or by_parameter.get(n))), None)
+    typed = known if known in argv else _before(error.value, command, argv) or known
+    if typed is None:
+        return str(error)
+    if error.value is None:  # nobody typed that
+        return f"{typed} {error.rule}"
+    return typed + str(error)[len(error.name) :]
+
+
+def _before(value: object, command: click.Command, argv: Sequence[str]) -> str | None:
+    """The option that a text was typed for, or the argument, by its name in the help; None: it was not typed."""
+    if not isinstance(value, str) or not value or value not in argv:
+        return None
+    before = argv[list(argv).index(value) - 1]
+    for one in command.params:
+        if isinstance(one, click.Option) and not one.is_flag and before in one.opts:
+            return max(one.opts, key=len)
+    return next((one.human_readable_name for one in command.params if isinstance(one, click.Argument)), None)
 
 
 def _one_line(error: BaseException, argv: Sequence[str] = ()) -> str:
@@ -223,7 +240,7 @@ def _told(error: BaseException, argv: Sequence[str]) -> str:
         hint = f" (see '{where} --help')" if isinstance(error, click.UsageError) else ""
         return shown(error.format_message().rstrip("."), 600) + hint
     if isinstance(error, ParameterError):
-        return _as_typed(error, _command_of(argv))
+        return _as_typed(error, argv)
     if isinstance(error, SpecplanError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:

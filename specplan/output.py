@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from specplan.ranges import typed
 from theory.errors import ParameterError
@@ -32,6 +33,7 @@ __all__ = [
     "json_option",
     "output_options",
     "progress",
+    "refuse_unused",
     "table",
     "to_json",
     "verbose_option",
@@ -53,9 +55,17 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON w
 
 
 class InputName(click.ParamType):  # type: ignore[type-arg]  # as in specplan.ranges
-    """A text that may name a file or a folder to read, such as a profile: no output may take its place."""
+    """A text that may name a file or a folder to read, such as a profile: no output may take its place.
+
+    Parameters
+    ----------
+    lists : whether it may be several names with commas between them.
+    """
 
     name = "text"
+
+    def __init__(self, *, lists: bool = False) -> None:
+        self.lists = lists
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the text, which must not be blank; see `click.ParamType.convert`."""
@@ -90,6 +100,26 @@ def output_options(command: F) -> F:
     return click.option("-o", "--output", type=OutputFile(), help="Write the result to this file instead of stdout.")(
         command
     )
+
+
+def refuse_unused(names: Sequence[str], why: str) -> None:
+    """Refuse options of the running command that would change nothing: whoever typed them expects otherwise.
+
+    Parameters
+    ----------
+    names : of parameters of the command.
+    why : they have no use, e.g. ``"without --timeline"``.
+
+    Raises
+    ------
+    ParameterError : one of them was typed.
+    """
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            value = context.params[name]
+            text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            raise ParameterError(name, text, f"has no use {why}: leave it out")
 
 
 def check_output(path: Path | None, *, force: bool) -> None:
@@ -152,8 +182,18 @@ def _files_of(context: click.Context | None) -> tuple[dict[str, Path], dict[str,
         if isinstance(option.type, OutputFile):
             outputs[name] = value
         elif isinstance(option.type, (InputName, click.Path)):
-            inputs[name] = [Path(one) for one in (value if isinstance(value, tuple) else (value,))]
+            inputs[name] = [Path(one) for word in _several(value) for one in _names_in(word, option.type)]
     return outputs, inputs
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _names_in(word: Any, kind: click.ParamType) -> list[Any]:  # type: ignore[type-arg]  # as above
+    """What a word names: the word, and the parts of a list."""
+    parts = str(word).split(",") if isinstance(kind, InputName) and kind.lists else []
+    return [word, *(part for part in parts if part)]
 
 
 def _check_place(name: str, path: Path, *, force: bool) -> None:
@@ -173,7 +213,8 @@ def _check_place(name: str, path: Path, *, force: bool) -> None:
     journal_of(path).exists()  # raises where the name is too long for either
     folder = final.parent
     if not folder.is_dir():
-        raise ParameterError(name, str(path), f"cannot be written: there is no folder {str(path.parent)!r}")
+        missing = str(folder if path.is_symlink() else path.parent)
+        raise ParameterError(name, str(path), f"cannot be written: there is no folder {missing!r}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ParameterError(name, str(path), f"cannot be written: the folder {str(folder)!r} is not writable")
 

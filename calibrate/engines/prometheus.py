@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from theory.errors import ParameterError, SchemaError
+from theory.errors import ParameterError, SchemaError, shown
 
-__all__ = ["Load", "Sample", "SpecDecode", "load", "parse_metrics"]
+__all__ = ["Load", "Sample", "SpecDecode", "counted", "load", "parse_metrics"]
 
 _LINE: Final = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?")
 _LABEL: Final = re.compile(r'\s*([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"\s*(?:,|$)')
@@ -23,6 +23,10 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 _RUNNING: Final = ("vllm:num_requests_running", "sglang:num_running_reqs", "tgi_batch_current_size")
 _WAITING: Final = ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "tgi_queue_size")
 _SPEC: Final = "vllm:spec_decode_num_"
+_PER_POSITION: Final = f"{_SPEC}accepted_tokens_per_pos_total"
+_GENERATED: Final = "vllm:generation_tokens_total"
+_MOST: Final = 1e15
+"""Of anything that is counted: 30 years of a million tokens per second; exact in a float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,26 @@ def parse_metrics(text: str) -> list[Sample]:
         if not sample.name.endswith("_created"):
             samples.append(sample)
     return samples
+
+
+def counted(sample: Sample) -> float:
+    """The value of a sample that counts something.
+
+    Raises
+    ------
+    SchemaError : it is negative, not a number, or more than any server counts.
+    """
+    if not 0.0 <= sample.value < _MOST:
+        raise SchemaError(f"metrics: {shown(sample.name)}: must be a count of at least 0, got {sample.value:g}")
+    return sample.value
+
+
+def _position(sample: Sample) -> int:
+    """The position of a count of accepted tokens."""
+    label = sample.labels.get("position", "")
+    if not (label.isascii() and label.isdigit() and len(label) <= 4):
+        raise SchemaError(f"metrics: {_PER_POSITION}: needs a label 'position' that is a number, got {shown(label)!r}")
+    return int(label)
 
 
 def _sample(line: str) -> Sample | None:
@@ -90,7 +114,7 @@ class Load:
 
 def load(samples: Iterable[Sample]) -> Load | None:
     """Requests that a vLLM, SGLang or TGI server reports, all engines and models together; None: it reports none."""
-    known = [sample for sample in samples if sample.name in _RUNNING + _WAITING and math.isfinite(sample.value)]
+    known = [sample for sample in samples if sample.name in _RUNNING + _WAITING and 0.0 <= sample.value < _MOST]
     if not known:
         return None
     running, waiting = (int(sum(s.value for s in known if s.name in names)) for names in (_RUNNING, _WAITING))
@@ -116,19 +140,26 @@ class SpecDecode:
 
     @classmethod
     def read(cls, samples: Iterable[Sample]) -> Self | None:
-        """Find the counters; None where the server does not speculate."""
+        """Find the counters; None where the server does not speculate.
+
+        Raises
+        ------
+        SchemaError : a count is none, or positions are left out.
+        """
         sums: dict[str, float] = {}
         positions: dict[int, float] = {}
         for sample in samples:
-            if sample.name == f"{_SPEC}accepted_tokens_per_pos_total":
-                position = int(sample.labels["position"])
-                positions[position] = positions.get(position, 0.0) + sample.value
-            else:
-                sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+            if sample.name == _PER_POSITION:
+                position = _position(sample)
+                positions[position] = positions.get(position, 0.0) + counted(sample)
+            elif sample.name.startswith(_SPEC) or sample.name == _GENERATED:
+                sums[sample.name] = sums.get(sample.name, 0.0) + counted(sample)
         if f"{_SPEC}drafts_total" not in sums:
             return None
+        if sorted(positions) != list(range(len(positions))):
+            raise SchemaError(f"metrics: {_PER_POSITION}: positions must be 0, 1, 2, ..., none left out")
         return cls(
-            tokens=int(sums.get("vllm:generation_tokens_total", 0.0)),
+            tokens=int(sums.get(_GENERATED, 0.0)),
             drafts=int(sums[f"{_SPEC}drafts_total"]),
             drafted=int(sums.get(f"{_SPEC}draft_tokens_total", 0.0)),
             accepted=int(sums.get(f"{_SPEC}accepted_tokens_total", 0.0)),

@@ -105,6 +105,8 @@ def parsed_settings(text: str) -> list[dict[str, Any]]:
         found = json.loads(text or "[]")
     except json.JSONDecodeError as error:
         raise ParameterError("speculative", text, f"must be JSON: {error.msg}") from None
+    except (ValueError, RecursionError):
+        raise ParameterError("speculative", text, "must be JSON: it nests too deep, or has too long a number") from None
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise ParameterError("speculative", text, "must be a list of objects")
     return found

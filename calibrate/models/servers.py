@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
+from calibrate.engines.http.addresses import split_endpoint
 from calibrate.engines.http.chat import UserTurns
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch
-from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, split_endpoint
+from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig
 from calibrate.engines.prometheus import SpecDecode
 from calibrate.engines.protocol import Backend
 from calibrate.engines.speculation import Speculation

@@ -107,7 +107,7 @@ def _own(folder: Path | None) -> list[Path]:
     named = os.environ.get(FOLDER_VARIABLE, "") if folder is None else str(folder)
     if not named:
         return []
-    if not Path(named).is_dir():
+    if not (_exists(named) and Path(named).is_dir()):
         raise ParameterError(
             FOLDER_VARIABLE if folder is None else "latency-folder", named, "must be a folder of profiles"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -10,6 +11,9 @@ from typing import Final, Literal, get_args, get_type_hints
 from theory.errors import ParameterError
 
 __all__ = ["EAGER", "PAPER", "PRESETS", "RELEASED_CODE", "Fallback", "Rules", "check_counts"]
+
+_MOST_DRAFTS: Final = 1024
+"""Of one tree of drafts: the budget of no machine is larger, and its simulation grows with them."""
 
 Fallback = Literal["none", "regenerate", "reuse"]
 """After a rejection: ``reuse`` commits the target's step that the drafts were compared with (LR); ``regenerate`` has
@@ -101,7 +105,11 @@ PRESETS: Final[Mapping[str, Rules]] = MappingProxyType({"paper": PAPER, "release
 
 
 def check_counts(k1: int, width: int) -> None:
-    """Raise `ParameterError` unless ``k1`` and ``width`` are positive integers."""
+    """Raise `ParameterError` unless ``k1`` and ``width`` are positive integers whose tree is of a sensible size."""
     for name, value in (("k1", k1), ("width", width)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ParameterError(name, value, "must be an integer >= 1")
+    if width > 1 and k1 * math.log(width) > math.log(_MOST_DRAFTS) + 1e-9:
+        most = math.floor(_MOST_DRAFTS ** (1.0 / k1) + 1e-9)
+        rule = f"must be at most {most} with k1={k1}: width ** k1 drafts are in flight, {_MOST_DRAFTS} at most"
+        raise ParameterError("width", width, rule)

@@ -253,7 +253,10 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Poi
 
     points: list[Point] = []
     plain_cache = math.nan
-    for one in [given] if isinstance(given, (str, Path)) else given:
+    several = [given] if isinstance(given, (str, Path)) else list(given)
+    for i, one in enumerate(several):
+        if one in several[:i]:
+            raise ParameterError("baseline", str(one), "is given twice: leave one out")
         paths = [one] if _is_text(one) else str(one).split(",")
         if len(paths) > 2 or not all(map(str, paths)):
             raise ParameterError("baseline", str(one), "must be a file, or two with a comma between them")

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from specplan.ranges import WINDOW
+from theory.errors import ParameterError
 
 __all__ = ["command", "sequence"]
 
@@ -27,7 +28,10 @@ def command(keep: Path, k1: tuple[int, ...]) -> None:
 
     Takes less than five minutes on two cores; needs the extra `torch`.
     """
-    keep.mkdir(parents=True, exist_ok=True)
+    try:
+        keep.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError("keep", str(keep), f"must be a folder, or a place for one: {error.strerror}") from None
     _run(keep, k1 or (1, 2, 4, 8))
 
 

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from specplan.output import InputName, check_output, deliver, json_option, output_options, to_json, verbose_option
+from specplan.output import (
+    InputName,
+    check_output,
+    deliver,
+    json_option,
+    output_options,
+    refuse_unused,
+    to_json,
+    verbose_option,
+)
 from specplan.ranges import GPUS, SEED, SHARE, TOKENS, Number, WholeNumber
 from specplan.reports.saving import report_option, save
 from theory.errors import ParameterError
 
 __all__ = ["command"]
 
+_OF_SERVERS: Final = ("baseline", "k", "chunk", "target", "draft", "eagle", "gpu", "tp", "method", "seed")
+"""Options that say something of a server that speculates on tokens."""
+
 
 @click.command(name="explain")
 @click.argument("sources", nargs=-1, required=True, type=InputName())
 @click.option(
     "--baseline",
-    type=InputName(),
+    type=InputName(lists=True),
     multiple=True,
     metavar="FILE[,FILE]",
     help="Metrics of the same server without speculation or with another k, at the same load: since its start, or "
@@ -71,9 +83,17 @@ def command(
     moved.
     """
     check_output(output, force=force)
+    if not any("://" in source for source in sources):
+        refuse_unused(("seconds",), "with files: it is for a live server")
+    if asked["profile"] is None:
+        refuse_unused(("false_alarm",), "without --profile")
+    if asked["gpu"] is None and asked["target"] is None:
+        refuse_unused(("tp",), "without --target and --gpu")
     from specplan.api.explaining import explain
 
     found = explain(sources, **asked)
+    if found.explanation is None:
+        refuse_unused(_OF_SERVERS, "with the metrics of a gateway")
     if report is not None:
         if found.explanation is None:
             raise ParameterError("--report", str(report), "has no use with the metrics of a gateway: leave it out")

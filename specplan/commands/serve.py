@@ -158,8 +158,9 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, kind)
-    except OSError as error:
-        rule = f"is no address to listen on: {error.strerror}; 127.0.0.1 is this machine, 0.0.0.0 all its networks"
+    except (OSError, UnicodeError) as error:  # the latter of names that no host can have
+        reason = getattr(error, "strerror", None) or "no host has such a name"
+        rule = f"is no address to listen on: {reason}; 127.0.0.1 is this machine, 0.0.0.0 all its networks"
         raise ParameterError("host", host, rule) from None
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -203,7 +204,7 @@ def _run(
                 timeout_graceful_shutdown=_GRACE_S,
                 h11_max_incomplete_event_size=64 * 2**10,
             )
-            _tell(plan, sock)
+            _tell(plan, endpoints, sock)
             server = uvicorn.Server(config)
             try:
                 with _told_to_stop(server):
@@ -236,11 +237,13 @@ def _say(text: str) -> None:
     click.echo(f"specplan: {text}", err=True)
 
 
-def _tell(plan: ServingPlan, sock: socket.socket) -> None:
+def _tell(plan: ServingPlan, endpoints: Endpoints, sock: socket.socket) -> None:
     """Say on stderr what is served where."""
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     rows = "; ".join(f"{configuration.name} (at {load} in flight)" for load, configuration in plan.by_load)
     click.echo(f"specplan: serving http://{shown}:{port}/v1: {rows}", err=True)
+    for other in endpoints.in_clear:
+        _say(f"warning: keys of clients go to {other} over plain http, where others can read them: use https")
     if host not in _LOOPBACK:
         click.echo(f"specplan: warning: whoever reaches {shown}:{port} can use it: it checks no keys itself", err=True)

@@ -13,6 +13,7 @@ from specplan.output import (
     deliver,
     json_option,
     output_options,
+    refuse_unused,
     to_json,
     verbose_option,
 )
@@ -80,6 +81,8 @@ def command(
 ) -> None:
     """Predict one configuration by simulation, and draw a timeline of one answer."""
     check_output(output, force=force)
+    if timeline is None:
+        refuse_unused(("answer", "until"), "without --timeline")
     from calibrate.record.library import load
     from sim.catalogue import choice
     from sim.configuration import METHOD_NAMES, RULE_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
@@ -93,7 +96,7 @@ def command(
     if schedule is None and "rules" not in knobs:
         schedule = Request().rules_for(known)
     if token_settings and token is None:
-        raise ParameterError("token-set", token_settings, "needs --token")
+        raise ParameterError("token-set", token_settings[0], "needs --token")
     configuration = Configuration(
         method=chosen,
         k1=k1,
@@ -104,6 +107,8 @@ def command(
         token=None if token is None else choice("token", token, TOKEN_METHOD_NAMES),
         token_knobs=parse_knobs(token, token_settings) if token is not None else {},
     )
+    if corruption is not None and not configuration.spec.drafts_steps:
+        raise ParameterError("corruption", corruption, f"has no use with {chosen}, which accepts no steps")
     found = simulate_configuration(
         known,
         configuration,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from click.core import ParameterSource
 
 from specplan.output import (
     InputName,
@@ -15,6 +14,7 @@ from specplan.output import (
     deliver,
     json_option,
     output_options,
+    refuse_unused,
     to_json,
     verbose_option,
 )
@@ -74,7 +74,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     check_output(options["output"], force=options["force"])
     if (options["profile"] is None) == (options["pairs"] is None):
         raise ParameterError("profile", options["profile"], "must be given, or --pairs, and not both")
-    _refuse_unused(ctx, options)
+    _refuse_unused(ctx)
     from specplan.api.thresholds import thresholds
 
     asked = {name: value for name, value in options.items() if name not in _OF_THE_COMMAND}
@@ -102,14 +102,11 @@ _NO_USE: Final = {
 """Options without a use beside another one."""
 
 
-def _refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
-    """Refuse options that would change nothing: whoever gave them expects otherwise."""
+def _refuse_unused(context: click.Context) -> None:
     by_name = {one.name: max(one.opts, key=len) for one in context.command.params}
     for beside, names in _NO_USE.items():
-        for name in names if options[beside] else ():
-            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                value = str(options[name])
-                raise ParameterError(name, value, f"has no use with {by_name[beside]}: leave it out")
+        if context.params[beside]:
+            refuse_unused(names, f"with {by_name[beside]}")
 
 
 def _grid(text: str | None) -> list[float] | None:

@@ -18,16 +18,16 @@ on average (Lorden 1971), KL being what one observation tells, p' ln(p'/p) + (1 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from theory.errors import ParameterError
 
-__all__ = ["Bet", "MeanBets"]
+__all__ = ["EDGE", "Bet", "BetLike", "MeanBets", "Stakes", "TwoWays"]
 
 _HORIZON: Final = 5_000.0
 """Half of the later money is staked within so many observations."""
 
-_EDGE: Final = 0.005
+EDGE: Final = 0.005
 """Predicted means are taken to be at least so far from 0 and 1: nothing is predicted for certain. A claim is only ever
 made weaker by that; one that becomes empty, that a mean is at least 0 or at most 1, cannot be bet against."""
 
@@ -35,7 +35,54 @@ _MOST_LOG: Final = 600.0
 """Logarithm of the money that is counted at most: what is more raises any alarm, and would overflow."""
 
 
-class Bet:
+class Stakes:
+    """Money of which a part is staked at each observation, and what the stakes have become.
+
+    Attributes
+    ----------
+    money : what the stakes and what was not staked yet are worth; it began as 1. A number, or an array with one per
+        stream where factors are arrays.
+    """
+
+    def __init__(self) -> None:
+        self.money: Any = 1.0
+        self._staked: Any = 0.0
+        self._unstaked = 1.0
+        self._n = 0
+
+    def multiply(self, factor: Any) -> None:
+        """Take in one observation that makes a stake so many times as much, >= 0."""
+        self._n += 1
+        self._staked = factor * (self._staked + _share(self._n))
+        self._unstaked = _left(self._n)
+        self.money = self._staked + self._unstaked
+
+    def multiply_by_log(self, log_factor: float, n: int) -> None:
+        """Take in ``n`` >= 1 observations that together make a stake e to so much as much."""
+        left = _left(self._n + 1)
+        due, self._unstaked = self._unstaked - left, left
+        self._staked = min(self._staked + due, math.exp(_MOST_LOG))
+        self._staked = math.exp(min(math.log(max(self._staked, 1e-300)) + log_factor, _MOST_LOG))
+        self._n += n
+        self.money = self._staked + self._unstaked
+
+
+class BetLike(Protocol):
+    """What `TwoWays` needs of a bet."""
+
+    money: Any
+
+    def factor(self, observed: Any) -> Any:
+        """By what an observation multiplies a stake."""
+
+    def take(self, observed: Any) -> None:
+        """Take in an observation."""
+
+    def take_sum(self, total: float, n: int) -> None:
+        """Take in observations of which only the sum is known."""
+
+
+class Bet(Stakes):
     """A bet against the claim that a mean is at most (or at least) a bound.
 
     Parameters
@@ -43,27 +90,19 @@ class Bet:
     bound : of the mean, in [0, 1].
     drift : least one worth reporting, > 0; with ``below`` downwards.
     below : whether the claim is that the mean is at least the bound.
-
-    Attributes
-    ----------
-    money : what the stakes and what was not staked yet are worth; it began as 1. A number, or an array with one per
-        stream where `take` gets arrays.
     """
 
     def __init__(self, bound: float, drift: float, *, below: bool = False) -> None:
+        super().__init__()
         if not 0.0 <= bound <= 1.0:
             raise ParameterError("bound", bound, "must be in [0, 1]")
         if not 0.0 < drift < 1.0:
             raise ParameterError("drift", drift, "must be in (0, 1)")
-        self.bound = min(max(bound, _EDGE), 1.0 - _EDGE)
+        self.bound = min(max(bound, EDGE), 1.0 - EDGE)
         sought = max(self.bound - drift, 0.0) if below else min(self.bound + drift, 1.0)
-        empty = bound < _EDGE if below else bound > 1.0 - _EDGE
+        empty = bound < EDGE if below else bound > 1.0 - EDGE
         self.stake = 0.0 if empty else (sought - self.bound) / (self.bound * (1.0 - self.bound))
         """What is gained per unit by which an observation exceeds the bound; negative with ``below``; 0: no bet."""
-        self.money: Any = 1.0
-        self._staked: Any = 0.0
-        self._unstaked = 1.0
-        self._n = 0
 
     def factor(self, observed: Any) -> Any:
         """By what a stake is multiplied; of mean at most 1 while the claim holds, and never negative."""
@@ -71,10 +110,7 @@ class Bet:
 
     def take(self, observed: Any) -> None:
         """Take in one observation in [0, 1], or one of each stream, shape (streams,)."""
-        self._n += 1
-        self._staked = self.factor(observed) * (self._staked + _share(self._n))
-        self._unstaked = _left(self._n)
-        self.money = self._staked + self._unstaked
+        self.multiply(self.factor(observed))
 
     def take_sum(self, total: float, n: int) -> None:
         """Take in ``n`` observations of which only the sum is known; all that is due by their first is staked then.
@@ -87,24 +123,44 @@ class Bet:
         total : sum of the observations, in [0, n].
         n : how many, >= 0; none change nothing.
         """
-        if n == 0:
-            return
-        self._staked = min(self._staked + self._due(), math.exp(_MOST_LOG))
-        grown = (
-            math.log(max(self._staked, 1e-300)) + _times(total, self.factor(1.0)) + _times(n - total, self.factor(0.0))
-        )
-        self._staked = math.exp(min(grown, _MOST_LOG))
-        self._n += n
-        self.money = self._staked + self._unstaked
-
-    def _due(self) -> float:
-        """What is to be staked by the next observation, and is not staked yet."""
-        left = _left(self._n + 1)
-        due, self._unstaked = self._unstaked - left, left
-        return due
+        if n:
+            self.multiply_by_log(_times(total, self.factor(1.0)) + _times(n - total, self.factor(0.0)), n)
 
 
-class MeanBets:
+class TwoWays:
+    """Bets both ways, and what raises the alarm.
+
+    Parameters
+    ----------
+    bets : upwards, downwards.
+    false_alarm : probability of ever raising an alarm while the prediction holds, in (0, 1).
+    """
+
+    def __init__(self, bets: tuple[BetLike, BetLike], false_alarm: float) -> None:
+        if not 0.0 < false_alarm < 1.0:
+            raise ParameterError("false_alarm", false_alarm, "must be in (0, 1)")
+        self.bets = bets
+        self.wanted = 2.0 / false_alarm
+        """Money of one of the bets that raises the alarm."""
+
+    def take(self, observed: Any) -> None:
+        """Take in one observation in [0, 1], or one of each stream, shape (streams,)."""
+        for bet in self.bets:
+            bet.take(observed)
+
+    def take_sum(self, total: float, n: int) -> None:
+        """Take in ``n`` observations of which only the sum is known, in [0, n]."""
+        for bet in self.bets:
+            bet.take_sum(total, n)
+
+    @property
+    def evidence(self) -> Any:
+        """The richer bet's money as a share of what raises the alarm; at 1 it is raised."""
+        up, down = (bet.money / self.wanted for bet in self.bets)
+        return (up + down + abs(up - down)) / 2.0
+
+
+class MeanBets(TwoWays):
     """Bets both ways on a mean that was predicted to lie in an interval.
 
     Parameters
@@ -122,27 +178,7 @@ class MeanBets:
     def __init__(self, low: float, high: float, *, drift: float, false_alarm: float) -> None:
         if not 0.0 <= low <= high <= 1.0:
             raise ParameterError("low", (low, high), "must be an interval within [0, 1]")
-        if not 0.0 < false_alarm < 1.0:
-            raise ParameterError("false_alarm", false_alarm, "must be in (0, 1)")
-        self.bets = (Bet(high, drift), Bet(low, drift, below=True))
-        self.wanted = 2.0 / false_alarm
-        """Money of one of the bets that raises the alarm."""
-
-    def take(self, observed: Any) -> None:
-        """Take in an observation; see `Bet.take`."""
-        for bet in self.bets:
-            bet.take(observed)
-
-    def take_sum(self, total: float, n: int) -> None:
-        """Take in observations of which only the sum is known; see `Bet.take_sum`."""
-        for bet in self.bets:
-            bet.take_sum(total, n)
-
-    @property
-    def evidence(self) -> Any:
-        """The richer bet's money as a share of what raises the alarm; at 1 it is raised."""
-        up, down = (bet.money / self.wanted for bet in self.bets)
-        return (up + down + abs(up - down)) / 2.0
+        super().__init__((Bet(high, drift), Bet(low, drift, below=True)), false_alarm)
 
 
 def _share(n: int) -> float:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from calibrate.engines.prometheus import Sample, parse_metrics
+from calibrate.engines.prometheus import Sample, counted, parse_metrics
 from theory.errors import SchemaError
 
 __all__ = ["GatewayReading", "read_gateway"]
@@ -58,7 +58,7 @@ def read_gateway(text: str, source: str) -> GatewayReading | None:
 
     Raises
     ------
-    SchemaError : not Prometheus text.
+    SchemaError : not Prometheus text, or a count that is none.
     """
     try:
         samples = parse_metrics(text)
@@ -66,15 +66,22 @@ def read_gateway(text: str, source: str) -> GatewayReading | None:
         raise SchemaError(f"{source}: {error}") from None
     if not any(sample.name.startswith("specplan_") for sample in samples):
         return None
+    try:
+        return _reading(samples, source)
+    except SchemaError as error:
+        raise SchemaError(f"{source}: {error}") from None
+
+
+def _reading(samples: Sequence[Sample], source: str) -> GatewayReading:
     return GatewayReading(
         source=source,
         steps=_by(samples, "specplan_draft_steps_total", "outcome"),
         committed=_by(samples, "specplan_committed_steps_total", "role"),
         tokens=_by(samples, "specplan_committed_tokens_total", "role"),
-        answers=math.fsum(s.value for s in samples if s.name == "specplan_answers_total"),
+        answers=math.fsum(counted(s) for s in samples if s.name == "specplan_answers_total"),
         speedup=next((s.value for s in samples if s.name == "specplan_speedup"), math.nan),
     )
 
 
 def _by(samples: Sequence[Sample], name: str, label: str) -> dict[str, float]:
-    return {s.labels[label]: s.value for s in samples if s.name == name and label in s.labels}
+    return {s.labels[label]: counted(s) for s in samples if s.name == name and label in s.labels}

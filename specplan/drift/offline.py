@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -21,11 +21,12 @@ from calibrate.record.answer_records import Generated
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import TokenRecord
 from sim.configuration import Configuration
-from sim.estimate import Estimate, proportion, ratio_of_totals
+from sim.estimate import proportion, ratio_of_totals
 from sim.operations import DRAFT, TARGET
-from specplan.drift.betting import MeanBets
+from specplan.drift.betting import MeanBets, TwoWays
 from specplan.drift.expected import PACE_MARGIN, Band, acceptance
 from specplan.drift.gateway_reading import GatewayReading
+from specplan.drift.shares import ShareBets
 from specplan.drift.watch import FALSE_ALARM, LEAST_DRIFT
 from specplan.explaining.window import Window
 from theory.errors import ParameterError, SchemaError
@@ -79,6 +80,8 @@ class _Batches:
     what: str
     band: Band
     sums: Sequence[tuple[float, int]]
+    is_share: bool = False
+    """Whether each observation is 0 or 1, and the band is of their share."""
     drift: float = LEAST_DRIFT
     scale: float = 1.0
     """By which a mean of observations is multiplied to be shown."""
@@ -88,9 +91,15 @@ class _Batches:
     seen: float | None = None
     """What is shown as seen, where it is not the mean."""
 
+    def _bets(self, false_alarm: float) -> TwoWays:
+        band = self.band
+        if self.is_share:
+            return ShareBets(band.records, alike=band.alike, drift=self.drift, false_alarm=false_alarm)
+        return MeanBets(band.low, band.high, drift=self.drift, false_alarm=false_alarm)
+
     def compared(self, false_alarm: float) -> Compared:
         """Bet on every window in turn."""
-        bets = MeanBets(self.band.low, self.band.high, drift=self.drift, false_alarm=false_alarm)
+        bets = self._bets(false_alarm)
         evidence, at = 0.0, None
         for number, (total, n) in enumerate(self.sums, 1):
             bets.take_sum(total, n)
@@ -158,33 +167,20 @@ def _record(profile: Profile, k: int, method: str | None) -> TokenRecord:
 
 def _position(windows: Sequence[Window], record: TokenRecord, position: int) -> _Batches:
     sums = [(float(w.spec.accepted_at[position]), w.spec.drafts) for w in windows if w.spec is not None]
-    share = _share_right(record, position)
-    band = Band(value=share.value, low=max(share.low, 0.0), high=min(share.high, 1.0))
-    return _Batches(f"drafts right up to position {position + 1}", band, sums)
+    return _Batches(f"drafts right up to position {position + 1}", _share_right(record, position), sums, is_share=True)
 
 
-def _share_right(record: TokenRecord, position: int) -> Estimate:
-    """Share of recorded drafts that were right so far, with an interval no narrower than of independent passes."""
+def _share_right(record: TokenRecord, position: int) -> Band:
+    """Share of recorded drafts that were right so far."""
     alike = proportion(record.accepted_at[position], record.drafts)
     if len(record.answers) < 2:
-        return alike
+        return Band.of_share(alike, record.drafts)
     right, drafts = list[float](), list[float]()
     for answer in record.answers:
         passes = [one for request in answer.requests for one in request.passes if one.drafted]
         right.append(float(sum(one.right > position for one in passes)))
         drafts.append(float(len(passes)))
-    spread = ratio_of_totals(right, drafts)
-    if not math.isfinite(spread.low + spread.high):
-        return alike
-    low, high = min(spread.low, alike.low), max(spread.high, alike.high)
-    return Estimate(
-        value=alike.value,
-        stderr=spread.stderr,
-        low=low,
-        high=high,
-        n=alike.n,
-        estimator="share over recorded answers",
-    )
+    return Band.of_share(replace(ratio_of_totals(right, drafts), value=alike.value), record.drafts)
 
 
 def _paced(windows: Sequence[Window], record: TokenRecord) -> tuple[list[_Batches], tuple[str, ...]]:
@@ -255,14 +251,14 @@ def gateway_drift(
 
 
 def _accepted(windows: Sequence[GatewayReading], profile: Profile, configuration: Configuration) -> list[_Batches]:
-    band = acceptance(profile, configuration)
+    band = acceptance(profile, configuration, by_length=False)  # counters tell no lengths
     if band is None:
         return []
     sums = []
     for window in windows:
         accepted = window.steps.get("accepted", 0.0)
         sums.append((accepted, round(accepted + window.steps.get("rejected", 0.0))))
-    return [_Batches("acceptance of drafts", band, sums)]
+    return [_Batches("acceptance of drafts", band, sums, is_share=True)]
 
 
 def _lengths(windows: Sequence[GatewayReading], profile: Profile) -> list[_Batches]:

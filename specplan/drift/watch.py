@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from specplan.drift.betting import MeanBets
+from specplan.drift.betting import MeanBets, TwoWays
 from specplan.drift.expected import PACE_MARGIN, Band, Pace
+from specplan.drift.shares import ShareBets
 from theory.errors import ParameterError
 
 __all__ = ["FALSE_ALARM", "LEAST_DRIFT", "DriftWatch", "Finding"]
@@ -18,7 +19,7 @@ FALSE_ALARM: Final = 0.05
 """Probability that a gateway ever raises an alarm, of any kind, while everything is as predicted."""
 
 LEAST_DRIFT: Final = 0.1
-"""Least drift of a share worth reporting, beyond the predicted interval, [-]."""
+"""Least drift of a share worth reporting, [-]; of lengths and timings beyond the predicted interval."""
 
 _LATEST: Final = 200
 _ACCEPTANCE: Final = "acceptance"
@@ -43,10 +44,10 @@ class Finding:
 class _Watched:
     """One mean under watch."""
 
-    def __init__(self, what: str, band: Band, false_alarm: float, drift: float) -> None:
+    def __init__(self, what: str, band: Band, bets: TwoWays) -> None:
         self.what = what
         self.band = band
-        self.bets = MeanBets(band.low, band.high, drift=drift, false_alarm=false_alarm)
+        self.bets = bets
         self.n = 0
         self.latest: deque[float] = deque(maxlen=_LATEST)
         self.finding: Finding | None = None
@@ -83,7 +84,7 @@ class DriftWatch:
     lengths : by role, what is expected of the rank of a step's length, and what gives a length's rank.
     paces : by role, predicted seconds per token.
     false_alarm : probability of ever raising an alarm while everything is as predicted, in (0, 1).
-    drift : least drift of a share worth reporting, beyond the predicted interval.
+    drift : least drift of a share worth reporting.
     """
 
     def __init__(
@@ -106,10 +107,12 @@ class DriftWatch:
         rest = false_alarm - share if accepted is not None else false_alarm
         self._watched: dict[str, _Watched] = {}
         if accepted is not None:
-            self._watched[_ACCEPTANCE] = _Watched(_ACCEPTANCE, accepted, share, drift)
+            self._shares = ShareBets(accepted.records, alike=accepted.alike, drift=drift, false_alarm=share)
+            self._watched[_ACCEPTANCE] = _Watched(_ACCEPTANCE, accepted, self._shares)
         for what, band in bands.items():
             margin = drift if what.endswith("length") else 2.0 * drift
-            self._watched[what] = _Watched(what, band, rest / len(bands), margin)
+            means = MeanBets(band.low, band.high, drift=margin, false_alarm=rest / len(bands))
+            self._watched[what] = _Watched(what, band, means)
         self._ratios: dict[str, deque[float]] = {role: deque(maxlen=_LATEST) for role in self._paces}
 
     @property
@@ -130,12 +133,14 @@ class DriftWatch:
         gained = math.log(max(float(watched.bets.evidence) * watched.bets.wanted, 1.0))
         return min(gained / math.log(watched.bets.wanted), 1.0)
 
-    def judged(self, accepted: bool) -> Finding | None:
-        """A draft was judged."""
+    def judged(self, accepted: bool, tokens: int = 0) -> Finding | None:
+        """A draft of so many tokens was judged; their number has a use where the prediction is by length."""
         watched = self._watched.get(_ACCEPTANCE)
         if watched is None:
             return None
         band = watched.band
+        if band.kinds is not None:
+            self._shares.of_kind(band.kinds.of(tokens))
 
         def tell(seen: float, n: int) -> str:
             return (

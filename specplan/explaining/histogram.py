@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
-from calibrate.engines.prometheus import Sample
+from calibrate.engines.prometheus import Sample, counted
 from theory.errors import SchemaError
 
 __all__ = ["Histogram"]
@@ -41,9 +41,9 @@ class Histogram:
                     bound = float(sample.labels["le"])
                 except (KeyError, ValueError):
                     raise SchemaError(f"metrics: {name}_bucket: needs a label 'le' that is a number") from None
-                below[bound] = below.get(bound, 0.0) + sample.value
+                below[bound] = below.get(bound, 0.0) + counted(sample)
             elif sample.name == f"{name}_sum":
-                total = sample.value if math.isnan(total) else total + sample.value
+                total = counted(sample) if math.isnan(total) else total + counted(sample)
         if not below:
             return None
         bounds = tuple(sorted(below))

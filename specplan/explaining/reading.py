@@ -8,11 +8,11 @@ vLLM counts acceptance by position; SGLang shows the mean acceptance length of i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from calibrate.engines.prometheus import Sample, SpecDecode, load, parse_metrics
+from calibrate.engines.prometheus import Sample, SpecDecode, counted, load, parse_metrics
 from specplan.explaining.histogram import Histogram
 from theory.errors import SchemaError
 
@@ -49,6 +49,7 @@ COUNTERS: Final[Mapping[str, Mapping[str, str]]] = {
         "preempted": "sglang:num_retracted_requests_total",
     },
 }
+_STARTED: Final = "process_start_time_seconds"
 _USAGE: Final = {"vllm": "vllm:kv_cache_usage_perc", "sglang": "sglang:token_usage"}
 
 
@@ -98,17 +99,15 @@ def read_metrics(text: str, source: str, moment: float = math.nan) -> Reading:
         engine = _engine(samples)
         found = {key: Histogram.read(samples, name) for key, name in _HISTOGRAMS[engine].items()}
         spec = SpecDecode.read(samples) if engine == "vllm" else None
+        sums = _sums(samples, {*COUNTERS[engine].values(), _STARTED})
     except (SchemaError, ValueError, KeyError) as error:
         raise SchemaError(f"{source}: {error}") from None
-    sums: dict[str, float] = {}
-    for sample in samples:
-        sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
     requests = load(samples)
     return Reading(
         source=source,
         engine=engine,
         models=frozenset(s.labels["model_name"] for s in samples if "model_name" in s.labels),
-        started=sums.get("process_start_time_seconds", math.nan),
+        started=sums.get(_STARTED, math.nan),
         counters={key: sums[name] for key, name in COUNTERS[engine].items() if name in sums},
         histograms={key: histogram for key, histogram in found.items() if histogram is not None},
         spec=spec,
@@ -119,6 +118,15 @@ def read_metrics(text: str, source: str, moment: float = math.nan) -> Reading:
         cache_tokens=_cache_tokens(samples),
         moment=moment,
     )
+
+
+def _sums(samples: Sequence[Sample], names: Set[str]) -> dict[str, float]:
+    """What was counted under each name, all engines of the server together."""
+    sums: dict[str, float] = {}
+    for sample in samples:
+        if sample.name in names:
+            sums[sample.name] = sums.get(sample.name, 0.0) + counted(sample)
+    return sums
 
 
 def _engine(samples: Sequence[Sample]) -> str:

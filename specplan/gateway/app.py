@@ -21,7 +21,7 @@ from specplan.gateway.asked import Asked, Kind, parse_body
 from specplan.gateway.chat import ChatTemplate
 from specplan.gateway.forwarding import Forwarding
 from specplan.gateway.plans import Asking
-from specplan.gateway.refusals import Refusal, too_large, upstream_failed
+from specplan.gateway.refusals import Refusal, too_large, too_slow, upstream_failed
 from specplan.gateway.replies import Reply, StopCutter, event
 from theory.errors import SpecplanError
 
@@ -38,6 +38,8 @@ class Bounds:
     """What one request may ask for at most."""
 
     body_bytes: int = 4 * 2**20
+    body_seconds: float = 60.0
+    """A body may take so long to come, s."""
     answer_tokens: int = 16_384
     answer_seconds: float = 600.0
     """Of an answer that the target's server writes by itself, s; others end there with what they have."""
@@ -67,12 +69,16 @@ class _Gateway:
         self.model = answering.servers.target.model
 
     async def body(self, request: Request) -> bytes:
-        """The body of a request, of bounded size."""
+        """The body of a request, of bounded size, in bounded time."""
         data = bytearray()
-        async for part in request.stream():
-            data += part
-            if len(data) > self.bounds.body_bytes:
-                raise too_large(self.bounds.body_bytes)
+        try:
+            async with asyncio.timeout(self.bounds.body_seconds):
+                async for part in request.stream():
+                    data += part
+                    if len(data) > self.bounds.body_bytes:
+                        raise too_large(self.bounds.body_bytes)
+        except TimeoutError:
+            raise too_slow(self.bounds.body_seconds) from None
         return bytes(data)
 
     async def serve(self, request: Request, kind: Kind) -> Response:

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, ValidationError
 
+from calibrate.record.json_text import parse_json
 from specplan.gateway.plans import Asking
 from specplan.gateway.refusals import Refusal, bad_request, unknown_model
-from theory.errors import shown
+from theory.errors import SchemaError, shown
 
 __all__ = ["FIELDS", "Asked", "Kind", "Message", "parse_body"]
 
@@ -56,7 +57,7 @@ _IGNORED: Final = frozenset({"user", "store", "service_tier", "prompt_cache_key"
 class _StreamOptions(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    include_usage: bool = False
+    include_usage: StrictBool = False
 
 
 class Message(BaseModel):
@@ -81,19 +82,19 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     model: str = ""
-    stream: bool = False
+    stream: StrictBool = False
     stream_options: _StreamOptions | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    temperature: Annotated[float, Field(ge=0.0, le=100.0, allow_inf_nan=False)] | None = None
-    top_p: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
-    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    temperature: Annotated[StrictFloat, Field(ge=0.0, le=100.0, allow_inf_nan=False)] | None = None
+    top_p: Annotated[StrictFloat, Field(gt=0.0, le=1.0)] | None = None
+    seed: Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | None = None
     stop: _Stop | Annotated[list[_Stop], Field(max_length=16)] | None = None
     metadata: dict[str, str] | None = None
 
 
 class _Completion(_Body):
-    prompt: str | list[Any]
+    prompt: str | Annotated[list[str | StrictInt | list[StrictInt]], Field(min_length=1)]
 
 
 class _Chat(_Body):
@@ -127,6 +128,17 @@ class Asked:
     """Fields that steps cannot serve: the request goes to the target's server as it is, and is decoded plainly."""
 
 
+def _parsed(data: bytes) -> Any:
+    """What a body says."""
+    try:
+        body = parse_json(data.decode("utf-8"), "the body")
+        json.dumps(body, allow_nan=False)  # NaN is no JSON, but Python reads it
+    except (SchemaError, ValueError) as error:
+        rule = str(error) if isinstance(error, SchemaError) else "the body is not JSON"
+        raise Refusal(f"{rule}: send an object as OpenAI's API has it") from None
+    return body
+
+
 def parse_body(data: bytes, kind: Kind, *, model: str, asking: Asking, max_tokens: int) -> Asked:
     """Check a body.
 
@@ -141,16 +153,13 @@ def parse_body(data: bytes, kind: Kind, *, model: str, asking: Asking, max_token
     ------
     Refusal : no JSON, a field outside its domain, another model, or a longer answer.
     """
-    try:
-        body = json.loads(data)
-    except (ValueError, RecursionError):
-        raise Refusal("the body is not JSON: send an object as OpenAI's API has it") from None
+    body = _parsed(data)
     if not isinstance(body, dict):
         raise Refusal("the body is no JSON object: send one as OpenAI's API has it")
     form: type[_Chat | _Completion] = _Chat if kind == "chat" else _Completion
     try:
         found = form.model_validate(body)
-    except (ValidationError, RecursionError) as error:
+    except ValidationError as error:
         raise _invalid(error) from None
     if found.model not in ("", model):
         raise unknown_model(found.model, model)
@@ -179,9 +188,7 @@ def parse_body(data: bytes, kind: Kind, *, model: str, asking: Asking, max_token
     )
 
 
-def _invalid(error: ValidationError | RecursionError) -> Refusal:
-    if isinstance(error, RecursionError):
-        return Refusal("the body is nested too deep: send an object as OpenAI's API has it")
+def _invalid(error: ValidationError) -> Refusal:
     first = error.errors(include_url=False)[0]
     place = shown(".".join(str(part) for part in first["loc"]), 80)
     got = "" if first["type"] == "missing" else f", got {shown(repr(first['input']), 60)}"
@@ -195,7 +202,7 @@ def _prompt(found: _Chat | _Completion) -> str | None:
     one = found.prompt
     if isinstance(one, list) and len(one) == 1 and isinstance(one[0], str):
         one = one[0]
-    if one in ("", []):
+    if one == "":
         raise bad_request("prompt", one, "must not be empty")
     return one if isinstance(one, str) else None
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from theory.errors import SpecplanError, shown
 
-__all__ = ["Refusal", "bad_request", "too_busy", "too_large", "unknown_model", "upstream_failed"]
+__all__ = ["Refusal", "bad_request", "too_busy", "too_large", "too_slow", "unknown_model", "upstream_failed"]
 
 _INVALID: Final = "invalid_request_error"
 
@@ -53,6 +53,13 @@ def too_large(most_bytes: int) -> Refusal:
     """The body is larger than allowed."""
     rule = f"the body has more than {most_bytes} bytes: shorten it, or start the gateway with a larger --max-body"
     return Refusal(rule, status=413, code="request_too_large")
+
+
+def too_slow(seconds: float) -> Refusal:
+    """The body did not come."""
+    return Refusal(
+        f"the body took longer than {seconds:g} s to come: send it again", status=408, code="request_timeout"
+    )
 
 
 def too_busy(most: int) -> Refusal:

@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+from calibrate.engines.http.addresses import is_local, split_endpoint
 from calibrate.engines.http.embeddings import EmbeddingServer
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.wire import HttpConfig
@@ -46,6 +48,13 @@ class Endpoints:
     """Variable with the key for the gateway's own questions at its start; clients' requests go with their keys."""
     timeout_s: float = 120.0
     """Longest silence of the target's server, s."""
+
+    @property
+    def in_clear(self) -> tuple[str, ...]:
+        """Other machines to which clients' keys go over plain http: host and port."""
+        named = (self.target, self.draft, self.judge, self.scorer, self.embedding)
+        addresses = [urlsplit(split_endpoint(url)[0]) for url in named if url]
+        return tuple(dict.fromkeys(one.netloc for one in addresses if one.scheme == "http" and not is_local(one)))
 
     def check(self, plan: ServingPlan) -> None:
         """Refuse a plan that asks for a server which is not named.

@@ -11,7 +11,7 @@ from calibrate.engines.protocol import Generation
 from calibrate.record.profile import Profile
 from calibrate.running.session import WallSession
 from sim.configuration import Configuration
-from sim.operations import DRAFT, TARGET, Generate, Outcome
+from sim.operations import DRAFT, TARGET, Generate, Outcome, Score, Verify
 from specplan.drift.expected import Band, acceptance, lengths, paces
 from specplan.drift.replan import Recorder
 from specplan.drift.watch import FALSE_ALARM, DriftWatch, Finding
@@ -40,6 +40,8 @@ class Limits:
     answer_seconds: float = 600.0
     """An answer ends there as if its tokens were used up."""
     body_bytes: int = 4 * 2**20
+    body_seconds: float = 60.0
+    """A body may take so long to come, s."""
     patience_s: float = 10.0
     """Longest time of one operation of a draft, judge or scorer, s."""
     timeout_s: float = 120.0
@@ -90,6 +92,7 @@ class Serving:
         )
         bounds = Bounds(
             body_bytes=limits.body_bytes,
+            body_seconds=limits.body_seconds,
             answer_tokens=limits.answer_tokens,
             answer_seconds=limits.answer_seconds,
             timeout_s=limits.timeout_s,
@@ -123,13 +126,14 @@ class Serving:
             return
         if not self._by_verdicts:
             for step in session.committed:
-                self._said(self.watch.judged(step.role == DRAFT))
+                self._said(self.watch.judged(step.role == DRAFT, step.n_tokens))
         for one in session.operations:
             if isinstance(one, Generate):
                 if one.result is not None and one.outcome is not Outcome.DISCARDED:
                     self._said(self.watch.wrote(one.role, one.result.n_tokens))
             elif self._by_verdicts and one.role == configuration.decider[0] and one.outcome in _DECIDED:
-                self._said(self.watch.judged(one.outcome is Outcome.ACCEPTED))
+                tokens = one.candidate.n_tokens if isinstance(one, (Verify, Score)) else 0
+                self._said(self.watch.judged(one.outcome is Outcome.ACCEPTED, tokens))
 
     def timed(self, role: str, in_flight: int, generation: Generation) -> None:
         """Compare the pace of a step with what was predicted."""
@@ -158,7 +162,7 @@ def drift_watch(plan: ServingPlan, profile: Profile | None, false_alarm: float) 
     if profile is None:
         known = plan.expected.get(first)
         p = None if known is None else known.accepted
-        band = None if p is None else Band(value=p, low=max(p - _PLANNED, 0.0), high=min(p + _PLANNED, 1.0))
+        band = None if p is None else Band.of_half_width(p, _PLANNED)
         return DriftWatch(accepted=band, false_alarm=false_alarm)
     ranks = {role: lengths(profile, role) for role in (TARGET, DRAFT)}
     return DriftWatch(

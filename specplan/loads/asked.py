@@ -91,6 +91,9 @@ def _deployment(asked: Mapping[str, Any]) -> Deployment:
     from theory.hardware.engines import engine_named
     from theory.hardware.gpus import gpu_named
 
+    for lonely in ("judge", "alpha1"):
+        if asked[lonely] is not None and not asked["draft"]:
+            raise ParameterError(lonely, asked[lonely], "needs --draft, whose steps it is about")
     target = _model(asked["target"], asked["precision"], asked["cache"])
     gpu = gpu_named(asked["gpu"] or "H100")
     name, _, version = (asked["engine"] or "vllm").partition(":")

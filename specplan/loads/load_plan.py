@@ -332,6 +332,9 @@ class _Arriving:
             most = max(capacity.values())
             rule = f"must be below {most:.3g}, the answers per second that {planner.deployment.gpus} x "
             rule += f"{planner.deployment.gpu.name} finish"
+            if self.load.trace is not None and math.isinf(self.rate):
+                arrivals = f"{len(self.load.trace)} answers"
+                raise ParameterError("trace", arrivals, f"all arrive at one moment; the rate {rule}")
             raise _BeyondError("rate", f"{self.rate:g}", rule)
         found = [self._row(option, one, plain) for option, one in served.items()]
         return tuple(sorted(found, key=lambda row: (not row.meets, row.served.mean("seconds"))))

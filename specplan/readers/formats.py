@@ -37,6 +37,12 @@ _SECONDS_OF: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 
 Kind = TypeVar("Kind", bound="_Read")
 _Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
+_Moment = Annotated[float, Field(ge=0.0, le=1e12)]
+"""On a clock, s."""
+_Seconds = Annotated[float, Field(ge=0.0, le=1e7)]
+"""That something took."""
+_Milliseconds = Annotated[float, Field(ge=0.0, le=1e10)]
+_Nanoseconds = Annotated[int, Field(ge=0, le=10**21)]
 
 
 class _Read(BaseModel):
@@ -44,22 +50,34 @@ class _Read(BaseModel):
 
 
 class _Vllm(_Read):
-    start_times: list[float] = []
+    start_times: list[_Moment] = []
     input_lens: list[_Tokens] = []
     output_lens: list[_Tokens] = []
-    ttfts: list[float] = []
-    itls: list[list[float]] = []
+    ttfts: list[_Seconds] = []
+    itls: list[list[_Seconds]] = []
     errors: list[str | None] = []
     completed: int
     spec_decode_per_position_acceptance_rates: list[float] = []
 
 
+class _GuideTimings(_Read):
+    first_token_iteration: _Moment | None = None
+    last_token_iteration: _Moment | None = None
+    token_iterations: _Tokens = 0
+    """Pieces of the stream that held tokens."""
+
+
+class _GuideInfo(_Read):
+    timings: _GuideTimings = _GuideTimings()
+
+
 class _GuideStats(_Read):
-    request_start_time: float
+    request_start_time: _Moment
     prompt_tokens: _Tokens | None
     output_tokens: _Tokens | None
-    time_to_first_token_ms: float | None = None
-    request_latency: float | None = None
+    time_to_first_token_ms: _Milliseconds | None = None
+    request_latency: _Seconds | None = None
+    info: _GuideInfo = _GuideInfo()
 
 
 class _GuideRequests(_Read):
@@ -71,7 +89,7 @@ class _GuideBenchmark(_Read):
 
 
 class _Guide(_Read):
-    benchmarks: list[_GuideBenchmark]
+    benchmarks: Annotated[list[_GuideBenchmark], Field(min_length=1)]
 
 
 class _Metric(_Read):
@@ -80,8 +98,8 @@ class _Metric(_Read):
 
 
 class _PerfMetadata(_Read):
-    request_start_ns: int
-    request_end_ns: int
+    request_start_ns: _Nanoseconds
+    request_end_ns: _Nanoseconds
     benchmark_phase: str = "profiling"
     was_cancelled: bool = False
 
@@ -165,14 +183,22 @@ def _guide(item: Any, where: str) -> list[Benchmark]:
                 prompt_tokens=stats.prompt_tokens or 0,
                 answer_tokens=stats.output_tokens or 0,
                 first_s=_or_nan(stats.time_to_first_token_ms) / 1e3,
-                decode_s=_or_nan(stats.request_latency) - _or_nan(stats.time_to_first_token_ms) / 1e3,
-                rounds=0,
+                decode_s=_decoding(stats),
+                rounds=max(stats.info.timings.token_iterations - 1, 0),
             )
             for stats in run.requests.successful
             if stats.output_tokens
         ]
         found.append(Benchmark(source=f"{where}: benchmarks[{i}]", tool="guidellm", requests=tuple(requests)))
     return found
+
+
+def _decoding(stats: _GuideStats) -> float:
+    """From the first piece of a stream to the last, s; else what is left of the request after the first token."""
+    timings = stats.info.timings
+    if timings.first_token_iteration is not None and timings.last_token_iteration is not None:
+        return max(timings.last_token_iteration - timings.first_token_iteration, 0.0)
+    return _or_nan(stats.request_latency) - _or_nan(stats.time_to_first_token_ms) / 1e3
 
 
 def _perf(objects: list[Any], where: str) -> Benchmark:
@@ -184,14 +210,15 @@ def _perf(objects: list[Any], where: str) -> Benchmark:
             continue
         first = _seconds(read.metrics, "time_to_first_token", f"{where}:{number}")
         whole = (metadata.request_end_ns - metadata.request_start_ns) / 1e9
+        gaps = _gaps(read.metrics, f"{where}:{number}")
         requests.append(
             Request(
                 start_s=metadata.request_start_ns / 1e9,
                 prompt_tokens=_count(read.metrics, "input_sequence_length", f"{where}:{number}"),
                 answer_tokens=_count(read.metrics, "output_sequence_length", f"{where}:{number}"),
                 first_s=first,
-                decode_s=whole - first,
-                rounds=0,
+                decode_s=math.fsum(gaps) if gaps else whole - first,
+                rounds=len(gaps),
             )
         )
     return Benchmark(source=where, tool="AIPerf", requests=tuple(requests))
@@ -204,11 +231,22 @@ def _count(metrics: Mapping[str, _Metric], name: str, where: str) -> int:
     return int(found.value)
 
 
+def _gaps(metrics: Mapping[str, _Metric], where: str) -> list[float]:
+    """Seconds between the pieces of a stream; none where they are not told."""
+    found = metrics.get("inter_chunk_latency")
+    if found is None:
+        return []
+    unit = _SECONDS_OF.get(found.unit)
+    if not isinstance(found.value, list) or unit is None or not all(0.0 <= gap <= 1e13 for gap in found.value):
+        raise SchemaError(f"{where}: metrics.inter_chunk_latency: must be times in one of {', '.join(_SECONDS_OF)}")
+    return [gap * unit for gap in found.value]
+
+
 def _seconds(metrics: Mapping[str, _Metric], name: str, where: str) -> float:
     found = metrics.get(name)
     if found is None:
         return math.nan
-    if isinstance(found.value, list) or found.unit not in _SECONDS_OF:
+    if isinstance(found.value, list) or found.unit not in _SECONDS_OF or not 0.0 <= found.value <= 1e16:
         raise SchemaError(f"{where}: metrics.{name}: must be a time in one of {', '.join(_SECONDS_OF)}")
     return found.value * _SECONDS_OF[found.unit]
 

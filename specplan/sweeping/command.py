@@ -58,6 +58,8 @@ def plot(results: str, x: str, y: str, method: str, regions: bool, output: Path,
     check_output(output, force=force)
     if regions and method:
         raise ParameterError("method", method, "has no use beside --regions, which compares all of them")
+    if x == y:
+        raise ParameterError("y", y, "must be another column than -x")
     from specplan.sweeping.picture import draw_heat, draw_regions
     from specplan.sweeping.sweep import read_rows
 

@@ -22,9 +22,9 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from calibrate.record.files import read_text
 from sim.catalogue import KnobValue, method
@@ -41,11 +41,26 @@ FIGURES: Final = ("alpha1", "c1", "target_step_s", "verify_s", "mean_step_tokens
 """Parameters of a published profile."""
 RUNS: Final = ("method", "token", "k2", "concurrency")
 
-Value = bool | int | float | str
+
+_LIST: Final = "a list of values"
+_SPAN: Final = "a span of values"
+"""What stands in the path of an error, and in no file."""
+
+
+def _one_value(value: Any) -> Any:
+    if isinstance(value, (bool, str)) or (isinstance(value, (int, float)) and math.isfinite(value)):
+        return value
+    raise ValueError("must be a finite number, a text, true or false")
+
+
+if TYPE_CHECKING:
+    Value = bool | int | float | str
+else:  # to pydantic one kind, so that it tells one error
+    Value = Annotated[Any, AfterValidator(_one_value)]
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True, allow_inf_nan=False)
 
 
 class Span(_Record):
@@ -84,7 +99,13 @@ class Grid(_Record):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Of all points: they meet the same answers (common random numbers)."""
     fixed: dict[str, Value] = {}
-    vary: dict[str, list[Value] | Span]
+    vary: dict[
+        str,
+        Annotated[
+            Annotated[list[Value], Tag(_LIST)] | Annotated[Span, Tag(_SPAN)],
+            Discriminator(lambda value: _SPAN if isinstance(value, (dict, Span)) else _LIST),
+        ],
+    ]
 
     @model_validator(mode="after")
     def _checked(self) -> Grid:
@@ -193,7 +214,7 @@ def read_grid(path: str | Path) -> Grid:
     text = read_text(path, "a grid", most_bytes=1 << 20)
     try:
         return grid_of(tomllib.loads(text), shown(str(path)))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of integers of thousands of digits
         raise SchemaError(f"{shown(str(path))}: not TOML: {shown(str(error))}") from None
 
 
@@ -208,6 +229,6 @@ def grid_of(data: Mapping[str, Any], source: str = "grid") -> Grid:
         return Grid.model_validate(dict(data))
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        where = ".".join(str(part) for part in first["loc"] if part not in (_LIST, _SPAN)) or "the file"
         what: Any = first["msg"].removeprefix("Value error, ")
         raise SchemaError(f"{source}: {shown(where)}: {shown(what)}") from None

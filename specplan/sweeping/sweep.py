@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -16,13 +17,14 @@ from specplan.output import journal_of
 from specplan.sweeping.backends import Backend, results
 from specplan.sweeping.grid import Grid
 from specplan.version import __version__
-from theory.errors import SchemaError, SpecplanError
+from theory.errors import SchemaError, SpecplanError, shown
 
 __all__ = ["ENDINGS", "Row", "read_rows", "run_sweep", "write_rows"]
 
 Row = dict[str, Any]
 ENDINGS: Final = (".parquet", ".csv")
 
+_NUMBERS: Final = ("speedup", "stderr")
 _RESULTS: Final = (
     "speedup",
     "stderr",
@@ -126,10 +128,10 @@ def read_rows(path: Path) -> list[Row]:
     """
     with opened(path, "a sweep") as file:
         if path.suffix.lower() == ".csv":
-            text = file.read().decode("utf-8").splitlines()
             try:
+                text = file.read().decode("utf-8").splitlines()
                 rows: list[Row] = [{key: _value(cell) for key, cell in row.items()} for row in csv.DictReader(text)]
-            except csv.Error as error:
+            except (csv.Error, UnicodeDecodeError) as error:
                 raise SchemaError(f"{path}: cannot be read as a sweep: {error}") from None
         else:
             pa, parquet = _arrow()
@@ -139,11 +141,21 @@ def read_rows(path: Path) -> list[Row]:
                 raise SchemaError(f"{path}: cannot be read as a sweep: {str(error).splitlines()[0]}") from None
     if not rows or "speedup" not in rows[0]:
         raise SchemaError(f"{path}: is no sweep: it has no column 'speedup', or no rows")
+    for number, row in enumerate(rows, 1):
+        for name in _NUMBERS:
+            if not _is_number(row.get(name)):
+                rule = f"must be a finite number, or empty, got {shown(repr(row[name]))}"
+                raise SchemaError(f"{path}: is no sweep: row {number}: {name} {rule}")
     return rows
 
 
-def _value(cell: str | None) -> Any:
-    if not cell:
+def _is_number(value: Any) -> bool:
+    """Whether it is a finite number, or none at all."""
+    return value is None or (isinstance(value, (int, float)) and math.isfinite(value))
+
+
+def _value(cell: str | list[str] | None) -> Any:
+    if not cell or isinstance(cell, list):  # a list: cells beyond the last column
         return None
     try:
         number = float(cell)

@@ -161,6 +161,14 @@ class PlantedGateway:
             model="tiny", prompt=prompt, seed=seed, **{"max_tokens": 200, **more}
         )
 
+    async def streamed(self, prompt: str, *, seed: int = 1) -> tuple[list[str], str]:
+        """The pieces of a streamed completion, and why it ended."""
+        stream = await self.client.completions.create(
+            model="tiny", prompt=prompt, seed=seed, max_tokens=200, stream=True
+        )
+        choices = [choice async for chunk in stream for choice in chunk.choices]
+        return [choice.text for choice in choices if choice.text], choices[-1].finish_reason
+
     async def kill(self, role: str) -> None:
         """Have a server die, with its connections."""
         server = self.servers[role]

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
+from calibrate.engines.http.addresses import http_address, is_local
 from theory.errors import CalibrationError, ParameterError
 
 __all__ = ["metrics_url", "pages"]
 
 _TIMEOUT_S: Final = 20.0
+"""Longest silence of the server, and longest time of a page, s."""
 _MOST_BYTES: Final = 64 * 2**20
 
 
@@ -25,13 +27,8 @@ def metrics_url(url: str) -> str:
     >>> metrics_url("http://localhost:8000/v1")
     'http://localhost:8000/metrics'
     """
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and parts.hostname and not parts.username and not parts.query
-        good = bool(good) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good:
+    parts = http_address(url)
+    if parts is None or "@" in parts.netloc or parts.query:
         raise ParameterError("url", url, "must be http(s)://HOST[:PORT][/PATH], without user, password or query")
     path = parts.path.rstrip("/").removesuffix("/metrics").removesuffix("/v1")
     return f"{parts.scheme}://{parts.netloc}{path}/metrics"
@@ -57,7 +54,7 @@ def pages(
     import httpx
 
     where = metrics_url(url)
-    local = urlsplit(where).hostname in ("localhost", "127.0.0.1", "::1")
+    local = is_local(urlsplit(where))
     with httpx.Client(timeout=_TIMEOUT_S, trust_env=not local) as client:
         first = time.monotonic()
         for i in range(n):
@@ -82,9 +79,11 @@ def _text(answer: object, where: str) -> str:
     if answer.status_code != 200:
         hint = ": start the server with its metrics on (SGLang: --enable-metrics)" if answer.status_code == 404 else ""
         raise CalibrationError(f"{where}: answered {answer.status_code}{hint}")
-    found = bytearray()
+    found, begun = bytearray(), time.monotonic()
     for part in answer.iter_bytes():
         found += part
+        if time.monotonic() - begun > _TIMEOUT_S:
+            raise CalibrationError(f"{where}: takes longer than {_TIMEOUT_S:g} s: this is no page of metrics")
         if len(found) > _MOST_BYTES:
             raise CalibrationError(f"{where}: more than {_MOST_BYTES // 2**20} MiB: this is no page of metrics")
     return found.decode("utf-8", "replace")

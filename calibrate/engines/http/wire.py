@@ -15,8 +15,9 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
+from calibrate.engines.http.addresses import is_local, split_endpoint
 from calibrate.engines.http.refusals import retry_after, said
 from theory.errors import CalibrationError, ParameterError, SchemaError, shown
 
@@ -31,7 +32,6 @@ __all__ = [
     "OnEvent",
     "RefusedError",
     "Wire",
-    "split_endpoint",
 ]
 
 T = TypeVar("T")
@@ -48,7 +48,6 @@ _MOST_BYTES: Final = 16 * 2**20
 """Of a page, and of an event of a stream."""
 _MOST_STREAMED: Final = 512 * 2**20
 """Of an answer: a million tokens with their log-probabilities."""
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOO_LONG: Final = (
     "context length",
     "context_length_exceeded",
@@ -90,36 +89,6 @@ class _Again(Exception):  # noqa: N818  (a signal, not an error)
         super().__init__(str(error))
         self.error = error
         self.wait_s = wait_s
-
-
-def split_endpoint(text: str) -> tuple[str, str]:
-    """Split ``URL[#model]``; the URL is given back as the root of the API, ending in ``/v1``.
-
-    Raises
-    ------
-    ParameterError : no http(s) URL, or one with a user, a password or a query, where secrets could hide.
-
-    >>> split_endpoint("http://localhost:8000#Qwen/Qwen3-8B")
-    ('http://localhost:8000/v1', 'Qwen/Qwen3-8B')
-    """
-    parts = _parts(text)
-    path = parts.path.rstrip("/")
-    path = path if path.endswith("/v1") else f"{path}/v1"
-    return f"{parts.scheme}://{parts.netloc}{path}", parts.fragment
-
-
-def _parts(text: str) -> SplitResult:
-    try:
-        parts = urlsplit(text.strip())
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        good = False
-    if "@" in text.partition("#")[0] or "?" in text.partition("#")[0]:  # the value is not shown: it may be a secret
-        rule = "must not carry a user, password or query; name the variable that holds the key with --api-key-env"
-        raise ParameterError("url", "(hidden)", rule)
-    if not good:
-        raise ParameterError("url", text, "must be http://HOST[:PORT][/PATH][#MODEL], or https")
-    return parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,13 +138,13 @@ class HttpConfig:
     @property
     def key_in_clear(self) -> bool:
         """Whether a key is sent that others on the way can read."""
-        parts = _parts(self.url)
-        return bool(self.api_key_env) and parts.scheme == "http" and parts.hostname not in _LOOPBACK
+        parts = urlsplit(self.url)
+        return bool(self.api_key_env) and parts.scheme == "http" and not is_local(parts)
 
     @property
     def host(self) -> str:
         """Host and port."""
-        return _parts(self.url).netloc
+        return urlsplit(self.url).netloc
 
 
 class Wire:
@@ -197,7 +166,7 @@ class Wire:
         self.n_retries = 0
         self._httpx = httpx
         self._own_key = os.environ.get(config.api_key_env, "") if config.api_key_env else ""
-        local = _parts(config.url).hostname in _LOOPBACK
+        local = is_local(urlsplit(config.url))
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(config.timeout_s, connect=min(config.timeout_s, 20.0), pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
@@ -275,25 +244,34 @@ class Wire:
 
     async def _bounded(self, response: httpx.Response) -> str:
         """The text of an answer that should be short."""
-        data = bytearray()
+        data, begun = bytearray(), time.monotonic()
         async for part in response.aiter_bytes():
             data += part
+            self._check_silence(begun)
             if len(data) > _MOST_BYTES:
                 raise self.error(f"sent more than {_MOST_BYTES // 2**20} MiB where a page belongs")
         return data.decode("utf-8", "replace")
 
     async def _events(self, response: httpx.Response, on_event: OnEvent) -> None:
-        rest, n_bytes = b"", 0
+        rest, n_bytes, heard = b"", 0, time.monotonic()
         async for data in response.aiter_bytes():
             now = time.monotonic()
             n_bytes += len(data)
             *lines, rest = (rest + data).split(b"\n")
+            heard = now if any(line.startswith(b"data:") for line in lines) else heard
+            self._check_silence(heard)
             for line in lines:
                 if self._taken(line, now, on_event):
                     return
             if len(rest) > _MOST_BYTES or n_bytes > _MOST_STREAMED:
                 raise self.error("sent a stream without an end, or an event of more than 16 MiB")
         self._taken(rest, time.monotonic(), on_event)
+
+    def _check_silence(self, since: float) -> None:
+        """Refuse bytes that drip and make nothing whole: to the time limit of a read each of them is a sign of life."""
+        if time.monotonic() - since > self.config.timeout_s:
+            rule = f"sent nothing whole for {self.config.timeout_s:g} s (--timeout)"
+            raise EngineTimeoutError(f"{self._who}: {rule}")
 
     def _taken(self, line: bytes, now: float, on_event: OnEvent) -> bool:
         """Hand on the event of a line, if it is one; return whether enough was seen."""

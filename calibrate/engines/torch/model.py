@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from theory.errors import CalibrationError
+from calibrate.record.files import read_text
+from calibrate.record.json_text import parse_json
+from theory.errors import CalibrationError, SchemaError
 
 if TYPE_CHECKING:
     import torch
@@ -64,8 +66,8 @@ def check_model_folder(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise CalibrationError(f"model folder {folder}: no such folder")
     try:
-        config = json.loads((folder / "config.json").read_text())
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        config = parse_json(read_text(folder / "config.json", "a model's config.json"), "config.json")
+    except SchemaError as error:
         raise CalibrationError(f"model folder {folder}: config.json cannot be read ({_one_line(error)})") from None
     kind = config.get("model_type") if isinstance(config, dict) else None
     if kind not in ARCHITECTURES:
@@ -74,6 +76,8 @@ def check_model_folder(folder: Path) -> dict[str, Any]:
     if not weights:
         raise CalibrationError(f"model folder {folder}: holds no .safetensors file (other formats are not read)")
     for path in weights:
+        if not path.is_file():
+            raise CalibrationError(f"model folder {folder}: {path.name} is no regular file")
         _check_safetensors(path)
     return dict(config)
 
@@ -90,7 +94,7 @@ def _check_safetensors(path: Path) -> None:
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
         if size != 8 + n_header + max(ends, default=0):
             raise ValueError(f"{size} bytes, its header says {8 + n_header + max(ends, default=0)}")
-    except (OSError, struct.error, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, struct.error, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CalibrationError(f"weight file {path} is corrupt: {_one_line(error)}") from None
 
 

@@ -92,9 +92,9 @@ def test_a_gate_is_chosen_by_cost(tmp_path: Path, run_main: Main) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "profile=None must be given, or --pairs, and not both"),
+        ((), "--profile must be given, or --pairs, and not both"),
         (("--pairs", "none.jsonl"), "none.jsonl: cannot be read as decisions"),
-        (("--pairs", "P"), "c1=None must be given"),
+        (("--pairs", "P"), "--c1 must be given"),
         (("--pairs", "P", "--c1", "0.2", "--risk", "0"), "--risk=0.0 must be in (0, 1)"),
         (("--pairs", "P", "--c1", "0.2", "--bound", "accuracy"), "did you mean"),
         (("--pairs", "P", "--c1", "0.2", "--grid", "a,b"), "--grid='a,b' must be numbers in"),

@@ -123,7 +123,7 @@ def page(accepted: int, rejected: int, *, draft: int = STEP_TOKENS, target: int 
 
 def behind(*pages: str) -> Drift:
     """The steps of the profile: two of three drafts are accepted, and all are equally long."""
-    known = measured([True, True, False] * 20).model_copy(update={"settings": {"max_step_tokens": 50}})
+    known = measured([True, True, False] * 40).model_copy(update={"settings": {"max_step_tokens": 50}})
     readings = [read_gateway(text, f"{i}.prom") for i, text in enumerate(pages)]
     return gateway_drift([one for one in readings if one is not None], known, Configuration.parse("lr-async"))
 

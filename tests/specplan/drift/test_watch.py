@@ -8,6 +8,7 @@ import pytest
 from measured_profiles import STEP_TOKENS, measured
 
 from calibrate.record.library import load
+from calibrate.record.profile import Profile
 from sim.configuration import Configuration
 from specplan.drift.expected import Band, Pace, acceptance, lengths, paces
 from specplan.drift.watch import DriftWatch
@@ -96,3 +97,50 @@ def test_a_published_profile_has_nothing_to_watch_single_steps_by() -> None:
     assert acceptance(profile, Configuration.parse("lr-async k1=2")) is None
     assert lengths(profile, "target") is None
     assert paces(profile) == {}
+
+
+def by_length(seed: int, *, n_answers: int = 30) -> Profile:
+    """Answers whose steps are all short and right, or all long and right half of the time."""
+    rng = random.Random(seed)
+    known = measured([True])
+    template = known.answers[0]
+    answers = []
+    for number in range(n_answers):
+        tokens = (8, 60)[number % 2]
+        accepted = [tokens < 20 or rng.random() < 0.5 for _ in range(8)]
+        steps = [
+            template.steps[0].model_copy(
+                update={
+                    "draft": template.steps[0].draft.model_copy(update={"tokens": tokens, "final": i == 7}),
+                    "target": template.steps[0].target.model_copy(update={"tokens": tokens, "final": i == 7}),
+                    "verdict": template.steps[0].verdict.model_copy(update={"accepted": said}),
+                }
+            )
+            for i, said in enumerate(accepted)
+        ]
+        answers.append(template.model_copy(update={"problem": str(number), "steps": steps}))
+    return known.model_copy(update={"answers": answers})
+
+
+def test_acceptance_is_predicted_by_length_and_answers_are_alike_no_more() -> None:
+    runs = Configuration.parse("lr-async k1=2")
+    whole, kinds = (acceptance(by_length(1), runs, by_length=told) for told in (False, True))
+    assert whole is not None
+    assert kinds is not None
+    assert whole.alike > 2.5  # answers are all right, or right half of the time
+    assert kinds.alike < 1.6
+    assert kinds.kinds is not None
+    assert kinds.kinds.records[kinds.kinds.of(8)].value == 1.0
+    assert 0.3 < kinds.kinds.records[kinds.kinds.of(60)].value < 0.7
+    assert kinds.kinds.of(10_000) == kinds.kinds.of(60)
+
+
+@pytest.mark.parametrize(("share", "drifts"), [(0.5, False), (0.1, True)])
+def test_a_drift_of_one_kind_is_found(share: float, drifts: bool) -> None:
+    rng = random.Random(2)
+    found = DriftWatch(accepted=acceptance(by_length(1), Configuration.parse("lr-async k1=2")))
+    for number in range(60):
+        for _ in range(8):
+            short = number % 2 == 0
+            found.judged(short or rng.random() < share, 8 if short else 60)
+    assert bool(found.findings) == drifts

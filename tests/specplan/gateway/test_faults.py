@@ -40,10 +40,15 @@ async def test_no_answer_is_lost_when_a_helper_dies(moment: int) -> None:
     role = (DRAFT, JUDGE)[moment % 2]
     async with planted_gateway(ASYNC, planted=SLOW) as served:
         asked = [asyncio.ensure_future(served.answer(f"question {i}")) for i in range(8)]
+        streams = [asyncio.ensure_future(served.streamed(f"stream {i}")) for i in range(8)]
         await asyncio.sleep(rng.uniform(0.0, 0.4))
         await served.kill(role)
         answers = await asyncio.gather(*asked, *(served.answer(f"later {i}") for i in range(4)))
+        parts = await asyncio.gather(*streams, served.streamed("later"))
     assert all(map(whole, answers))
+    for texts, finish in parts:
+        # Each piece is a committed step: nothing is lost, and nothing is written twice.
+        assert (finish, "".join(texts).count("\n\n"), len(texts)) == ("stop", SLOW.steps - 1, SLOW.steps)
 
 
 async def test_the_answer_goes_on_from_the_last_committed_step() -> None:

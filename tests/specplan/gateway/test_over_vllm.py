@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import urllib.request
@@ -24,6 +25,7 @@ from sim.configuration import Configuration
 pytest.importorskip("vllm")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
+from fault_proxy import FaultProxy, proxied
 from openai import AsyncOpenAI
 from served_plans import serve_plan, write_plan, write_profile
 from vllm_server import vllm_server
@@ -145,3 +147,47 @@ def test_vllm_bench_serve_measures_the_gateway(url: str, tmp_path: Path, at_once
     assert after[drafted] > before[drafted]
     committed = [f'specplan_committed_tokens_total{{role="{role}"}}' for role in ("draft", "target")]
     assert 0 < sum(result["output_lens"]) <= sum(after[name] - before[name] for name in committed)
+
+
+@pytest.mark.parametrize("moment", range(10))
+def test_no_answer_is_lost_when_a_helper_dies(endpoints: dict[str, str], tmp_path: Path, moment: int) -> None:
+    """At ten random moments the draft's or the judge's server is gone at once, with all its connections."""
+    rng, role = random.Random(moment), ("draft", "judge")[moment % 2]
+    plan, profile = write_plan(tmp_path, CONFIGURATION), write_profile(tmp_path)
+
+    async def work(url: str, proxy: FaultProxy) -> list[tuple[str, str | None, int]]:
+        async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=600) as client:
+            asked = [
+                asyncio.ensure_future(answered(client, problem, stream=bool(i % 2)))
+                for i, problem in enumerate(PROBLEMS[:4])
+            ]
+            await asyncio.sleep(rng.uniform(0.0, 4.0))
+            assert proxy._server is not None
+            dead = asyncio.run_coroutine_threadsafe(proxy.stop(), proxy._server.get_loop())
+            await asyncio.wrap_future(dead)
+            return await asyncio.gather(*asked)
+
+    with (
+        proxied(endpoints[role].removesuffix("/v1")) as proxy,
+        serve_plan(plan, profile, {**endpoints, role: proxy.url}, "--patience", "60") as url,
+    ):
+        for text, finish, tokens in asyncio.run(work(url, proxy)):
+            assert text
+            # Whole: the model ended it, or all its tokens are there.
+            assert finish == "stop" or tokens == SHORT
+
+
+SHORT = 200
+
+
+async def answered(client: AsyncOpenAI, problem: Problem, *, stream: bool) -> tuple[str, str | None, int]:
+    """Text, reason of the end and tokens of an answer."""
+    asked: dict[str, Any] = {"model": "target", "prompt": problem.prompt, "seed": SEED, "max_tokens": SHORT}
+    if not stream:
+        answer = await client.completions.create(**asked)
+        assert answer.usage is not None
+        return answer.choices[0].text, answer.choices[0].finish_reason, answer.usage.completion_tokens
+    create = client.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+    parts = [part async for part in await create]
+    choices = [choice for part in parts for choice in part.choices]
+    return "".join(choice.text for choice in choices), choices[-1].finish_reason, parts[-1].usage.completion_tokens

@@ -102,3 +102,11 @@ def test_servers_that_a_method_asks_must_be_named(written: dict[str, Any], tmp_p
         Endpoints(target="http://127.0.0.1:1").check(plan)
     with pytest.raises(ParameterError, match=r"--judge http://127\.0\.0\.1:1"):
         Endpoints(target="http://127.0.0.1:1", draft="http://127.0.0.1:2").check(plan)
+
+
+def test_servers_to_which_keys_would_go_in_clear_are_told() -> None:
+    named = Endpoints(
+        target="http://models.example:8000#big", draft="http://127.0.0.1:1", judge="https://judge.example/v1"
+    )
+    assert named.in_clear == ("models.example:8000",)
+    assert Endpoints(target="http://localhost:8000", scorer="http://[::1]:9/v1").in_clear == ()

@@ -20,7 +20,7 @@ pytest.importorskip("uvicorn", reason="needs the extra serve")
 pytest.importorskip("openai", reason="needs the openai client")
 
 from embedding_server import embedding_server
-from gateways import gateway
+from gateways import Gateway, gateway
 
 pytestmark = pytest.mark.slow
 
@@ -75,18 +75,28 @@ async def test_steps_are_compared_by_embeddings_over_http(bundled_pair: BundledP
 
 @pytest.mark.parametrize("moment", range(10))
 async def test_no_answer_of_the_pair_is_lost_when_a_helper_dies(bundled_pair: BundledPair, moment: int) -> None:
+    """At ten random moments; of two answers one is streamed and one is not."""
     role = (DRAFT, JUDGE)[moment % 2]
     configuration = Configuration.parse("lr-async k1=2")
     async with gateway(bundled_pair, configuration, behind=(role,)) as served:
-        create = served.client.completions.create
-        asked = [
-            asyncio.ensure_future(create(model=served.model, prompt=one.prompt, seed=moment, max_tokens=SHORT))
-            for one in problems(2)
-        ]
+        whole, streamed = (
+            asyncio.ensure_future(_asked(served, one.prompt, moment, i)) for i, one in enumerate(problems(2))
+        )
         await asyncio.sleep(random.Random(moment).uniform(0.0, 1.5))
         await served.proxies[role].stop()
-        for answer in await asyncio.gather(*asked):
-            choice = answer.choices[0]
-            assert choice.text
+        for text, finish, tokens in await asyncio.gather(whole, streamed):
+            assert text
             # Whole: the model ended it, or all its tokens are there.
-            assert choice.finish_reason == "stop" or answer.usage.completion_tokens == SHORT
+            assert finish == "stop" or tokens == SHORT
+
+
+async def _asked(served: Gateway, prompt: str, seed: int, stream: int) -> tuple[str, str | None, int]:
+    """Text, reason of the end and tokens of an answer."""
+    create = served.client.completions.create
+    asked: dict[str, Any] = {"model": served.model, "prompt": prompt, "seed": seed, "max_tokens": SHORT}
+    if not stream:
+        answer = await create(**asked)
+        return answer.choices[0].text, answer.choices[0].finish_reason, answer.usage.completion_tokens
+    parts = [one async for one in await create(**asked, stream=True, stream_options={"include_usage": True})]
+    choices = [choice for part in parts for choice in part.choices]
+    return "".join(choice.text for choice in choices), choices[-1].finish_reason, parts[-1].usage.completion_tokens

@@ -65,6 +65,15 @@ def test_records_of_aiperf_are_arrivals() -> None:
     (run,) = read_benchmarks(AIPERF)
     assert run.requests[0].first_s == pytest.approx(0.1)
     assert run.requests[0].decode_s == pytest.approx(1.0)
+    with pytest.raises(SchemaError, match="between outputs"):
+        _ = run.round_s
+
+
+def test_pieces_of_aiperfs_streams_are_rounds(tmp_path: Path) -> None:
+    record = json.loads(AIPERF.read_text().splitlines()[0])
+    record["metrics"]["inter_chunk_latency"] = {"value": [20.0, 30.0, 40.0], "unit": "ms"}
+    (run,) = read_benchmarks(written(tmp_path, record))
+    assert (run.requests[0].rounds, run.round_s.value) == (3, pytest.approx(0.03))
 
 
 def test_reports_of_guidellm_are_arrivals() -> None:
@@ -73,8 +82,7 @@ def test_reports_of_guidellm_are_arrivals() -> None:
     assert run.tool == "guidellm"
     assert run.requests[0].first_s == pytest.approx(0.1, abs=1e-6)
     assert run.requests[0].decode_s == pytest.approx(1.0, abs=1e-6)
-    with pytest.raises(SchemaError, match="between outputs"):
-        _ = run.round_s
+    assert run.round_s.value == pytest.approx(1.0 / 20)  # 21 pieces of the stream held tokens
 
 
 def test_failed_requests_do_not_count(tmp_path: Path) -> None:

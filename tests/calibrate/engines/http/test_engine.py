@@ -18,9 +18,10 @@ import pytest
 from openai_server import OpenAIServer, Planted, serving
 from scipy import stats
 
+from calibrate.engines.http.addresses import split_endpoint
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stream import Streamed
-from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, Wire, split_endpoint
+from calibrate.engines.http.wire import EngineTimeoutError, HttpConfig, Wire
 from calibrate.engines.protocol import Generation, Progress, Request
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics

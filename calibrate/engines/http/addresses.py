@@ -1,0 +1,63 @@
+"""Addresses of servers: the one place that says which are good, and which are this machine's."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from theory.errors import ParameterError
+
+__all__ = ["http_address", "is_local", "split_endpoint"]
+
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_MOST_HOST: Final = 253
+"""Characters of a host's name, and ..."""
+_MOST_LABEL: Final = 63
+"""... of each of its parts (RFC 1035)."""
+_RULE: Final = "must be http://HOST[:PORT][/PATH][#MODEL], or https"
+
+
+def http_address(text: str) -> SplitResult | None:
+    """Return the parts of an http(s) address that can be asked; None where it is none.
+
+    >>> http_address("http://localhost:8000/v1").port
+    8000
+    >>> [http_address(text) for text in ("ftp://a", "http://", "http://a:99999", "http://a b", "http://" + "a" * 64)]
+    [None, None, None, None, None]
+    """
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        return None
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return None
+    named = 0 < len(host) <= _MOST_HOST and all(0 < len(label) <= _MOST_LABEL for label in host.rstrip(".").split("."))
+    return parts if parts.scheme in ("http", "https") and named and port != 0 else None
+
+
+def is_local(parts: SplitResult) -> bool:
+    """Whether an address is this machine's own."""
+    return parts.hostname in _LOOPBACK
+
+
+def split_endpoint(text: str) -> tuple[str, str]:
+    """Split ``URL[#model]``; the URL is given back as the root of the API, ending in ``/v1``.
+
+    Raises
+    ------
+    ParameterError : no http(s) URL, or one with a user, a password or a query, where secrets could hide.
+
+    >>> split_endpoint("http://localhost:8000#Qwen/Qwen3-8B")
+    ('http://localhost:8000/v1', 'Qwen/Qwen3-8B')
+    """
+    address, _, model = text.strip().partition("#")
+    if "@" in address or "?" in address:  # the value is not shown: it may be a secret
+        rule = "must not carry a user, password or query; name the variable that holds the key with --api-key-env"
+        raise ParameterError("url", "(hidden)", rule)
+    parts = http_address(address)
+    if parts is None or not model.isprintable():
+        raise ParameterError("url", text, _RULE)
+    path = parts.path.rstrip("/")
+    path = path if path.endswith("/v1") else f"{path}/v1"
+    return f"{parts.scheme}://{parts.netloc}{path}", model

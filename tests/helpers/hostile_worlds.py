@@ -1,0 +1,127 @@
+"""A folder with good and hostile files, commands that are run in it, and what is wrong with how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from hostile_files import hostile_files
+
+from specplan.cli import main
+
+__all__ = ["LIMIT_S", "World", "complaints", "hostile_world", "run"]
+
+LIMIT_S = 60
+"""Of one command, on a busy machine; all but plans take less than two seconds."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A folder with good and hostile files, which is the working directory."""
+
+    folder: Path
+    hostile: list[str]
+
+    def state(self) -> dict[str, tuple[int, ...]]:
+        """What tells whether a file was changed, by its name."""
+        found = {}
+        for path in sorted(self.folder.rglob("*")):
+            about = path.lstat()
+            found[str(path.relative_to(self.folder))] = (about.st_ino, about.st_mode, about.st_size, about.st_mtime_ns)
+        return {name: told[:3] if path_is_folder(told[1]) else told for name, told in found.items()}
+
+
+def path_is_folder(mode: int) -> bool:
+    """Whether it is a folder: its time of change tells only that something was made in it for a while."""
+    return mode & 0o170000 == 0o040000
+
+
+def hostile_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Fill a folder, and make it the working directory."""
+    hostile = hostile_files(folder)
+    profile = Path(__file__).parents[2] / "calibrate/profiles/lr-deepseek-gsm8k.json"
+    (folder / "profile.json").write_bytes(profile.read_bytes())
+    (folder / "prompts.jsonl").write_text('{"prompt": "a"}\n{"prompt": "b"}\n', encoding="utf-8")
+    (folder / "pairs.jsonl").write_text('{"score": 0.9, "label": true}\n' * 9, encoding="utf-8")
+    dynamic = {"acceptance_rate_per_pos": [0.8, 0.6], "batch_stats": {"1": {"0": 5.0, "1": 6.0, "2": 7.0}}}
+    (folder / "dynamic.json").write_text(json.dumps(dynamic), encoding="utf-8")
+    for name, n in (("gateway", 3), ("later", 9)):
+        page = f'specplan_draft_steps_total{{outcome="accepted"}} {n}\n'
+        (folder / f"{name}.prom").write_text(page, encoding="utf-8")
+    (folder / "grid.toml").write_text("[vary]\nalpha1 = [0.5]\nc1 = [0.2]\n", encoding="utf-8")
+    (folder / "tables").mkdir()
+    (folder / "tables" / "one.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    os.mkfifo(folder / "fifo")
+    (folder / "device").symlink_to("/dev/full")
+    (folder / "loop").symlink_to("loop")
+    (folder / "link-to-input").symlink_to("prompts.jsonl")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "80")
+    return World(folder, hostile)
+
+
+class TooLongError(BaseException):
+    """Not an Exception, so that nothing on the way takes it for a failure."""
+
+
+def run(arguments: Sequence[str]) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command, run here and now."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TooLongError
+
+    out, err = io.StringIO(), io.StringIO()
+    before = signal.signal(signal.SIGALRM, stop)
+    stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(b""), encoding="utf-8")
+    signal.alarm(LIMIT_S)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            main(list(arguments))
+    except SystemExit as end:
+        return int(end.code or 0), out.getvalue(), err.getvalue()
+    except TooLongError:
+        return 124, "", f"did not end within {LIMIT_S} s"
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        sys.stdin = stdin
+    raise AssertionError("main leaves by SystemExit")
+
+
+def complaints(world: World, arguments: Sequence[str], allowed: Sequence[str] = ()) -> list[str]:
+    """What is wrong with how a command met hostile arguments: nothing, if all is well."""
+    before = world.state()
+    code, out, err = run(arguments)
+    after = world.state()
+    made = {
+        name
+        for name in after.keys() - before.keys()
+        if "specplan: error: " in err or "specplan.error" in err or name not in allowed
+    }
+    changed = {name for name in before if after.get(name) != before[name]}
+    wrong = [f"{what} {sorted(names)}" for what, names in (("left", made), ("changed or lost", changed)) if names]
+    for name in after.keys() - before.keys():
+        (world.folder / name).unlink()
+    wrong += [f"says {word!r}" for word in ("Traceback", "internal error", "did not end") if word in out + err]
+    if "\x1b" in out + err:
+        wrong.append("steers the terminal")
+    if (
+        code in (1, 2)
+        and err.count("specplan: error: ") + err.count('"specplan.error"') != 1
+        and "Usage:" not in out + err
+    ):
+        # a code of its own (no threshold certified, say) is told on stdout
+        wrong += [] if out else ["fails without a word"]
+    if len(err) > 4000:
+        wrong.append(f"echoes {len(err)} characters")
+    shown = " ".join(one if len(one) < 60 else f"{one[:20]}...({len(one)})" for one in arguments)
+    return [f"specplan {shown!r}: {'; '.join(wrong)} [{code}: {err.strip()[:200]}]"] if wrong else []
