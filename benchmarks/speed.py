@@ -34,7 +34,6 @@ from sim.fast import kernels
 from sim.fast.draws import blocks_of, shared_by, step_seconds
 from sim.fast.kernels import async_seconds
 from sim.gaps.worlds import World, behaviour_of, engines_of
-from sim.serving.answers import ServedLoad
 from sim.trial import Trial, trial_seconds
 from specplan.planning.planner import Request, plan
 from specplan.planning.predict import Predictor
@@ -152,9 +151,9 @@ def serving_rates() -> Rates:
             rates = []
             for _ in range(3):
                 trial = trial_of(method, "full", seed=next(_SEEDS), pmf=pmf)
-                load: list[ServedLoad] = []
-                seconds = seconds_of(lambda trial=trial, load=load: load.append(closed(trial)))
-                rates.append(load[0].tokens / seconds)
+                start = time.process_time()
+                load = closed(trial)
+                rates.append(load.tokens / (time.process_time() - start))
             found[f"serving, {name}{words}, tokens"] = max(rates)
     return found
 

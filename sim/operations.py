@@ -390,8 +390,7 @@ def singly(algorithm: Algorithm) -> Generator[Action, Any, None]:
     message: Operation | None = None
     try:
         while True:
-            action = algorithm.send(message)
-            if isinstance(action, list):
+            if isinstance(action := algorithm.send(message), list):
                 yield from action
                 action = WAIT
             message = yield action
