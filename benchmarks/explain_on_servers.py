@@ -1,6 +1,6 @@
 """Whether the k that ``specplan explain`` recommends is the best one measured, on vLLM servers of different k.
 
-Start a server for each k (none of them busy with anything else, all on the same cores), one of them without speculation:
+Start a server for each k (none busy with anything else, all on the same cores), one of them without speculation:
 
     python -m benchmarks.explain_on_servers 0=http://127.0.0.1:8000 3=http://127.0.0.1:8003 9=http://127.0.0.1:8009
 
@@ -83,8 +83,8 @@ def main() -> None:
         causes = ", ".join(cause.name + ("" if cause.sure else " (unsure)") for cause in found.causes)
         said = min(paces, key=lambda one: abs(one - depth.best.value))
         print(
-            f"of k = {k}: best {depth.best.value:.0f} [{depth.best.low:.0f}, {depth.best.high:.0f}]; measured: the best "
-            f"is {best}, and {said} reaches {paces[said] / paces[best]:.1%} of its pace; "
+            f"of k = {k}: best {depth.best.value:.0f} [{depth.best.low:.0f}, {depth.best.high:.0f}]; "
+            f"measured: the best is {best}, and {said} reaches {paces[said] / paces[best]:.1%} of its pace; "
             f"causes: {causes}"
         )
 
