@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from specplan.ranges import typed
 from specplan.version import __version__
 from theory.errors import ParameterError, SchemaError, SpecplanError, UnstableMeasurementError, shown
 
@@ -182,27 +183,31 @@ _KNOWN_AS: Final = {
 def _as_typed(error: ParameterError, argv: Sequence[str]) -> str:
     """The error with the name of the option that the user typed, where it is about one."""
     command = _command_of(argv)
-    options = {name.lstrip("-"): name for one in command.params if isinstance(one, click.Option) for name in one.opts}
-    by_parameter = {one.name: max(one.opts, key=len) for one in command.params if isinstance(one, click.Option)}
-    names = (error.name, _KNOWN_AS.get(error.name, ""))
-    known = next((t for n in names if (t := options.get(n.replace("_", "-")) or by_parameter.get(n))), None)
-    typed = known if known in argv else _before(error.value, command, argv) or known
-    if typed is None:
+    named = _named(error.name, command) or _named(_KNOWN_AS.get(error.name, ""), command)
+    if named is None or not any(name in argv for name in named.opts):
+        named = _typed_for(error.value, command, argv) or named
+    if named is None:
         return str(error)
     if error.value is None:  # nobody typed that
-        return f"{typed} {error.rule}"
-    return typed + str(error)[len(error.name) :]
+        return f"{typed(named)} {error.rule}"
+    return typed(named) + str(error)[len(error.name) :]
 
 
-def _before(value: object, command: click.Command, argv: Sequence[str]) -> str | None:
-    """The option that a text was typed for, or the argument, by its name in the help; None: it was not typed."""
+def _named(name: str, command: click.Command) -> click.Parameter | None:
+    """The option or argument of a command that sets a parameter of that name."""
+    dashed = name.lstrip("-").replace("_", "-")
+    as_typed = (one for one in command.params if dashed in [opt.lstrip("-") for opt in one.opts])
+    return next(as_typed, next((one for one in command.params if one.name == name), None))
+
+
+def _typed_for(value: object, command: click.Command, argv: Sequence[str]) -> click.Parameter | None:
+    """The option or argument that a text was typed for; None: it was not typed."""
     if not isinstance(value, str) or not value or value not in argv:
         return None
     before = argv[list(argv).index(value) - 1]
-    for one in command.params:
-        if isinstance(one, click.Option) and not one.is_flag and before in one.opts:
-            return max(one.opts, key=len)
-    return next((one.human_readable_name for one in command.params if isinstance(one, click.Argument)), None)
+    options = (one for one in command.params if isinstance(one, click.Option) and not one.is_flag)
+    arguments = (one for one in command.params if isinstance(one, click.Argument))
+    return next((one for one in options if before in one.opts), next(arguments, None))
 
 
 def _one_line(error: BaseException, argv: Sequence[str] = ()) -> str:

@@ -247,7 +247,7 @@ LINES: dict[str, str] = {
     f"{SERVE} --api-key-env NO_SUCH_VARIABLE": "--api-key-env",
     f"serve --plan good.plan --target {NOBODY}": "--draft",
     "serve --plan good.plan": "--target",
-    "serve --plan good.plan --target http://u:p@127.0.0.1:1": "hidden",
+    f"serve --plan good.plan --port 0 --target http://u:p@127.0.0.1:1 --draft {NOBODY} --judge {NOBODY}": "hidden",
     **{f"serve --plan {name}.plan --port 0 --draft {NOBODY} --judge {NOBODY}": "" for name in PLANS if name != "good"},
     f"{OPENAI} --template-kwargs {{}}": "--template-kwargs",
     f"{OPENAI} --chat --template-kwargs {'[' * 5000}": "--template-kwargs",
