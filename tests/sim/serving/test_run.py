@@ -120,4 +120,4 @@ def test_memory_does_not_grow_with_the_answers_that_have_ended(
 
 def _n_steps() -> int:
     gc.collect()
-    return sum(isinstance(one, Step) for one in gc.get_objects())
+    return sum(issubclass(type(one), Step) for one in gc.get_objects())  # isinstance would wake lazy objects of torch
