@@ -1,14 +1,15 @@
 """How soon the gateway's test finds a drift of acceptance by 0.1, and how often it is wrong (docs/serve-a-plan.md).
 
 400 simulated streams of verdicts a row, at the rate for acceptance alone; predicted exactly, or by records of 480
-verdicts (20 of them, 20 streams each) whose answers of eight steps are independent or alike. The last rows have the
-lengths and shares of the bundled pair: predicted together, and by length.
+verdicts (20 of them with 20 streams each, or ``--records``) whose answers of eight steps are independent or alike. The
+last rows have the lengths and shares of the bundled pair: predicted together, and by length.
 
-    python -m benchmarks.drift_delays
+    python -m benchmarks.drift_delays [--records N]
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 from dataclasses import dataclass
 from typing import Final
@@ -27,7 +28,6 @@ LATER: Final = 3_000
 RECORD: Final = 480
 ANSWER: Final = 8
 """Steps of an answer."""
-RECORDS: Final = 20
 Streams = NDArray[np.float64]
 
 
@@ -103,10 +103,10 @@ def recorded(rng: np.random.Generator, row: Row) -> list[Record]:
     return [Record(float(said[kinds == i].mean()), int((kinds == i).sum())) for i in range(len(row.shares))]
 
 
-def first_alarms(row: Row, *, start: int, steps: int, seed: int = 0) -> NDArray[np.float64]:
+def first_alarms(row: Row, *, start: int, steps: int, records: int, seed: int = 0) -> NDArray[np.float64]:
     """Step of each stream's first alarm, infinity for none; acceptance moves at ``start``."""
     rng = np.random.default_rng(seed)
-    records, found = 1 if math.isinf(row.n) else RECORDS, []
+    found = []
     streams = STREAMS // records
     for _ in range(records):
         bets = ShareBets(recorded(rng, row), alike=row.effect, drift=DRIFT, false_alarm=FALSE_ALARM)
@@ -124,11 +124,15 @@ def first_alarms(row: Row, *, start: int, steps: int, seed: int = 0) -> NDArray[
 
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=20, choices=[20, 50, 100, 200, 400], help="of the 400 streams")
+    asked = parser.parse_args().records
     print("acceptance     record  alike  within 200  median, at once  median, later  Lorden  false alarms in 20,000")
     for row in ROWS:
-        at_once = first_alarms(row, start=0, steps=2_000)
-        later = first_alarms(row, start=LATER, steps=LATER + 3_000, seed=1)
-        wrong = np.isfinite(first_alarms(row, start=LONG, steps=LONG, seed=2)).mean()
+        records = 1 if math.isinf(row.n) else asked
+        at_once = first_alarms(row, start=0, steps=2_000, records=records)
+        later = first_alarms(row, start=LATER, steps=LATER + 3_000, records=records, seed=1)
+        wrong = np.isfinite(first_alarms(row, start=LONG, steps=LONG, records=records, seed=2)).mean()
         print(
             f"{row.share:.2f} to {row.share - DRIFT:.2f}{'*' if row.apart else ' '} {row.n:7.0f}  {row.alike:5.1f}"
             f"  {(at_once <= 200).mean():10.0%}  {np.median(at_once):15.0f}"
