@@ -30,6 +30,7 @@ from sim.configuration import Configuration
 from sim.operations import EMBEDDING, GATE, JUDGE
 from sim.trial import trial_seconds
 from specplan.output import table
+from specplan.reproducing.cells import Compared
 from theory.published.confspec import BENCHMARKS, CONFIDENT, LATENCY_MS, speedups
 
 __all__ = [
@@ -80,7 +81,7 @@ BELOW: Final = "Predicted / published speedups; off: mean error of the row. Its 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Cell(Compared):
     """One speedup of the paper."""
 
     pair: str
@@ -90,13 +91,6 @@ class Cell:
     row: str
     """Method, as there."""
     benchmark: str
-    predicted: float
-    published: float
-
-    @property
-    def error(self) -> float:
-        """Predicted / published - 1, [-]."""
-        return self.predicted / self.published - 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from sim.configuration import Configuration
 from specplan.output import table
 from specplan.planning.model_error import PUBLISHED_RULES, Row, compared, fit_error
 from specplan.planning.predict import Predictor
+from specplan.reproducing.cells import LeftOut
 from specplan.reproducing.lookahead_trees import N_TREES, Tree, trees
 from theory.speedup import f_async
 
@@ -63,36 +64,13 @@ BELOW: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Cell(LeftOut):
     """One speedup of the table."""
 
     pair: str
     dataset: str
     level: str
     """``LR``: step-level alone; ``LR+SD``: with token-level speculation; ``W=4, 32B``: trees of Table 3."""
-    predicted: float
-    """Speedup with nothing fitted to the table, [-]."""
-    left_out: float
-    """Speedup with the constant of the pair's other data sets, [-]."""
-    low: float
-    """Lower end of the 95 % interval of ``left_out``, [-]."""
-    high: float
-    published: float
-
-    @property
-    def error(self) -> float:
-        """Predicted / published - 1, nothing fitted, [-]."""
-        return self.predicted / self.published - 1.0
-
-    @property
-    def left_out_error(self) -> float:
-        """The same with the constant, [-]."""
-        return self.left_out / self.published - 1.0
-
-    @property
-    def covered(self) -> bool:
-        """The interval contains what is published."""
-        return self.low <= self.published <= self.high
 
 
 def cells(n_answers: int = 60, step_done: Callable[[], None] = lambda: None) -> list[Cell]:

@@ -20,6 +20,7 @@ from typing import Final
 
 from sim.estimate import student_quantile
 from specplan.output import table
+from specplan.reproducing.cells import LeftOut
 from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_4, WIDTHS
 
 __all__ = [
@@ -63,8 +64,8 @@ _NOISY: Final = "SPECS, noisy rewards"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One latency of the paper."""
+class Cell(LeftOut):
+    """One latency of the paper, s."""
 
     table: str
     family: str
@@ -75,29 +76,6 @@ class Cell:
     """Candidates per step."""
     quantity: str
     """``s/step`` or ``s/problem``."""
-    predicted: float
-    """With nothing fitted, s."""
-    published: float
-    left_out: float = math.nan
-    """With the constant of the other data sets, s."""
-    low: float = math.nan
-    """Lower end of the 95 % interval of ``left_out``, s."""
-    high: float = math.nan
-
-    @property
-    def error(self) -> float:
-        """Predicted / published - 1, nothing fitted, [-]."""
-        return self.predicted / self.published - 1.0
-
-    @property
-    def left_out_error(self) -> float:
-        """The same with the constant, [-]."""
-        return self.left_out / self.published - 1.0
-
-    @property
-    def covered(self) -> bool:
-        """The interval contains what is published."""
-        return self.low <= self.published <= self.high
 
 
 def specs_step(share: float, small: float, large: float) -> float:
