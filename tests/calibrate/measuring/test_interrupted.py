@@ -68,7 +68,7 @@ def until_written(arguments: list[str], journal: Path, n_bytes: int) -> Iterator
     """Start a process and wait until its journal has grown to a size, or it has ended."""
     process = start(arguments)
     try:
-        limit = 150_000
+        limit = time.monotonic() + PATIENCE_S
         while process.poll() is None and (not journal.exists() or journal.stat().st_size < n_bytes):
             assert time.monotonic() < limit, "it does not get anywhere"
             time.sleep(0.002)
@@ -204,13 +204,14 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_line_and_the_journal_stays_good(tmp_path: Path) -> None:
-    """Files may not grow beyond 150 kB, a piece and a part of the next: the write that fails is taken back.
+    """Files may not grow beyond 190 kB, a piece and a part of the next: the write that fails is taken back.
 
-    With more room it goes on.
+    A piece has the iterations of a second's warm-up, of 0.5 ms and more: at most 152 kB, and half of that on a slow
+    machine. With more room it goes on.
     """
     with serving(PLANTED) as target, serving(PLANTED) as draft:
         arguments, journal = command(target, draft, tmp_path, "p.json", n=2), tmp_path / "p.json.part"
-        limit = 150_000
+        limit = 190_000
         full = start(arguments, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
         out, err = full.communicate(timeout=PATIENCE_S)
         assert (full.returncode, out) == (1, "")
