@@ -211,7 +211,7 @@ class Lookahead:
         if not self.judges_all and self._refuses(node):
             self._refuse(node, draft)
             return
-        written: Step = node.target.result  # type: ignore[union-attr]
+        written: Step = node.target.result  # type: ignore[union-attr]  # both texts exist
         verify = Verify(draft.result, written, draft.branch, self.verifier, node, self.threshold)
         node.verifies = (*node.verifies, verify) if node.verifies else (verify,)
         self.actions.append(verify)
