@@ -289,6 +289,7 @@ def _settings(wanted: Campaign, profile: Profile) -> dict[str, Any]:
 def _report(wanted: Campaign, profile: Profile, predictions: Sequence[Prediction], journal: Journal, out: Path) -> None:
     """Print predicted beside measured, and write it."""
     from specplan.output import to_json
+    from specplan.validating.next_measurement import Measurements
     from specplan.validating.text import as_text, plain
 
     runs = Runs()
@@ -302,9 +303,18 @@ def _report(wanted: Campaign, profile: Profile, predictions: Sequence[Prediction
     if not runs.by_name:
         raise CalibrationError(f"{journal.path}: no piece succeeded")
     names = [(p.configuration.name, p) for p in predictions]
+    measurements = Measurements(profile)
     validation = Validation(
         profile=profile.name,
-        rows=tuple(Row(name=name, prediction=p, measured=measured(runs, name)) for name, p in names),
+        rows=tuple(
+            Row(
+                name=name,
+                prediction=p,
+                measured=measured(runs, name),
+                expected=measurements.expected(p, len(runs.by_name[BASELINE])),
+            )
+            for name, p in names
+        ),
         baseline=measured(runs, BASELINE),
         runs=runs,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any, Final
 
 from pydantic import TypeAdapter
@@ -64,12 +65,37 @@ class Runs:
     work: dict[str, list[Mapping[str, InUse]]] = field(default_factory=dict)
     """What each engine did in each run, by configuration, where that was asked for."""
 
+    again: list[list[RealRun]] = field(default_factory=list)
+    """Further answers of plain decoding, by problem: its chance is in every speedup, so it may answer more often."""
+
+    @property
+    def n_plain(self) -> int:
+        """Answers of plain decoding to each problem."""
+        return 1 + (len(self.again[0]) if self.again else 0)
+
+    @property
+    def plain_seconds(self) -> list[float]:
+        """Seconds of plain decoding, by problem, in the mean of its answers."""
+        further = self.again or [[] for _ in self.by_name[BASELINE]]
+        pairs = zip(self.by_name[BASELINE], further, strict=True)
+        return [fmean([first.seconds, *(run.seconds for run in rest)]) for first, rest in pairs]
+
+    def add(self, name: str, turn: int, run: RealRun, did: Mapping[str, InUse] | None) -> None:
+        """Add a run; ``turn`` counts the answers of one configuration to one problem, from 0."""
+        if turn == 0:
+            self.by_name[name].append(run)
+        else:
+            self.again[-1].append(run)
+        if did is not None:
+            self.work.setdefault(name, []).append(did)
+
 
 async def run_interleaved(
     clock: WallClock,
     problems: Sequence[Problem],
     methods: Mapping[str, MakeAlgorithm | RealConfiguration],
     *,
+    n_plain: int = 1,
     truth: Truth | None = None,
     seed: int = 0,
     work: Callable[[], Awaitable[Mapping[str, InUse]]] | None = None,
@@ -88,11 +114,12 @@ async def run_interleaved(
     problems : at least two.
     methods : name to what is run, plain decoding below it if only the maker of its generator is given; ``BASELINE`` is
         added.
+    n_plain : how often plain decoding answers each problem, each time with other seeds; >= 1.
     truth : ground truth of the task, if it has one.
     seed : of the orders.
     work : what each engine did since it was last asked; asked after every run.
     journal : keeps every run as it is finished; those that it holds are not done again, and have no session.
-    progress : called once per answer, ``len(problems) * (len(methods) + 1)`` times.
+    progress : called once per answer, ``len(problems) * (len(methods) + n_plain)`` times.
 
     Raises
     ------
@@ -100,6 +127,8 @@ async def run_interleaved(
     """
     if len(problems) < 2:
         raise ParameterError("problems", len(problems), "must be at least 2, for an interval")
+    if n_plain < 1:
+        raise ParameterError("n_plain", n_plain, "must be an integer >= 1")
     configurations = {BASELINE: RealConfiguration(make=autoregressive)}
     for name, method in methods.items():
         configurations[name] = method if isinstance(method, RealConfiguration) else RealConfiguration(make=method)
@@ -111,26 +140,26 @@ async def run_interleaved(
     if work is not None:
         await work()
     for number, problem in enumerate(problems):
-        names = list(configurations)
-        rng.shuffle(names)
-        for name in names:
-            if journal is not None and _key(name, number) in journal:
-                run, did = _kept(journal[_key(name, number)])
+        turns = [(name, 0) for name in configurations] + [(BASELINE, turn) for turn in range(1, n_plain)]
+        rng.shuffle(turns)
+        runs.again.append([])
+        for name, turn in turns:
+            key = _key(name, number, turn)
+            if journal is not None and key in journal:
+                run, did = _kept(journal[key])
             else:
-                session = await _answer(clock, problem, configurations[name])
+                session = await _answer(clock, problem, configurations[name], turn)
                 runs.sessions.setdefault(name, session)
                 run, did = _run(problem, session, truth), dict(await work()) if work is not None else {}
                 if journal is not None:
-                    journal.add(_key(name, number), _entry(run, did))
-            runs.by_name[name].append(run)
-            if work is not None:
-                runs.work.setdefault(name, []).append(did)
+                    journal.add(key, _entry(run, did))
+            runs.add(name, turn, run, did if work is not None else None)
             progress(f"{problem.name}: {name}")
     return runs
 
 
-def _key(name: str, number: int) -> str:
-    return f"{number} {name}"
+def _key(name: str, number: int, turn: int = 0) -> str:
+    return f"{number} {name}" + (f" again {turn}" if turn else "")
 
 
 def _entry(run: RealRun, did: Mapping[str, InUse]) -> dict[str, Any]:
@@ -144,11 +173,12 @@ def _kept(entry: Mapping[str, Any]) -> tuple[RealRun, dict[str, InUse]]:
     return _RUN.validate_python(entry["run"]), work
 
 
-async def _answer(clock: WallClock, problem: Problem, configuration: RealConfiguration) -> WallSession:
-    """One answer, and what it left running."""
+async def _answer(clock: WallClock, problem: Problem, configuration: RealConfiguration, turn: int = 0) -> WallSession:
+    """One answer, and what it left running; every turn has its own seeds."""
     await clock.fresh()
     algorithm = configuration.make(await clock.root(problem.prompt))
-    session = await clock.run(algorithm, stream=problem.name, speculation=configuration.speculation)
+    stream = f"{problem.name} again {turn}" if turn else problem.name
+    session = await clock.run(algorithm, stream=stream, speculation=configuration.speculation)
     await clock.drain()
     return session
 
@@ -194,13 +224,13 @@ class Measured:
 
 def measured(runs: Runs, name: str) -> Measured:
     """Summarise the runs of one configuration against those of plain decoding."""
-    own, base = runs.by_name[name], runs.by_name[BASELINE]
-    seconds = [run.seconds for run in own]
+    own, plain = runs.by_name[name], runs.plain_seconds
+    seconds = plain if name == BASELINE else [run.seconds for run in own]
     accepted = sum(run.counts.accepted for run in own)
     judged = accepted + sum(run.counts.rejected for run in own)
     graded = [run.correct for run in own if run.correct is not None]
     return Measured(
-        speedup=ratio_of_totals([run.seconds for run in base], seconds, estimator="ratio of totals, measured"),
+        speedup=ratio_of_totals(plain, seconds, estimator="ratio of totals, measured"),
         seconds_per_answer=sum(seconds) / len(seconds),
         accepted=accepted / judged if judged else float("nan"),
         accuracy=proportion(sum(graded), len(graded)) if graded else None,

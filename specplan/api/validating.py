@@ -130,6 +130,7 @@ def validate(
     configurations: Configurations,
     *,
     n_answers: int = 40,
+    n_plain: int | None = None,
     prompts: str | Path | None = None,
     seed: int = 1,
     journal: Path | None = None,
@@ -149,6 +150,7 @@ def validate(
     of : a measured profile, its name or its file; its models are opened.
     configurations : as tables name them, e.g. ``lr-async k1=2 + prompt-lookup k2=4``; one or several.
     n_answers : fresh questions, each run every way, >= 2.
+    n_plain : how often plain decoding answers each, >= 1; default the root of the number of configurations, rounded.
     prompts : JSONL file of fresh questions; default those of the bundled task, for the bundled pair.
     seed : of the questions and the order of runs.
     journal : file in which finished runs are kept; the same call goes on from there. The caller removes it.
@@ -163,7 +165,7 @@ def validate(
     given = profile_of(of) if isinstance(of, (str, Path)) else of
     chosen = _chosen(configurations)
     models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed)
-    return run_validation(given, chosen, models, questions, seed=seed, journal=journal)
+    return run_validation(given, chosen, models, questions, n_plain=n_plain, seed=seed, journal=journal)
 
 
 def validate_under_load(
@@ -218,6 +220,7 @@ def run_validation(
     models: MeasurableModels,
     questions: Questions,
     *,
+    n_plain: int | None,
     seed: int,
     journal: Path | None,
 ) -> Validated:
@@ -227,7 +230,8 @@ def run_validation(
     from specplan.validating import validation
 
     predictions = validation.predict_all(profile, configurations)
-    parts = len(questions.problems) * (len(predictions) + 1)
+    n_plain = validation.plain_answers(len(predictions)) if n_plain is None else n_plain
+    parts = len(questions.problems) * (len(predictions) + n_plain)
     with progress(f"validating {profile.name}", parts) as step_done, timeouts_as_such():
         found = finished(
             validation.validate(
@@ -235,6 +239,7 @@ def run_validation(
                 predictions,
                 models,
                 questions.problems,
+                n_plain=n_plain,
                 truth=questions.truth,
                 source=questions.source,
                 seed=seed,

@@ -45,7 +45,20 @@ def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
         [*calibration.split(), "-o", profile],
         ["plan", "--profile", profile],
         ["simulate", "--profile", profile, "--k1", str(max(k1))],
-        ["validate", "--profile", profile, "-n", "12", "--k1", windows, "--timeline", timeline, "--force"],
+        [
+            "validate",
+            "--profile",
+            profile,
+            "-n",
+            "12",
+            "--plain-answers",
+            "1",
+            "--k1",
+            windows,
+            "--timeline",
+            timeline,
+            "--force",
+        ],
     ]
 
 

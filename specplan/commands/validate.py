@@ -68,6 +68,12 @@ _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "
     "-n", "--answers", type=ANSWERS, default=40, show_default=True, help="Fresh questions, each run every way."
 )
 @click.option(
+    "--plain-answers",
+    type=WholeNumber(1, 1000),
+    help="How often plain decoding answers each question: its chance is in every speedup. Default: the root of the "
+    "number of configurations, rounded.",
+)
+@click.option(
     "--prompts", type=click.Path(path_type=Path), help="JSONL file of fresh questions (not the bundled task)."
 )
 @click.option("--seed", type=SEED, default=1, show_default=True, help="Of the questions and the order of runs.")
@@ -103,6 +109,7 @@ def command(
     k2_list: str | None,
     rules: str,
     answers: int,
+    plain_answers: int | None,
     prompts: Path | None,
     seed: int,
     timeline: Path | None,
@@ -125,6 +132,10 @@ def command(
     / ROUNDS questions; the same rounds are simulated before.
     """
     check_output(output, force=force)
+    if plain_answers is not None and concurrency is not None:
+        raise ParameterError(
+            "plain_answers", plain_answers, "is of one answer at a time: leave it out, or --concurrency"
+        )
     for name, picture in (("timeline", timeline), ("plot", plot)):
         if picture is not None and concurrency is not None:
             raise ParameterError(name, str(picture), "is of one answer at a time: leave it out, or --concurrency")
@@ -146,7 +157,9 @@ def command(
     found: Validated | ValidatedUnderLoad
     with resumable(journal):
         if concurrency is None:
-            found = run_validation(profile, configurations, models, questions, seed=seed, journal=journal)
+            found = run_validation(
+                *(profile, configurations, models, questions), n_plain=plain_answers, seed=seed, journal=journal
+            )
         else:
             loads = sorted(set(_counts("concurrency", concurrency)))
             found = run_under_load(

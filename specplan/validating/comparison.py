@@ -152,7 +152,7 @@ def compare(found: Validation, *, seed: int = 0) -> Comparison | None:
     if len(found.rows) < LEAST_ROWS:
         return None
     seconds = [[run.seconds for run in found.runs.by_name[row.name]] for row in found.rows]
-    measured = Resampled(seconds, [run.seconds for run in found.runs.by_name[BASELINE]], seed=seed)
+    measured = Resampled(seconds, found.runs.plain_seconds, seed=seed)
     predicted = [row.prediction.speedup.value for row in found.rows]
     forms = {i: row.closed_form for i, row in enumerate(found.rows) if row.closed_form is not None}
     known, constant = tuple(forms), float(np.exp(np.mean(np.log(predicted))))

@@ -98,7 +98,9 @@ def of_configuration(configuration: Configuration, spec: RealConfiguration) -> d
     return {**found, "speculation": {role: one.to_message() for role, one in spec.speculation.items()}}
 
 
-def of_questions(problems: Sequence[Problem], source: str, seed: int, confidence: float) -> dict[str, Any]:
+def of_questions(
+    problems: Sequence[Problem], source: str, seed: int, confidence: float, n_plain: int = 1
+) -> dict[str, Any]:
     """Which questions were answered, in which order, and how sure the intervals are."""
     texts = "\x00".join(problem.prompt for problem in problems).encode()
     return {
@@ -106,6 +108,7 @@ def of_questions(problems: Sequence[Problem], source: str, seed: int, confidence
         "n": len(problems),
         "sha256": hashlib.sha256(texts).hexdigest()[:16],
         "interleaved": "every question every way before the next one, the ways in an order drawn anew",
+        "plain_answers": n_plain,
         "order_seed": seed,
         "warm_up": "the first question once every way, not counted",
         "confidence": confidence,

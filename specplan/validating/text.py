@@ -78,8 +78,9 @@ def as_text(found: Validation) -> str:
 
     compared = compare(found)
     n = found.baseline.n
+    often = "" if found.runs.n_plain == 1 else f", which answered each {found.runs.n_plain} times"
     lines = [
-        f"Predicted from {found.profile}, then measured on {n} fresh questions, interleaved with plain decoding",
+        f"Predicted from {found.profile}, then measured on {n} fresh questions, interleaved with plain decoding{often}",
         "",
         table(
             [
@@ -177,6 +178,7 @@ def plain(found: Validation) -> dict[str, Any]:
         "telling_apart": None if compared is None else compared.plain(),
         "baseline": {
             **dataclasses.asdict(found.baseline),
-            "seconds": [run.seconds for run in found.runs.by_name["autoregressive"]],
+            "seconds": found.runs.plain_seconds,
+            "answers_per_question": found.runs.n_plain,
         },
     }

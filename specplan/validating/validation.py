@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ __all__ = [
     "Row",
     "Validation",
     "draw_timelines",
+    "plain_answers",
     "predict_all",
     "real_configuration",
     "trace_of_session",
@@ -92,6 +94,15 @@ class Validation:
     """Every parameter of the run by part, as it was in effect; plain data."""
 
 
+def plain_answers(n_rows: int) -> int:
+    """How often plain decoding best answers each question that n_rows configurations answer once: sqrt(n_rows) times.
+
+    All are compared with it, so its noise counts in each speedup; at that share the comparisons are the most precise
+    for the answers given (Dunnett, "A multiple comparison procedure", JASA 50, 1955, section 6).
+    """
+    return max(1, round(math.sqrt(n_rows)))
+
+
 def predict_all(profile: Profile, configurations: Sequence[Configuration]) -> list[Prediction]:
     """Predict the configurations from the profile alone."""
     predictor = Predictor(profile)
@@ -104,6 +115,7 @@ async def validate(
     models: MeasurableModels,
     problems: Sequence[Problem],
     *,
+    n_plain: int = 1,
     truth: Truth | None = None,
     source: str = "",
     seed: int = 0,
@@ -118,6 +130,7 @@ async def validate(
     predictions : what to run.
     models : to be opened, and closed again.
     problems : at least two.
+    n_plain : how often plain decoding answers each; see `plain_answers`.
     truth : ground truth of the task, if it has one.
     source : where the problems come from, for the record.
     seed : of the order of the runs.
@@ -138,6 +151,7 @@ async def validate(
         "runs": list(by_name),
         "questions": digest(*(problem.prompt for problem in problems)),
         "seed": seed,
+        "plain": n_plain,
     }
     async with AsyncExitStack() as stack:
         kept = None if journal is None else stack.enter_context(Journal(journal, asked))
@@ -148,6 +162,7 @@ async def validate(
             clock,
             problems,
             methods,
+            n_plain=n_plain,
             truth=truth,
             seed=seed,
             work=partial(work_done, engines),
@@ -179,7 +194,7 @@ async def validate(
             stolen=None if before is None or after is None else after.stolen_since(before),
             profile=of_profile(profile),
             **opened,
-            questions=of_questions(problems, source, seed, baseline.speedup.confidence),
+            questions=of_questions(problems, source, seed, baseline.speedup.confidence, n_plain),
             methods={name: of_configuration(p.configuration, methods[name]) for name, p in by_name.items()},
         ),
     )

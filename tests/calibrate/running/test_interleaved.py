@@ -14,6 +14,7 @@ from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal
 from calibrate.running.interleaved import BASELINE, Runs, measured, run_interleaved
 from sim.algorithms import lookahead_async
+from theory.errors import ParameterError
 
 METHODS = {"lr": partial(lookahead_async, k1=2)}
 SETTINGS = {"of": "a test"}
@@ -32,7 +33,7 @@ def breaking_after(n: int, seen: list[str]) -> Callable[[str], None]:
     return progress
 
 
-def carry_out(pair: BundledPair, journal: Journal, progress: Callable[[str], None]) -> Runs:
+def carry_out(pair: BundledPair, journal: Journal, progress: Callable[[str], None], n_plain: int = 1) -> Runs:
     """Two questions, each plain and by LR; engines report their work as the number of times that they were asked."""
     asked = 0
 
@@ -44,7 +45,12 @@ def carry_out(pair: BundledPair, journal: Journal, progress: Callable[[str], Non
     problems = bundled_problems(2, 3, "validation")
     return pair.run(
         run_interleaved(
-            pair.clock, problems, METHODS, truth=bundled_truth(), work=work, journal=journal, progress=progress
+            *(pair.clock, problems, METHODS),
+            n_plain=n_plain,
+            truth=bundled_truth(),
+            work=work,
+            journal=journal,
+            progress=progress,
         )
     )
 
@@ -76,3 +82,30 @@ def test_a_validation_that_is_broken_off_goes_on(bundled_pair: BundledPair, tmp_
     assert measured(whole, "lr") == found
     assert whole.work == runs.work
     assert not whole.sessions
+
+
+def test_plain_decoding_answers_more_often(bundled_pair: BundledPair, tmp_path: Path) -> None:
+    """Its seconds are means over its answers, which a journal keeps apart."""
+    path, told = tmp_path / "result.json.part", list[str]()
+    with Journal(path, SETTINGS) as journal:
+        runs = carry_out(bundled_pair, journal, told.append, n_plain=3)
+        assert len(journal) == len(told) == 2 * (len(METHODS) + 3)
+    assert runs.n_plain == 3
+    firsts, lr = runs.by_name[BASELINE], runs.by_name["lr"]
+    for first, again, mean in zip(firsts, runs.again, runs.plain_seconds, strict=True):
+        assert len(again) == 2
+        assert {run.problem for run in again} == {first.problem}
+        assert mean == pytest.approx((first.seconds + again[0].seconds + again[1].seconds) / 3, rel=1e-12)
+    assert len(runs.work[BASELINE]) == 6
+    speedup = measured(runs, "lr").speedup.value
+    assert speedup == pytest.approx(sum(runs.plain_seconds) / sum(run.seconds for run in lr), rel=1e-12)
+    assert measured(runs, BASELINE).speedup.value == 1.0
+    with Journal(path, SETTINGS) as journal:
+        whole = carry_out(bundled_pair, journal, told.append, n_plain=3)
+    assert whole.again == runs.again
+    assert not whole.sessions
+
+
+def test_plain_decoding_answers_at_least_once(bundled_pair: BundledPair, tmp_path: Path) -> None:
+    with Journal(tmp_path / "result.json.part", SETTINGS) as journal, pytest.raises(ParameterError, match="n_plain"):
+        carry_out(bundled_pair, journal, lambda part: None, n_plain=0)
