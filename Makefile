@@ -18,7 +18,7 @@ help:
 	@echo "make test-all  those marked slow as well"
 	@echo "make test-vllm those that need vLLM, on its CPU build, in an environment of their own"
 	@echo "make check     formatting, lint and strict types"
-	@echo "make docs      build the documentation into build/docs"
+	@echo "make docs      build the documentation into build/docs, and run what its tutorials show"
 	@echo "make figures   rebuild figures/out"
 	@echo "make bench     speed and memory"
 	@echo "make clean     remove .venv, .venv-vllm and everything generated"
@@ -69,6 +69,7 @@ check: setup
 docs: setup
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html -c docs/site docs build/docs
 	@cp build/docs/README.html build/docs/index.html
+	$(BIN)/python -m pytest -n $(WORKERS) -m docs tests/test_tutorials.py
 
 format: setup
 	$(BIN)/ruff check --fix --select I .

@@ -99,6 +99,7 @@ def differences(
     return found
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("path", TUTORIALS, ids=[path.stem for path in TUTORIALS])
 def test_commands_print_what_the_tutorial_says(
     path: Path, tmp_path: Path, console_script: list[str], servers: dict[str, str]

@@ -22,6 +22,7 @@ __all__ = [
     "Finish",
     "Forgetful",
     "Generation",
+    "Preparing",
     "Progress",
     "Prompt",
     "Request",
@@ -168,6 +169,14 @@ class Forgetful(Protocol):
 
     async def forget(self) -> None:
         """Drop keys and values kept for later requests; what is running keeps its own."""
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """An engine that has to get ready for a way to speculate, which may take seconds."""
+
+    async def prepare(self, speculation: Speculation) -> None:
+        """Get ready for requests that speculate so."""
 
 
 class Backend(Protocol):

@@ -30,6 +30,9 @@ _DEFAULTS: Final = (
     TokenSetting(method="eagle", knobs={"k2": 4}),
 )
 
+_AT_ONCE: Final = {"cpu": 8, "cuda": 3}
+"""Engines of the target that speculate and run at once; on a GPU each takes its share of the memory."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VllmModels(LocalModels):
@@ -65,7 +68,7 @@ class VllmModels(LocalModels):
 
     async def _start(self, role: str, model: str, core: int) -> VllmGroup:
         """Start the engine for plain decoding; those that speculate are started when a request first asks for it."""
-        return await VllmGroup.start(self._vllm_config(role, model, core))
+        return await VllmGroup.start(self._vllm_config(role, model, core), most=_AT_ONCE[self.device])
 
     def _vllm_config(self, role: str, model: str, core: int) -> VllmConfig:
         return VllmConfig(

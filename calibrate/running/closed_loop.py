@@ -129,7 +129,7 @@ async def real_round(
 
     If an answer fails or the round is cancelled, everything in flight is aborted first.
     """
-    await clock.fresh()
+    await clock.fresh(configuration.speculation)
     roots = [await clock.root(problem.prompt) for problem in questions]
     sessions: dict[int, WallSession] = {}
     waiting = iter(range(len(questions)))

@@ -175,7 +175,7 @@ def _kept(entry: Mapping[str, Any]) -> tuple[RealRun, dict[str, InUse]]:
 
 async def _answer(clock: WallClock, problem: Problem, configuration: RealConfiguration, turn: int = 0) -> WallSession:
     """One answer, and what it left running; every turn has its own seeds."""
-    await clock.fresh()
+    await clock.fresh(configuration.speculation)
     algorithm = configuration.make(await clock.root(problem.prompt))
     stream = f"{problem.name} again {turn}" if turn else problem.name
     session = await clock.run(algorithm, stream=stream, speculation=configuration.speculation)

@@ -19,6 +19,7 @@ from calibrate.engines.protocol import (
     Choice,
     Forgetful,
     Generation,
+    Preparing,
     Progress,
     Prompt,
     Request,
@@ -182,9 +183,15 @@ class WallClock:
             await asyncio.wait(self._left_running)
             self._left_running = {task for task in self._left_running if not task.done()}
 
-    async def fresh(self) -> None:
-        """Drain, and let the engines that can forget earlier texts: no run is to find its prompts read by another."""
+    async def fresh(self, speculation: Mapping[str, Speculation] | None = None) -> None:
+        """Drain, and let the engines that can forget earlier texts: no run is to find its prompts read by another.
+
+        Engines get ready for what the next run will speculate, by role, so that it does not wait for them.
+        """
         await self.drain()
+        for role, wanted in (speculation or {}).items():
+            if isinstance(engine := self.roles.get(role), Preparing):
+                await engine.prepare(wanted)
         for engine in {id(engine): engine for engine in self.roles.values()}.values():
             if isinstance(engine, Forgetful):
                 await engine.forget()

@@ -110,6 +110,10 @@ class VllmGroup:
             self._used[speculation] = time.monotonic()
             return self._others[speculation]
 
+    async def prepare(self, speculation: Speculation) -> None:
+        """Start the engine that decodes so, if need be; as `engine`."""
+        await self.engine(speculation)
+
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
         """Continue a prompt; see `Backend.generate`."""
         engine = await self.engine(request.speculation)

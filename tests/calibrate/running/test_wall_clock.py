@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 from calibrate.engines.protocol import Choice, Generation, Sampling, Times
+from calibrate.engines.speculation import Speculation
 from calibrate.running.verifiers import ExactMatch, LlmJudge, RandomAcceptance
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.algorithms import EAGER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync
@@ -353,6 +354,28 @@ async def test_a_judge_needs_an_engine():
     clock = WallClock({"target": target, "draft": target}, LlmJudge(prompt="{}{}".format))
     with pytest.raises(CalibrationError, match="verdict of 'judge' on step 0: the LLM judge has no engine"):
         await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
+
+
+class PreparedBackend(ScriptedBackend):
+    """Has to get ready for what it speculates."""
+
+    def __init__(self):
+        super().__init__()
+        self.ready = []
+
+    async def prepare(self, speculation):
+        self.ready.append(speculation)
+
+
+async def test_engines_get_ready_before_a_run_begins():
+    """A start of an engine within a run would count as the method's time."""
+    target, draft = PreparedBackend(), ScriptedBackend()
+    clock, wanted = WallClock({TARGET: target, DRAFT: draft}, ExactMatch()), Speculation(method="ngram", k2=4)
+    await clock.fresh()
+    assert target.ready == []
+    await clock.fresh({TARGET: wanted, DRAFT: wanted})
+    assert target.ready == [wanted]
+    assert not target.requests
 
 
 def test_random_acceptance_has_its_rate_and_repeats_itself():

@@ -92,6 +92,7 @@ def test_the_head_of_the_repository_drafts_well(target: LanguageModel, head: Any
         assert known["value"] > 0.5
 
 
+@pytest.mark.slow
 def test_the_command_trains_saves_and_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "weights" / "eagle"
     shutil.copytree(head_path(), folder)  # another head and its note, whose place it takes
