@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, ClassVar, Final
 
 from calibrate.engines.speculation import Speculation
@@ -185,7 +186,7 @@ def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
 async def _passes(
     group: VllmGroup, method: str, speculation: Speculation, options: MeasureOptions
 ) -> list[DecodeSample]:
-    """Passes over k2 tokens of every sequence, at several batch sizes: n-grams of a text that repeats are always found.
+    """Passes over k2 tokens of every sequence, by batch size and context: n-grams of a text that repeats are found.
 
     Only passes in which every sequence had a full draft count.
     """
@@ -193,10 +194,10 @@ async def _passes(
     vocabulary = int(group.describe()["vocab_size"])
     engine = await group.engine(speculation)
     samples: list[DecodeSample] = []
-    for batch in options.pass_batches:
+    for context, batch in product(options.contexts, options.pass_batches):
         requests = []
         for _ in range(batch):
-            unit = tuple(rng.randrange(vocabulary) for _ in range(max(options.contexts[0] // 4, 4)))
+            unit = tuple(rng.randrange(vocabulary) for _ in range(max(context // 4, 4)))
             requests.append(request_of_length(unit * 4, options.iterations + 1))
         samples += await timed_passes(engine, method, speculation.k2, requests)
     return samples

@@ -23,7 +23,6 @@ from theory.errors import CalibrationError
 
 __all__ = ["CostFit", "fit_cost", "fit_passes", "pace", "reread_tokens"]
 
-
 _HARDLY: Final = 0.01
 """Share of its work up to which an engine hardly ever did it alone, [-]: then it is taken to always have company."""
 
@@ -53,7 +52,7 @@ class CostFit:
     beside : time while another engine works / time while none does, [-]; None if not measured.
     waking_s : what the prefill with which it begins after a rest takes more than others, s; 0 if not measured.
     reread : tokens that each prefill reads again besides the new ones.
-    n_decode, n_prefill, n_request, n_in_use : samples used.
+    n_decode : samples of iterations.
     """
 
     cost: TableCost
@@ -65,9 +64,6 @@ class CostFit:
     waking_s: float
     reread: float
     n_decode: int
-    n_prefill: int
-    n_request: int
-    n_in_use: int
 
 
 def fit_cost(
@@ -123,9 +119,6 @@ def fit_cost(
         waking_s=prefill_factor * waking_s,
         reread=reread,
         n_decode=len(decode),
-        n_prefill=len(record.prefill),
-        n_request=len(record.request_s),
-        n_in_use=len(in_use),
     )
 
 
@@ -168,10 +161,17 @@ def fit_passes(
         n = Counter(sample.batch for sample in usable if sample.tokens == tokens)
         samples = [sample for sample in usable if sample.tokens == tokens and n[sample.batch] >= _ENOUGH * n[1]]
         if n[1]:
-            batches, times, context_s, _ = _fit_decode(samples, rng)
+            plain_s = None if tokens == 1 or _lengths_vary(samples) else found[1].context_s
+            batches, times, context_s, _ = _fit_decode(samples, rng, plain_s)
             table = TableCost(batches=batches, seconds=times, context_s=context_s)
             found[tokens] = _grown(table, found[1]) if tokens > 1 else table
     return found
+
+
+def _lengths_vary(samples: Sequence[DecodeSample]) -> bool:
+    """Whether contexts of a batch size tell what context costs: else it would be told by the size of batches alone."""
+    contexts = [[s.context for s in samples if s.batch == batch] for batch in {s.batch for s in samples}]
+    return any(max(each) > 2 * min(each) for each in contexts)
 
 
 def _grown(table: TableCost, plain: TableCost) -> TableCost:
@@ -340,9 +340,9 @@ def _ratio(pairs: _Pairs) -> float | None:
 
 
 def _fit_decode(
-    samples: Sequence[DecodeSample], rng: np.random.Generator | None
+    samples: Sequence[DecodeSample], rng: np.random.Generator | None, context_s: float | None = None
 ) -> tuple[tuple[int, ...], tuple[float, ...], float, float]:
-    """One intercept per batch size, one slope for the context."""
+    """One intercept per batch size, one slope for the context unless it is given, s per token."""
     cells: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
     for sample in samples:
         cells[sample.batch, sample.context // 64].append((sample.context, sample.seconds))
@@ -351,10 +351,11 @@ def _fit_decode(
     design = np.zeros((len(keys), len(batches) + 1))
     for row, (batch, _) in enumerate(keys):
         design[row, batches.index(batch)] = 1.0
-    design[:, -1] = context
+    if context_s is None:
+        design[:, -1] = context
     weights = np.sqrt(n) / mean
-    solution, error = _solve(design, mean, weights)
-    return batches, tuple(float(value) for value in solution[:-1]), float(solution[-1]), error
+    solution, error = _solve(design, mean - (context_s or 0.0) * context, weights)
+    return batches, tuple(map(float, solution[:-1])), solution[-1] if context_s is None else context_s, error
 
 
 def _fit_prefill(

@@ -46,7 +46,7 @@ def test_without_noise_the_planted_cost_comes_back() -> None:
     assert fit.cost.prefill(100) == pytest.approx(PLANTED.prefill(100), rel=1e-9)
     assert fit.cost.request_s == pytest.approx(PLANTED.request_s, rel=1e-9)
     assert fit.decode_error < 1e-9
-    assert (fit.n_decode, fit.n_prefill, fit.n_request) == (36, 9, 3)
+    assert fit.n_decode == 36
 
 
 def test_a_prefill_that_costs_little_until_it_costs_much_comes_back() -> None:
@@ -98,7 +98,6 @@ def test_a_sweep_is_scaled_to_what_the_engine_took_in_use() -> None:
     assert fit.cost.iteration(8, 100) == pytest.approx(1.5 * PLANTED.iteration(8, 100), rel=1e-9)
     assert fit.cost.prefill(100) == pytest.approx(2.0 * PLANTED.prefill(100), rel=1e-9)
     assert fit.cost.request_s == pytest.approx(0.003, rel=1e-9)
-    assert fit.n_in_use == 5
     assert fit.beside is None
 
 
@@ -232,6 +231,22 @@ def test_passes_grow_as_plain_iterations_beyond_the_batches_that_were_timed_ofte
     table = fit_passes(timed, method="prompt-lookup")[3]
     assert table.batches == (1, 2, 4, 8)
     assert table.seconds == pytest.approx([1.4 * s for s in PLANTED.seconds], rel=1e-9)
+
+
+def test_context_costs_passes_what_it_costs_iterations_where_their_texts_are_of_one_length() -> None:
+    """Else the size of the batches would tell it: four texts of 40 tokens take longer than one for both reasons."""
+    wide = [
+        DecodeSample(
+            batch=b, context=40 * b + i, tokens=4, by="eagle", seconds=1.5 * PLANTED.iteration(b, 0) + 0.001 * b
+        )
+        for b in (1, 2, 4)
+        for i in range(12)
+    ]
+    swept = record(0.0, 3)
+    tables = fit_passes(swept.model_copy(update={"decode": [*swept.decode, *wide]}), method="eagle")
+    assert tables[4].context_s == tables[1].context_s > 0.0
+    for b in (1, 2, 4):
+        assert tables[4].iteration(b, 45 * b) == pytest.approx(1.5 * PLANTED.iteration(b, 0) + 0.001 * b, rel=0.02)
 
 
 def test_the_pace_of_an_engine_is_what_its_work_took_longer() -> None:

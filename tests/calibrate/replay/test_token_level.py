@@ -285,7 +285,7 @@ class _Clock:
     async def drain(self) -> None:
         return None
 
-    async def fresh(self) -> None:
+    async def fresh(self, speculation: Any) -> None:
         return None
 
 
