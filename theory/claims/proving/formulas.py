@@ -162,7 +162,10 @@ def _in_balls(names: list[sympy.Symbol], sides: tuple[sympy.Expr, sympy.Expr]) -
     from sympy.printing.pycode import MpmathPrinter
 
     printer = MpmathPrinter({"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True})
-    function: Callable[..., tuple[arb, arb]] = sp.lambdify(names, sides, modules=[_FUNCTIONS], printer=printer)
+    # dummies for the names, for a variable may be called gamma, as a function is
+    function: Callable[..., tuple[arb, arb]] = sp.lambdify(
+        names, sides, modules=[_FUNCTIONS], printer=printer, dummify=True
+    )
     return function
 
 
