@@ -114,8 +114,8 @@ def _octaves(*, of_steps: bool) -> Predicate:
         return Fraction(1, 2) <= second / first <= 2
 
     return Predicate(
-        text=f"{'decoding steps fall' if of_steps else 'tokens per step rise'} by equal amounts for equal factors of b, "
-        "within a factor 2",
+        text=("decoding steps fall" if of_steps else "tokens per step rise")
+        + " by equal amounts for equal factors of b, within a factor 2",
         test=even,
         domain={"alpha": between(0, 1), "gamma": whole(8, 32), "factor": whole(2, 16)},
     )
