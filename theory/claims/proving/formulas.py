@@ -39,6 +39,8 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "gamma": lambda x: arb(x).gamma(),
     "min": lambda *values: functools.reduce(lambda x, y: arb(x).min(arb(y)), values),
     "max": lambda *values: functools.reduce(lambda x, y: arb(x).max(arb(y)), values),
+    "floor": lambda x: arb(x).floor(),
+    "ceil": lambda x: arb(x).ceil(),
     "binomial": math.comb,
     "harmonic": lambda n: sum((arb(1) / k for k in range(1, n + 1)), arb(0)),
     "sum": sum,
