@@ -11,8 +11,9 @@ from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning.formulas import lemmas
 from theory.claims.lookahead_reasoning.hybrid.lemma_3 import log_above_chord
 from theory.claims.proving.balls import point
-from theory.claims.proving.cases import Cases, rows, walked
+from theory.claims.proving.cases import Cases, rows, searched, walked
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.formulas import Formula
 from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.tools import (
     all_of,
@@ -98,18 +99,13 @@ def _x_derivative(sign: int) -> Evidence:
     )
 
 
-def _chain(reverse: bool) -> Evidence:
-    """The last link, 1 - alpha >= 1 - alpha**x for x >= 1 (or, reversed, <=)."""
-
-    def holds(alpha: Fraction, x: Fraction) -> bool:
-        left, right = 1 - alpha, 1 - alpha ** int(x)
-        return left <= right if reverse else left >= right
-
+def _chain(printed: Formula) -> Evidence:
+    """The last link, 1 - alpha >= 1 - alpha**x, holds at x = 1 only."""
     points = ({"alpha": a, "x": x} for a in ("3/5", "3/4") for x in ("1", "2", "10"))
-    return refute(
-        holds,
-        points,
-        what="1 - alpha >= 1 - alpha**x for x >= 1",
+    return searched(
+        printed,
+        *points,
+        text="x(-log alpha) >= -log alpha > 1 - alpha >= 1 - alpha**x for x >= 1",
         explain=lambda alpha, x: f"1 - alpha = {1 - alpha}, 1 - alpha**x = {1 - alpha ** int(x)}",
     )
 
@@ -217,11 +213,11 @@ CLAIMS: tuple[Claim, ...] = (
         assumptions="0.5 < alpha < 0.8, x >= 1",
         formula=lemmas.CHAIN,
         correction_formula=lemmas.CHAIN_MENDED,
-        verify=lambda: _chain(reverse=False),
+        verify=lambda: _chain(lemmas.CHAIN),
         correction="alpha**x <= alpha gives 1 - alpha <= 1 - alpha**x, the other way round. What is needed, x(-log "
         "alpha) > 1 - alpha**x, follows from -log(t) > 1 - t at t = alpha**x.",
         correction_verify=lambda: _rises_in_alpha(1),
-        mutants=(mutant("reversed", "<= in the last link", _chain, reverse=True),),
+        mutants=(mutant("corrected", "x(-log alpha) > 1 - alpha**x", _chain, lemmas.CHAIN_MENDED),),
     ),
     proved(
         id="LR-L4e",
