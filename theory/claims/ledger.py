@@ -14,16 +14,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     import sympy
 
-    from theory.claims.proving.formulas import Formula
-
-__all__ = ["PAPERS", "Claim", "Evidence", "Mutant", "Verdict", "claim", "claim_modules", "claims", "statement"]
+__all__ = [
+    "PAPERS",
+    "Claim",
+    "Evidence",
+    "Mutant",
+    "Testable",
+    "Verdict",
+    "claim",
+    "claim_modules",
+    "claims",
+    "statement",
+]
 
 PAPERS: Mapping[str, str] = {
     "lookahead_reasoning": "Lookahead Reasoning",
@@ -49,6 +58,25 @@ class Verdict(StrEnum):
     """Tested, not proved; the evidence says how. Never counts as proved."""
     OPEN = "open"
     """Neither proved nor refuted here."""
+
+
+class Testable(Protocol):
+    """A statement that a machine tries at points: a `Formula`, a `Predicate` or `Cases`, which are in ``proving``."""
+
+    @property
+    def text(self) -> str:
+        """The statement in plain text."""
+
+    @property
+    def where(self) -> str:
+        """Its domain in words."""
+
+    @property
+    def latex(self) -> str:
+        """The statement in LaTeX; empty where it stands in words."""
+
+    def holds(self, point: Mapping[str, Any], /) -> bool | None:
+        """Whether it holds at a point of its domain; None where that is not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +141,12 @@ class Claim:
     """Derives ``proved`` (or ``numeric``) for the correction."""
     mutants: tuple[Mutant, ...]
     """At least one."""
+    formula: Testable | None = None
+    """The claim as printed in a form that a machine tries at points: the one source of its domain and its test."""
+    no_formula: str = ""
+    """Why there is none, in a line."""
+    correction_formula: Testable | None = None
+    """The correction in the same form."""
     reach: str = ""
     """The cases that were tried, ``'n <= 8'``; present exactly when the verdict is ``verified``."""
     notes: str = ""
@@ -126,6 +160,8 @@ class Claim:
             raise ParameterError("reach", self.id, "must name the cases tried, for a verdict 'verified' and no other")
         if self.needs_correction and (not self.correction or self.correction_verify is None):
             raise ParameterError("correction", self.id, "must be stated and verified for a claim not true as printed")
+        if self.formula is not None and self.no_formula:
+            raise ParameterError("no_formula", self.id, "must be left out for a claim with a formula")
 
     @property
     def needs_correction(self) -> bool:
@@ -136,13 +172,6 @@ class Claim:
     def verdict_text(self) -> str:
         """The verdict for a reader: ``'verified for n <= 8'`` says how far."""
         return f"{self.verdict.value} for {self.reach}" if self.reach else self.verdict.value
-
-    @property
-    def formula(self) -> Formula | None:
-        """The claim as one formula over its domain, which points are tried against; None where it is no inequality."""
-        folder = next(key for key, name in PAPERS.items() if name == self.paper)
-        formulas: Mapping[str, Formula] = importlib.import_module(f"theory.claims.{folder}.formulas").FORMULAS
-        return formulas.get(self.id)
 
     @property
     def paper(self) -> str:

@@ -33,6 +33,9 @@ Every claim of four papers on speculative reasoning is a record here: its source
 verdict, and a verifier that derives the verdict again from nothing. `specplan theorems` lists the records,
 `specplan theorems ID` shows one in full, and `specplan theorems --verify` re-derives all of them.
 
+A record also carries its statement in a form that a machine tries: a relation over a domain, an exact test, or the
+cases that its verifier walks. A proof of a statement that fails at a random or extreme point does not count.
+
 A claim is judged exactly as printed, over its whole stated range. Most entries below are slips of a formula, an edge
 or a condition, and the main results usually survive them; the correction says what holds, and is verified in the same
 way. The texts were read from machine conversions of the papers, so that a floor for a ceiling, say, may be the

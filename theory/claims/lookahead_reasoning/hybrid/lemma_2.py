@@ -7,7 +7,10 @@ from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_reasoning import exact
+from theory.claims.lookahead_reasoning.formulas import lemmas
+from theory.claims.proving.cases import searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.formulas import Formula
 from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.tools import identity, prove_identity, prove_sign, refute, screened
 
@@ -65,25 +68,18 @@ def _real_s2(alpha: Fraction, c: Fraction, gamma: Fraction) -> Fraction:
     return (1 - q) / (1 - alpha + c * alpha * (1 - q) - c * gamma * q * (1 - alpha))
 
 
-def _real_monotone(stop: str) -> Evidence:
-    """S2 increases between the listed real depths that lie below `stop` (1/c1 or ceil(1/c1))."""
-
-    def holds(alpha1: Fraction, c1: Fraction, gamma: Fraction, later: Fraction) -> bool:
-        end = 1 / c1 if stop == "1/c1" else Fraction(exact.ceil_inverse(c1))
-        if later >= end:
-            return True
-        return _real_s2(alpha1, c1, later) > _real_s2(alpha1, c1, gamma)
-
+def _search_real(printed: Formula) -> Evidence:
+    """S2 between neighbouring depths of a grid."""
     grid = [Fraction(n, 8) for n in range(8, 20)]
     points = [
         {"alpha1": "1/256", "c1": c, "gamma": str(x), "later": str(y)}
         for c in ("2/3", "2/5")
         for x, y in itertools.pairwise(grid)
     ]
-    return refute(
-        holds,
-        points,
-        what=f"S2 increases on the reals up to {stop}",
+    return searched(
+        printed,
+        *points,
+        text=f"S2 increases between real depths ({printed.where})",
         explain=lambda alpha1, c1, gamma, later: (
             f"1 - c1 gamma = {1 - c1 * gamma}, and S2 changes by "
             f"{float(_real_s2(alpha1, c1, later) - _real_s2(alpha1, c1, gamma)):.1e} from {gamma} to {later}"
@@ -91,21 +87,15 @@ def _real_monotone(stop: str) -> Evidence:
     )
 
 
-def _below_unsaturated(domain: str) -> Evidence:
-    """S2(gamma) <= S1 for gamma < ceil(1/c1), real or integer."""
-
-    def holds(alpha1: Fraction, c1: Fraction, gamma: Fraction) -> bool:
-        if gamma >= exact.ceil_inverse(c1) or (domain == "integer" and gamma.denominator != 1):
-            return True
-        return bool(_real_s2(alpha1, c1, gamma) <= exact.f_unsaturated(alpha1, c1))
-
+def _search_below(printed: Formula) -> Evidence:
+    """S2(gamma) <= S1."""
     points = (
         {"alpha1": "1/16", "c1": c, "gamma": str(Fraction(n, 4))} for c in ("2/5", "2/3", "1/4") for n in range(4, 16)
     )
-    return refute(
-        holds,
-        points,
-        what=f"S1 >= S2(gamma) for {domain} gamma < ceil(1/c1)",
+    return searched(
+        printed,
+        *points,
+        text=f"S1 >= S2(gamma) for real gamma ({printed.where})",
         explain=lambda alpha1, c1, gamma: f"S2 = {_real_s2(alpha1, c1, gamma)}, S1 = {exact.f_unsaturated(alpha1, c1)}",
     )
 
@@ -117,7 +107,7 @@ def _gap_to_unsaturated() -> Evidence:
     ratio = below / ((1 - q) * (1 - a + c * a)) - 1
     closed = q * (1 - a) * (1 - c * x) / ((1 - q) * (1 - a + c * a))
     return screened(
-        _below_unsaturated("integer"),
+        _search_below(lemmas.BELOW_TO_END),
         identity(ratio - closed, "S1/S2 - 1 = q (1-alpha)(1-c1 gamma)/((1-q)(1-alpha+c1 alpha))"),
         lambda: prove_sign(closed.subs(c, s / x), unit=("alpha1", "q", "s"), what="positive for c1 gamma = s < 1"),
     )
@@ -131,6 +121,7 @@ CLAIMS: tuple[Claim, ...] = (
         "on.",
         expression=statement("lookahead_reasoning", "f_async"),
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
+        formula=lemmas.DEEPER_IS_FASTER,
         verify=lambda: _async_monotone(0),
         mutants=(
             mutant("one further", "increases up to ceil(1/c1) + 1", _async_monotone, 1),
@@ -145,6 +136,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The numerator of f' is alpha1**gamma (1-alpha1) [(-log alpha1)(1 - c1 gamma) + c1 (1 - "
         "alpha1**gamma)].",
         assumptions="0 < alpha1 < 1, real gamma >= 1",
+        formula=lemmas.DERIVATIVE,
         verify=_derivative_numerator,
         mutants=(mutant("sign", "minus the second term", _derivative_numerator, -1),),
     ),
@@ -153,27 +145,32 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 2, proof, continuous function",
         statement="On the reals 1 <= gamma < ceil(1/c1), 1 - c1 gamma > 0 and S2 increases strictly.",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        verify=lambda: _real_monotone("ceil(1/c1)"),
+        formula=lemmas.RISES_TO_CEILING,
+        correction_formula=lemmas.RISES_TO_END,
+        verify=lambda: _search_real(lemmas.RISES_TO_CEILING),
         correction="Both hold for real gamma up to 1/c1. Between 1/c1 and ceil(1/c1), 1 - c1 gamma < 0 and S2 may "
         "fall; no integer lies there, so Lemma 2 is not touched.",
         correction_verify=lambda: _async_monotone(0),
-        mutants=(mutant("corrected", "gamma <= 1/c1", _real_monotone, "1/c1"),),
+        mutants=(mutant("corrected", "gamma <= 1/c1", _search_real, lemmas.RISES_TO_END),),
     ),
     refuted(
         id="LR-L2d",
         source="Lookahead Reasoning, Lemma 2, proof, comparison of the cases",
         statement="S1 >= S2(gamma) for real gamma < ceil(1/c1).",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        verify=lambda: _below_unsaturated("real"),
+        formula=lemmas.BELOW_TO_CEILING,
+        correction_formula=lemmas.BELOW_TO_END,
+        verify=lambda: _search_below(lemmas.BELOW_TO_CEILING),
         correction="S1 > S2(gamma) exactly for gamma < 1/c1, hence at all integers below ceil(1/c1).",
         correction_verify=_gap_to_unsaturated,
-        mutants=(mutant("corrected", "integers", _below_unsaturated, "integer"),),
+        mutants=(mutant("corrected", "gamma < 1/c1", _search_below, lemmas.BELOW_TO_END),),
     ),
     proved(
         id="LR-L2e",
         source="Lookahead Reasoning, Lemma 2, proof, meeting point",
         statement="S2(1/c1) = S1.",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
+        formula=lemmas.MEETING,
         verify=_meets_unsaturated,
         mutants=(mutant("2/c1", "at gamma = 2/c1", _meets_unsaturated, 2),),
     ),
