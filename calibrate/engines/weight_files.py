@@ -29,8 +29,10 @@ def weight_header(path: Path) -> dict[str, Any]:
         file.seek(0)
         begin = file.read(8)
         n_header = struct.unpack("<Q", begin)[0] if len(begin) == 8 else 0
-        if not 0 < n_header <= min(size - 8, _MOST_HEADER):
-            raise SchemaError(f"{path}: {n_header} bytes of header, as it says, cannot be in {size} bytes of weights")
+        if len(begin) < 8 or n_header > size - 8:
+            raise SchemaError(f"{path}: its header is longer than the file")
+        if n_header > _MOST_HEADER:
+            raise SchemaError(f"{path}: its header has {n_header} bytes, {_MOST_HEADER} are read at most")
         header = parse_json(file.read(n_header).decode("utf-8", "replace"), str(path))
     try:
         tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}

@@ -69,7 +69,7 @@ def calls(path: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def opens(path: Path) -> bool:
-    """Whether it opens a file by itself: `read_text` by its name alone is the one place's, ``models.open()`` no file's."""
+    """Whether it opens a file by itself; `read_text` alone is the one place, ``models.open()`` opens no file."""
     return any(
         name in OPENING and (of, name) != ("", "read_text") and (n or name != "open") for of, name, n in calls(path)
     )
