@@ -84,6 +84,7 @@ def main() -> None:
         said = min(paces, key=lambda one: abs(one - depth.best.value))
         print(
             f"of k = {k}: best {depth.best.value:.0f} [{depth.best.low:.0f}, {depth.best.high:.0f}]; "
+            f"{'sure' if depth.sure else f'run k = {depth.step} next'}; "
             f"measured: the best is {best}, and {said} reaches {paces[said] / paces[best]:.1%} of its pace; "
             f"causes: {causes}"
         )

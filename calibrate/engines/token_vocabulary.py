@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from theory.errors import ParameterError
+from calibrate.record.json_text import parse_json
+from theory.errors import ParameterError, SchemaError
 
 __all__ = [
     "OF_CATALOGUE",
@@ -102,11 +102,10 @@ def parsed_settings(text: str) -> list[dict[str, Any]]:
     ParameterError : it is something else.
     """
     try:
-        found = json.loads(text or "[]")
-    except json.JSONDecodeError as error:
-        raise ParameterError("speculative", text, f"must be JSON: {error.msg}") from None
-    except (ValueError, RecursionError):
-        raise ParameterError("speculative", text, "must be JSON: it nests too deep, or has too long a number") from None
+        found = parse_json(text or "[]", "-")
+    except SchemaError as error:
+        why = str(error).removeprefix("-: ").removeprefix("not JSON: ")
+        raise ParameterError("speculative", text, f"must be JSON: {why}") from None
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise ParameterError("speculative", text, "must be a list of objects")
     return found

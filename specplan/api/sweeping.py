@@ -94,6 +94,7 @@ def sweep(
     Raises
     ------
     SchemaError, ParameterError : a grid that cannot be read, or holds no points.
+    SweepError : no point has a speedup.
     """
     from sim.catalogue import choice
     from specplan.sweeping.backends import BACKENDS

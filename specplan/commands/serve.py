@@ -186,26 +186,17 @@ def _run(
 ) -> None:
     import asyncio
 
+    from specplan.gateway.listening import server_for
     from specplan.gateway.servers import models_of, opened
     from specplan.gateway.serving import Serving
 
     models = models_of(endpoints, plan, {} if profile is None else dict(profile.settings))
 
     async def serve() -> None:
-        import uvicorn
-
         async with opened(endpoints, models, plan) as servers:
             serving = Serving(servers, plan, limits, profile=profile, false_alarm=false_alarm, tell=_say)
-            config = uvicorn.Config(
-                serving.app,
-                log_level="warning",
-                access_log=False,
-                lifespan="on",
-                timeout_graceful_shutdown=_GRACE_S,
-                h11_max_incomplete_event_size=64 * 2**10,
-            )
             _tell(plan, endpoints, sock)
-            server = uvicorn.Server(config)
+            server = server_for(serving.app, client_seconds=limits.client_seconds, grace_s=_GRACE_S)
             try:
                 with _told_to_stop(server):
                     await server.serve(sockets=[sock])

@@ -1,9 +1,10 @@
 """What a round would take with another k: from what is known besides the counters, as draws.
 
 Four ways, the more is known the narrower: (1) the window alone: the share of a round that grows with its tokens may be
-anything; (2) baselines, servers without speculation or with another k at the same load: straight in k, through the
-measured points, with a fixed part that is not known; (3) names of models and a GPU: the pass model's shape over k,
-scaled to the measured round; (4) both: verification scaled to the baseline, drafting to what is left of the round.
+anything; (2) baselines, servers without speculation or with another k at the same load: straight in k, from one
+measured point to the next, with a fixed part that is not known; (3) names of models and a GPU: the pass model's shape
+over k, scaled to the measured round; (4) both: verification scaled to the baseline, drafting to what is left of the
+round.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrate.engines.prometheus import SpecDecode
 from sim.estimate import Estimate
 from theory.errors import ParameterError
 
@@ -43,6 +45,8 @@ class Point:
     seconds: Estimate
     batch: float
     source: str
+    spec: SpecDecode | None = None
+    """What it counted of speculation; None: nothing, or it does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,31 +140,26 @@ def _by_points(
     rng: np.random.Generator,
     notes: list[str],
 ) -> Costs:
-    """Straight in k through the points, with a fixed part: drawn where two points leave it open."""
+    """Straight in k from point to point, with a fixed part: drawn where two points leave it open."""
     n = now.size
     known = {**measured, k: now}
     drafted = sorted(other for other in known if other)
     if len(drafted) > 1:
-        first, last = known[drafted[0]], known[drafted[-1]]
-        slope = np.maximum((last - first) / (drafted[-1] - drafted[0]), 0.0)
-        start = np.maximum(now - slope * k, 0.0)  # of a round that drafts, without what each token adds
+        drafts = _through({other: known[other] for other in drafted}, ks)
         plain = measured.get(0)
-        if plain is None:
-            plain = rng.uniform(0.0, 1.0, n) * start
+        if plain is None:  # between nothing and a round that drafts, without what each token adds
+            plain = rng.uniform(0.0, 1.0, n) * np.maximum(drafts[:, 0], 0.0)
             notes.append("without a baseline that does not speculate, its round is only bounded")
-        fixed = start - plain
     else:
         plain = measured[0]
         added = np.maximum(now - plain, 0.0)
         fixed = rng.uniform(0.0, _FIXED, n) * added
-        slope = (added - fixed) / k
+        drafts = (plain + fixed)[:, None] + ((added - fixed) / k)[:, None] * ks
         notes.append(f"up to {_FIXED:.0%} of what speculation adds to a round is taken as fixed: a --baseline with")
         notes[-1] += " another k would tell it"
     few = bool(batch * (k + 1.0) <= _WIDE)
     widening = rng.uniform(0.0, _WIDENING[few], n)
-    seconds = np.where(
-        ks[None, :] > 0.0, plain[:, None] + fixed[:, None] + slope[:, None] * ks[None, :], plain[:, None]
-    )
+    seconds = np.where(ks > 0.0, drafts, plain[:, None])
     per_token = np.maximum(now - plain, 0.0) / k
     notes.append(
         f"how much of what speculation adds is drafting is not measured: with {'few' if few else 'many'} rows in a pass"
@@ -173,6 +172,17 @@ def _by_points(
         way="baseline",
         notes=tuple(notes),
     )
+
+
+def _through(measured: Mapping[int, NDArray[np.float64]], ks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Seconds by k, shape (n, ks): straight between neighbouring points, and on beyond the first and the last two."""
+    at = sorted(measured)
+    columns = []
+    for k in ks:
+        i = min(max(int(np.searchsorted(at, k, side="right")) - 1, 0), len(at) - 2)
+        first, last = measured[at[i]], measured[at[i + 1]]
+        columns.append(first + np.maximum((last - first) / (at[i + 1] - at[i]), 0.0) * (k - at[i]))
+    return np.column_stack(columns)
 
 
 def _by_names(

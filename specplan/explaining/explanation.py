@@ -22,8 +22,13 @@ from theory.errors import ParameterError, SchemaError
 __all__ = ["Explanation", "explained", "point_of"]
 
 _BEYOND: Final = 2
-"""Times the k that runs up to which others are considered."""
+"""Times the positions that were counted, up to which a k may be run next."""
 _LEAST_BEYOND: Final = 8
+_MOST: Final = 64
+"""Largest k that is considered, unless more is drafted."""
+_PRECISE: Final = 0.02
+"""Half-width of the tokens of a round over them, which tells neighbouring k apart: their errors are mostly common."""
+_LEAST_REQUESTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +52,8 @@ class Explanation:
     causes: tuple[Cause, ...]
     cache_lost: float
     """Share of the baseline's cache that speculation took, in [0, 1]; NaN without a baseline that tells."""
+    requests: int
+    """Answers that a further measurement needs, so that tokens of a round are known to `_PRECISE`."""
     missing: tuple[str, ...]
     """Measurements that would tell more."""
     notes: tuple[str, ...]
@@ -85,16 +92,17 @@ def explained(
     _check_speculates(readings[-1], whole)
     now = _depth_of(whole, k)
     parts = windows(readings)  # the whole one was checked
-    accepted = acceptance(whole, parts, now)
+    accepted = acceptance(whole, parts, now, [point.spec for point in baselines if point.spec is not None])
     time = round_time(whole, chunk)
     depth, cost = _best(whole, now, accepted, time, baselines, named, seed)
     cache_lost = 1.0 - whole.cache_tokens / plain_cache
     verification, drafting = _split(cost, now, time, seed)
+    committed = _committed(whole, parts, accepted, now)
     return Explanation(
         window=whole,
         k=now,
         acceptance=accepted,
-        committed=_committed(whole, parts, accepted, now),
+        committed=committed,
         time=time,
         answer=answer_time(whole),
         verification=verification,
@@ -110,14 +118,16 @@ def explained(
             cache_lost=cache_lost,
         ),
         cache_lost=cache_lost,
+        requests=_requests(whole, committed),
         missing=_missing(whole, cost, readings),
-        notes=tuple(dict.fromkeys((*accepted.notes, *time.notes, *_far(depth), *(() if cost is None else cost.notes)))),
+        notes=_notes(accepted, time, depth, cost),
     )
 
 
 def point_of(found: Window, chunk: int = CHUNK) -> Point:
     """Return the round of a baseline."""
-    return Point(k=found.k, seconds=round_time(found, chunk).work, batch=found.batch, source=found.source)
+    work = round_time(found, chunk).work
+    return Point(k=found.k, seconds=work, batch=found.batch, source=found.source, spec=found.spec)
 
 
 def _check_speculates(reading: Reading, whole: Window) -> None:
@@ -131,8 +141,8 @@ def _check_speculates(reading: Reading, whole: Window) -> None:
 
 
 def _depth_of(whole: Window, k: int | None) -> int:
-    if k is not None and not 1 <= k <= 64:
-        raise ParameterError("k", k, "must be an integer in [1, 64]")
+    if k is not None and not 1 <= k <= _MOST:
+        raise ParameterError("k", k, f"must be an integer in [1, {_MOST}]")
     if whole.k and k is not None and k != whole.k:
         raise ParameterError("k", k, f"must be {whole.k}, as the server counts positions, or be left out")
     return whole.k or k or 0
@@ -149,10 +159,11 @@ def _best(
 ) -> tuple[Depth | None, Costs | None]:
     if not (now and accepted.k):
         return None, None
-    most = max(_BEYOND * now, now + _LEAST_BEYOND)
+    farthest = max(_BEYOND * accepted.known, accepted.known + _LEAST_BEYOND)  # that may be run next
+    most = max(min(2 * farthest, _MOST), accepted.known)  # what lies beyond a step counts as missed by it
     cost = costs(now, time.work, whole.batch, baselines, named, most, DRAWS, seed)
     committed = accepted.draws(DRAWS, most, np.random.default_rng([seed, 1]))
-    return best_depth(now, committed, cost, seed), cost
+    return best_depth(now, committed, cost, seed, known=accepted.known, farthest=farthest), cost
 
 
 def _split(cost: Costs | None, now: int, time: RoundTime, seed: int) -> tuple[Estimate | None, Estimate | None]:
@@ -181,13 +192,18 @@ def _committed(whole: Window, parts: Sequence[Window], accepted: Acceptance, now
     )
 
 
-def _far(depth: Depth | None) -> tuple[str, ...]:
-    """What to know where the best k is greater than what was measured."""
-    if depth is None or depth.best.value <= depth.now:
-        return ()
-    is_edge = depth.best.value == len(depth.gains) - 1
-    edge = "; it is the largest that was looked at: set it, and explain again" if is_edge else ""
-    return (f"acceptance beyond position {depth.now} is extrapolated from the last ones{edge}",)
+def _requests(whole: Window, committed: Estimate) -> int:
+    """Answers that make the tokens of a round known to `_PRECISE`."""
+    wider = committed.relative_half_width / _PRECISE
+    return max(math.ceil(whole.answers * wider**2), _LEAST_REQUESTS)
+
+
+def _notes(accepted: Acceptance, time: RoundTime, depth: Depth | None, cost: Costs | None) -> tuple[str, ...]:
+    """What was assumed, each once."""
+    notes = [*accepted.notes, *time.notes]
+    if depth is not None and depth.best.value > accepted.known:
+        notes.append(f"acceptance beyond position {accepted.known} is extrapolated from those before")
+    return tuple(dict.fromkeys(notes if cost is None else [*notes, *cost.notes]))
 
 
 def _missing(whole: Window, cost: Costs | None, readings: Sequence[Reading]) -> tuple[str, ...]:

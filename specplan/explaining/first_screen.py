@@ -9,6 +9,7 @@ from sim.estimate import Estimate
 from specplan.explaining.causes import Cause
 from specplan.explaining.depth import Depth
 from specplan.explaining.explanation import Explanation
+from specplan.explaining.text import next_step
 from specplan.output import SCREEN, table
 
 __all__ = ["first_screen", "summary"]
@@ -50,12 +51,13 @@ def _which_k(found: Explanation) -> str:
     if depth is None:
         return "Which k would be best cannot be told from these readings."
     best, gain = depth.best, depth.gain
-    if round(best.value) == depth.now:
-        return f"The k of now, {depth.now}, is the best at this load [{best.low:.0f}, {best.high:.0f}]."
-    return (
-        f"Best k at this load: {best.value:.0f} [{best.low:.0f}, {best.high:.0f}], {gain.value:.2f} times the pace of "
-        f"now [{gain.low:.2f}, {gain.high:.2f}]."
+    told = (
+        f"The k of now, {depth.now}, is the best at this load [{best.low:.0f}, {best.high:.0f}]."
+        if round(best.value) == depth.now
+        else f"Best k at this load: {best.value:.0f} [{best.low:.0f}, {best.high:.0f}], {gain.value:.2f} times the "
+        f"pace of now [{gain.low:.2f}, {gain.high:.2f}]."
     )
+    return f"{told} {next_step(found)}".rstrip()
 
 
 def _paces(depth: Depth) -> str:

@@ -10,7 +10,7 @@ from specplan.explaining.causes import flags_of
 from specplan.explaining.explanation import Explanation
 from specplan.output import table
 
-__all__ = ["explanation_as_json", "explanation_as_text"]
+__all__ = ["explanation_as_json", "explanation_as_text", "next_step"]
 
 
 def explanation_as_json(found: Explanation) -> dict[str, Any]:
@@ -47,6 +47,9 @@ def explanation_as_json(found: Explanation) -> dict[str, Any]:
         "best_k": None if depth is None else asdict(depth.best),
         "gain": None if depth is None else asdict(depth.gain),
         "gains": None if depth is None else [asdict(estimate) for estimate in depth.gains],
+        "next": None
+        if depth is None
+        else {"k": depth.step, "sure": depth.sure, "requests": found.requests, "short": asdict(depth.short)},
         "over_plain": None if depth is None else asdict(depth.over_plain),
         "costs_from": found.way,
         "causes": [
@@ -67,6 +70,17 @@ def explanation_as_json(found: Explanation) -> dict[str, Any]:
 
 def _plain(estimate: Estimate | None) -> dict[str, Any] | None:
     return None if estimate is None else asdict(estimate)
+
+
+def next_step(found: Explanation) -> str:
+    """Return what to run next, in a sentence, where the best k is not sure; else nothing."""
+    depth = found.depth
+    if depth is None or depth.sure:
+        return ""
+    return (
+        f"That may miss {depth.short.high:.0%} of the best pace: run k = {depth.step} for {found.requests} requests, "
+        "and explain its metrics with these as one more --baseline."
+    )
 
 
 def explanation_as_text(found: Explanation) -> str:
@@ -165,7 +179,7 @@ def _depths(found: Explanation) -> str:
         f"pace of now [{depth.gain.low:.2f}, {depth.gain.high:.2f}]; now is {depth.over_plain.value:.2f} times plain "
         f"decoding [{depth.over_plain.low:.2f}, {depth.over_plain.high:.2f}]. Rests on: {_WAYS[found.way]}."
     )
-    return table(["k", "pace / now", "95 % interval", ""], rows) + f"\n{told}"
+    return table(["k", "pace / now", "95 % interval", ""], rows) + f"\n{told} {next_step(found)}".rstrip()
 
 
 _WAYS = {

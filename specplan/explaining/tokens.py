@@ -1,6 +1,16 @@
-"""How many tokens a round would commit at any k: by position as counted, beyond the last position extrapolated.
+r"""How many tokens a round would commit at any k: by position as counted, beyond the last position extrapolated.
 
-A draft's first tokens do not depend on how many follow, so the counts of k positions tell every smaller k exactly.
+A draft's first tokens do not depend on how many follow, so the counts of k positions tell every smaller k exactly, and
+those of a baseline with a larger k tell the positions up to there. Beyond, the logit :math:`x_i` of the acceptance of
+position i, given that all before it were accepted, is a Gaussian process in :math:`t = \ln i`,
+
+.. math:: x_i \sim N\big(\mu, \; \sigma_0^2 + \sigma_1^2\, t_i t_j + \sigma_2^2 \min(t_i, t_j)
+          + \sigma_3^2\,[i = j]\big),
+
+a level, a slope, a wandering and a departure of each position, given what was counted of the others. Its constants are
+wide enough for published heads, whose acceptance falls along a draft, and for pairs of models, whose acceptance rises,
+since the first position follows a token that was refused (`benchmarks.explain_procedure`).
+
 Rounds of one answer resemble each other: their number counts for less, by the design effect
 ``1 + (rounds per answer - 1) * ICC``. Several windows tell it; from one it is taken with the intra-class correlation
 that `ICC` says.
@@ -10,12 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrate.engines.prometheus import SpecDecode
 from sim.estimate import Estimate, proportion, ratio_of_totals
 from specplan.explaining.window import Window
 
@@ -25,9 +36,12 @@ ICC: Final = 0.02
 """Share of the variance of acceptance that lies between answers, [-], where a window cannot tell: an assumption."""
 _LEAST_PARTS: Final = 5
 """Windows from which the spread between them is told."""
-_FURTHER: Final = 0.3
-"""Standard deviation of the logit of the conditional acceptance beyond the last position, times the root of the
-distance: an assumption."""
+_LOGIT: Final = 1.0
+"""Mean of the logit of the conditional acceptance, mu."""
+_LEVEL, _SLOPE, _WANDERING, _DEPARTURE = 0.5, 0.3, 0.3, 0.03
+"""Variances of the logit: sigma_0 to sigma_3 squared."""
+_LEAST_RATE: Final = 1e-3
+"""Conditional acceptance is taken to be at least that far from 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +55,20 @@ class Acceptance:
     """Drafts per round, in [0, 1]: below 1 where lookups find nothing."""
     design_effect: float
     """Variance over that of independent rounds, >= 1."""
+    further: tuple[tuple[float, float], ...] = ()
+    """Of further positions, as a baseline counted them: drafts that were accepted up to there, and up to the one
+    before."""
     notes: tuple[str, ...] = ()
 
     @property
     def k(self) -> int:
-        """Positions that were measured."""
+        """Positions that were measured with the k that runs."""
         return len(self.by_position)
+
+    @property
+    def known(self) -> int:
+        """Positions that were measured, baselines included."""
+        return self.k + len(self.further)
 
     def committed(self, k: int) -> float:
         """Tokens that a round commits with ``k`` drafted ones, ``k`` at most what was measured."""
@@ -58,23 +80,31 @@ class Acceptance:
         ends = np.append(u[:-1] - u[1:], u[-1])  # a draft ends before a position, or is accepted whole
         drawn = rng.dirichlet(np.maximum(ends, 0.0) * self.drafts / self.design_effect + 0.5, n)
         rates = 1.0 - np.cumsum(drawn, axis=1)[:, :-1]
-        if most > self.k:
-            rates = np.hstack([rates, self._beyond(rates, most - self.k, rng)])
+        for accepted, of in self.further:
+            hits, misses = (count / self.design_effect + 0.5 for count in (accepted, of - accepted))
+            rates = np.column_stack([rates, rates[:, -1] * rng.beta(hits, misses, n)])
+        if most > self.known:
+            rates = np.hstack([rates, self._beyond(rates, most - self.known, rng)])
         rates = np.clip(rates[:, :most], 0.0, 1.0)
         return np.hstack([np.ones((n, 1)), 1.0 + self.hit_rate * np.cumsum(rates, axis=1)])
 
     def _beyond(self, rates: NDArray[np.float64], further: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Rates of further positions: the last conditional one goes on, ever less surely."""
-        last = rates[:, -1]
-        before = rates[:, -3] if rates.shape[1] > 2 else np.ones_like(last)
-        positions = 2 if rates.shape[1] > 2 else rates.shape[1]
-        conditional = np.clip((last / np.maximum(before, 1e-12)) ** (1.0 / positions), 1e-3, 1.0 - 1e-3)
-        logit = np.log(conditional / (1.0 - conditional))[:, None]
-        steps = rng.normal(0.0, _FURTHER, (rates.shape[0], further))
-        return last[:, None] * np.cumprod(1.0 / (1.0 + np.exp(-(logit + np.cumsum(steps, axis=1)))), axis=1)
+        """Rates of further positions, given those of the measured ones, shape (n, further)."""
+        n, known = rates.shape
+        before = np.column_stack([np.ones(n), rates[:, :-1]])
+        conditional = np.clip(rates / np.maximum(before, 1e-12), _LEAST_RATE, 1.0 - _LEAST_RATE)
+        logits = np.log(conditional / (1.0 - conditional))
+        t = np.log(np.arange(1.0, known + further + 1.0))
+        prior = _LEVEL + _SLOPE * np.outer(t, t) + _WANDERING * np.minimum.outer(t, t) + _DEPARTURE * np.eye(t.size)
+        seen = prior[:known, :known] + np.diag(logits.var(axis=0))  # what is drawn has the error of the counts in it
+        weights = np.linalg.solve(seen, prior[:known, known:]).T
+        left = prior[known:, known:] - weights @ prior[:known, known:]
+        means = _LOGIT + (logits - _LOGIT) @ weights.T
+        drawn = means + rng.standard_normal((n, further)) @ np.linalg.cholesky(left).T
+        return rates[:, -1:] * np.cumprod(1.0 / (1.0 + np.exp(-drawn)), axis=1)
 
 
-def acceptance(window: Window, parts: Sequence[Window], k: int | None) -> Acceptance:
+def acceptance(window: Window, parts: Sequence[Window], k: int | None, deeper: Sequence[SpecDecode] = ()) -> Acceptance:
     """Return the acceptance of a window.
 
     Parameters
@@ -82,10 +112,25 @@ def acceptance(window: Window, parts: Sequence[Window], k: int | None) -> Accept
     window : the whole of it.
     parts : the windows that make it up; five or more tell the errors by their spread.
     k : tokens drafted per round, for servers that do not tell (SGLang).
+    deeper : what baselines counted; those with a larger k tell further positions.
     """
     if window.spec is None:
         return _from_length(window, k or 0)
-    drafts = window.spec.drafts
+    return replace(_counted(window, window.spec, parts), further=_further(window.k, deeper))
+
+
+def _further(k: int, deeper: Sequence[SpecDecode]) -> tuple[tuple[float, float], ...]:
+    """Counts of positions beyond k, all baselines together."""
+    found = []
+    for j in range(k, max((len(one.accepted_at) for one in deeper), default=0)):
+        counts = [(one.accepted_at[j], one.accepted_at[j - 1]) for one in deeper if len(one.accepted_at) > j]
+        found.append((float(sum(up_to for up_to, _ in counts)), float(sum(before for _, before in counts))))
+    return tuple(found)
+
+
+def _counted(window: Window, counts: SpecDecode, parts: Sequence[Window]) -> Acceptance:
+    """Acceptance by position as the window counted it."""
+    drafts = counts.drafts
     hit = min(drafts / window.rounds, 1.0) if window.rounds else 0.0
     spread = [part for part in parts if part.spec is not None and part.spec.drafts]
     if drafts == 0:
@@ -97,7 +142,7 @@ def acceptance(window: Window, parts: Sequence[Window], k: int | None) -> Accept
     each = drafts / max(window.answers, window.running, 1.0)
     effect = 1.0 + max(each - 1.0, 0.0) * ICC
     named = f"proportion (Wilson), rounds of an answer alike (ICC {ICC:g} assumed)"
-    rates = [_widened(count, drafts, effect, named) for count in window.spec.accepted_at]
+    rates = [_widened(count, drafts, effect, named) for count in counts.accepted_at]
     return Acceptance(by_position=tuple(rates), drafts=drafts, hit_rate=hit, design_effect=effect)
 
 

@@ -40,8 +40,8 @@ class Limits:
     answer_seconds: float = 600.0
     """An answer ends there as if its tokens were used up."""
     body_bytes: int = 4 * 2**20
-    body_seconds: float = 60.0
-    """A body may take so long to come, s."""
+    client_seconds: float = 60.0
+    """A client may take so long to send a head, to send a body, or to make room for more of its answer, s."""
     patience_s: float = 10.0
     """Longest time of one operation of a draft, judge or scorer, s."""
     timeout_s: float = 120.0
@@ -92,7 +92,7 @@ class Serving:
         )
         bounds = Bounds(
             body_bytes=limits.body_bytes,
-            body_seconds=limits.body_seconds,
+            body_seconds=limits.client_seconds,
             answer_tokens=limits.answer_tokens,
             answer_seconds=limits.answer_seconds,
             timeout_s=limits.timeout_s,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from specplan.explaining.text import next_step
 from specplan.reports.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table
 from specplan.reports.plans import interval
 from specplan.reports.svg import Line, lines
@@ -61,7 +62,7 @@ def _answers(found: Explanation) -> Iterator[Answer]:
         yield Answer(
             question="Which k?",
             answer=f"k = {best.value:.0f} (now {depth.now})",
-            detail=f"95 % interval {best.low:.0f} to {best.high:.0f}",
+            detail=f"95 % interval {best.low:.0f} to {best.high:.0f}. {next_step(found)}".rstrip(" ."),
         )
         yield Answer(
             question="What would it bring?",

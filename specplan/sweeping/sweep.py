@@ -19,7 +19,7 @@ from specplan.sweeping.grid import Grid
 from specplan.version import __version__
 from theory.errors import SchemaError, SpecplanError, shown
 
-__all__ = ["ENDINGS", "Row", "read_rows", "run_sweep", "write_rows"]
+__all__ = ["ENDINGS", "Row", "SweepError", "read_rows", "run_sweep", "write_rows"]
 
 Row = dict[str, Any]
 ENDINGS: Final = (".parquet", ".csv")
@@ -35,6 +35,10 @@ _RESULTS: Final = (
     "paired_ratio",
     "error",
 )
+
+
+class SweepError(SpecplanError):
+    """Every point of a sweep failed."""
 
 
 def run_sweep(
@@ -58,6 +62,10 @@ def run_sweep(
     backend, cluster, workers : as of `specplan.sweeping.backends.results`.
     on_start : told the number of points, and how many were finished before.
     on_points : told how many points have been finished now.
+
+    Raises
+    ------
+    SweepError : no point has a speedup; nothing is written, and nothing kept.
     """
     points, profile = grid.points(), None if grid.profile is None else load(grid.profile)
     settings = {"grid": grid.model_dump(mode="json"), "profile": _digest(profile), "specplan": __version__}
@@ -72,6 +80,9 @@ def run_sweep(
                     journal.add(key, row)
                 on_points(len(batch))
         rows = [journal[point.key] for point in points]
+        if all(row["speedup"] is None for row in rows):
+            finished = True  # points fail the same way again: a corrected grid must not find them
+            raise SweepError(f"none of {len(rows)} points has a speedup; the first: {rows[0]['error']}")
         write_rows(rows, output)
         finished = True
     finally:

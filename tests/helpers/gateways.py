@@ -130,8 +130,9 @@ async def gateway(
         endpoints.check(plan)
         models = models_of(endpoints, plan, SETTINGS)
         upstream = await stack.enter_async_context(opened(endpoints, models, plan))
-        serving = Serving(upstream, plan, limits or PATIENT, **more)
-        url = await stack.enter_async_context(running(serving.app))
+        limits = limits or PATIENT
+        serving = Serving(upstream, plan, limits, **more)
+        url = await stack.enter_async_context(running(serving.app, client_seconds=limits.client_seconds))
         client = AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-of-the-client", max_retries=0, timeout=600)
         stack.push_async_callback(client.close)
         yield Gateway(
@@ -198,8 +199,9 @@ async def planted_gateway(
         plan = ServingPlan(name="planted", by_load=rows, expected=expected or {})
         models = models_of(endpoints, plan, {})
         upstream = await stack.enter_async_context(opened(endpoints, models, plan))
-        serving_ = Serving(upstream, plan, limits or PATIENT, **more)
-        url = await stack.enter_async_context(running(serving_.app))
+        limits = limits or PATIENT
+        serving_ = Serving(upstream, plan, limits, **more)
+        url = await stack.enter_async_context(running(serving_.app, client_seconds=limits.client_seconds))
         client = AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=300)
         stack.push_async_callback(client.close)
         yield PlantedGateway(client=client, servers=servers, serving=serving_, endpoints=endpoints, url=url)

@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -25,6 +24,7 @@ from starlette.routing import Route
 from calibrate.engines.protocol import Backend, Sampling
 from calibrate.engines.protocol import Request as Wanted
 from calibrate.running.scorers import DIGITS
+from specplan.gateway.listening import server_for
 
 __all__ = ["PairServer", "listening", "running"]
 
@@ -32,11 +32,10 @@ REPLIES = (" Yes", " No", *DIGITS)
 
 
 @asynccontextmanager
-async def running(app: Any, port: int = 0) -> AsyncIterator[str]:
-    """Serve an ASGI application in this loop; yield its URL."""
+async def running(app: Any, port: int = 0, client_seconds: float = 60.0) -> AsyncIterator[str]:
+    """Serve an ASGI application in this loop, as ``specplan serve`` does; yield its URL."""
     with listening(port) as sock:
-        config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
+        server = server_for(app, client_seconds=client_seconds, grace_s=1, log_level="error")
         server.capture_signals = nullcontext  # type: ignore[assignment,method-assign]
         task = asyncio.ensure_future(server.serve(sockets=[sock]))
         try:

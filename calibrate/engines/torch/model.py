@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from calibrate.engines.weight_files import weight_header
 from calibrate.record.files import read_text
 from calibrate.record.json_text import parse_json
 from theory.errors import CalibrationError, SchemaError
@@ -76,26 +75,11 @@ def check_model_folder(folder: Path) -> dict[str, Any]:
     if not weights:
         raise CalibrationError(f"model folder {folder}: holds no .safetensors file (other formats are not read)")
     for path in weights:
-        if not path.is_file():
-            raise CalibrationError(f"model folder {folder}: {path.name} is no regular file")
-        _check_safetensors(path)
+        try:
+            weight_header(path)
+        except SchemaError as error:
+            raise CalibrationError(f"a weight file is corrupt: {_one_line(error)}") from None
     return dict(config)
-
-
-def _check_safetensors(path: Path) -> None:
-    """A safetensors file is a u64 length, a JSON header with byte ranges, and exactly that many bytes of data."""
-    size = path.stat().st_size
-    try:
-        with path.open("rb") as file:
-            (n_header,) = struct.unpack("<Q", file.read(8))
-            if n_header > size - 8:
-                raise ValueError("its header is longer than the file")
-            header = json.loads(file.read(n_header))
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-        if size != 8 + n_header + max(ends, default=0):
-            raise ValueError(f"{size} bytes, its header says {8 + n_header + max(ends, default=0)}")
-    except (OSError, struct.error, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CalibrationError(f"weight file {path} is corrupt: {_one_line(error)}") from None
 
 
 def load_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import platform
-import struct
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrate.engines.vllm.config import VllmConfig
+from calibrate.engines.weight_files import weight_header
 
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -55,10 +54,5 @@ def _version(package: str) -> str:
 
 def _n_parameters(folder: Path) -> int:
     """Numbers in the weight files, by their headers."""
-    total = 0
-    for path in folder.glob("*.safetensors"):
-        with path.open("rb") as file:
-            (n_header,) = struct.unpack("<Q", file.read(8))
-            header = json.loads(file.read(n_header))
-        total += sum(math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
-    return total
+    headers = (weight_header(path) for path in folder.glob("*.safetensors"))
+    return sum(math.prod(entry["shape"]) for header in headers for entry in header.values())

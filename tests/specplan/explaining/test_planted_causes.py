@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from planted_metrics import Planted, exposition, paces
 
 from specplan.explaining.explanation import Explanation, explained, point_of
+from specplan.explaining.first_screen import summary
 from specplan.explaining.reading import Reading, read_metrics
 from specplan.explaining.window import since_start
 
@@ -94,6 +96,31 @@ def test_baselines_with_another_k_narrow_what_another_k_would_do() -> None:
     # Costs of k = 2, by the planted engine: 20.16 ms + 2 ms of 22.16 ms after 20.16 ms + 1 ms.
     expected = (1.0 + 0.8 + 0.64) / (1.0 + 0.8) * planted.work_s / planted.with_k(2).work_s
     assert narrow.depth.gains[2].contains(expected) or narrow.depth.gains[2].value == pytest.approx(expected, rel=0.03)
+
+
+def test_an_unsure_k_comes_with_one_step_and_the_step_makes_it_sure() -> None:
+    planted = PLANTED["k too small"]
+    plain = point_of(since_start(read_metrics(exposition(planted.with_k(0), 64), "base.prom")))
+    first = explained(readings(planted, 24, 96), baselines=[plain])
+    assert first.depth is not None
+    assert not first.depth.sure
+    assert planted.k < first.depth.step <= planted.k + 8
+    assert f"run k = {first.depth.step} for {first.requests} requests" in summary(first)
+    then = explained(readings(planted.with_k(first.depth.step), 24, 96), baselines=[plain, point_of(first.window)])
+    assert then.depth is not None
+    assert then.depth.sure
+    assert then.depth.step == round(then.depth.best.value)
+    assert "run k" not in summary(then)
+
+
+def test_a_deeper_baseline_tells_the_positions_that_the_window_lacks() -> None:
+    planted = PLANTED["k too small"]
+    deep = since_start(read_metrics(exposition(planted.with_k(6), 64), "deep.prom"))
+    found = explained(readings(planted, 24, 96), baselines=[point_of(deep)]).acceptance
+    assert (found.k, found.known) == (1, 6)
+    tokens = found.draws(1000, 6, np.random.default_rng(0))[:, 6]
+    # 3 %: a closed loop cuts the last round of an answer; it sees 1 %.
+    assert float(tokens.mean()) == pytest.approx(1.0 + sum(planted.with_k(6).accepted), rel=0.03)
 
 
 def test_six_readings_tell_the_spread_instead_of_an_assumption() -> None:

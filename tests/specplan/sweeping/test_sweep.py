@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +152,22 @@ def test_files_of_another_form_are_refused_in_one_line(text: str, said: str, tmp
 def test_names_and_values_that_nothing_takes_are_refused_before_the_work(vary: dict[str, list[int]]) -> None:
     with pytest.raises(ParameterError):
         Grid.model_validate({"vary": vary}).points()
+
+
+def test_a_sweep_of_which_every_point_fails_is_a_failure_that_leaves_nothing(
+    tmp_path: Path, run_main: Callable[..., tuple[int, str, str]]
+) -> None:
+    table, grid_file = tmp_path / "out.csv", tmp_path / "grid.toml"
+    grid_file.write_text("[fixed]\nk2 = 3\ntoken = 'prompt-lookup'\n[vary]\nalpha1 = [0.5, 0.6]\n", encoding="utf-8")
+    code, out, err = run_main("sweep", str(grid_file), "-o", str(table))
+    assert (code, out) == (1, "")
+    assert "none of 2 points has a speedup" in err
+    assert "needs a profile" in err
+    assert sorted(tmp_path.iterdir()) == [grid_file]
+    grid_file.write_text("most_answers = 16\n[vary]\nc1 = [0.0, 0.1]\nalpha1 = [0.5]\n", encoding="utf-8")
+    code, out, err = run_main("sweep", str(grid_file), "-o", str(table))
+    assert code == 0, err
+    assert "1 of 2 points have no speedup" in out
 
 
 def test_pictures(grid: Grid, tmp_path: Path) -> None:

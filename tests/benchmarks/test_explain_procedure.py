@@ -1,0 +1,22 @@
+"""Following the advice of explain ends near the best k, from every k, on simulated servers of many kinds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.explain_procedure import Ended, followed, servers
+
+WITHIN = 0.03
+
+
+def ended(start: int, each: int) -> list[list[Ended]]:
+    rng = np.random.default_rng([start, 11])
+    return [followed(server, start, rng) for server in servers(each, seed=3)]
+
+
+@pytest.mark.parametrize("start", range(1, 11))
+def test_following_the_advice_ends_within_three_percent(start: int) -> None:
+    found = ended(start, 2)
+    assert max(one[-1].missed for one in found) <= WITHIN
+    assert max(len(one[-1].ran) - 1 for one in found) <= 2

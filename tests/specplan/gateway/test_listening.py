@@ -1,0 +1,121 @@
+"""Clients that the application never sees, or that read nothing: their connections end in bounded time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra serve")
+
+from pair_servers import running
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+SECONDS = 0.4
+LATE = 10.0
+"""On a busy machine; without a bound nothing ends at all."""
+GET = b"GET /short HTTP/1.1\r\nHost: x\r\n"
+
+
+class App:
+    """Answers shortly, late, or without an end."""
+
+    def __init__(self) -> None:
+        self.left = asyncio.Event()
+
+    async def short(self, request: Request) -> Response:
+        return PlainTextResponse("short")
+
+    async def late(self, request: Request) -> Response:
+        await asyncio.sleep(3 * SECONDS)
+        return PlainTextResponse("late")
+
+    async def endless(self, request: Request) -> Response:
+        async def pieces() -> AsyncIterator[bytes]:
+            try:
+                while True:
+                    yield b"x" * 65_536
+                    await asyncio.sleep(0.0)  # what is sent to a client that has left is not waited for
+            finally:
+                self.left.set()
+
+        return StreamingResponse(pieces())
+
+    def routes(self) -> Starlette:
+        return Starlette(routes=[Route(f"/{name}", getattr(self, name)) for name in ("short", "late", "endless")])
+
+
+async def said(url: str, *pieces: bytes, apart: float = 0.0) -> tuple[bytes, float]:
+    """What a server says to pieces of a request until it closes the connection, and how long that takes."""
+    host, port = url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    begun = time.monotonic()
+
+    async def write() -> None:
+        with suppress(OSError):
+            for piece in pieces:
+                writer.write(piece)
+                await asyncio.sleep(apart)
+
+    writing = asyncio.ensure_future(write())
+    try:
+        answer = await asyncio.wait_for(reader.read(), LATE)
+    finally:
+        writing.cancel()
+        writer.close()
+    return answer, time.monotonic() - begun
+
+
+@pytest.mark.parametrize(
+    ("pieces", "before"),
+    [
+        ([], b""),
+        ([b"GET /sh"], b""),
+        ([GET, *[b"X: y\r\n"] * 200], b""),
+        ([GET + b"\r\n", *[b"G"] * 200], b"short"),
+    ],
+    ids=["nothing", "half a line", "a line now and then", "a second one that trickles"],
+)
+async def test_a_head_that_does_not_end_is_refused_in_time(pieces: list[bytes], before: bytes) -> None:
+    async with running(App().routes(), client_seconds=SECONDS) as url:
+        answer, seconds = await said(url, *pieces, apart=0.05)
+    assert before in answer
+    assert answer[answer.index(before) + len(before) :].startswith(b"HTTP/1.1 408")
+    assert seconds >= SECONDS
+
+
+async def test_a_slow_answer_is_not_a_slow_head() -> None:
+    async with running(App().routes(), client_seconds=SECONDS) as url:
+        answer, _ = await said(url, b"GET /late HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.endswith(b"late")
+
+
+async def test_a_client_that_takes_nothing_is_left() -> None:
+    app = App()
+    async with running(app.routes(), client_seconds=SECONDS) as url:
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as lazy:
+            lazy.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+            await asyncio.wait_for(app.left.wait(), LATE)
+
+
+async def test_a_client_that_takes_all_is_not_left() -> None:
+    app = App()
+    async with running(app.routes(), client_seconds=SECONDS) as url:
+        host, port = url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        end = time.monotonic() + 3 * SECONDS
+        while time.monotonic() < end:
+            assert await reader.read(65_536)
+        assert not app.left.is_set()
+        writer.close()
+        await asyncio.wait_for(app.left.wait(), LATE)
