@@ -26,7 +26,6 @@ SPECS = (
         severity=_STATEMENT,
         stands="Algorithm 1 and Figure 4; the sentence has to be turned round.",
         claims=("SPECS-TAU",),
-        quoted="'switches to the draft model more quickly' (Section 4.2, of higher values)",
     ),
     Cause(
         title="Sentences that the paper's own tables contradict",
@@ -36,7 +35,6 @@ SPECS = (
             *("SPECS-TAB1", "SPECS-TAB1a", "SPECS-TAB1b", "SPECS-NOTARGET"),
             *("SPECS-TAB2", "SPECS-NOISE", "SPECS-D8", "SPECS-GPQA"),
         ),
-        quoted="'the performance gap between SPECS and beam search with small model increases' (Appendix D.6)",
     ),
     Cause(
         title="What the idealized reward and its limit are",
@@ -88,41 +86,35 @@ CONFSPEC = (
         severity=_STATEMENT,
         stands="The gate, with a threshold fitted to labelled decisions.",
         claims=("CS-G2", "CS-G3", "CS-G4", "CS-G5", "CS-G6", "CS-T2"),
-        quoted="'well-calibrated within their competence range' (section 1)",
     ),
     Cause(
         title="What is preserved",
         severity=_STATEMENT,
         stands="A bound: n decisions lose at most n d (CS-P2).",
         claims=("CS-P1", "CS-P4", "CS-N8"),
-        quoted="'preserves target-model accuracy' (section 4.2)",
     ),
     Cause(
         title="Algorithm 1: fallback, context and trace",
         severity=_STATEMENT,
         stands="The method, when the compared target step is committed; it is then also faster (CS-A1-reuse).",
         claims=("CS-A1-law", "CS-A1-text", "CS-A1-context", "CS-A1-set", "CS-V1-committed", "CS-B1"),
-        quoted="'Upon the first rejection, the target model regenerates the next step' (section 4.2)",
     ),
     Cause(
         title="Accuracy is not monotone in the threshold",
         severity=_STATEMENT,
         stands="Agreement with the target's verdict, which is (CS-G1), and the means of Table 3.",
         claims=("CS-N11",),
-        quoted="'improves reliability' (section 4.4, of a higher threshold)",
     ),
     Cause(
         title="Numbers that do not fit each other",
         severity=_SLIP,
         stands="The tables but for AIME24 in Table 3 and two means.",
         claims=("CS-N1", "CS-N2", "CS-N3", "CS-N4"),
-        quoted="'maintaining 99.7% of the target model's accuracy' (section 5.3)",
     ),
     Cause(
         title="Products and rankings",
         severity=_STATEMENT,
         stands="ConfSpec's place above LookaheadReasoning in speed, in every setting.",
         claims=("CS-N5", "CS-N6"),
-        quoted="'the relative ranking of methods remains consistent' (section 5.2)",
     ),
 )
