@@ -170,7 +170,7 @@ def _plain(item: Claim, result: Verification | None, *, full: bool) -> dict[str,
     }
     if full:
         data["expression"] = None if item.expression is None else str(item.expression())
-        data["formula"] = None if item.formula is None else str(item.formula.relation())
+        data["formula"] = None if item.formula is None else item.formula.text
     if result is not None:
         data["derived"] = result.evidence.as_json()
         data["correction_derived"] = None if result.correction is None else result.correction.as_json()

@@ -53,9 +53,10 @@ def place(found: Found) -> str:
 def formula(found: Found) -> str:
     """The statement's formula in LaTeX, or nothing where no formula carries it."""
     claim = found.claim
-    build = claim.expression or (None if claim.formula is None else claim.formula.relation)
-    if build is None:
+    if claim.formula is not None and claim.formula.latex:
+        return claim.formula.latex
+    if claim.expression is None:
         return ""
     import sympy
 
-    return str(sympy.latex(build()))
+    return str(sympy.latex(claim.expression()))

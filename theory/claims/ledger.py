@@ -21,7 +21,7 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     import sympy
 
-    from theory.claims.proving.formulas import Formula
+    from theory.claims.proving.cases import Statement
 
 __all__ = ["PAPERS", "Claim", "Evidence", "Mutant", "Verdict", "claim", "claim_modules", "claims", "statement"]
 
@@ -113,6 +113,12 @@ class Claim:
     """Derives ``proved`` (or ``numeric``) for the correction."""
     mutants: tuple[Mutant, ...]
     """At least one."""
+    formula: Statement | None = None
+    """The claim as printed in a form that a machine tries at points: the one source of its domain and its test."""
+    no_formula: str = ""
+    """Why there is none, in a line."""
+    correction_formula: Statement | None = None
+    """The correction in the same form."""
     reach: str = ""
     """The cases that were tried, ``'n <= 8'``; present exactly when the verdict is ``verified``."""
     notes: str = ""
@@ -126,6 +132,8 @@ class Claim:
             raise ParameterError("reach", self.id, "must name the cases tried, for a verdict 'verified' and no other")
         if self.needs_correction and (not self.correction or self.correction_verify is None):
             raise ParameterError("correction", self.id, "must be stated and verified for a claim not true as printed")
+        if self.formula is not None and self.no_formula:
+            raise ParameterError("no_formula", self.id, "must be left out for a claim with a formula")
 
     @property
     def needs_correction(self) -> bool:
@@ -136,13 +144,6 @@ class Claim:
     def verdict_text(self) -> str:
         """The verdict for a reader: ``'verified for n <= 8'`` says how far."""
         return f"{self.verdict.value} for {self.reach}" if self.reach else self.verdict.value
-
-    @property
-    def formula(self) -> Formula | None:
-        """The claim as one formula over its domain, which points are tried against; None where it is no inequality."""
-        folder = next(key for key, name in PAPERS.items() if name == self.paper)
-        formulas: Mapping[str, Formula] = importlib.import_module(f"theory.claims.{folder}.formulas").FORMULAS
-        return formulas.get(self.id)
 
     @property
     def paper(self) -> str:

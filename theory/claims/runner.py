@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from theory.claims.ledger import Claim, Evidence, Verdict, claim, claims
+from theory.claims.proving.cases import Predicate
+from theory.claims.proving.formulas import Formula
 
 __all__ = ["CRASHED", "POINTS", "Verification", "verify_all", "verify_claim"]
 
@@ -89,10 +91,11 @@ def _verify_id(claim_id: str) -> Verification:
 
 
 def _tried(item: Claim, evidence: Evidence) -> Evidence:
-    """A claim that is shown, and whose formula fails at a point, is false whatever its proof says."""
-    if item.formula is None or evidence.verdict not in {Verdict.PROVED, Verdict.VERIFIED}:
-        return evidence
-    failing = item.formula.fails_at(POINTS, item.id)
+    """A claim that is proved, and whose formula fails at a point, is false whatever its proof says."""
+    if isinstance(item.formula, (Formula, Predicate)) and evidence.verdict in {Verdict.PROVED, Verdict.VERIFIED}:
+        failing = item.formula.fails_at(POINTS, item.id)
+    else:
+        failing = None  # the cases of a claim are walked by its verifier
     if failing is None:
         return evidence
     at = {name: str(value) for name, value in failing.items()}

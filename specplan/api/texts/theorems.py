@@ -118,7 +118,7 @@ def one_claim(item: Claim, result: Verification, *, coloured: bool) -> str:
         rows.append(("expression", str(item.expression())))
     rows.append(("assumptions", item.assumptions))
     if item.formula is not None:
-        rows += [("formula", str(item.formula.relation())), ("domain", item.formula.where)]
+        rows += [("formula", item.formula.text), ("domain", item.formula.where)]
     rows.append(("verdict", item.verdict_text))
     rows += _evidence_rows("derived", result.evidence)
     if item.correction:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from fractions import Fraction
 
+from theory.claims.confspec.formulas import DIFFERING
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted, verified
@@ -129,6 +130,7 @@ CLAIMS: tuple[Claim, ...] = (
         "changes by at most 1 - (1 - d)^n <= n d.",
         expression=statement("confspec", "accuracy_loss_bound"),
         assumptions="both runs share their random numbers; steps after a differing decision may be arbitrary",
+        formula=DIFFERING,
         verify=_verify_bound,
         mutants=(
             mutant("d", "bound d for any n", _verify_bound, lambda d, _n: d),

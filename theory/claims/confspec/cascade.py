@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from theory.claims.confspec.formulas import CHEAPER
 from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.proving.records import mutant, proved, refuted, verified
 from theory.claims.proving.rounding import printed
@@ -211,6 +212,7 @@ CLAIMS: tuple[Claim, ...] = (
         "published numbers.",
         expression=statement("confspec", "break_even_escalation"),
         assumptions="c_d, c_t > 0; Table 6 and Figure 1 with rounding",
+        formula=CHEAPER,
         verify=_verify_break_even,
         mutants=(mutant("ratio", "threshold c_d / c_t", _verify_break_even, lambda draft, target: draft / target),),
         notes="Threshold 0.81 from Table 6. Against 45.9 ms the cascade costs 26.6 ms (DeepSeek, e = 0.39) and 15.6 ms "

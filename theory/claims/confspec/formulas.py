@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +11,7 @@ from theory.claims.proving.formulas import Formula, between, whole
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["FORMULAS"]
+__all__ = ["CHEAPER", "DIFFERING"]
 
 
 def _differing() -> sympy.Basic:
@@ -25,13 +24,15 @@ def _cheaper() -> sympy.Basic:
     return draft + escalated * target < target
 
 
-FORMULAS: Final[Mapping[str, Formula]] = {
-    "CS-P2": Formula(relation=_differing, domain={"d": between(0, 1), "n": whole(1, 400)}, sharp=Fraction(1, 100)),
-    "CS-V2": Formula(
-        relation=_cheaper,
-        domain={"c_d": between(0, 10), "c_t": between(0, 10), "e": between(0, 1)},
-        premise=lambda c_d, c_t, e: e < 1 - c_d / c_t,
-        sharp=Fraction(1, 100),
-    ),
-}
-"""Claim to its formula."""
+def _few_escalated() -> sympy.Basic:
+    draft, target, escalated = sp.symbols("c_d c_t e", positive=True)
+    return escalated < 1 - draft / target
+
+
+DIFFERING: Final = Formula(relation=_differing, domain={"d": between(0, 1), "n": whole(1, 400)}, sharp=Fraction(1, 100))
+CHEAPER: Final = Formula(
+    relation=_cheaper,
+    domain={"c_d": between(0, 10), "c_t": between(0, 10), "e": between(0, 1)},
+    premise=_few_escalated,
+    sharp=Fraction(1, 100),
+)

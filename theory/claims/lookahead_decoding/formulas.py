@@ -1,8 +1,7 @@
-"""Lookahead Decoding: claims that are inequalities, as formulas with their domains."""
+"""Lookahead Decoding: its claims that are relations of closed forms, with their domains."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +11,7 @@ from theory.claims.proving.formulas import Formula, between, whole
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["FORMULAS"]
+__all__ = ["LOWER_EDGE", "UPPER_EDGE"]
 
 _FIVE_PERCENT = Fraction(1, 20)
 _RATES: Final = {"alpha": between(0, 1), "b": whole(1, 12)}
@@ -37,8 +36,6 @@ def _upper() -> sympy.Basic:
     return tokens < 1 + line
 
 
-FORMULAS: Final[Mapping[str, Formula]] = {
-    "LD-S1-band": Formula(relation=_upper, domain=_RATES, sharp=_FIVE_PERCENT),
-    "LD-S5": Formula(relation=_lower, domain=_RATES, sharp=_FIVE_PERCENT),
-}
-"""Claim to its formula: the upper edge of the band, and the lower one, which the price of E tokens rests on."""
+UPPER_EDGE: Final = Formula(relation=_upper, domain=_RATES, sharp=_FIVE_PERCENT)
+LOWER_EDGE: Final = Formula(relation=_lower, domain=_RATES, sharp=_FIVE_PERCENT)
+"""The price of E tokens rests on it."""

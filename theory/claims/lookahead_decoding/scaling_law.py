@@ -14,6 +14,7 @@ from fractions import Fraction
 from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Verdict, statement
+from theory.claims.lookahead_decoding import formulas
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
@@ -240,6 +241,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="For unbounded gamma, H_b / ln(1/alpha) < E(b) < 1 + H_b / ln(1/alpha).",
         expression=statement("lookahead_decoding", "expected_tokens_unbounded"),
         assumptions=_RANGE + "; gamma unbounded; b >= 1",
+        formula=formulas.UPPER_EDGE,
         verify=_verify_band,
         mutants=(
             mutant("half a token", "upper edge 1/2", _verify_band, upper=Fraction(1, 2)),
@@ -292,6 +294,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="To emit E tokens per step, b must be exponential in E: H_b > ln(1/alpha) (E - 1), whatever gamma "
         "is.",
         assumptions=_RANGE,
+        formula=formulas.LOWER_EDGE,
         verify=_verify_rate,
         mutants=(mutant("one token more", "E - 1 replaced by E", _verify_rate, Fraction(1)),),
         notes="A number of guesses that is polynomial in gamma gives only O(log gamma) tokens per step.",

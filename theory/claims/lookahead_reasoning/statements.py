@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import sympy as sp
 
+from theory.claims.lookahead_reasoning.formulas.forms import speedup, stationarity
 from theory.errors import ParameterError
 
 __all__ = [
@@ -64,11 +65,6 @@ SCORE_COST, SELECT_COST = sp.symbols("score_cost select_cost", nonnegative=True)
 GATE_COST, JUDGE_COST, ESCALATION = sp.symbols("gate_cost judge_cost escalation", nonnegative=True)
 WRONG, WRONG_TARGET, CORRUPTION = sp.symbols("wrong wrong_target corruption", nonnegative=True)
 N_STEPS = sp.Symbol("n_steps", positive=True, integer=True)
-
-
-def speedup(alpha: sp.Expr, c: sp.Expr, k: sp.Expr) -> sp.Expr:
-    """LR Theorem 1 and Equation (2), which are one function."""
-    return (1 - alpha**k) / ((1 - alpha) * (1 - c + c * k))
 
 
 def f_sync() -> sp.Expr:
@@ -226,11 +222,6 @@ def expected_partial_batch() -> sp.Expr:
     """LR appendix C, step 3: E[X mod k1]."""
     top = ALPHA1 - ALPHA1 ** (K1 + 1) - K1 * (1 - ALPHA1) * ALPHA1**K1
     return top / ((1 - ALPHA1) * (1 - ALPHA1**K1))
-
-
-def stationarity(alpha: sp.Expr, c: sp.Expr, x: sp.Expr) -> sp.Expr:
-    """LR Lemma 3: the F whose sign is the sign of the derivative of g at real x."""
-    return alpha**x * (-sp.log(alpha)) * (1 - c + c * x) - c * (1 - alpha**x)
 
 
 def lambert_optimum() -> sp.Expr:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_reasoning import exact
+from theory.claims.lookahead_reasoning.formulas import singles
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, repaired
 from theory.claims.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened
@@ -241,6 +242,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Section 2, ceiling of speculative decoding",
         statement="For every c >= 0 and gamma >= 0 the speedup g(gamma) is at most 1/(1 - alpha); the bound is strict.",
         assumptions="0 < alpha < 1, c >= 0, real gamma >= 0",
+        formula=singles.CEILING,
         verify=lambda: _bound(lambda alpha: 1 / (1 - alpha)),
         mutants=(
             mutant(

@@ -9,6 +9,7 @@ from fractions import Fraction
 from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.expectations import expected_intervals_proof, expected_remainder_proof
+from theory.claims.lookahead_reasoning.formulas import singles
 from theory.claims.lookahead_reasoning.stages import (
     COSTS,
     StageTime,
@@ -281,6 +282,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Section 3.1, asynchronous generation",
         statement="At equal depth k >= 2 the asynchronous version is faster than the synchronous one.",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer k >= 2",
+        formula=singles.ASYNCHRONOUS_IS_FASTER,
         verify=lambda: _async_beats_sync("0"),
         mutants=(
             mutant("margin", "with twice the gain", _async_beats_sync, "1"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +11,7 @@ from theory.claims.proving.formulas import Formula, between, whole
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["FORMULAS"]
+__all__ = ["HITS_ITS_MEAN", "TWO_INTEGRALS"]
 
 
 def _hits_its_mean() -> sympy.Basic:
@@ -27,12 +26,9 @@ def _two_integrals() -> sympy.Basic:
     return sp.log(sp.exp(p**2 * (kappa - 1) ** 2) + 4 * kappa / n**2) <= 8 * p**2 * kappa**2
 
 
-FORMULAS: Final[Mapping[str, Formula]] = {
-    "SPECS-PM": Formula(relation=_hits_its_mean, domain={"n": whole(1, 400)}, sharp=Fraction(1, 100)),
-    "SPECS-T4b": Formula(
-        relation=_two_integrals,
-        domain={"n": whole(3, 10_000), "kappa": between(1, 200)},
-        room="8 is generous: where tried, to kappa = 10^5, the quotient stays below 1, which it nears as kappa grows",
-    ),
-}
-"""Claim to its formula."""
+HITS_ITS_MEAN: Final = Formula(relation=_hits_its_mean, domain={"n": whole(1, 400)}, sharp=Fraction(1, 100))
+TWO_INTEGRALS: Final = Formula(
+    relation=_two_integrals,
+    domain={"n": whole(3, 10_000), "kappa": between(1, 200)},
+    room="8 is generous: where tried, to kappa = 10^5, the quotient stays below 1, which it nears as kappa grows",
+)

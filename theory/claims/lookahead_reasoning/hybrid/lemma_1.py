@@ -10,6 +10,7 @@ from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning import exact
+from theory.claims.lookahead_reasoning.formulas import lemmas
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.tools import (
@@ -227,6 +228,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 1, first part, Appendix B.1.2",
         statement="With w(gamma) = f(gamma) g(M/gamma), f = S2 without its switch: w(2) > w(1).",
         assumptions=_LEMMA_1,
+        formula=lemmas.TWO_STEPS,
         verify=lambda: _token_only_loses((16, 18, 40), 8),
         mutants=(mutant("small budget", "M = 2 allowed", _token_only_loses, (2, 16), 1),),
         notes="Every budget at once: alpha2**(M/2) is t alpha2**8 with 0 < t <= 1.",
@@ -236,6 +238,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 1, second part, Appendix B.1.2",
         statement="With the same w, w(M/2) > w(M).",
         assumptions=_LEMMA_1,
+        formula=lemmas.TWO_TOKENS,
         verify=lambda: _step_only_loses((16, 18, 40), 8),
         mutants=(mutant("small budget", "M = 4 allowed", _step_only_loses, (4, 16), 2),),
     ),

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_reasoning import exact
+from theory.claims.lookahead_reasoning.formulas import lemmas
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.tools import identity, prove_identity, prove_sign, refute, screened
@@ -131,6 +132,7 @@ CLAIMS: tuple[Claim, ...] = (
         "on.",
         expression=statement("lookahead_reasoning", "f_async"),
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
+        formula=lemmas.DEEPER_IS_FASTER,
         verify=lambda: _async_monotone(0),
         mutants=(
             mutant("one further", "increases up to ceil(1/c1) + 1", _async_monotone, 1),

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
+from theory.claims.lookahead_reasoning.formulas import lemmas
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, proved_with_fix
 from theory.claims.proving.tools import (
@@ -138,6 +139,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 3, integer maximum",
         statement="Over the integers the maximum of g lies at some gamma* >= 2, since g(2)/g(1) = (1+alpha2)/(1+c2).",
         assumptions="0 < c2 < alpha2 < 1",
+        formula=lemmas.SECOND_TOKEN,
         verify=lambda: _integer_maximum("1"),
         mutants=(
             mutant("weaker", "alpha2 > c2/2", _integer_maximum, "1/2"),

@@ -8,6 +8,7 @@ from fractions import Fraction
 from flint import arb
 
 from theory.claims.ledger import Claim, Evidence
+from theory.claims.lookahead_reasoning.formulas import lemmas
 from theory.claims.lookahead_reasoning.hybrid.lemma_3 import log_above_chord
 from theory.claims.proving.balls import point
 from theory.claims.proving.deferred import sp
@@ -166,6 +167,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="a(alpha, x) = -log(alpha) x alpha**x / (1 - alpha**x) decreases strictly in x >= 1.",
         expression=lambda: _a_symbolic()[2],
         assumptions="0.5 < alpha < 0.8",
+        formula=lemmas.A_FALLS,
         verify=falls_in_x,
         mutants=(mutant("sign", "increases", falls_in_x, -1),),
         notes="Holds for every alpha in (0, 1) and x > 0, which Lemma 5 needs: it is u/(exp(u)-1) at u = -x "
@@ -185,6 +187,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 4 (ii), Appendix B.1.2",
         statement="a(alpha, x) increases strictly in alpha for each x >= 1.",
         assumptions="0.5 < alpha < 0.8, x >= 1",
+        formula=lemmas.A_RISES,
         verify=lambda: _rises_in_alpha(1),
         mutants=(mutant("sign", "decreases", _rises_in_alpha, -1),),
         notes="Repaired argument: apply -log(t) > 1 - t at t = alpha**x. It holds for every alpha in (0, 1) and x > 0.",
@@ -205,6 +208,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 4, part 3, bound for x >= 10",
         statement="a(alpha, x) < a(0.8, 10) for every x >= 10 and alpha in (0.5, 0.8).",
         assumptions="0.5 < alpha < 0.8, x >= 10",
+        formula=lemmas.A_FROM_TEN,
         verify=lambda: _bound_from_ten("10"),
         mutants=(
             mutant("nine", "x >= 9", _bound_from_ten, "9"),

@@ -7,6 +7,8 @@ from fractions import Fraction
 from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Verdict
+from theory.claims.lookahead_reasoning.formulas import lemmas
+from theory.claims.lookahead_reasoning.formulas.forms import peak_function
 from theory.claims.proving.balls import log_ratio, point, precision
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import corrected, mutant, proved, refuted
@@ -21,12 +23,7 @@ from theory.claims.proving.tools import (
     screened,
 )
 
-__all__ = ["CLAIMS", "below_peak", "peak_function"]
-
-
-def peak_function(y: sp.Expr) -> sp.Expr:
-    """F of Lemma 6."""
-    return 2 - y + (y - 2 + 1 / y) * sp.log(1 - y)
+__all__ = ["CLAIMS", "below_peak"]
 
 
 def _f_ball(y: arb) -> arb:
@@ -144,6 +141,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="F(y) = 2 - y + (y - 2 + 1/y) log(1-y) < 1.157 for 0 < y < 1.",
         expression=_symbolic_peak,
         assumptions="0 < y < 1",
+        formula=lemmas.PEAK,
         verify=lambda: below_peak("1.157"),
         mutants=(mutant("1.156", "1.156 for 1.157", below_peak, "1.156"),),
     ),

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning import exact
+from theory.claims.lookahead_reasoning.formulas import hybrid as formulas
 from theory.claims.lookahead_reasoning.hybrid.lemma_3 import unimodal_proof
 from theory.claims.lookahead_reasoning.hybrid.lemma_5 import one_peak, pair_grid, speedup, threshold
 from theory.claims.lookahead_reasoning.hybrid.lemma_6 import below_peak
@@ -241,6 +242,7 @@ CLAIMS: tuple[Claim, ...] = (
         "where D_i(M) = (1+alpha_i**(M/2))(1-c_i+c_i M/2)/(1-c_i+c_i M).",
         expression=_either,
         assumptions=_STATED,
+        formula=formulas.ONE_OF_TWO,
         verify=lambda: _one_of_two("1"),
         mutants=(
             mutant("half more", "3/2 D_i(M) on the right", _one_of_two, "3/2"),

@@ -9,7 +9,8 @@ from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence
 from theory.claims.lookahead_reasoning import exact
-from theory.claims.lookahead_reasoning.hybrid.lemma_6 import peak_function
+from theory.claims.lookahead_reasoning.formulas import hybrid as formulas
+from theory.claims.lookahead_reasoning.formulas.forms import peak_function
 from theory.claims.proving.balls import point
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, proved_with_fix
@@ -130,6 +131,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Theorem 3, proof, Step 1",
         statement="D_i falls strictly in M, both of its factors do, and D_i(2) = (1+alpha_i)/(1+c_i).",
         assumptions="0 < alpha_i < 1, 0 < c_i < 1, M >= 2",
+        formula=formulas.THRESHOLD_FALLS,
         verify=lambda: all_of(threshold_at_two, threshold_falls),
         mutants=(
             mutant("at four", "D_i(4) for D_i(2)", threshold_at_two, 4),

@@ -16,6 +16,7 @@ from theory.claims.proving.records import mutant, proved, repaired
 from theory.claims.proving.tools import all_of, exhaustive, identity, numeric, refute, screened
 from theory.claims.specs import exact
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
+from theory.claims.specs.formulas import HITS_ITS_MEAN
 
 __all__ = ["CLAIMS", "bounded", "prove_poisson_moment"]
 
@@ -252,6 +253,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Poisson(n) hits its mean with probability of order 1/sqrt(n): at least exp(-1) / sqrt(n), so a mean "
         "bound becomes a bound at width n for a factor e sqrt(n).",
         assumptions="n >= 1 an integer",
+        formula=HITS_ITS_MEAN,
         verify=_verify_mass,
         mutants=(
             mutant("doubled", "2 exp(-1) / sqrt(n)", _verify_mass, 2),

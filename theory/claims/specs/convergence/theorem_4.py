@@ -15,6 +15,7 @@ from theory.claims.proving.tools import all_of, identity, prove_descent, refute
 from theory.claims.specs import exact
 from theory.claims.specs.common_proofs import prove_density_ratio, prove_gibbs
 from theory.claims.specs.convergence.corollaries import bounded, prove_poisson_moment
+from theory.claims.specs.formulas import TWO_INTEGRALS
 
 __all__ = ["CLAIMS"]
 
@@ -333,6 +334,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, proof of Theorem 4, Appendix C.2",
         statement="The two integral bounds combine to log(1 + E chi2) <= 8 p_n^2 kappa^2 = 128 (kappa log n / n)^2.",
         assumptions="Lemmas 6 and 7; n >= 3, kappa >= 1",
+        formula=TWO_INTEGRALS,
         verify=_verify_chain,
         mutants=(mutant("halved", "4 p_n^2 kappa^2", _verify_chain, 4),),
         notes="The factor 4 in the exponent also absorbs the repaired constant of Lemma 6, 1 / (4 (1 - p)^2) <= 2.92 "

@@ -1,0 +1,1 @@
+"""Lookahead Reasoning: its claims as formulas, by the module that proves them."""

@@ -1,0 +1,132 @@
+"""Where a statement is to hold: ranges of its variables, and random and extreme points of them.
+
+Extreme points lie near every end of a range and far out, because a proof of a false statement fails there first.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from theory.errors import ParameterError
+
+__all__ = ["Domain", "Point", "Range", "between", "checked", "one_of", "sampled", "where", "whole"]
+
+_NEAR: Final = (2, 3, 4, 6, 9)
+"""Negative powers of ten: how near to an end of its range a value is tried."""
+_FAR: Final = (10, 100, 10_000)
+"""How far beyond the lower end of a range without an upper one."""
+_EXTREME: Final = 0.6
+"""Share of values at the ends of their range."""
+
+Point = Mapping[str, Fraction]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """The values of one variable."""
+
+    low: Fraction = Fraction(0)
+    """Lower end."""
+    high: Fraction | None = None
+    """Upper end; None for none."""
+    ends: str = "()"
+    """Which ends belong to it, as a mathematician writes it: ``'[)'``; whole numbers have both."""
+    step: int = 0
+    """Distance of whole numbers; 0 for real numbers."""
+    listed: tuple[Fraction, ...] = ()
+    """All values, where there are only these; the other fields say nothing then."""
+
+    def __contains__(self, value: Fraction) -> bool:
+        if self.listed:
+            return value in self.listed
+        if self.step:
+            inside = self.low <= value and (self.high is None or value <= self.high)
+            return inside and (value - self.low) % self.step == 0
+        above = value > self.low or (value == self.low and self.ends[0] == "[")
+        below = self.high is None or value < self.high or (value == self.high and self.ends[1] == "]")
+        return above and below
+
+    def __str__(self) -> str:
+        """Return ``in (0, 1)``, ``in 4, 6, ...`` or ``in 1/2, 3/4``."""
+        if self.listed:
+            return "in " + ", ".join(map(str, self.listed))
+        if self.step:
+            last = "" if self.high is None else f", {self.high}"
+            return f"in {self.low}, {self.low + self.step}, ...{last}"
+        high, closing = ("oo", ")") if self.high is None else (str(self.high), self.ends[1])
+        return f"in {self.ends[0]}{self.low}, {high}{closing}"
+
+    def extremes(self) -> list[Fraction]:
+        """Values next to the ends, and at those that belong to the range."""
+        if self.listed:
+            return list(self.listed)
+        if self.step:
+            found = [self.low + self.step * i for i in (0, 1, 2, 5, 20)]
+            return [x for x in found if x in self] + ([] if self.high is None else [self.high])
+        width = Fraction(1) if self.high is None else self.high - self.low
+        near = [self.low + width / 10**power for power in _NEAR] + ([self.low] if self.ends[0] == "[" else [])
+        if self.high is None:
+            return near + [self.low + far for far in _FAR]
+        near += [self.high] if self.ends[1] == "]" else []
+        return near + [self.high - width / 10**power for power in _NEAR]
+
+    def drawn(self, rng: random.Random) -> Fraction:
+        """A value from the middle of the range."""
+        if self.listed:
+            return rng.choice(self.listed)
+        if self.step:
+            most = 40 if self.high is None else int((self.high - self.low) / self.step)
+            return self.low + self.step * rng.randint(0, min(most, 40))
+        width = Fraction(5) if self.high is None else self.high - self.low
+        return self.low + width * Fraction(rng.randint(1, 999), 1000)
+
+
+Domain = Mapping[str, Range]
+"""Variable to its values."""
+
+
+def between(low: str | int, high: str | int | None, ends: str = "()") -> Range:
+    """Real numbers between two ends, ``'13/25'`` or 1; None: without an upper one."""
+    return Range(low=Fraction(low), high=None if high is None else Fraction(high), ends=ends)
+
+
+def whole(low: int, high: int | None = None, step: int = 1) -> Range:
+    """Whole numbers from ``low`` on; ``step`` 2 for even or odd ones."""
+    return Range(low=Fraction(low), high=None if high is None else Fraction(high), step=step)
+
+
+def one_of(*values: str | int | Fraction) -> Range:
+    """These values and no other."""
+    return Range(listed=tuple(Fraction(value) for value in values))
+
+
+def where(domain: Domain, *more: str) -> str:
+    """The domain in words, with what else is assumed."""
+    return ", ".join([*(f"{name} {values}" for name, values in domain.items()), *filter(None, more)])
+
+
+def checked(domain: Domain, point: Point) -> None:
+    """Refuse a point outside the domain.
+
+    Raises
+    ------
+    ParameterError : naming the variable and its range.
+    """
+    for name, values in domain.items():
+        if name not in point or point[name] not in values:
+            raise ParameterError(name, str(point.get(name)), f"must lie in the domain of the formula ({values})")
+
+
+def sampled(domain: Domain, n: int, seed: str) -> Iterator[dict[str, Fraction]]:
+    """Points of the domain: a coin decides for each variable between extreme and random."""
+    rng = random.Random(seed)
+    extremes = {name: values.extremes() for name, values in domain.items()}
+    for _ in range(n):
+        yield {
+            name: rng.choice(extremes[name]) if rng.random() < _EXTREME else values.drawn(rng)
+            for name, values in domain.items()
+        }
