@@ -149,16 +149,14 @@ def test_claims_against_words_are_quoted() -> None:
     assert unquoted == {"SPECS-TAB1a", "SPECS-TAB2", "CS-N1"}
     for name, quotation in WORDS.items():
         words = " ".join(re.sub(r"\$[^$]*\$", "", quotation).split())
-        assert 3 <= len(quotation), name
+        assert len(quotation) >= 3, name
         assert len(words) <= 180, name
         assert quotation.count("$") % 2 == 0, name
 
 
 def test_quotations_keep_their_formulas() -> None:
     item = Found(claim=claim("SPECS-E1"), result=verify_claim(claim("SPECS-E1")))
-    paper = Errata(
-        paper="SPECS", main_results="", causes=((CAUSES["specs"][0], (item,)),), sharper=(), holding=()
-    )
+    paper = Errata(paper="SPECS", main_results="", causes=((CAUSES["specs"][0], (item,)),), sharper=(), holding=())
     wanted = r"When $\pi_{\text{gen}} = \pi_{\text{target}}$, this collapses to $r$."
     assert f"\n> {wanted}\n" in markdown(paper)
     assert f"\\begin{{quote}}\n{wanted}\n\\end{{quote}}" in latex(paper)

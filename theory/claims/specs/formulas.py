@@ -1,4 +1,8 @@
-"""SPECS: claims that are inequalities, as formulas with their domains."""
+"""SPECS: claims that are inequalities or equalities, as formulas with their domains.
+
+Two letters: target probability ``t`` of letter 1, exponentiated reward ``w`` of letter 2 (1 of letter 1), a policy that
+gives letter 1 probability ``p`` and the optimum, which gives it ``t / (t + (1 - t) w)``.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,78 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.formulas import Formula, between, whole
+from theory.claims.proving.formulas import Formula, between, equal, whole
 
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["HITS_ITS_MEAN", "TWO_INTEGRALS"]
+__all__ = [
+    "BEST_OBJECTIVE",
+    "DRIFT_OF_OPTIMUM",
+    "HITS_ITS_MEAN",
+    "KL_BELOW_CHI2",
+    "OBJECTIVE_GAP",
+    "OBJECTIVE_OF_OPTIMUM",
+    "OVER_CEILING",
+    "TWO_INTEGRALS",
+]
+
+_ONE_PERCENT: Final = Fraction(1, 100)
+_UNIT: Final = between(0, 1)
+_POSITIVE: Final = between(0, None)
+
+
+def _symbols(names: str) -> tuple[sympy.Symbol, ...]:
+    return tuple(sp.symbols(names, positive=True))
+
+
+def _divergence(p: sympy.Expr, q: sympy.Expr) -> sympy.Expr:
+    """Of (p, 1 - p) from (q, 1 - q)."""
+    return p * sp.log(p / q) + (1 - p) * sp.log((1 - p) / (1 - q))
+
+
+def _optimum(t: sympy.Expr, w: sympy.Expr) -> sympy.Expr:
+    return t / (t + (1 - t) * w)
+
+
+def _objective(p: sympy.Expr, t: sympy.Expr, w: sympy.Expr) -> sympy.Expr:
+    """Beta times Equation 2."""
+    return (1 - p) * sp.log(w) - _divergence(p, t)
+
+
+def _objective_of_optimum() -> sympy.Basic:
+    t, w = _symbols("t w")
+    return equal(_objective(_optimum(t, w), t, w), sp.log(t + (1 - t) * w))
+
+
+def _best_objective() -> sympy.Basic:
+    """Policies between the optimum (u = 0) and an even one (u = 1)."""
+    t, w, u = _symbols("t w u")
+    policy = (1 - u) * _optimum(t, w) + u / 2
+    return sp.Le(_objective(policy, t, w), sp.log(t + (1 - t) * w), evaluate=False)
+
+
+def _objective_gap() -> sympy.Basic:
+    beta, t, w, p = _symbols("beta t w p")
+    gap = sp.log(t + (1 - t) * w) - _objective(p, t, w)
+    return equal(gap / beta, _divergence(p, _optimum(t, w)) / beta)
+
+
+def _kl_below_chi2() -> sympy.Basic:
+    p, q = _symbols("p q")
+    return sp.Le(_divergence(p, q), sp.log(p**2 / q + (1 - p) ** 2 / (1 - q)), evaluate=False)
+
+
+def _drift_of_optimum() -> sympy.Basic:
+    """What a policy p loses where the optimum moves from ``own`` to q: at most the largest ratio of the two."""
+    p, q, own = _symbols("p q own")
+    largest = sp.Max(sp.log(own / q), sp.log((1 - own) / (1 - q)))
+    return sp.Le(_divergence(p, q) - _divergence(p, own), largest, evaluate=False)
+
+
+def _over_ceiling() -> sympy.Basic:
+    beta, n = _symbols("beta n")
+    return sp.exp(2 * beta) / n ** sp.Rational(3, 2) > beta
 
 
 def _hits_its_mean() -> sympy.Basic:
@@ -26,7 +96,27 @@ def _two_integrals() -> sympy.Basic:
     return sp.log(sp.exp(p**2 * (kappa - 1) ** 2) + 4 * kappa / n**2) <= 8 * p**2 * kappa**2
 
 
-HITS_ITS_MEAN: Final = Formula(relation=_hits_its_mean, domain={"n": whole(1, 400)}, sharp=Fraction(1, 100))
+OBJECTIVE_OF_OPTIMUM: Final = Formula(
+    relation=_objective_of_optimum, domain={"t": _UNIT, "w": _POSITIVE}, sharp=_ONE_PERCENT
+)
+BEST_OBJECTIVE: Final = Formula(
+    relation=_best_objective, domain={"t": _UNIT, "w": _POSITIVE, "u": _UNIT}, sharp=_ONE_PERCENT
+)
+OBJECTIVE_GAP: Final = Formula(
+    relation=_objective_gap,
+    domain={"beta": _POSITIVE, "t": _UNIT, "w": _POSITIVE, "p": _UNIT},
+    sharp=_ONE_PERCENT,
+)
+KL_BELOW_CHI2: Final = Formula(relation=_kl_below_chi2, domain={"p": _UNIT, "q": _UNIT}, sharp=_ONE_PERCENT)
+DRIFT_OF_OPTIMUM: Final = Formula(
+    relation=_drift_of_optimum, domain={"p": _UNIT, "q": _UNIT, "own": _UNIT}, sharp=_ONE_PERCENT
+)
+OVER_CEILING: Final = Formula(
+    relation=_over_ceiling,
+    domain={"beta": between(8, None, "[)"), "n": whole(1, 16)},
+    room="the bound is at least 17,000 times the ceiling",
+)
+HITS_ITS_MEAN: Final = Formula(relation=_hits_its_mean, domain={"n": whole(1, 400)}, sharp=_ONE_PERCENT)
 TWO_INTEGRALS: Final = Formula(
     relation=_two_integrals,
     domain={"n": whole(3, 10_000), "kappa": between(1, 200)},
