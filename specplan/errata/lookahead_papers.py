@@ -46,7 +46,7 @@ LOOKAHEAD_REASONING = (
         claims=("LR-S10", "LR-P2"),
     ),
     Cause(
-        title="'If and only if' printed where 'only if' is meant",
+        title="Printed 'if and only if' where 'only if' is meant",
         severity=_EDGE,
         stands="Theorem 4's 'only if', for every budget from 16 on.",
         claims=("LR-T4b",),

@@ -20,6 +20,10 @@ SPECS_WORDS: Mapping[str, str] = {
     "SPECS-TAB1": r"the performance comes with the benefit of up to $\sim 18\%$ latency savings",
     "SPECS-TAB1b": "can be significantly faster compared to generating responses directly from the target model",
     "SPECS-NOTARGET": "we obtain a much higher accuracy compared to beam search with the small model",
+    "SPECS-NOTARGET-s": "while the latency is not much worse (plotted in Table 1)",
+    "SPECS-NOISE2": "the performance of SPECS still remains competitive with beam search with the large model",
+    "SPECS-OBS2": "Generating blocks from the draft model does not hurt accuracy when the PRM score of a partial trace "
+    "is high.",
     "SPECS-NOISE": "the performance gap between SPECS and beam search with small model increases",
     "SPECS-D8": "performs better than RSD, which also starts with a small model",
     "SPECS-GPQA": "SPECS achieves much better latency compared to the Beam Search with Large Model while achieving "
@@ -83,6 +87,7 @@ CONFSPEC_WORDS: Mapping[str, str] = {
     "CS-A1-set": r"$S \leftarrow S \cup \{\hat{s}_1, \dots, \hat{s}_m\}$",
     "CS-V1-committed": r"The expected verification cost per step is $\mathcal{O}(c_{vD} + \alpha \cdot c_{vT})$",
     "CS-B1": "Stage 1: Step-Level Drafting [...] Stage 2: Dual-Tier Cascaded Verification",
+    "CS-B2": "achieving $k$-step target generation in approximately the same wall-clock time as a single step",
     "CS-N11": r"higher $\gamma$ improves reliability but increases $\alpha$",
     "CS-N2": "dropping from 68.46% to 35.89%",
     "CS-N3": "averaged over 16 samples per problem",

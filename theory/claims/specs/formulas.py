@@ -6,6 +6,7 @@ gives letter 1 probability ``p`` and the optimum, which gives it ``t / (t + (1 -
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -18,12 +19,17 @@ if TYPE_CHECKING:
 __all__ = [
     "BEST_OBJECTIVE",
     "DRIFT_OF_OPTIMUM",
+    "HALVED_FACTOR",
     "HITS_ITS_MEAN",
     "KL_BELOW_CHI2",
+    "LAST_FACTOR",
     "OBJECTIVE_GAP",
     "OBJECTIVE_OF_OPTIMUM",
     "OVER_CEILING",
+    "POWER_PRINTED",
+    "POWER_TURNED",
     "TWO_INTEGRALS",
+    "TWO_LETTER_TRANSFORM",
 ]
 
 _ONE_PERCENT: Final = Fraction(1, 100)
@@ -84,6 +90,42 @@ def _over_ceiling() -> sympy.Basic:
     return sp.exp(2 * beta) / n ** sp.Rational(3, 2) > beta
 
 
+def _factor(half: int) -> Callable[[], sympy.Basic]:
+    """The last line of the proof of Lemma 6: the factor left over is at most one."""
+
+    def built() -> sympy.Basic:
+        (p,) = _symbols("p,")
+        return sp.Le(1 / (half * (1 - p) ** 2), sp.Integer(1), evaluate=False)
+
+    return built
+
+
+def _two_letter_transform() -> sympy.Basic:
+    """Equation 22: letters of weight 1 and theta, the first one theta times as likely."""
+    theta, s = _symbols("theta s")
+    first = theta / (1 + theta)
+    return equal(
+        first * sp.exp(-s) + (1 - first) * sp.exp(-s * theta), (theta * sp.exp(-s) + sp.exp(-s * theta)) / (1 + theta)
+    )
+
+
+def _power(kind: str) -> Callable[[], sympy.Basic]:
+    """Before the end of the proof of Theorem 5."""
+
+    def built() -> sympy.Basic:
+        theta, n = _symbols("theta n")
+        left = (1 - (1 + theta) / (2 * theta * n)) ** (theta - 1)
+        relation: sympy.Basic = getattr(sp, kind)(left, 1 - (1 + theta) / (4 * n), evaluate=False)
+        return relation
+
+    return built
+
+
+def _at_least_theta() -> sympy.Basic:
+    theta, n = _symbols("theta n")
+    return n >= theta
+
+
 def _hits_its_mean() -> sympy.Basic:
     n = sp.Symbol("n", positive=True)
     return n**n * sp.exp(-n) / sp.gamma(n + 1) >= sp.exp(-1) / sp.sqrt(n)
@@ -116,6 +158,14 @@ OVER_CEILING: Final = Formula(
     domain={"beta": between(8, None, "[)"), "n": whole(1, 16)},
     room="the bound is at least 17,000 times the ceiling",
 )
+LAST_FACTOR: Final = Formula(relation=_factor(2), domain={"p": between(0, "7/10", "[]")})
+HALVED_FACTOR: Final = Formula(relation=_factor(4), domain={"p": between(0, "1/2", "[]")}, sharp=_ONE_PERCENT)
+TWO_LETTER_TRANSFORM: Final = Formula(
+    relation=_two_letter_transform, domain={"theta": between(1, None, "[)"), "s": _POSITIVE}, sharp=_ONE_PERCENT
+)
+_LARGE: Final = {"theta": between(2, None, "[)"), "n": between(2, None, "[)")}
+POWER_PRINTED: Final = Formula(relation=_power("Ge"), domain=_LARGE, premise=_at_least_theta)
+POWER_TURNED: Final = Formula(relation=_power("Le"), domain=_LARGE, premise=_at_least_theta, sharp=_ONE_PERCENT)
 HITS_ITS_MEAN: Final = Formula(relation=_hits_its_mean, domain={"n": whole(1, 400)}, sharp=_ONE_PERCENT)
 TWO_INTEGRALS: Final = Formula(
     relation=_two_integrals,
