@@ -14,16 +14,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     import sympy
 
-    from theory.claims.proving.cases import Statement
-
-__all__ = ["PAPERS", "Claim", "Evidence", "Mutant", "Verdict", "claim", "claim_modules", "claims", "statement"]
+__all__ = [
+    "PAPERS",
+    "Claim",
+    "Evidence",
+    "Mutant",
+    "Testable",
+    "Verdict",
+    "claim",
+    "claim_modules",
+    "claims",
+    "statement",
+]
 
 PAPERS: Mapping[str, str] = {
     "lookahead_reasoning": "Lookahead Reasoning",
@@ -49,6 +58,25 @@ class Verdict(StrEnum):
     """Tested, not proved; the evidence says how. Never counts as proved."""
     OPEN = "open"
     """Neither proved nor refuted here."""
+
+
+class Testable(Protocol):
+    """A statement that a machine tries at points: a `Formula`, a `Predicate` or `Cases`, which are in ``proving``."""
+
+    @property
+    def text(self) -> str:
+        """The statement in plain text."""
+
+    @property
+    def where(self) -> str:
+        """Its domain in words."""
+
+    @property
+    def latex(self) -> str:
+        """The statement in LaTeX; empty where it stands in words."""
+
+    def holds(self, point: Mapping[str, Any], /) -> bool | None:
+        """Whether it holds at a point of its domain; None where that is not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +141,11 @@ class Claim:
     """Derives ``proved`` (or ``numeric``) for the correction."""
     mutants: tuple[Mutant, ...]
     """At least one."""
-    formula: Statement | None = None
+    formula: Testable | None = None
     """The claim as printed in a form that a machine tries at points: the one source of its domain and its test."""
     no_formula: str = ""
     """Why there is none, in a line."""
-    correction_formula: Statement | None = None
+    correction_formula: Testable | None = None
     """The correction in the same form."""
     reach: str = ""
     """The cases that were tried, ``'n <= 8'``; present exactly when the verdict is ``verified``."""

@@ -6,14 +6,18 @@ The number of tokens of a step counts the one that the target adds itself, so it
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from theory.claims.ledger import Claim, Evidence, statement
+from theory.claims.lookahead_decoding import formulas
+from theory.claims.proving.cases import Cases, Predicate, grid, searched, walked
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.formulas import between, one_of, whole
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import all_of, exhaustive, identity, refute
+from theory.claims.proving.tools import all_of, exhaustive, identity
 
 __all__ = ["CLAIMS"]
 
@@ -83,20 +87,40 @@ def _verify_single(closed: Closed = _single, last_exponent: int = 0) -> Evidence
     )
 
 
-def _mixture(closed: ClosedMulti, gamma: int, b: int) -> Evidence:
-    """The formula at E(beta) against the mean over beta in {0, x}, each with probability 1/2."""
+def _truth(x: Fraction, gamma: int, b: int) -> Fraction:
+    """The mean over beta in {0, x}, each with probability 1/2."""
+    return Fraction(_multi(Fraction(0), gamma, b) + _multi(x, gamma, b)) / 2
 
-    def truth(x: Fraction) -> Fraction:
-        return Fraction(_multi(Fraction(0), gamma, b) + _multi(x, gamma, b)) / 2
 
-    def holds(x: Fraction, **_shape: Fraction) -> bool:
-        return bool(closed(x / 2, gamma, b) == truth(x))
+def _mixture(*, b: int, longest: int = 12, equality: bool = True) -> Predicate:
+    """The formula at E(beta) against the truth; a mutant knows short drafts only, the correction a bound."""
 
-    def explain(x: Fraction, **_shape: Fraction) -> str:
-        return f"a true mean of {truth(x)} tokens against {closed(x / 2, gamma, b)} from the formula"
+    def pooled(x: Fraction, gamma: Fraction, b: Fraction) -> bool:
+        formula, truth = _multi(x / 2, int(gamma), int(b)), _truth(x, int(gamma), int(b))
+        return bool(formula == truth if equality else formula <= truth)
 
-    what = f"the formula needs only the mean acceptance rate (beta is 0 or x, evenly; gamma = {gamma}, b = {b})"
-    return refute(holds, [{"x": x, "gamma": gamma, "b": b} for x in (Fraction(1), _HALF)], what=what, explain=explain)
+    return Predicate(
+        text="the formula at the mean acceptance rate is "
+        + ("the mean" if equality else "at most the mean")
+        + " (beta is 0 or x, evenly)",
+        test=pooled,
+        domain={"x": between(0, 1, "(]"), "gamma": whole(1, longest), "b": one_of(b)},
+    )
+
+
+def _explain_mixture(x: Fraction, gamma: Fraction, b: Fraction) -> str:
+    formula = _multi(x / 2, int(gamma), int(b))
+    return f"a true mean of {_truth(x, int(gamma), int(b))} tokens against {formula} from the formula"
+
+
+def _search_mixture(printed: Predicate, gamma: int) -> Evidence:
+    (b,) = printed.domain["b"].listed
+    points = [{"x": x, "gamma": gamma, "b": b} for x in (Fraction(1), _HALF)]
+    return searched(printed, *points, explain=_explain_mixture)
+
+
+_MIXED_ONE, _MIXED_TWO = _mixture(b=1), _mixture(b=2)
+_BELOW_MEAN = _mixture(b=1, equality=False)
 
 
 def _verify_jensen(coefficient: int = 1) -> Evidence:
@@ -118,18 +142,17 @@ def _verify_jensen(coefficient: int = 1) -> Evidence:
     )
 
 
-def _verify_no_direction(b: int = 2) -> Evidence:
-    """Equation 5 at the mean is above the truth for gamma = 1 and below it for gamma = 8 (beta in {0, 1})."""
-    x = Fraction(1)
+def _excess(gamma: int) -> Fraction:
+    """Equation 5 at the mean minus the truth, b = 2, beta in {0, 1}."""
+    return Fraction(_multi(_HALF, gamma, 2)) - _truth(Fraction(1), gamma, 2)
 
-    def excess(gamma: int) -> Fraction:
-        return Fraction(_multi(x / 2, gamma, b) - (_multi(Fraction(0), gamma, b) + _multi(x, gamma, b)) / 2)
 
-    def holds(gamma: int) -> bool:
-        return excess(gamma) > 0 if gamma == 1 else excess(gamma) < 0
-
-    what = f"sign of (formula - truth) at b = {b}: {excess(1)} at gamma = 1, {excess(8)} at gamma = 8"
-    return exhaustive(holds, {"gamma": (1, 8)}, what=what)
+_NO_DIRECTION = Cases(
+    text=f"sign of (formula - truth) at b = 2: {_excess(1)} at gamma = 1, {_excess(8)} at gamma = 8",
+    test=lambda gamma: _excess(gamma) > 0 if gamma == 1 else _excess(gamma) < 0,
+    cases=grid(gamma=(1, 8)),
+    where="gamma = 1 and gamma = 8",
+)
 
 
 def _verify_ceiling(numerator: int = 1) -> Evidence:
@@ -175,35 +198,37 @@ def _verify_one_sequence(b: int = 1) -> Evidence:
     )
 
 
-def _copies(closed: ClosedMulti, copies: bool = True) -> Evidence:
+def _copies(*, copies: bool = True) -> Predicate:
     """B copies of one sequence pass or fail together: the mean is that of one sequence."""
 
-    def holds(alpha: Fraction, gamma: Fraction, b: Fraction) -> bool:
+    def as_printed(alpha: Fraction, gamma: Fraction, b: Fraction) -> bool:
         truth = _enumerated(alpha, int(gamma), 1 if copies else int(b))
-        return bool(closed(alpha, int(gamma), int(b)) == truth)
+        return bool(_multi(alpha, int(gamma), int(b)) == truth)
 
-    def explain(alpha: Fraction, gamma: Fraction, b: Fraction) -> str:
-        return f"{_enumerated(alpha, int(gamma), 1)} tokens against {closed(alpha, int(gamma), int(b))}"
-
-    points: list[Mapping[str, Fraction | int]] = [{"alpha": _HALF, "gamma": g, "b": b} for g, b in ((1, 2), (2, 2))]
-    return refute(holds, points, what="equal acceptance rates suffice (the sequences are equal)", explain=explain)
-
-
-def _verify_any_dependence(slack: int = 0) -> Evidence:
-    """Pointwise max <= any <= min(1, sum) for all patterns of b events; means then obey it under every joint law."""
-
-    def holds(b: int, pattern: int) -> bool:
-        events = [pattern >> j & 1 for j in range(b)]
-        union = int(any(events))
-        return max(events) <= union <= min(1, sum(events) - slack)
-
-    patterns = {"b": range(1, 9), "pattern": range(1, 256)}
-    inside = {name: list(values) for name, values in patterns.items()}
-    return exhaustive(
-        lambda b, pattern: pattern >= 2**b or holds(b, pattern),
-        inside,
-        what="max of b indicators <= indicator of their union <= min(1, sum); take means at each prefix length i",
+    return Predicate(
+        text="equal acceptance rates suffice (the sequences are equal)",
+        test=as_printed,
+        domain={"alpha": between(0, 1), "gamma": whole(1, 3), "b": whole(2, 3)},
     )
+
+
+_COPIES = _copies()
+
+
+def _search_copies(printed: Predicate = _COPIES) -> Evidence:
+    def explain(alpha: Fraction, gamma: Fraction, b: Fraction) -> str:
+        return f"{_enumerated(alpha, int(gamma), 1)} tokens against {_multi(alpha, int(gamma), int(b))}"
+
+    points = [{"alpha": _HALF, "gamma": g, "b": b} for g, b in ((1, 2), (2, 2))]
+    return searched(printed, *points, explain=explain)
+
+
+_ANY_DEPENDENCE = Cases(
+    text="max of b indicators <= indicator of their union <= min(1, sum); take means at each prefix length i",
+    test=lambda events: max(events) <= int(any(events)) <= min(1, sum(events)),
+    cases=lambda: ({"events": each} for b in range(1, 9) for each in itertools.product((0, 1), repeat=b)),
+    where="every pattern of b <= 8 events",
+)
 
 
 def _verify_compression(form: Callable[[Any, Any], Any] | None = None) -> Evidence:
@@ -233,6 +258,7 @@ CLAIMS: tuple[Claim, ...] = (
         "average.",
         expression=statement("lookahead_decoding", "expected_tokens_single"),
         assumptions=_INDEPENDENT,
+        formula=formulas.SINGLE,
         verify=_verify_single,
         mutants=(
             mutant("exponent gamma", "alpha^gamma in the numerator", _verify_single, lambda x, g: (1 - x**g) / (1 - x)),
@@ -251,11 +277,13 @@ CLAIMS: tuple[Claim, ...] = (
         statement="For an acceptance rate beta that varies, Equation 4 holds with alpha = E(beta).",
         assumptions="beta is random with mean alpha and shared by the tokens of one sequence; no independence is "
         "stated",
-        verify=lambda: _mixture(_multi, gamma=2, b=1),
+        formula=_MIXED_ONE,
+        verify=partial(_search_mixture, _MIXED_ONE, 2),
         correction="Equation 4 at alpha = E(beta) is a lower bound of the mean; it is exact for gamma <= 1, or when "
         "the rates of different positions are independent.",
+        correction_formula=_BELOW_MEAN,
         correction_verify=_verify_jensen,
-        mutants=(mutant("gamma = 1", "one drafted token", _mixture, _multi, gamma=1, b=1),),
+        mutants=(mutant("gamma = 1", "one drafted token", _search_mixture, _mixture(b=1, longest=1), 1),),
         notes="E(beta^i) >= alpha^i by Jensen: the planner must not pool easy and hard prompts into one alpha.",
     ),
     refuted(
@@ -263,11 +291,15 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Decoding, Equation 5, section 4.1",
         statement="For an acceptance rate beta that varies, Equation 5 holds with alpha = E(beta).",
         assumptions="beta is random with mean alpha and shared by the tokens of one step, b >= 2",
-        verify=lambda: _mixture(_multi, gamma=1, b=2),
+        formula=_MIXED_TWO,
+        verify=partial(_search_mixture, _MIXED_TWO, 1),
         correction="The error has no fixed sign: at b = 2 with beta in {0, 1} Equation 5 is too high at gamma = 1 and "
         "too low at gamma = 8.",
-        correction_verify=_verify_no_direction,
-        mutants=(mutant("b = 1, gamma = 1", "one sequence of one token", _mixture, _multi, gamma=1, b=1),),
+        correction_formula=_NO_DIRECTION,
+        correction_verify=partial(walked, _NO_DIRECTION),
+        mutants=(
+            mutant("b = 1, gamma = 1", "one sequence of one token", _search_mixture, _mixture(b=1, longest=1), 1),
+        ),
     ),
     proved(
         id="LD-E4-ceiling",
@@ -275,6 +307,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="However long the draft, one sequence yields fewer than 1 / (1 - alpha) tokens per step, and comes "
         "arbitrarily close.",
         assumptions=_INDEPENDENT,
+        formula=formulas.CEILING,
         verify=_verify_ceiling,
         mutants=(mutant("doubled", "2 / (1 - alpha)", _verify_ceiling, numerator=2),),
         notes="The gap is alpha^(gamma+1) / (1 - alpha), so gamma tokens suffice for any tolerance. At alpha = 1 there "
@@ -287,6 +320,7 @@ CLAIMS: tuple[Claim, ...] = (
         "on average, where the longest accepted prefix counts.",
         expression=statement("lookahead_decoding", "expected_tokens_multi"),
         assumptions=_INDEPENDENT + "; the b sequences are independent of each other too",
+        formula=formulas.AVERAGED,
         verify=_verify_multi,
         mutants=(
             mutant(
@@ -309,6 +343,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Decoding, section 4.1, sentence after Equation 5",
         statement="Equation 5 at b = 1 is Equation 4.",
         assumptions="0 <= alpha < 1, gamma >= 0",
+        formula=formulas.ONE_SEQUENCE,
         verify=_verify_one_sequence,
         mutants=(mutant("b = 2", "two sequences", _verify_one_sequence, b=2),),
     ),
@@ -317,17 +352,18 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Decoding, Equation 5, section 4.1",
         statement="Equation 5 needs only that the tokens of all b sequences have the same acceptance rate.",
         assumptions="each sequence alone obeys Equation 4; nothing is said about their joint law",
-        verify=lambda: _copies(_multi),
+        formula=_COPIES,
+        verify=_search_copies,
         correction="Under any joint law the mean lies between 1 + sum alpha^i (equal sequences) and 1 + sum min(1, b "
         "alpha^i).",
-        correction_verify=_verify_any_dependence,
+        correction_formula=_ANY_DEPENDENCE,
+        correction_verify=partial(walked, _ANY_DEPENDENCE),
         mutants=(
             mutant(
                 "independent sequences",
                 "the sequences are independent, as Equation 5 needs",
-                _copies,
-                _multi,
-                copies=False,
+                _search_copies,
+                _copies(copies=False),
             ),
         ),
         notes="The n-gram pool holds near copies (lower end) and, being a set, distinct n-grams (upper end): see "
@@ -339,6 +375,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="If one step in f is useful and emits E tokens while the others emit one, then S = (f - 1 + E) / f.",
         expression=_e7,
         assumptions="f >= 1 real; S is total tokens over total steps; E is the mean over useful steps",
+        formula=formulas.COMPRESSION,
         verify=_verify_compression,
         mutants=(
             mutant("lost steps", "S = E / f: the other steps emit nothing", _verify_compression, lambda f, e: e / f),

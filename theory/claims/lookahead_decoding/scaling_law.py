@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.lookahead_decoding import formulas
 from theory.claims.proving.balls import point, precision
+from theory.claims.proving.cases import Cases, Predicate, rows, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.formulas import between, whole
 from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.rounding import printed
 from theory.claims.proving.tools import Part, all_of, exhaustive, identity, numeric, prove_identity, refute, screened
@@ -98,41 +101,57 @@ def _verify_band(upper: Fraction = Fraction(1), base: int | None = None) -> Evid
     return screened(refute(holds, grid, what=what), *_band_parts())
 
 
-def _octaves(of_steps: bool) -> Evidence:
-    """Whether equal factors of b save equal steps per token (or add equal tokens per step), within a factor 2."""
+def _saved(alpha: Fraction, gamma: Fraction, factor: Fraction, *, of_steps: bool) -> tuple[Fraction, Fraction]:
+    """What b from 1 to ``factor`` and from there to its square adds in tokens per step (saves in steps per token)."""
+    tokens = [_exact(alpha, int(gamma), int(factor) ** k) for k in range(3)]
+    values = [-1 / t for t in tokens] if of_steps else tokens
+    return values[1] - values[0], values[2] - values[1]
 
-    def gains(alpha: Fraction, gamma: Fraction, factor: Fraction) -> tuple[Fraction, Fraction]:
-        tokens = [_exact(alpha, int(gamma), int(factor) ** k) for k in range(3)]
-        values = [-1 / t for t in tokens] if of_steps else tokens
-        return values[1] - values[0], values[2] - values[1]
 
-    def holds(alpha: Fraction, gamma: Fraction, factor: Fraction) -> bool:
-        first, second = gains(alpha, gamma, factor)
+def _octaves(*, of_steps: bool) -> Predicate:
+    def even(**at: Fraction) -> bool:
+        first, second = _saved(**at, of_steps=of_steps)
         return Fraction(1, 2) <= second / first <= 2
 
-    def explain(alpha: Fraction, gamma: Fraction, factor: Fraction) -> str:
-        first, second = gains(alpha, gamma, factor)
+    return Predicate(
+        text=("decoding steps fall" if of_steps else "tokens per step rise")
+        + " by equal amounts for equal factors of b, within a factor 2",
+        test=even,
+        domain={"alpha": between(0, 1), "gamma": whole(8, 32), "factor": whole(2, 16)},
+    )
+
+
+_OCTAVES = _octaves(of_steps=True)
+
+
+def _search_octaves(printed: Predicate = _OCTAVES) -> Evidence:
+    """At gamma = 16 the drafts are long enough for 256 guesses."""
+
+    def explain(**at: Fraction) -> str:
+        first, second = _saved(**at, of_steps=True)
         return f"b from 1 to 16 saves {float(first):.3f} steps per token, b from 16 to 256 saves {float(second):.3f}"
 
-    what = "decoding steps fall by equal amounts for equal factors of b"
-    return refute(holds, [{"alpha": "1/2", "gamma": 16, "factor": 16}], what=what, explain=explain)
+    return searched(printed, {"alpha": "1/2", "gamma": 16, "factor": 16}, explain=explain)
 
 
-def _saturation(gamma: int) -> Evidence:
-    """Whether at a fixed n-gram length a doubling of b adds as much late as early, within a factor 2."""
+def _gain(alpha: Fraction, gamma: Fraction, b: Fraction) -> Fraction:
+    """Tokens that a doubling of b adds."""
+    return _exact(alpha, int(gamma), 2 * int(b)) - _exact(alpha, int(gamma), int(b))
 
-    def gain(alpha: Fraction, b: int) -> Fraction:
-        return _exact(alpha, gamma, 2 * b) - _exact(alpha, gamma, b)
 
-    def holds(alpha: Fraction, b: Fraction, **_length: Fraction) -> bool:
-        return gain(alpha, int(b)) >= gain(alpha, 1) / 2
+_SATURATION = Predicate(
+    text="at a fixed gamma a doubling of b adds as much late as early, within a factor 2",
+    test=lambda alpha, gamma, b: _gain(alpha, gamma, b) >= _gain(alpha, gamma, Fraction(1)) / 2,
+    domain={"alpha": between(0, 1), "gamma": whole(1, 64), "b": whole(1, 64)},
+)
 
-    def explain(alpha: Fraction, b: Fraction, **_length: Fraction) -> str:
-        late, early = float(gain(alpha, int(b))), float(gain(alpha, 1))
+
+def _search_saturation(gamma: int) -> Evidence:
+    def explain(alpha: Fraction, gamma: Fraction, b: Fraction) -> str:
+        late, early = float(_gain(alpha, gamma, b)), float(_gain(alpha, gamma, Fraction(1)))
         return f"doubling b adds {early:.3f} tokens at b = 1 and {late:.3f} at b = {b}"
 
-    what = f"compression stays linear in the logarithm of the work at a fixed gamma = {gamma}"
-    return refute(holds, [{"alpha": "1/2", "gamma": gamma, "b": b} for b in (16, 64)], what=what, explain=explain)
+    return searched(_SATURATION, *({"alpha": "1/2", "gamma": gamma, "b": b} for b in (16, 64)), explain=explain)
 
 
 def _verify_truncation() -> Evidence:
@@ -210,13 +229,30 @@ def _verify_rate(slack: Fraction = Fraction(0)) -> Evidence:
     return all_of(lambda: exhaustive(holds, grid, what=what), _verify_band)
 
 
-def _fit(alpha: Fraction, f: Fraction) -> Evidence:
-    """Prediction for N = 5, W = G = 15 against the published compression 1.96 of Table 3, tag 8."""
-    predicted = (f - 1 + _exact(alpha, 4, 15)) / f
-    low, high = printed(TABLE_3[8].compression)
-    worst = max(abs(predicted / low - 1), abs(predicted / high - 1))
-    what = f"predicted S = {float(predicted):.3f} against 1.96 published: at most {float(100 * worst):.1f} % off"
-    return numeric(worst < Fraction(2, 100), what=what, effort={"points": 1})
+def _fitted(alpha: Fraction, f: Fraction) -> Cases:
+    """Prediction for N = 5, W = G = 15 against the published compression of Table 3, tag 8."""
+
+    def near(alpha: Fraction, f: Fraction, published: str) -> bool:
+        predicted = (f - 1 + _exact(alpha, 4, 15)) / f
+        return max(abs(predicted / end - 1) for end in printed(published)) < Fraction(2, 100)
+
+    return Cases(
+        text="predicted and published compression differ by less than 2 %",
+        test=near,
+        cases=rows({"alpha": alpha, "f": f, "published": TABLE_3[8].compression}),
+        where="N = 5, W = G = 15, the only point with a printed number",
+    )
+
+
+_FITTED = _fitted(**_SETTING)
+
+
+def _fit(fitted: Cases = _FITTED) -> Evidence:
+    (case,) = fitted.cases()
+    predicted = float((case["f"] - 1 + _exact(case["alpha"], 4, 15)) / case["f"])
+    off = max(abs(predicted / float(end) - 1) for end in printed(case["published"]))
+    what = f"predicted S = {predicted:.3f} against {case['published']} published: at most {100 * off:.1f} % off"
+    return numeric(fitted.holds(case), what=what, effort={"points": 1})
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -226,11 +262,17 @@ CLAIMS: tuple[Claim, ...] = (
         statement="With gamma large enough, the number of decoding steps falls linearly in log(b).",
         expression=statement("lookahead_decoding", "tokens_per_log_guess"),
         assumptions=_RANGE + "; gamma unbounded",
-        verify=lambda: _octaves(of_steps=True),
+        formula=_OCTAVES,
+        verify=_search_octaves,
         correction="Compression, not the number of steps, is linear: E lies between H_b / ln(1/alpha) and that plus 1, "
         "so S rises by 1 / (f ln(1/alpha)) per unit of ln(b), and the number of steps falls like its reciprocal.",
+        correction_formula=formulas.BAND,
         correction_verify=_verify_band,
-        mutants=(mutant("compression", "tokens per step instead of steps per token", _octaves, False),),
+        mutants=(
+            mutant(
+                "compression", "tokens per step instead of steps per token", _search_octaves, _octaves(of_steps=False)
+            ),
+        ),
         notes="Steps per token are positive, so no falling line can hold for all b. At the paper's alpha = 0.425, f = "
         "3.106 a doubling of b adds 0.26 to S. The offset of E from H_b / ln(1/alpha) does not converge: it oscillates "
         "within the band.",
@@ -241,7 +283,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="For unbounded gamma, H_b / ln(1/alpha) < E(b) < 1 + H_b / ln(1/alpha).",
         expression=statement("lookahead_decoding", "expected_tokens_unbounded"),
         assumptions=_RANGE + "; gamma unbounded; b >= 1",
-        formula=formulas.UPPER_EDGE,
+        formula=formulas.BAND,
         verify=_verify_band,
         mutants=(
             mutant("half a token", "upper edge 1/2", _verify_band, upper=Fraction(1, 2)),
@@ -256,12 +298,14 @@ CLAIMS: tuple[Claim, ...] = (
         statement="With a fixed N that is large enough, compression rises linearly in the logarithm of the work per "
         "step, which is proportional to (W + G)(N - 1).",
         assumptions=_RANGE + "; N fixed while W = G grows",
-        verify=lambda: _saturation(gamma=4),
+        formula=_SATURATION,
+        verify=partial(_search_saturation, 4),
         correction="The line holds while b alpha^(gamma+1) / (1 - alpha) is small, that is b well below "
         "alpha^(-gamma); then S saturates at (f + gamma) / f. N must grow like log(b), and the slope in log(work) then "
         "tends to 1 / (f ln(1/alpha)).",
+        correction_formula=formulas.TRUNCATED,
         correction_verify=_verify_truncation,
-        mutants=(mutant("long n-grams", "gamma = 64 >> log2(b)", _saturation, gamma=64),),
+        mutants=(mutant("long n-grams", "gamma = 64 >> log2(b)", _search_saturation, 64),),
         notes="At N = 5 and the paper's f = 3.106, S cannot pass 2.29. With gamma of order ln(b) the work is 2 b "
         "gamma, so its logarithm is ln(b) + ln ln(b) + constant: linear to first order only.",
     ),
@@ -271,6 +315,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="When gamma and b both grow, compression passes every bound, unlike one sequence with its ceiling 1 "
         "/ (1 - alpha).",
         assumptions=_RANGE,
+        formula=formulas.GROWTH,
         verify=_verify_growth,
         mutants=(
             mutant("b fixed", "one sequence while gamma grows", _verify_growth, lambda _a, _k: 1),
@@ -285,6 +330,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="One of them alone is not enough: for fixed gamma E tends to gamma + 1 from below as b grows, and "
         "for fixed b it stays below 1 + H_b / ln(1/alpha) as gamma grows.",
         assumptions=_RANGE,
+        formula=formulas.ALONE,
         verify=_verify_alone,
         mutants=(mutant("faster limit", "a quarter of the bound on the gap", _verify_alone, gap_factor=4),),
     ),
@@ -294,7 +340,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="To emit E tokens per step, b must be exponential in E: H_b > ln(1/alpha) (E - 1), whatever gamma "
         "is.",
         assumptions=_RANGE,
-        formula=formulas.LOWER_EDGE,
+        formula=formulas.PRICE,
         verify=_verify_rate,
         mutants=(mutant("one token more", "E - 1 replaced by E", _verify_rate, Fraction(1)),),
         notes="A number of guesses that is polynomial in gamma gives only O(log gamma) tokens per step.",
@@ -305,10 +351,11 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Equations 5 and 7 with alpha = 0.425 and f = 3.106 agree with the measured compression.",
         assumptions="N = 5, W = G = 15, LLaMA-2-Chat-7B on MT-Bench; the only point with a printed number",
         verdict=Verdict.NUMERIC,
-        verify=lambda: _fit(**_SETTING),
+        formula=_FITTED,
+        verify=_fit,
         mutants=(
-            mutant("other alpha", "alpha = 1/2", _fit, Fraction(1, 2), _SETTING["f"]),
-            mutant("other f", "f = 2", _fit, _SETTING["alpha"], Fraction(2)),
+            mutant("other alpha", "alpha = 1/2", _fit, _fitted(Fraction(1, 2), _SETTING["f"])),
+            mutant("other f", "f = 2", _fit, _fitted(_SETTING["alpha"], Fraction(2))),
         ),
         notes="Both parameters were fitted to the same kind of run, so one agreeing point is weak evidence.",
     ),

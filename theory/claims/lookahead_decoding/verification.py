@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
-from theory.claims.ledger import Claim, Evidence, Verdict
+from theory.claims.ledger import Claim, Evidence
 from theory.claims.lookahead_decoding import exact
+from theory.claims.proving.cases import Case, Cases, Predicate, grid, searched, walked
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted, repaired, verified
-from theory.claims.proving.tools import all_of, counterexample, exhaustive, identity, refute, screened, with_fix
+from theory.claims.proving.formulas import between
+from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted, verified
+from theory.claims.proving.tools import all_of, identity, screened, with_fix
 
-__all__ = ["CLAIMS"]
+__all__ = ["CLAIMS", "PRESERVED", "verify_theorem_a"]
 
 _SIZE = 3
 """n-gram size of the exact runs: two positions to verify and one token more, so acceptance crosses a position."""
@@ -20,36 +23,47 @@ _CASES = ((2, 3, 12), (3, 2, 5))
 """(vocabulary, most n-grams, models) of the exact runs."""
 
 
-def _runs() -> Iterator[tuple[exact.Model, tuple[exact.Gram, ...]]]:
+def _runs() -> Iterator[dict[str, Any]]:
     """Every model with every list of n-grams."""
     for vocabulary, most, members in _CASES:
         for model in exact.model_family(vocabulary, members):
             for grams in exact.gram_lists(vocabulary, _SIZE - 1, most):
-                yield model, grams
+                yield {"model": model, "grams": grams}
 
 
-def _over_runs(good: Callable[[exact.Model, tuple[exact.Gram, ...]], bool], what: str) -> Evidence:
-    """``false`` with the first run that fails, else ``verified`` for the finite set of runs."""
-    count = 0
-    for model, grams in _runs():
-        count += 1
-        if not good(model, grams):
-            shown = {"vocabulary": len(model(())), "n-grams": grams, "P": ", ".join(map(str, model(())))}
-            return counterexample(f"{what}: fails for the n-grams {grams}", shown, {"runs": count})
-    text = f"{what}: all {count} runs (2 and 3 tokens, up to 3 n-grams with duplicates, zero masses included)"
-    return Evidence(verdict=Verdict.VERIFIED, method="exhaustive", detail=text, effort={"runs": count})
+def _shown(case: Case) -> dict[str, object]:
+    masses = case["model"](())
+    return {"vocabulary": len(masses), "n-grams": case["grams"], "P": ", ".join(map(str, masses))}
 
 
-def _verify_theorem_a(rules: exact.Rules = exact.AS_PRINTED) -> Evidence:
-    """All draws of Algorithm 4, completed to N tokens, against the target; then one position for every P and G."""
+def _over_runs(test: Callable[[exact.Model, tuple[exact.Gram, ...]], bool], what: str) -> Cases:
+    return Cases(
+        text=what,
+        test=test,
+        cases=_runs,
+        where="N = 3, up to 3 n-grams of two or three tokens, with duplicates and zero masses",
+        partial=True,
+        shown=_shown,
+    )
 
-    def preserved(model: exact.Model, grams: tuple[exact.Gram, ...]) -> bool:
-        return exact.completed(exact.sample_verification(model, grams, _SIZE, rules), model, _SIZE) == exact.target_law(
-            model, _SIZE
-        )
 
+def _preserved(rules: exact.Rules = exact.AS_PRINTED) -> Cases:
+    """All draws of Algorithm 4, completed to N tokens, against the target."""
+
+    def same_law(model: exact.Model, grams: tuple[exact.Gram, ...]) -> bool:
+        drawn = exact.sample_verification(model, grams, _SIZE, rules)
+        return exact.completed(drawn, model, _SIZE) == exact.target_law(model, _SIZE)
+
+    return _over_runs(same_law, "law of the next N tokens")
+
+
+PRESERVED = _preserved()
+
+
+def verify_theorem_a(runs: Cases = PRESERVED) -> Evidence:
+    """The runs, then one position for every P and G."""
     return screened(
-        lambda: _over_runs(preserved, "law of the next N tokens"),
+        lambda: walked(runs),
         _one_position,
         detail="One position at a time, the next under the prefix that was accepted (chain rule)",
     )
@@ -71,69 +85,29 @@ def _one_position() -> Evidence:
     )
 
 
-def _verify_proof_step(largest: Fraction = Fraction(1)) -> Evidence:
-    """``r P(v) / r = P(v)`` with r = 1 - P(s) needs P(s) < 1; at P(s) = 1 the branch is never entered."""
-    masses = [{"p_guess": x} for x in ("1/3", "1/2", largest)]
-    printed = refute(lambda p_guess: p_guess < 1, masses, what="the proof divides by r = 1 - P(s), which is not 0")
-
-    def repaired(model: exact.Model, grams: tuple[exact.Gram, ...]) -> bool:
-        return sum(exact.sample_verification(model, grams, _SIZE).values()) == 1
-
-    return with_fix(
-        printed, screened(lambda: _over_runs(repaired, "total mass 1 without the empty branch"), _one_position)
+def _divisible(largest: str = "1") -> Predicate:
+    """``r P(v) / r = P(v)`` with r = 1 - P(s) needs P(s) < 1."""
+    return Predicate(
+        text="the proof divides by r = 1 - P(s), which is not 0",
+        test=lambda p_guess: 1 - p_guess != 0,
+        domain={"p_guess": between(0, largest, "[]")},
     )
 
 
-def _adversary(independent: bool) -> exact.Law:
-    """P = (1/2, 1/2), one guess. The adversary sees r: it guesses token 1 when r <= 1/2 and token 0 otherwise."""
-    half = Fraction(1, 2)
-    law: exact.Law = {}
-    for low_r, guess in itertools.product((True, False), (0, 1)):
-        weight = half * half if independent else half * (guess == (1 if low_r else 0))
-        emitted = guess if low_r else 1 - guess
-        law[(emitted,)] = law.get((emitted,), Fraction(0)) + weight
-    return law
+_DIVISIBLE = _divisible()
+_WHOLE_MASS = _over_runs(
+    lambda model, grams: sum(exact.sample_verification(model, grams, _SIZE).values()) == 1,
+    "total mass 1 without the empty branch",
+)
 
 
-def _verify_indifference(independent: bool = False) -> Evidence:
-    """Refuted by a guess that depends on the acceptance draw; a mixture of fixed guesses inherits Theorem A."""
-    masses = {token: _adversary(independent)[(token,)] for token in (0, 1)}
-    return refute(
-        lambda token: masses[int(token)] == Fraction(1, 2),
-        [{"token": 0}, {"token": 1}],
-        what="P = (1/2, 1/2) is kept although the guess looks at the acceptance draw r",
-        explain=lambda token: f"emitted with probability {masses[int(token)]}",
-    )
+def _search_divisible(printed: Predicate = _DIVISIBLE, largest: str = "1") -> Evidence:
+    return searched(printed, {"p_guess": "1/3"}, {"p_guess": "1/2"}, {"p_guess": largest})
 
 
-def _verify_uniform(strict: bool = False) -> Evidence:
-    """Acceptance on a generator with values k/n in [0, 1): ``r <= p`` against ``r < p``."""
-
-    def chance(p: Fraction, n: int, strictly: bool) -> Fraction:
-        return Fraction(sum(1 for k in range(n) if (Fraction(k, n) < p if strictly else Fraction(k, n) <= p)), n)
-
-    printed = refute(
-        lambda n, p: p > 0 or chance(p, int(n), strict) == 0,
-        [{"n": 4, "p": 0}],
-        what="a token of probability 0 is never accepted",
-        explain=lambda n, p: f"accepted with probability {chance(p, int(n), strict)}",
-    )
-
-    def close(n: int, k: int) -> bool:
-        p = Fraction(k, 12)
-        return k > 12 or (0 <= chance(p, n, True) - p < Fraction(1, n) and (p > 0 or chance(p, n, True) == 0))
-
-    fixed = exhaustive(close, {"n": range(1, 17), "k": range(13)}, what="r < p: chance in [p, p + 1/n), 0 at p = 0")
-    return with_fix(printed, fixed)
-
-
-def _verify_measure(share: str = "1") -> Evidence:
-    """P(r <= p) on U(0, 1) is the length of [0, p], and r <= p against r < p differ by a point of length 0."""
-    p, r = sp.symbols("p r", positive=True)
-    return all_of(
-        identity(sp.integrate(1, (r, 0, p)) - sp.Rational(share) * p, "length of the part of [0, 1] with r <= p"),
-        identity(sp.integrate(1, (r, p, p)), "length of the part with r = p"),
-    )
+def _whole_mass() -> Evidence:
+    """At P(s) = 1 the branch is never entered, and nothing is missing."""
+    return screened(lambda: walked(_WHOLE_MASS), _one_position)
 
 
 def _prefix_mass(model: exact.Model, grams: tuple[exact.Gram, ...]) -> Fraction:
@@ -152,54 +126,54 @@ def _mean_tokens(law: exact.Law) -> Fraction:
     return sum((mass * len(out) for out, mass in law.items()), Fraction(0))
 
 
-def _verify_mean(guesses: int = 2) -> Evidence:
-    """Equation 5 at gamma = 1 against Algorithm 4 on a uniform target with different guesses, alpha = P(guess)."""
+def _mean_of_algorithm(b: int) -> Fraction:
+    """Algorithm 4 on a uniform target with b different guesses, each of which passes with alpha = P(guess)."""
+    size = max(b, 2)
+    share = (Fraction(1, size),) * size
+    return _mean_tokens(exact.sample_verification(lambda _out: share, [(t,) for t in range(b)], 2))
 
-    def truth(b: Fraction) -> Fraction:
-        n = int(b)
-        share = (Fraction(1, max(n, 2)),) * max(n, 2)
-        return _mean_tokens(exact.sample_verification(lambda _out: share, [(t,) for t in range(n)], 2))
 
-    def formula(b: Fraction) -> Fraction:
-        return 2 - (1 - Fraction(1, max(int(b), 2))) ** int(b)
+def _mean_of_equation(b: int) -> Fraction:
+    """Equation 5 at gamma = 1."""
+    return 2 - (1 - Fraction(1, max(b, 2))) ** b
 
-    return refute(
-        lambda b: truth(b) == formula(b),
-        [{"b": guesses}],
-        what="Equation 5 gives the mean of Algorithm 4 when each guess alone passes with alpha = 1/b",
-        explain=lambda b: f"{truth(b)} tokens against {formula(b)}",
+
+def _mean(*guesses: int) -> Cases:
+    return Cases(
+        text="Equation 5 gives the mean of Algorithm 4 when each guess alone passes with alpha = 1/b",
+        test=lambda b: _mean_of_algorithm(b) == _mean_of_equation(b),
+        cases=grid(b=guesses),
+        where=f"b in {', '.join(map(str, guesses))}, gamma = 1",
     )
 
 
-def _verify_prefix_mean() -> Evidence:
-    return _over_runs(
-        lambda model, grams: (
-            _mean_tokens(exact.sample_verification(model, grams, _SIZE)) == 1 + _prefix_mass(model, grams)
-        ),
-        "mean tokens of Algorithm 4 = 1 + sum of P(u) over the distinct prefixes u of the n-grams",
-    )
+_MEAN = _mean(2, 3, 4)
+_PREFIX_MEAN = _over_runs(
+    lambda model, grams: _mean_tokens(exact.sample_verification(model, grams, _SIZE)) == 1 + _prefix_mass(model, grams),
+    "mean tokens of Algorithm 4 = 1 + sum of P(u) over the distinct prefixes u of the n-grams",
+)
 
 
-def _verify_greedy(rules: exact.Rules = exact.AS_PRINTED, most: int = 3) -> Evidence:
+def _greedy(rules: exact.Rules = exact.AS_PRINTED) -> Cases:
     """Output = greedy decoding up to the longest correct prefix plus one, for all targets and lists of n-grams."""
-    targets, lists = list(exact.greedy_models(_SIZE)), list(exact.gram_lists(2, _SIZE - 1, most))
+    targets = list(exact.greedy_models(_SIZE))
 
-    def holds(target: int, grams: int) -> bool:
-        choose, chosen = targets[target], lists[grams]
+    def best_plus_one(target: int, grams: tuple[exact.Gram, ...]) -> bool:
+        choose = targets[target]
         right = exact.greedy_run(choose, _SIZE)
-        longest = max(next((i for i in range(_SIZE - 1) if g[i] != right[i]), _SIZE - 1) for g in chosen)
-        return exact.greedy_verification(choose, chosen, _SIZE, rules) == right[: longest + 1]
+        longest = max(next((i for i in range(_SIZE - 1) if g[i] != right[i]), _SIZE - 1) for g in grams)
+        return exact.greedy_verification(choose, grams, _SIZE, rules) == right[: longest + 1]
 
-    ranges = {"target": range(len(targets)), "grams": range(len(lists))}
-    return exhaustive(
-        holds,
-        ranges,
-        what="Algorithm 3 = greedy decoding up to the longest correct prefix plus one",
-        reach="N = 3, two tokens",
+    return Cases(
+        text="Algorithm 3 = greedy decoding up to the longest correct prefix plus one",
+        test=best_plus_one,
+        cases=grid(target=range(len(targets)), grams=exact.gram_lists(2, _SIZE - 1, 3)),
+        where="N = 3, two tokens, up to 3 n-grams",
+        partial=True,
     )
 
 
-def _verify_lengths(most: int = _SIZE) -> Evidence:
+def _lengths(most: int = _SIZE) -> Cases:
     """Every emitted block of both algorithms has 1 to `most` tokens."""
     return _over_runs(
         lambda model, grams: all(1 <= len(out) <= most for out in exact.sample_verification(model, grams, _SIZE)),
@@ -214,15 +188,18 @@ def _has_distribution(grams: int, rules: exact.Rules) -> bool:
         return False
 
 
-def _verify_nonempty(rules: exact.Rules = exact.AS_PRINTED) -> Evidence:
-    return refute(
-        lambda G: _has_distribution(int(G), rules),  # noqa: N803
-        [{"G": 1}, {"G": 0}],
-        what="D is never empty, so line 13 always finds a distribution",
-        explain=lambda G: "the pool starts empty (Algorithm 1, line 2), so the first step has no n-gram",  # noqa: N803
+def _nonempty(rules: exact.Rules = exact.AS_PRINTED) -> Cases:
+    return Cases(
+        text="D is never empty, so line 13 always finds a distribution",
+        test=lambda G: _has_distribution(G, rules),  # noqa: N803
+        cases=grid(G=(3, 2, 1, 0)),
+        where="G <= 3",
+        partial=True,
     )
 
 
+_GREEDY, _LENGTHS, _NONEMPTY = _greedy(), _lengths(), _nonempty()
+_NONEMPTY_FIXED = _nonempty(exact.Rules(current=True))
 _FINITE = "finite vocabulary, exact arithmetic, n-grams fixed before the acceptance draws"
 
 CLAIMS: tuple[Claim, ...] = (
@@ -232,15 +209,16 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Algorithm 4 emits tokens with the law of the target, for any n-grams in any order, duplicates "
         "included.",
         assumptions=_FINITE,
-        verify=_verify_theorem_a,
+        formula=PRESERVED,
+        verify=verify_theorem_a,
         mutants=(
-            mutant("no zero", "line 32 left out", _verify_theorem_a, exact.Rules(zero=False)),
-            mutant("no norm", "line 33 left out", _verify_theorem_a, exact.Rules(renormalise=False)),
+            mutant("no zero", "line 32 left out", verify_theorem_a, _preserved(exact.Rules(zero=False))),
+            mutant("no norm", "line 33 left out", verify_theorem_a, _preserved(exact.Rules(renormalise=False))),
             mutant(
                 "no filter",
                 "n-grams with another prefix stay after an acceptance",
-                _verify_theorem_a,
-                exact.Rules(filter_prefix=False),
+                verify_theorem_a,
+                _preserved(exact.Rules(filter_prefix=False)),
             ),
         ),
         notes="Starting the filter at k = j is right: an earlier n-gram with the accepted token would have been "
@@ -252,47 +230,21 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The mass of a token after rejections is P(v) divided by the product of the rejection probabilities "
         "r_k.",
         assumptions="any P, any guesses; no r_k is excluded from being 0",
-        verify=_verify_proof_step,
+        formula=_DIVISIBLE,
+        verify=partial(with_fix, _search_divisible, _whole_mass),
         correction="Valid where all r_k > 0. If P_k(s_k) = 1 the guess is always accepted, the later branches have "
         "probability 0 and contribute nothing, so the theorem stands (greedy targets are this case).",
-        correction_verify=_one_position,
-        mutants=(mutant("P(s) < 1", "the case P(s) = 1 excluded by assumption", _verify_proof_step, Fraction(2, 3)),),
-    ),
-    repaired(
-        id="LD-A4-indifferent",
-        source="Lookahead Decoding, section 3.2",
-        statement="How the guesses were made never matters for the output law.",
-        assumptions="none stated",
-        printed=_verify_indifference,
-        correction="The guesses must be independent of the acceptance draws given the prefix; then the output law is a "
-        "mixture of target laws. A guess that sees r turns P = (1/2, 1/2) into a constant.",
-        repair=_verify_theorem_a,
-        mutants=(mutant("independent guess", "the adversary does not see r", _verify_indifference, independent=True),),
-        notes="Relevant for implementations that share one random stream between drafting and verification.",
-    ),
-    proved(
-        id="LD-A4-uniform",
-        source="Lookahead Decoding, Algorithm 4, line 17",
-        statement="The test r <= P(s) accepts s with probability P(s).",
-        assumptions="r uniform on the real interval [0, 1], as printed; 0 <= P(s) <= 1",
-        verify=_verify_measure,
-        mutants=(mutant("99 %", "with probability 0.99 P(s)", _verify_measure, "0.99"),),
-        notes="On the numbers of a machine it is not exact: LD-A4-generator.",
-    ),
-    proved_with_fix(
-        id="LD-A4-generator",
-        source="Lookahead Decoding, Algorithm 4, line 17, consequence for implementations derived here",
-        statement="The test r <= P(s) accepts a token of probability 0 with probability 0.",
-        assumptions="r from a machine generator with the values k/n, 0 <= k < n, in place of the paper's U(0, 1)",
-        verify=_verify_uniform,
-        correction="Use r < P(s): the chance is then within 1/n of P(s) and 0 at P(s) = 0. With <= an excluded token "
-        "(top-k, or already rejected) passes with probability 1/n.",
-        correction_verify=lambda: exhaustive(
-            lambda n: sum(1 for k in range(n) if Fraction(k, n) < 0) == 0,
-            {"n": range(1, 257)},
-            what="r < 0 never happens on k/n",
+        correction_formula=_WHOLE_MASS,
+        correction_verify=_whole_mass,
+        mutants=(
+            mutant(
+                "P(s) < 1",
+                "the case P(s) = 1 excluded by assumption",
+                _search_divisible,
+                _divisible("2/3"),
+                "2/3",
+            ),
         ),
-        mutants=(mutant("strict", "r < P(s)", _verify_uniform, strict=True),),
     ),
     refuted(
         id="LD-A4-mean",
@@ -300,11 +252,15 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Equation 5 gives the mean number of tokens that Algorithm 4 emits for b guesses of equal acceptance "
         "rate.",
         assumptions="sampling; the guesses differ, as entries of a pool do",
-        verify=_verify_mean,
+        formula=_MEAN,
+        verify=partial(
+            searched, _MEAN, explain=lambda b: f"{_mean_of_algorithm(b)} tokens against {_mean_of_equation(b)}"
+        ),
         correction="The mean is exactly 1 + sum of P(u) over the distinct non-empty prefixes u of the n-grams: what "
         "one gets by sampling from the target and following the n-grams as a tree.",
-        correction_verify=_verify_prefix_mean,
-        mutants=(mutant("one guess", "b = 1", _verify_mean, guesses=1),),
+        correction_formula=_PREFIX_MEAN,
+        correction_verify=partial(walked, _PREFIX_MEAN),
+        mutants=(mutant("one guess", "b = 1", searched, _mean(1)),),
     ),
     verified(
         id="LD-A3",
@@ -312,11 +268,12 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Greedy verification emits the tokens of greedy decoding, as many as the best n-gram has right plus "
         "one.",
         assumptions="ties of the argmax broken in one fixed way; at least one n-gram",
-        reach="N = 3, two tokens, up to 3 n-grams",
-        verify=_verify_greedy,
+        reach=_GREEDY.where,
+        formula=_GREEDY,
+        verify=partial(walked, _GREEDY),
         mutants=(
-            mutant("no filter", "n-grams with another prefix stay", _verify_greedy, exact.Rules(filter_prefix=False)),
-            mutant("no extra token", "lines 42 to 44 left out", _verify_greedy, exact.Rules(extra=False)),
+            mutant("no filter", "n-grams with another prefix stay", walked, _greedy(exact.Rules(filter_prefix=False))),
+            mutant("no extra token", "lines 42 to 44 left out", walked, _greedy(exact.Rules(extra=False))),
         ),
         notes="Exhaustive for N = 3 and two tokens; for any N each position repeats the same argument on the n-grams "
         "that are left.",
@@ -327,8 +284,9 @@ CLAIMS: tuple[Claim, ...] = (
         statement="A step emits between 1 and N tokens, hence 1 <= S <= N.",
         assumptions="at least one n-gram of size N >= 2",
         reach="N = 3, up to 3 n-grams of two or three tokens",
-        verify=_verify_lengths,
-        mutants=(mutant("N - 1", "at most N - 1 tokens", _verify_lengths, _SIZE - 1),),
+        formula=_LENGTHS,
+        verify=partial(walked, _LENGTHS),
+        mutants=(mutant("N - 1", "at most N - 1 tokens", walked, _lengths(_SIZE - 1)),),
         notes="Each of the N - 1 rounds appends one token and ends the step on a rejection; a full pass appends one "
         "more.",
     ),
@@ -337,21 +295,22 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Decoding, Algorithms 3 and 4, line 13 (comment)",
         statement="The list D of distributions is never empty.",
         assumptions="called from Algorithm 1",
-        verify=_verify_nonempty,
+        formula=_NONEMPTY,
+        verify=partial(
+            searched,
+            _NONEMPTY,
+            explain=lambda G: "the pool starts empty (Algorithm 1, line 2), so the first step has no n-gram",  # noqa: N803
+        ),
         correction="D must hold the distribution after the current token even when no n-gram matches; then such a step "
         "is one plain decoding step.",
-        correction_verify=lambda: exhaustive(
-            lambda G: _has_distribution(G, exact.Rules(current=True)),  # noqa: N803
-            {"G": range(4)},
-            what="with the current distribution in D every number of n-grams works",
-            reach="G <= 3",
-        ),
+        correction_formula=_NONEMPTY_FIXED,
+        correction_verify=partial(walked, _NONEMPTY_FIXED),
         mutants=(
             mutant(
                 "current distribution",
                 "D starts with the distribution after the current token",
-                _verify_nonempty,
-                exact.Rules(current=True),
+                searched,
+                _NONEMPTY_FIXED,
             ),
         ),
     ),

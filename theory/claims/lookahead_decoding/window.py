@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_decoding.exact import greedy_models, greedy_run, jacobi_iterations
+from theory.claims.proving.cases import Cases, grid, searched, walked
 from theory.claims.proving.records import mutant, proved, refuted, verified
-from theory.claims.proving.tools import all_of, exhaustive, identity, refute
+from theory.claims.proving.tools import identity
 
 __all__ = ["CLAIMS"]
 
 _SIZE = 3
 """Tokens of the exhaustive Jacobi runs."""
+_TARGETS = tuple(greedy_models(_SIZE))
+_GUESSES = tuple(itertools.product((0, 1), repeat=_SIZE))
 
 
-def _verify_jacobi(spare: int = 0) -> Evidence:
+def _jacobi(spare: int = 0) -> Cases:
     """All 128 greedy targets and all 8 first guesses of 3 tokens."""
-    targets, guesses = list(greedy_models(_SIZE)), list(itertools.product((0, 1), repeat=_SIZE))
 
-    def holds(target: int, guess: int) -> bool:
-        updates, out = jacobi_iterations(targets[target], guesses[guess])
-        return updates <= _SIZE - spare and out == greedy_run(targets[target], _SIZE)
+    def reaches(target: int, guess: tuple[int, ...]) -> bool:
+        updates, out = jacobi_iterations(_TARGETS[target], guess)
+        return updates <= _SIZE - spare and out == greedy_run(_TARGETS[target], _SIZE)
 
-    ranges = {"target": range(len(targets)), "guess": range(len(guesses))}
-    return exhaustive(holds, ranges, what=f"greedy decoding of 3 tokens within {_SIZE - spare} updates", reach="m = 3")
+    return Cases(
+        text=f"greedy decoding of 3 tokens within {_SIZE - spare} updates",
+        test=reaches,
+        cases=grid(target=range(len(_TARGETS)), guess=_GUESSES),
+        where="m = 3 tokens of two letters",
+        partial=True,
+    )
 
 
 def _context(step: int, column: int, size: int) -> list[tuple[Any, ...]]:
@@ -37,40 +44,36 @@ def _context(step: int, column: int, size: int) -> list[tuple[Any, ...]]:
     return [("o", step - 1), *oldest, *own]
 
 
-def _trajectory(first: bool) -> Callable[[Fraction, Fraction, Fraction], bool]:
-    """Whether the pooled n-gram of a column ends in a token generated right after the N - 1 tokens before it."""
-
-    def holds(N: Fraction, i: Fraction, j: Fraction) -> bool:  # noqa: N803
-        size, step, column = int(N), int(i), int(j)
-        gram: list[tuple[Any, ...]] = [("w", row, column) for row in range(step + 1 - size, step + 1)]
-        if first and column == 1:
-            gram[0] = ("o", step - 1)
-        return _context(step, column, size)[-(size - 1) :] == gram[:-1]
-
-    return holds
+def _one_trajectory(N: int, i: int, j: int, *, first: bool = False) -> bool:  # noqa: N803
+    """Whether the n-gram pooled from column j at iteration i ends in a token generated right after those before it."""
+    gram: list[tuple[Any, ...]] = [("w", row, j) for row in range(i + 1 - N, i + 1)]
+    if first and j == 1:
+        gram[0] = ("o", i - 1)
+    return _context(i, j, N)[-(N - 1) :] == gram[:-1]
 
 
-def _verify_trajectory(first: bool = False) -> Evidence:
-    points = [{"N": n, "i": 1, "j": j} for n in (2, 3, 4, 5) for j in (2, 1)]
-    return refute(
-        _trajectory(first),
-        points,
-        what="each pooled n-gram is a piece of one trajectory",
-        explain=lambda **_point: (
-            "column 1 was generated after the current token, but the n-gram holds an old guess there"
-        ),
+def _trajectory(*, first: bool = False) -> Cases:
+    """As printed; with the current token as its first token (`first`)."""
+    return Cases(
+        text="each pooled n-gram is a piece of one trajectory",
+        test=partial(_one_trajectory, first=first),
+        cases=grid(N=(2, 3, 4, 5), i=(1,), j=(2, 1)),
+        where="N <= 5, columns 1 and 2 of the first iteration",
     )
 
 
-def _verify_trajectory_fixed() -> Evidence:
-    holds = _trajectory(first=True)
-    ranges = {"N": range(2, 9), "i": (1, 5), "j": range(1, 9)}
-    return exhaustive(
-        lambda N, i, j: holds(Fraction(N), Fraction(i), Fraction(j)),  # noqa: N803
-        ranges,
-        what="with the current token as its first token, column 1 fits too",
-        reach="N <= 8, columns 1 to 8",
-    )
+def _explain_trajectory(**_case: int) -> str:
+    return "column 1 was generated after the current token, but the n-gram holds an old guess there"
+
+
+_TRAJECTORY = _trajectory()
+_TRAJECTORY_FIXED = Cases(
+    text="with the current token as its first token, column 1 fits too",
+    test=partial(_one_trajectory, first=True),
+    cases=grid(N=range(2, 9), i=(1, 5), j=range(1, 9)),
+    where="N <= 8, columns 1 to 8",
+    partial=True,
+)
 
 
 def _progress(sizes: tuple[int, ...]) -> list[tuple[int, int, bool]]:
@@ -83,24 +86,26 @@ def _progress(sizes: tuple[int, ...]) -> list[tuple[int, int, bool]]:
     return trace
 
 
-def _verify_progress(lag: int = 0) -> Evidence:
+def _in_step(lag: int = 0) -> Cases:
     """All sequences of emitted counts 1 to 3 over six iterations: a step that runs starts with size(o) = i."""
+    return Cases(
+        text="at an iteration i that is not skipped, o holds o_0 to o_(i-1), so o_(i-1) is the current token",
+        test=lambda emitted: all(skipped or size == i - lag for i, size, skipped in _progress(emitted)),
+        cases=grid(emitted=itertools.product((1, 2, 3), repeat=6)),
+        where="six iterations of 1 to 3 tokens",
+        partial=True,
+    )
 
-    def holds(code: int) -> bool:
-        counts = tuple(1 + code // 3**k % 3 for k in range(6))
-        return all(skipped or size == i - lag for i, size, skipped in _progress(counts))
 
-    what = "at an iteration i that is not skipped, o holds o_0 to o_(i-1), so o_(i-1) is the current token"
-    return exhaustive(holds, {"code": range(3**6)}, what=what, reach="six iterations")
-
-
-def _verify_index(last: int = 0) -> Evidence:
+def _index(last: int = 0, highest: int = 2) -> Cases:
     """Lines 14 and 22 read o_1 to o_i (`last` = 0); the highest index that exists at iteration i is i - 1."""
-    return refute(
-        lambda i: all(1 <= index <= int(i) - 1 for index in range(1, int(i) + last + 1)),
-        [{"i": 1}, {"i": 2}],
-        what=f"o_1 to o_(i{last:+d}) exist at iteration i" if last else "o_1 to o_i exist at iteration i",
-        explain=lambda i: f"o holds o_0 to o_{i - 1} then",
+    name = f"o_(i{last:+d})" if last else "o_i"
+    return Cases(
+        text=f"o_1 to {name} exist at iteration i",
+        test=lambda i: all(1 <= index <= i - 1 for index in range(1, i + last + 1)),
+        cases=grid(i=range(1, highest + 1)),
+        where=f"i <= {highest}",
+        partial=True,
     )
 
 
@@ -110,35 +115,47 @@ def _inputs(window: int, size: int, guesses: int) -> int:
     return len(seen) + guesses * (size - 1)
 
 
-def _verify_tokens(printed: Callable[[Any, Any, Any], Any] | None = None) -> Evidence:
-    """Count from line 13, and the general sum 1 + (W - 1) + W (N - 2) + G (N - 1)."""
-    from theory.claims.lookahead_decoding.statements import G, N, W, step_tokens
-
-    form = printed or (lambda w, n, g: (w + g) * (n - 1))
-    difference = 1 + (W - 1) + W * (N - 2) + G * (N - 1) - form(W, N, G)
-    return all_of(
-        lambda: exhaustive(
-            lambda W, N, G: _inputs(W, N, G) == form(W, N, G),  # noqa: N803
-            {"W": range(1, 9), "N": range(2, 8), "G": range(5)},
-            what="distinct input tokens of a step, the current token included",
-        ),
-        identity(difference, "1 + (W - 1) + W (N - 2) + G (N - 1) tokens"),
-        identity(form(W, N, G) - step_tokens(), "this form is the ledger's statement"),
+def _step_tokens(form: Callable[[Any, Any, Any], Any] = lambda w, n, g: (w + g) * (n - 1)) -> Cases:
+    """Count from line 13 against a form of W, N and G."""
+    return Cases(
+        text="distinct input tokens of a step, the current token included",
+        test=lambda W, N, G: _inputs(W, N, G) == form(W, N, G),  # noqa: N803
+        cases=grid(W=range(1, 9), N=range(2, 8), G=range(5)),
+        where="W <= 8, N <= 7, G <= 4",
     )
 
 
-def _verify_parallel(shared_rows: int = 1) -> Evidence:
+_STEP_TOKENS = _step_tokens()
+
+
+def _verify_tokens(counted: Cases = _STEP_TOKENS) -> Evidence:
+    """The count, and beyond it the general sum 1 + (W - 1) + W (N - 2) + G (N - 1)."""
+    from theory.claims.lookahead_decoding.statements import G, N, W, step_tokens
+
+    total = 1 + (W - 1) + W * (N - 2) + G * (N - 1)
+    return walked(counted, tail=identity(total - step_tokens(), "1 + (W - 1) + W (N - 2) + G (N - 1) tokens"))
+
+
+def _columns(shared_rows: int = 1) -> Cases:
     """Two columns share the current token and window tokens of the oldest row only."""
 
-    def holds(N: int, left: int, right: int) -> bool:  # noqa: N803
+    def apart(N: int, left: int, right: int) -> bool:  # noqa: N803
         if left >= right:
             return True
         shared = set(_context(0, left, N)) & set(_context(0, right, N))
         return all(token[0] == "o" or token[1] < 1 - N + shared_rows for token in shared)
 
-    ranges = {"N": range(2, 8), "left": range(1, 9), "right": range(1, 9)}
-    what = "columns of the window meet only in the current token and the oldest row"
-    return exhaustive(holds, ranges, what=what, reach="N <= 7 and columns 1 to 8")
+    return Cases(
+        text="columns of the window meet only in the current token and the oldest row",
+        test=apart,
+        cases=grid(N=range(2, 8), left=range(1, 9), right=range(1, 9)),
+        where="N <= 7, columns 1 to 8",
+        partial=True,
+    )
+
+
+_JACOBI, _IN_STEP, _COLUMNS = _jacobi(), _in_step(), _columns()
+_INDEX, _INDEX_FIXED = _index(), _index(last=-1, highest=19)
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -147,9 +164,10 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Decoding, section 2 and Algorithm 2",
         statement="Jacobi decoding reaches the greedy output of m tokens in at most m updates from any first guess.",
         assumptions="greedy target, exact arithmetic",
-        reach="m = 3 tokens of two letters",
-        verify=_verify_jacobi,
-        mutants=(mutant("m - 1", "at most m - 1 updates", _verify_jacobi, spare=1),),
+        reach=_JACOBI.where,
+        formula=_JACOBI,
+        verify=partial(walked, _JACOBI),
+        mutants=(mutant("m - 1", "at most m - 1 updates", walked, _jacobi(spare=1)),),
         notes="Exhaustive for m = 3 on two tokens; in general the first t tokens are right after t updates, since "
         "token t + 1 depends on the first t only.",
     ),
@@ -159,9 +177,10 @@ CLAIMS: tuple[Claim, ...] = (
         statement="An iteration i that is not skipped starts with exactly i entries of o, so o_(i-1) is the current "
         "token.",
         assumptions="each verification emits at least one token",
-        reach="six iterations of 1 to 3 tokens",
-        verify=_verify_progress,
-        mutants=(mutant("one behind", "i - 1 entries", _verify_progress, lag=1),),
+        reach=_IN_STEP.where,
+        formula=_IN_STEP,
+        verify=partial(walked, _IN_STEP),
+        mutants=(mutant("one behind", "i - 1 entries", walked, _in_step(lag=1)),),
         notes="size(o) >= i + 1 after iteration i, by induction; so o_1 to o_m exist at the end.",
     ),
     refuted(
@@ -169,16 +188,13 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Decoding, Algorithm 1, lines 14 and 22",
         statement="The context of iteration i is o_1 to o_i.",
         assumptions="o_0 is the last prompt token, as in line 5",
-        verify=_verify_index,
+        formula=_INDEX,
+        verify=partial(searched, _INDEX, explain=lambda i: f"o holds o_0 to o_{i - 1} then"),
         correction="The context is o_1 to o_(i-1) after the prompt (which already contains o_0): o_i is what the "
         "iteration is to find.",
-        correction_verify=lambda: exhaustive(
-            lambda i: all(0 <= index <= i - 1 for index in range(1, i)),
-            {"i": range(1, 20)},
-            what="o_1 to o_(i-1) exist",
-            reach="i < 20",
-        ),
-        mutants=(mutant("shorter", "o_1 to o_(i-1)", _verify_index, last=-1),),
+        correction_formula=_INDEX_FIXED,
+        correction_verify=partial(walked, _INDEX_FIXED),
+        mutants=(mutant("shorter", "o_1 to o_(i-1)", searched, _index(last=-1)),),
         notes="Line 20 has a second slip of the same kind: it assigns g^i where the loop variable is j.",
     ),
     refuted(
@@ -187,11 +203,13 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Each n-gram put into the pool is a piece of one trajectory: its last token was generated after its "
         "first N - 1.",
         assumptions="N >= 2, every column j of the window",
-        verify=_verify_trajectory,
+        formula=_TRAJECTORY,
+        verify=partial(searched, _TRAJECTORY, explain=_explain_trajectory),
         correction="True for j >= 2. Column 1 was generated after the current token, so its n-gram must start with "
         "o_(i-1), not with the old guess w_1^(i+1-N).",
-        correction_verify=_verify_trajectory_fixed,
-        mutants=(mutant("current token first", "column 1 starts with o_(i-1)", _verify_trajectory, True),),
+        correction_formula=_TRAJECTORY_FIXED,
+        correction_verify=partial(walked, _TRAJECTORY_FIXED),
+        mutants=(mutant("current token first", "column 1 starts with o_(i-1)", searched, _trajectory(first=True)),),
         notes="Costs acceptance, not correctness: Theorem A holds for any n-grams.",
     ),
     proved(
@@ -200,10 +218,16 @@ CLAIMS: tuple[Claim, ...] = (
         statement="A decoding step feeds (W + G) (N - 1) tokens to the model.",
         expression=statement("lookahead_decoding", "step_tokens"),
         assumptions="N >= 2, W >= 1, all G guesses found; tokens as in line 13 of Algorithm 1",
+        formula=_STEP_TOKENS,
         verify=_verify_tokens,
         mutants=(
-            mutant("N", "(W + G) N", _verify_tokens, lambda w, n, g: (w + g) * n),
-            mutant("current token apart", "one token more", _verify_tokens, lambda w, n, g: (w + g) * (n - 1) + 1),
+            mutant("N", "(W + G) N", _verify_tokens, _step_tokens(lambda w, n, g: (w + g) * n)),
+            mutant(
+                "current token apart",
+                "one token more",
+                _verify_tokens,
+                _step_tokens(lambda w, n, g: (w + g) * (n - 1) + 1),
+            ),
         ),
         notes="Exact, not only roughly: the current token takes the place of the first window token. Fig. 2 (W = 5, N "
         "= 4, G = 2): 21.",
@@ -214,9 +238,10 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Columns of the window can run on different devices without communication if the current token and "
         "the oldest row are computed on each.",
         assumptions="contexts as in line 13 of Algorithm 1",
-        reach="N <= 7, columns 1 to 8",
-        verify=_verify_parallel,
-        mutants=(mutant("nothing shared", "columns share no window token", _verify_parallel, 0),),
+        reach=_COLUMNS.where,
+        formula=_COLUMNS,
+        verify=partial(walked, _COLUMNS),
+        mutants=(mutant("nothing shared", "columns share no window token", walked, _columns(0)),),
         notes="The device of column W holds all W tokens of that row, so work per device never falls below W: with G = "
         "W at most a factor 2 (N - 1) is gained, however many devices there are.",
     ),

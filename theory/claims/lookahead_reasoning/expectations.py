@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence, statement
+from theory.claims.lookahead_reasoning.formulas import stages as formulas
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved
 from theory.claims.proving.tools import all_of, identity, prove_identity
@@ -92,6 +93,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The number of accepted drafts of a stage has mean E[X] = alpha1/(1 - alpha1).",
         expression=statement("lookahead_reasoning", "expected_accepted_steps"),
         assumptions="0 < alpha1 < 1, each draft accepted independently",
+        formula=formulas.ACCEPTED,
         verify=lambda: _geometric_mean("1"),
         mutants=(mutant("doubled", "2 alpha1/(1 - alpha1)", _geometric_mean, "2"),),
     ),
@@ -100,6 +102,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Appendix C, Step 2",
         statement="P(m gamma <= X < (m+1) gamma) = alpha1**(m gamma) (1 - alpha1**gamma).",
         assumptions="0 < alpha1 < 1, integers m >= 0, gamma >= 1",
+        formula=formulas.INTERVAL,
         verify=lambda: _interval_probability(0),
         mutants=(mutant("longer", "one more X per interval", _interval_probability, 1),),
     ),
@@ -109,6 +112,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="E[ceil((X+1)/gamma)] = 1/(1 - alpha1**gamma).",
         expression=statement("lookahead_reasoning", "expected_intervals"),
         assumptions="0 < alpha1 < 1, integer gamma >= 1",
+        formula=formulas.INTERVALS,
         verify=lambda: expected_intervals_proof(1),
         mutants=(mutant("squared", "1/(1 - alpha1**(2 gamma))", expected_intervals_proof, 2),),
     ),
@@ -117,6 +121,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Appendix C, Step 3",
         statement="P(X mod gamma = r) = (1 - alpha1) alpha1**r / (1 - alpha1**gamma).",
         assumptions="0 < alpha1 < 1, integers 0 <= r < gamma",
+        formula=formulas.REMAINDER,
         verify=lambda: _remainder_pmf(0),
         mutants=(mutant("period", "a period of gamma + 1", _remainder_pmf, 1),),
     ),
@@ -127,6 +132,7 @@ CLAIMS: tuple[Claim, ...] = (
         "alpha1**gamma) / ((1 - alpha1)(1 - alpha1**gamma)).",
         expression=statement("lookahead_reasoning", "expected_partial_batch"),
         assumptions="0 < alpha1 < 1, integer gamma > 4",
+        formula=formulas.REMAINDERS,
         verify=lambda: expected_remainder_proof("E[X mod gamma]"),
         mutants=(mutant("doubled", "twice the value", expected_remainder_proof, "twice", scale=2),),
         notes="The condition gamma > 4 is not used: the induction starts at gamma = 1, and the paper's own default "

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from theory.claims.ledger import Evidence
 from theory.claims.lookahead_reasoning import exact
+from theory.claims.lookahead_reasoning.formulas.stages import speedup_from_timeline, switching_point
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, identity, prove_sign, refute
 
@@ -19,7 +20,6 @@ __all__ = [
     "free_time",
     "limited_induction",
     "limited_time",
-    "switching_point",
 ]
 
 COSTS = ("2/5", "1/2", "1/4", "3/10", "2/7", "5/7", "1/10")
@@ -28,11 +28,6 @@ _CHEAP = ("1/40", "1/200")
 
 StageTime = Callable[[Fraction, int, int], Fraction]
 """(c1, gamma, accepted drafts X) -> stage time in units of T."""
-
-
-def switching_point(c1: Fraction, rule: str) -> int:
-    """``ceil(1/c1)`` or ``floor(1/c1)``."""
-    return exact.ceil_inverse(c1) if rule == "ceil" else exact.floor_inverse(c1)
 
 
 def _stages(*, saturated: bool | None, rule: str = "ceil") -> Iterator[dict[str, str]]:
@@ -65,21 +60,11 @@ def check_stage_times(formula: StageTime, what: str, *, saturated: bool | None, 
 
 
 def check_saturated_speedup(shift: int = 0) -> Evidence:
-    """S2 at depth gamma is (1 + E[X]) / E[stage time], both from the timeline, X geometric.
-
-    `shift` asks for S2 at another depth. A stage with gamma more accepted drafts lasts T longer, so its mean over the
-    first gamma lengths, A, gives the mean over all: (A + alpha^gamma) / (1 - alpha^gamma).
-    """
-
-    def from_timeline(alpha1: Fraction, c1: Fraction, gamma: int) -> Fraction:
-        times = [exact.stage_time(c1, gamma, accepted) for accepted in range(gamma)]
-        first = sum(((1 - alpha1) * alpha1**x * time for x, time in enumerate(times)), Fraction(0))
-        mean = (first + alpha1**gamma) / (1 - alpha1**gamma)
-        return 1 / (1 - alpha1) / mean
+    """S2 at depth gamma is the speedup of the timeline. `shift` asks for S2 at another depth."""
 
     def holds(alpha1: Fraction, c1: Fraction, gamma: Fraction) -> bool:
         depth = int(gamma)
-        return bool(exact.f_saturated(alpha1, c1, depth + shift) == from_timeline(alpha1, c1, depth))
+        return bool(exact.f_saturated(alpha1, c1, depth + shift) == speedup_from_timeline(alpha1, c1, depth))
 
     points = (
         {"alpha1": alpha, "c1": c, "gamma": str(gamma)}

@@ -8,7 +8,9 @@ from fractions import Fraction
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.formulas import singles
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.formulas import Formula
 from theory.claims.proving.records import mutant, proved, repaired
 from theory.claims.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened
 
@@ -61,21 +63,16 @@ def _cycle_model(closed: Closed, extra: int, what: str) -> Evidence:
     )
 
 
-def _k1_is_gamma1(offset: int) -> Evidence:
+def _k1_is_gamma1(printed: Formula, offset: int) -> Evidence:
     """Algorithm 1 with gamma1 drafts has the speedup f_sync(gamma1 + offset)."""
-
-    def holds(alpha: Fraction, c: Fraction, gamma1: Fraction) -> bool:
-        drafts = int(gamma1)
-        return bool(exact.f_sync(alpha, c, drafts + offset) == _cycle_speedup(alpha, c, drafts))
-
-    points = _points(alpha=_ALPHAS, c=("1/4", "1/2"), gamma1=_integers(1, 5))
-    what = f"Algorithm 1 with gamma1 drafts has the speedup f_sync(gamma1{f' + {offset}' if offset else ''})"
 
     def explain(alpha: Fraction, c: Fraction, gamma1: Fraction) -> str:
         formula = exact.f_sync(alpha, c, int(gamma1) + offset)
         return f"the cycle gives {_cycle_speedup(alpha, c, int(gamma1))}, the formula {formula}"
 
-    return refute(holds, points, what=what, explain=explain)
+    points = _points(alpha=_ALPHAS, c=("1/4", "1/2"), gamma1=_integers(1, 5))
+    what = f"Algorithm 1 with gamma1 drafts has the speedup f_sync(gamma1{f' + {offset}' if offset else ''})"
+    return searched(printed, *points, explain=explain, text=what)
 
 
 def _bound(ceiling: Callable[[Fraction], Fraction], *, c_low: str = "0") -> Evidence:
@@ -130,17 +127,12 @@ def _limit_without_cost() -> Evidence:
     return prove_identity(gap, what="at c = 0 the distance to the bound is alpha**(gamma+1)/(1-alpha)")
 
 
-def _additional_tokens(offset: int) -> Evidence:
+def _additional_tokens(printed: Formula, offset: int) -> Evidence:
     """k2 additional tokens have the speedup g(k2 + offset)."""
-
-    def holds(alpha: Fraction, c: Fraction, k2: Fraction) -> bool:
-        return bool(exact.g(alpha, c, int(k2) + offset) == exact.g_background(alpha, c, int(k2)))
-
-    what = f"k2 additional tokens per target pass have the speedup g(k2{f' + {offset}' if offset else ''})"
-    return refute(
-        holds,
-        _points(alpha=_ALPHAS, c=("0", "1/5"), k2=_integers(1, 6)),
-        what=what,
+    return searched(
+        printed,
+        *_points(alpha=_ALPHAS, c=("0", "1/5"), k2=_integers(1, 6)),
+        text=f"k2 additional tokens per target pass have the speedup g(k2{f' + {offset}' if offset else ''})",
         explain=lambda alpha, c, k2: (
             f"a draft of length {k2} gives {exact.g_background(alpha, c, int(k2))}, the formula "
             f"{exact.g(alpha, c, int(k2) + offset)}"
@@ -158,19 +150,12 @@ def _additional_tokens_identity() -> Evidence:
     )
 
 
-def _neutral_at_one(switch: str) -> Evidence:
+def _neutral_at_one(printed: Predicate) -> Evidence:
     """f(1) = 1 and g(1) = 1, so that k1 = 1 (k2 = 1) is token-level (step-level) speculation alone."""
-
-    def holds(alpha: Fraction, c: Fraction) -> bool:
-        parts = (exact.f_async(alpha, c, 1, switch=switch), exact.f_sync(alpha, c, 1), exact.g(alpha, c, 1))
-        return all(part == 1 for part in parts)
-
-    what = f"f(1) = g(1) = 1 with the switching point {switch}(1/c1)"
-    return refute(
-        holds,
-        _points(alpha=_ALPHAS, c=("2/5", "1/4", "3/5", "9/10")),
-        what=what,
-        explain=lambda alpha, c: f"f_async(1) = {exact.f_async(alpha, c, 1, switch=switch)}",
+    return searched(
+        printed,
+        *_points(alpha=_ALPHAS, c=("2/5", "1/4", "3/5", "9/10")),
+        explain=lambda alpha, c: f"f_async(1) = {exact.f_async(alpha, c, 1, switch='floor')}",
     )
 
 
@@ -223,6 +208,7 @@ CLAIMS: tuple[Claim, ...] = (
         "speeds decoding up by g(gamma) = (1 - alpha**(gamma+1)) / ((1 - alpha)(1 + c gamma)).",
         expression=statement("lookahead_reasoning", "walltime_leviathan_2023"),
         assumptions="0 < alpha < 1, c >= 0, integer gamma >= 0; verification costs one target pass, acceptance i.i.d.",
+        formula=singles.CYCLE,
         verify=lambda: _cycle_model(
             lambda a, c, k: exact.g_background(a, c, k - 1), 0, "g equals the enumerated cycle"
         ),
@@ -259,6 +245,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Section 2, ceiling of speculative decoding",
         statement="As gamma varies, g(gamma) comes arbitrarily close to 1/(1 - alpha) only when c = 0.",
         assumptions="0 < alpha < 1; c > 0 fixed against c = 0; real gamma >= 0",
+        formula=singles.GAP_AT_A_COST,
         verify=lambda: _only_without_draft_cost("1/10"),
         mutants=(mutant("free drafts", "the gap is claimed at c = 0 as well", _only_without_draft_cost, "0"),),
         notes="For c > 0, g <= max(1 - alpha**2, 1/(1+c)) / (1 - alpha) for all gamma >= 0, a fixed distance below.",
@@ -268,6 +255,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Section 2, acceptance of a whole sequence",
         statement="The probability that all gamma drafted tokens are accepted decreases exponentially with gamma.",
         assumptions="0 < alpha < 1, tokens accepted independently",
+        formula=singles.WHOLE_SEQUENCE,
         verify=lambda: _whole_sequence(1),
         mutants=(mutant("faster", "by alpha**2 per token", _whole_sequence, 2),),
         notes="With acceptance that depends on the previous outcome, as measured drafts show, the rate differs.",
@@ -277,6 +265,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Section 2, diminishing returns",
         statement="Beyond an optimal length, speculating further yields diminishing or negative returns: g falls.",
         assumptions="0 < c < alpha < 1",
+        formula=singles.FALLS_PAST_ITS_PEAK,
         verify=lambda: _returns(1),
         mutants=(mutant("rises", "g rises past its peak", _returns, -1),),
         notes="At c = 0 there is no optimal length: the gain alpha**(gamma+1) of each further token shrinks but "
@@ -289,12 +278,22 @@ CLAIMS: tuple[Claim, ...] = (
         "Reasoning (Algorithm 1) speeds up by f_sync(k1) = (1 - alpha1**k1) / ((1 - alpha1)(1 - c1 + c1 k1)).",
         expression=statement("lookahead_reasoning", "f_sync"),
         assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer gamma1 >= 1; free verification, constant step times",
-        printed=lambda: _k1_is_gamma1(0),
+        formula=singles.SPEEDUP_OF_DRAFTS,
+        correction_formula=singles.CYCLE_OF_DRAFTS,
+        printed=lambda: _k1_is_gamma1(singles.SPEEDUP_OF_DRAFTS, 0),
         correction="k1 = gamma1 + 1: Algorithm 1 drafts gamma1 steps and runs gamma1 + 1 target generations, so its "
         "speedup is f_sync(gamma1 + 1). This is the reading of Theorem 1 (appendix), where gamma counts target "
         "generations.",
         repair=lambda: _cycle_model(exact.f_sync, 0, "f_sync with k1 - 1 drafts"),
-        mutants=(mutant("corrected", "k1 = gamma1 + 1 is claimed instead, which needs no fix", _k1_is_gamma1, 1),),
+        mutants=(
+            mutant(
+                "corrected",
+                "k1 = gamma1 + 1 is claimed instead, which needs no fix",
+                _k1_is_gamma1,
+                singles.CYCLE_OF_DRAFTS,
+                1,
+            ),
+        ),
         notes="Section 3.1 itself says that the synchronous version generates gamma drafts and gamma + 1 target steps.",
     ),
     proved(
@@ -304,6 +303,7 @@ CLAIMS: tuple[Claim, ...] = (
         "f_sync(gamma) = (1 - alpha**gamma) / ((1 - alpha)(1 - c + c gamma)).",
         expression=statement("lookahead_reasoning", "f_sync"),
         assumptions="0 < alpha < 1, 0 < c < 1, integer gamma >= 1 (gamma - 1 drafts)",
+        formula=singles.SPEEDUP_OF_TARGETS,
         verify=lambda: _cycle_model(exact.f_sync, 0, "f_sync equals the enumerated cycle"),
         mutants=(
             mutant(
@@ -323,11 +323,21 @@ CLAIMS: tuple[Claim, ...] = (
         "g(k2) = (1 - alpha2**k2) / ((1 - alpha2)(1 - c2 + c2 k2)).",
         expression=statement("lookahead_reasoning", "g"),
         assumptions="0 < alpha2 < 1, 0 <= c2 < 1, integer k2 >= 1",
-        printed=lambda: _additional_tokens(0),
+        formula=singles.TOKENS_ADDED,
+        correction_formula=singles.TOKENS_SCORED,
+        printed=lambda: _additional_tokens(singles.TOKENS_ADDED, 0),
         correction="k2 counts the tokens that one target pass scores, the bonus token included: k2 = gamma + 1 for "
         "gamma drafted tokens (as Appendix B.1.2 and ParallelDim_g = k2 have it). The c in the printed formula is c2.",
         repair=_additional_tokens_identity,
-        mutants=(mutant("corrected", "k2 + 1 in place of k2 is claimed, which needs no fix", _additional_tokens, 1),),
+        mutants=(
+            mutant(
+                "corrected",
+                "k2 + 1 in place of k2 is claimed, which needs no fix",
+                _additional_tokens,
+                singles.TOKENS_SCORED,
+                1,
+            ),
+        ),
     ),
     repaired(
         id="LR-S3",
@@ -335,10 +345,12 @@ CLAIMS: tuple[Claim, ...] = (
         statement="k1 = 1 is token-level speculation alone (f(1) = 1) and k2 = 1 is step-level speculation alone "
         "(g(1) = 1), with f_async as the main text defines it (switching at floor(1/c1)).",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
-        printed=lambda: _neutral_at_one("floor"),
+        formula=singles.NEUTRAL_FLOOR,
+        correction_formula=singles.NEUTRAL,
+        printed=lambda: _neutral_at_one(singles.NEUTRAL_FLOOR),
         correction="True with the appendix's switching point ceil(1/c1), which is at least 2; with floor(1/c1) a "
         "draft that costs more than half a target step makes k1 = 1 count as unlimited depth.",
         repair=_neutral_identity,
-        mutants=(mutant("corrected", "switching at ceil(1/c1), which needs no fix", _neutral_at_one, "ceil"),),
+        mutants=(mutant("corrected", "switching at ceil(1/c1), which needs no fix", _neutral_at_one, singles.NEUTRAL),),
     ),
 )

@@ -10,6 +10,7 @@ from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.expectations import expected_intervals_proof, expected_remainder_proof
 from theory.claims.lookahead_reasoning.formulas import singles
+from theory.claims.lookahead_reasoning.formulas import stages as formulas
 from theory.claims.lookahead_reasoning.stages import (
     COSTS,
     StageTime,
@@ -19,8 +20,8 @@ from theory.claims.lookahead_reasoning.stages import (
     free_time,
     limited_induction,
     limited_time,
-    switching_point,
 )
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import corrected, mutant, proved, proved_with_fix, refuted
 from theory.claims.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened, with_fix
@@ -83,39 +84,19 @@ def _typo(exponent: str) -> Evidence:
     return prove_identity(printed - f_async_saturated(), what=f"S2 with alpha1**({exponent}+1)", samples=[sample])
 
 
-def _longer_than_target(rule: str) -> Evidence:
+def _longer_than_target(printed: Predicate) -> Evidence:
     """With k1 at least the switching point, drafting k1 steps takes at least one target step."""
-
-    def holds(c1: Fraction, k1: Fraction) -> bool:
-        return k1 < switching_point(c1, rule) or k1 * c1 >= 1
-
-    points = ({"c1": c, "k1": str(k)} for c in COSTS for k in range(1, 12))
-    return refute(
-        holds,
-        points,
-        what=f"drafting k1 >= {rule}(1/c1) steps takes at least T",
-        explain=lambda c1, k1: f"it takes {k1 * c1} T",
-    )
+    points = ({"c1": c, "k1": k} for c in COSTS for k in range(1, 12))
+    return searched(printed, *points, explain=lambda c1, k1: f"it takes {k1 * c1} T")
 
 
-def _in_flight(c: Fraction, gamma: int) -> int:
-    """Most target generations that run at once in a long stage."""
-    starts = exact.stage_steps(c, gamma, 4 * gamma + 4)
-    return max(sum(start <= now < start + 1 for start in starts) for now in starts)
-
-
-def _dimension(rule: str) -> Evidence:
+def _dimension(printed: Predicate) -> Evidence:
     """The most targets in flight: the switching point without saturation, gamma with it (min of the two)."""
-
-    def holds(c1: Fraction, gamma: Fraction) -> bool:
-        return _in_flight(c1, int(gamma)) == min(switching_point(c1, rule), int(gamma))
-
-    points = ({"c1": c, "gamma": str(n)} for c in COSTS for n in range(1, 12))
-    return refute(
-        holds,
-        points,
-        what=f"the parallel dimension of the target is min({rule}(1/c1), gamma)",
-        explain=lambda c1, gamma: f"{_in_flight(c1, int(gamma))} targets are in flight at once",
+    points = ({"c1": c, "gamma": n} for c in COSTS for n in range(1, 12))
+    return searched(
+        printed,
+        *points,
+        explain=lambda c1, gamma: f"{formulas.in_flight(c1, int(gamma))} targets are in flight at once",
     )
 
 
@@ -124,7 +105,7 @@ def _dimension_proof() -> Evidence:
     n, s = sp.symbols("N s", positive=True)
     c = 1 / (n - s)
     return screened(
-        _dimension("ceil"),
+        _dimension(formulas.DIMENSION),
         identity((1 - (n - 1) * c) * (n - s) - (1 - s), "1 - (N-1) c has the sign of 1 - s"),
         lambda: prove_sign(1 - s, unit=("s",), what="so the target N - 1 drafts back still runs"),
         identity((n * c - 1) * (n - s) - s, "N c - 1 has the sign of s >= 0, so the one N back has ended"),
@@ -132,19 +113,12 @@ def _dimension_proof() -> Evidence:
     )
 
 
-def _exclusive(first: str, second: str) -> Evidence:
-    """Where both cases of the theorem apply (gamma >= first, gamma < second) they agree."""
-
-    def holds(alpha1: Fraction, c1: Fraction, gamma: Fraction) -> bool:
-        if not switching_point(c1, first) <= gamma < switching_point(c1, second):
-            return True
-        return bool(exact.f_unsaturated(alpha1, c1) == exact.f_saturated(alpha1, c1, int(gamma)))
-
-    points = ({"alpha1": "1/2", "c1": c, "gamma": str(n)} for c in COSTS for n in range(1, 12))
-    return refute(
-        holds,
-        points,
-        what=f"S1 for gamma >= {first}(1/c1) and S2 for gamma < {second}(1/c1) do not contradict each other",
+def _exclusive(printed: Predicate) -> Evidence:
+    """Where both cases of the theorem apply they agree."""
+    points = ({"alpha1": "1/2", "c1": c, "gamma": n} for c in COSTS for n in range(1, 12))
+    return searched(
+        printed,
+        *points,
         explain=lambda alpha1, c1, gamma: (
             f"S1 = {exact.f_unsaturated(alpha1, c1)} and S2 = {exact.f_saturated(alpha1, c1, int(gamma))}"
         ),
@@ -232,6 +206,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="A cycle with three drafts of which the third is rejected yields three steps after 2 t + T (t "
         "draft step, T target step), against 3 T without speculation.",
         assumptions="asynchronous rules, constant step times, c1 = t/T <= 1/3, free verification",
+        formula=formulas.FIGURE_1,
         verify=lambda: _figure_1(3, 2),
         mutants=(
             mutant("third accepted", "the third draft is accepted as well", _figure_1, 3, 3),
@@ -246,6 +221,8 @@ CLAIMS: tuple[Claim, ...] = (
         "(1-c1)(1-alpha1)).",
         expression=statement("lookahead_reasoning", "f_async_unsaturated"),
         assumptions="0 < c1 < 1, integer k1 >= 1, stage model of Appendix B.1.1",
+        formula=formulas.FREE_FLOOR,
+        correction_formula=formulas.FREE,
         verify=lambda: _case_1("floor"),
         correction="S1 holds for k1 >= ceil(1/c1), as Lemma 2 and the proof of Theorem 2 have it. At c1 = 2/5, k1 = "
         "2 the third target generation waits for a free slot until T instead of starting at 4/5 T; with alpha1 = "
@@ -258,10 +235,12 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Section 3.2, asynchronous speedup, reason of case 1",
         statement="If k1 >= floor(1/c1), generating k1 drafts takes at least as long as one target step.",
         assumptions="0 < c1 < 1, integer k1 >= 1",
-        verify=lambda: _longer_than_target("floor"),
+        formula=formulas.LONGER_FLOOR,
+        correction_formula=formulas.LONGER,
+        verify=lambda: _longer_than_target(formulas.LONGER_FLOOR),
         correction="k1 c1 >= 1 exactly when k1 >= ceil(1/c1).",
-        correction_verify=lambda: all_of(lambda: _not_refuted(_longer_than_target("ceil")), free_induction),
-        mutants=(mutant("corrected", "ceil(1/c1)", _longer_than_target, "ceil"),),
+        correction_verify=lambda: all_of(lambda: _not_refuted(_longer_than_target(formulas.LONGER)), free_induction),
+        mutants=(mutant("corrected", "ceil(1/c1)", _longer_than_target, formulas.LONGER),),
     ),
     proved_with_fix(
         id="LR-S6",
@@ -269,6 +248,8 @@ CLAIMS: tuple[Claim, ...] = (
         statement="S2 = (1 - alpha1**k1) / ((1 - alpha1) + c1 [alpha1 - alpha1**(k+1) - k1 (1 - alpha1) alpha1**k1]).",
         expression=statement("lookahead_reasoning", "f_async_saturated"),
         assumptions="k is not defined in the section; k1 < 1/c1",
+        formula=formulas.SATURATED_PRINTED,
+        correction_formula=formulas.SATURATED,
         verify=lambda: with_fix(lambda: _typo("k"), lambda: _typo("k1")),
         correction="The exponent k + 1 is k1 + 1, as in Theorem 2.",
         correction_verify=lambda: all_of(lambda: _typo("k1"), lambda: _case_2("ceil")),
@@ -297,6 +278,7 @@ CLAIMS: tuple[Claim, ...] = (
         "and the speedup tends to S1 = 1/(c1 + (1 - c1)(1 - alpha1)).",
         expression=statement("lookahead_reasoning", "f_async_unsaturated"),
         assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer gamma >= ceil(1/c1), X geometric",
+        formula=formulas.FREE,
         verify=lambda: _case_1("ceil"),
         mutants=(mutant("floor", "gamma >= floor(1/c1)", _case_1, "floor"),),
         notes="Proof repaired in one point: the timeline is solved by induction, s_j = j c1, since the slot of step "
@@ -309,6 +291,7 @@ CLAIMS: tuple[Claim, ...] = (
         "tends to S2.",
         expression=statement("lookahead_reasoning", "f_async_saturated"),
         assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer 1 <= gamma < ceil(1/c1), X geometric",
+        formula=formulas.LIMITED,
         verify=lambda: _case_2("ceil"),
         mutants=(
             mutant(
@@ -340,22 +323,26 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Theorem 2, statement, Appendix B.1.1",
         statement="Case 1 (gamma >= floor(1/c1), speedup S1) and case 2 (gamma < ceil(1/c1), speedup S2) fit together.",
         assumptions="0 < c1 < 1",
-        verify=lambda: _exclusive("floor", "ceil"),
+        formula=formulas.BOTH_CASES,
+        correction_formula=formulas.ONE_CASE,
+        verify=lambda: _exclusive(formulas.BOTH_CASES),
         correction="Both cases switch at ceil(1/c1). For gamma = floor(1/c1) < 1/c1 the statement claims S1 and S2 "
         "at once.",
         correction_verify=lambda: all_of(lambda: _case_1("ceil"), lambda: _case_2("ceil")),
-        mutants=(mutant("corrected", "ceil in both cases", _exclusive, "ceil", "ceil"),),
+        mutants=(mutant("corrected", "ceil in both cases", _exclusive, formulas.ONE_CASE),),
     ),
     refuted(
         id="LR-T2d",
         source="Lookahead Reasoning, Theorem 2, parallel dimension, Appendix B.1.1",
         statement="When the draft tree never saturates, the parallel dimension of the target is floor(1/c1).",
         assumptions="0 < c1 < 1, gamma >= 1/c1",
-        verify=lambda: _dimension("floor"),
+        formula=formulas.DIMENSION_FLOOR,
+        correction_formula=formulas.DIMENSION,
+        verify=lambda: _dimension(formulas.DIMENSION_FLOOR),
         correction="It is ceil(1/c1), as the proof and Section 3.3 say: targets start every c1 T and run for T. "
         "With a depth limit gamma it is min(ceil(1/c1), gamma).",
         correction_verify=_dimension_proof,
-        mutants=(mutant("corrected", "ceil(1/c1)", _dimension, "ceil"),),
+        mutants=(mutant("corrected", "ceil(1/c1)", _dimension, formulas.DIMENSION),),
         notes="The draft finishes floor(1/c1) steps within T but has started ceil(1/c1) of them, and a target "
         "starts with each.",
     ),
@@ -365,8 +352,9 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The asynchronous version occupies min(ceil(1/c1), k1) target generations at once.",
         expression=statement("lookahead_reasoning", "parallel_dim_f"),
         assumptions="0 < c1 < 1, integer k1 >= 1",
+        formula=formulas.DIMENSION,
         verify=_dimension_proof,
-        mutants=(mutant("floor", "floor(1/c1)", _dimension, "floor"),),
+        mutants=(mutant("floor", "floor(1/c1)", _dimension, formulas.DIMENSION_FLOOR),),
         notes="The printed c is c1.",
     ),
 )

@@ -39,6 +39,8 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "gamma": lambda x: arb(x).gamma(),
     "min": lambda *values: functools.reduce(lambda x, y: arb(x).min(arb(y)), values),
     "max": lambda *values: functools.reduce(lambda x, y: arb(x).max(arb(y)), values),
+    "floor": lambda x: arb(x).floor(),
+    "ceil": lambda x: arb(x).ceil(),
     "binomial": math.comb,
     "harmonic": lambda n: sum((arb(1) / k for k in range(1, n + 1)), arb(0)),
     "sum": sum,
@@ -162,7 +164,10 @@ def _in_balls(names: list[sympy.Symbol], sides: tuple[sympy.Expr, sympy.Expr]) -
     from sympy.printing.pycode import MpmathPrinter
 
     printer = MpmathPrinter({"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True})
-    function: Callable[..., tuple[arb, arb]] = sp.lambdify(names, sides, modules=[_FUNCTIONS], printer=printer)
+    # dummies for the names, for a variable may be called gamma, as a function is
+    function: Callable[..., tuple[arb, arb]] = sp.lambdify(
+        names, sides, modules=[_FUNCTIONS], printer=printer, dummify=True
+    )
     return function
 
 

@@ -11,7 +11,9 @@ from flint import arb
 from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.formulas import lemmas
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.formulas import between, whole
 from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.tools import (
     Box,
@@ -25,6 +27,8 @@ from theory.claims.proving.tools import (
 )
 
 __all__ = ["CLAIMS", "halving_identity"]
+
+_RATE, _COST1 = between("1/2", "4/5"), between(0, "1/3")
 
 _LEMMA_1 = "0.5 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5, even M >= 16"
 
@@ -134,10 +138,10 @@ def _first_factor(alpha1: Fraction, alpha2: Fraction, c1: Fraction, budget: int)
     return (1 + alpha1) / ((1 + alpha2 ** (budget // 2)) * (1 + alpha1 * c1 * (1 - alpha1)))
 
 
-def _monotone(direction_in_budget: int) -> Evidence:
+def _monotone(direction_in_budget: int) -> Predicate:
     """The displayed expression falls in c1 and alpha2, rises in alpha1, and moves with M in the claimed direction."""
 
-    def holds(alpha1: Fraction, alpha2: Fraction, c1: Fraction, M: Fraction) -> bool:  # noqa: N803
+    def moves(alpha1: Fraction, alpha2: Fraction, c1: Fraction, M: Fraction) -> bool:  # noqa: N803
         here, step = _first_factor(alpha1, alpha2, c1, int(M)), Fraction(1, 100)
         in_budget = direction_in_budget * (_first_factor(alpha1, alpha2, c1, int(M) + 2) - here) > 0
         rises = _first_factor(alpha1 + step, alpha2, c1, int(M)) > here
@@ -146,11 +150,22 @@ def _monotone(direction_in_budget: int) -> Evidence:
         )
         return in_budget and rises and falls
 
+    return Predicate(
+        text=f"the bound falls in c1 and alpha2, rises in alpha1 and {'rises' if direction_in_budget > 0 else 'falls'} "
+        "in M",
+        test=moves,
+        domain={"alpha1": _RATE, "alpha2": _RATE, "c1": _COST1, "M": whole(16, 40, 2)},
+    )
+
+
+_FALLS_IN_BUDGET, _RISES_IN_BUDGET = _monotone(-1), _monotone(1)
+
+
+def _search_monotone(printed: Predicate) -> Evidence:
     points = ({"alpha1": a, "alpha2": a, "c1": c, "M": "16"} for a in ("3/5", "3/4") for c in ("1/4", "1/10"))
-    return refute(
-        holds,
-        points,
-        what="the bound is monotone as stated",
+    return searched(
+        printed,
+        *points,
         explain=lambda alpha1, alpha2, c1, M: (  # noqa: N803
             f"{float(_first_factor(alpha1, alpha2, c1, int(M))):.4f} at M = {M}, "
             f"{float(_first_factor(alpha1, alpha2, c1, int(M) + 2)):.4f} at M = {M + 2}"
@@ -170,38 +185,58 @@ def _monotone_proof() -> Evidence:
             sp.expand(top.subs(a, (1 + a) / 2)), unit=("alpha1", "c1", "q"), what="rises in alpha1 > 1/2"
         ),
     )
-    return screened(_monotone(1), parts)
+    return screened(_search_monotone(_RISES_IN_BUDGET), parts)
 
 
-def _bound_below(alpha_low: str) -> Evidence:
-    """Both displayed bounds of Lemma 1, with the lower end of alpha set to `alpha_low`."""
-    low = Fraction(alpha_low)
+def _bounds_from(low: Fraction) -> tuple[Fraction, Fraction]:
+    """Both displayed bounds, with `low` for the lower end of alpha."""
     top = Fraction(4, 5) ** 8
     first = (1 + low) / ((1 + top) * (1 + low * Fraction(1, 3) * (1 - low)))
-    second = (1 + low) / Fraction(6, 5) * (1 - top / (1 + top))
+    return first, (1 + low) / Fraction(6, 5) * (1 - top / (1 + top))
 
-    def ratios(**point: Fraction) -> tuple[Fraction, Fraction]:
-        one, two, eight, whole = (_w(**point, budget=16, depth=depth) for depth in (1, 2, 8, 16))
-        return two / one, eight / whole
 
-    def holds(**point: Fraction) -> bool:
-        two, half = ratios(**point)
+def _ratios(**point: Fraction) -> tuple[Fraction, Fraction]:
+    """w(2)/w(1) and w(8)/w(16) at M = 16."""
+    one, two, eight, whole_budget = (_w(**point, budget=16, depth=depth) for depth in (1, 2, 8, 16))
+    return two / one, eight / whole_budget
+
+
+def _bounded(low: Fraction) -> Predicate:
+    first, second = _bounds_from(low)
+
+    def above(**point: Fraction) -> bool:
+        two, half = _ratios(**point)
         return two > first > 1 and half > second > 1
 
+    return Predicate(
+        text=f"the displayed bounds, with alpha = {float(low)}, at M = 16",
+        test=above,
+        domain={"alpha1": _RATE, "alpha2": _RATE, "c1": _COST1, "c2": between(0, "1/5")},
+    )
+
+
+_BOUNDS_052, _BOUNDS = _bounded(Fraction(13, 25)), _bounded(Fraction(1, 2))
+
+
+def _bound_below(printed: Predicate, alpha_low: str) -> Evidence:
+    """Both displayed bounds of Lemma 1, with the lower end of alpha set to `alpha_low`."""
+    first, second = _bounds_from(Fraction(alpha_low))
     near = {"alpha1": "501/1000", "alpha2": "799/1000", "c1": "33/100", "c2": "1/1000"}
     far = {"alpha1": "799/1000", "alpha2": "501/1000", "c1": "1/1000", "c2": "199/1000"}
 
     def explain(**point: Fraction) -> str:
-        two, half = ratios(**point)
+        two, half = _ratios(**point)
         return (
             f"the ratios {float(two):.4f}, {float(half):.4f} against the bounds {float(first):.4f}, {float(second):.4f}"
         )
 
-    what = f"the displayed bounds, with alpha = {float(low)}, at M = 16"
-    search = refute(holds, [near, far], what=what, explain=explain)
-
     # both bounds are the values of monotone functions at a corner of the closed box
-    return screened(search, lambda: _exceeds_one(first, second), _monotone_proof, _second_monotone)
+    return screened(
+        searched(printed, near, far, explain=explain),
+        lambda: _exceeds_one(first, second),
+        _monotone_proof,
+        _second_monotone,
+    )
 
 
 def _exceeds_one(*values: Fraction) -> Evidence:
@@ -248,11 +283,13 @@ CLAIMS: tuple[Claim, ...] = (
         statement="(1+alpha1)/((1+alpha2**(M/2))(1+alpha1 c1 (1-alpha1))) decreases in c1, alpha2 and M and "
         "increases in alpha1.",
         assumptions=_LEMMA_1,
-        verify=lambda: _monotone(-1),
+        formula=_FALLS_IN_BUDGET,
+        correction_formula=_RISES_IN_BUDGET,
+        verify=lambda: _search_monotone(_FALLS_IN_BUDGET),
         correction="It increases in M (alpha2**(M/2) falls); the other three directions are right. The minimum is "
         "therefore at the smallest budget, M = 16, which is the value that the proof inserts.",
         correction_verify=_monotone_proof,
-        mutants=(mutant("corrected", "increases in M", _monotone, 1),),
+        mutants=(mutant("corrected", "increases in M", _search_monotone, _RISES_IN_BUDGET),),
     ),
     repaired(
         id="LR-L1d",
@@ -260,11 +297,13 @@ CLAIMS: tuple[Claim, ...] = (
         statement="w(2)/w(1) > 1.52/((1+0.8**8)(1+0.52 * 0.48/3)) > 1 and w(M/2)/w(M) > "
         "(1.52/1.2)(1-0.8**8/(1+0.8**8)) > 1.",
         assumptions=_LEMMA_1,
-        printed=lambda: _bound_below("13/25"),
+        formula=_BOUNDS_052,
+        correction_formula=_BOUNDS,
+        printed=lambda: _bound_below(_BOUNDS_052, "13/25"),
         correction="The bounds insert alpha = 0.52, while the lemma allows alpha > 0.5. With 0.5 they are "
         "1.5/((1+0.8**8)(1+1/12)) = 1.185... and (1.5/1.2)/(1+0.8**8) = 1.070..., still above 1, so the lemma stands.",
-        repair=lambda: _bound_below("1/2"),
-        mutants=(mutant("corrected", "0.5 in place of 0.52, which needs no fix", _bound_below, "1/2"),),
+        repair=lambda: _bound_below(_BOUNDS, "1/2"),
+        mutants=(mutant("corrected", "0.5 in place of 0.52, which needs no fix", _bound_below, _BOUNDS, "1/2"),),
     ),
     proved(
         id="LR-L1e",
@@ -272,6 +311,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="f(M/2)/f(M) = 1 - (1 - c1 M (1-q)/2) q/(1+q) / (1 + c1(alpha1+...+alpha1**(M/2)) - c1 (M/2) q) with "
         "q = alpha1**(M/2), and the last denominator exceeds 1.",
         assumptions=_LEMMA_1,
+        formula=lemmas.HALVING,
         verify=lambda: all_of(halving_identity, _partial_sums),
         mutants=(mutant("sign", "plus for minus", halving_identity, -1),),
         notes="The sum exceeds (M/2) alpha1**(M/2) strictly from M/2 = 2 on.",

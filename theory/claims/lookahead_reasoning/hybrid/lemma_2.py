@@ -147,6 +147,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The numerator of f' is alpha1**gamma (1-alpha1) [(-log alpha1)(1 - c1 gamma) + c1 (1 - "
         "alpha1**gamma)].",
         assumptions="0 < alpha1 < 1, real gamma >= 1",
+        formula=lemmas.DERIVATIVE,
         verify=_derivative_numerator,
         mutants=(mutant("sign", "minus the second term", _derivative_numerator, -1),),
     ),
@@ -155,6 +156,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 2, proof, continuous function",
         statement="On the reals 1 <= gamma < ceil(1/c1), 1 - c1 gamma > 0 and S2 increases strictly.",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
+        formula=lemmas.RISES_TO_CEILING,
+        correction_formula=lemmas.RISES_TO_END,
         verify=lambda: _real_monotone("ceil(1/c1)"),
         correction="Both hold for real gamma up to 1/c1. Between 1/c1 and ceil(1/c1), 1 - c1 gamma < 0 and S2 may "
         "fall; no integer lies there, so Lemma 2 is not touched.",
@@ -166,6 +169,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 2, proof, comparison of the cases",
         statement="S1 >= S2(gamma) for real gamma < ceil(1/c1).",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
+        formula=lemmas.BELOW_TO_CEILING,
+        correction_formula=lemmas.BELOW_TO_END,
         verify=lambda: _below_unsaturated("real"),
         correction="S1 > S2(gamma) exactly for gamma < 1/c1, hence at all integers below ceil(1/c1).",
         correction_verify=_gap_to_unsaturated,
@@ -176,6 +181,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 2, proof, meeting point",
         statement="S2(1/c1) = S1.",
         assumptions="0 < alpha1 < 1, 0 < c1 < 1",
+        formula=lemmas.MEETING,
         verify=_meets_unsaturated,
         mutants=(mutant("2/c1", "at gamma = 2/c1", _meets_unsaturated, 2),),
     ),

@@ -118,6 +118,8 @@ CLAIMS: tuple[Claim, ...] = (
         "f_sync.",
         expression=statement("lookahead_reasoning", "g"),
         assumptions="0 <= c2 < alpha2 < 1, real gamma >= 1",
+        formula=lemmas.ONE_PEAK_PRINTED,
+        correction_formula=lemmas.ONE_PEAK,
         verify=lambda: with_fix(lambda: _falls_somewhere("0"), unimodal_proof),
         correction="With 0 < c2 < alpha2, which the proof uses; at c2 = 0 g increases for ever.",
         correction_verify=unimodal_proof,
@@ -154,6 +156,8 @@ CLAIMS: tuple[Claim, ...] = (
         statement="F(gamma) = alpha2**gamma [(-log alpha2)(1 - c2 + c2 gamma) + c2] - c2 (1 - alpha2**gamma), which "
         "tends to -c2.",
         assumptions="0 < c2 < alpha2 < 1",
+        formula=lemmas.DISPLAY_PRINTED,
+        correction_formula=lemmas.DISPLAY,
         verify=lambda: with_fix(lambda: _limit_display(1), lambda: _limit_display(0)),
         correction="The + c2 inside the bracket counts c2 alpha2**gamma twice; without it the display equals F. The "
         "limit, -c2, is right either way.",

@@ -7,10 +7,11 @@ from fractions import Fraction
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence
+from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning.formulas import lemmas
 from theory.claims.lookahead_reasoning.hybrid.lemma_3 import log_above_chord
 from theory.claims.proving.balls import point
+from theory.claims.proving.cases import Cases, rows, walked
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, refuted, repaired
 from theory.claims.proving.tools import (
@@ -113,14 +114,36 @@ def _chain(reverse: bool) -> Evidence:
     )
 
 
-def _a_value(alpha: str, x: str, printed: str, *, factor: str | None = None) -> Evidence:
-    """a(alpha, x), with another leading factor where one is printed, against a printed decimal."""
+def _rounds(alpha: Fraction, x: int, factor: int, printed: str) -> Evidence:
+    """``-log(alpha) factor alpha**x / (1 - alpha**x)`` against a printed decimal; a(alpha, x) has x for the factor."""
 
     def value() -> arb:
-        return _a(point(alpha), point(x), None if factor is None else point(factor))
+        return _a(point(alpha), point(x), point(factor))
 
-    name = f"a({alpha}, {x})" if factor is None else f"-log({alpha}) {factor} {alpha}**{x}/(1 - {alpha}**{x})"
-    return rounds_to(value, printed, name, {"alpha": str(Fraction(alpha)), "x": x})
+    shown = float(alpha)
+    name = f"a({shown}, {x})" if factor == x else f"-log({shown}) {factor} {shown}**{x}/(1 - {shown}**{x})"
+    return rounds_to(value, printed, name, {})
+
+
+def _constants(*printed: tuple[str, int, int, str]) -> Cases:
+    """Printed values as (alpha, x, leading factor, decimal)."""
+    names = ("alpha", "x", "factor", "printed")
+    return Cases(
+        text="the expression rounds to the printed decimal",
+        test=lambda **case: _rounds(**case).verdict is Verdict.PROVED,
+        cases=rows(*(dict(zip(names, (Fraction(row[0]), *row[1:]), strict=True)) for row in printed)),
+        where="the printed constants of part 3",
+    )
+
+
+_TEN, _TEN_ROUNDED = _constants(("4/5", 10, 10, "0.26")), _constants(("4/5", 10, 10, "0.27"))
+_TEN_MENDED = _constants(("4/5", 10, 10, "0.2684"))
+_SIX_AND_EIGHT = _constants(("4/5", 6, 10, "0.48"), ("4/5", 8, 10, "0.36"))
+_SIX_AND_EIGHT_MENDED = _constants(("4/5", 6, 6, "0.48"), ("4/5", 8, 8, "0.36"))
+
+
+def _verify_constants(printed: Cases) -> Evidence:
+    return walked(printed, explain=lambda **case: _rounds(**case).detail)
 
 
 def _bound_from_ten(x_from: str) -> Evidence:
@@ -145,16 +168,10 @@ def _interval_at_two(low: str, high: str) -> Evidence:
     )
 
 
-def _six_and_eight(six: str | None, eight: str | None) -> Evidence:
-    """Both printed constants with the given leading factors."""
-    return all_of(lambda: _a_value("0.8", "6", "0.48", factor=six), lambda: _a_value("0.8", "8", "0.36", factor=eight))
-
-
 def _at_two(low: str, high: str, enclosing: str) -> Evidence:
     """The rounded ends and the enclosing interval of a(alpha, 2)."""
     return all_of(
-        lambda: _a_value("0.52", "2", low),
-        lambda: _a_value("0.8", "2", high),
+        lambda: _verify_constants(_constants(("0.52", 2, 2, low), ("0.8", 2, 2, high))),
         lambda: _interval_at_two(low, enclosing),
         lambda: _rises_in_alpha(1),
     )
@@ -179,6 +196,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="(x alpha**x/(1-alpha**x))' has the numerator alpha**x [(1 + x log alpha)(1-alpha**x) - x(-log alpha)"
         "alpha**x], which equals alpha**x (1 + x log alpha - alpha**x) < 0 by convexity.",
         assumptions="0 < alpha < 1, x > 0",
+        formula=lemmas.X_DERIVATIVE,
         verify=lambda: _x_derivative(1),
         mutants=(mutant("sign", "plus in the bracket", _x_derivative, -1),),
     ),
@@ -197,6 +215,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 4 (ii), proof, chain of inequalities",
         statement="x(-log alpha) >= -log alpha > 1 - alpha >= 1 - alpha**x, since alpha**x <= alpha.",
         assumptions="0.5 < alpha < 0.8, x >= 1",
+        formula=lemmas.CHAIN,
+        correction_formula=lemmas.CHAIN_MENDED,
         verify=lambda: _chain(reverse=False),
         correction="alpha**x <= alpha gives 1 - alpha <= 1 - alpha**x, the other way round. What is needed, x(-log "
         "alpha) > 1 - alpha**x, follows from -log(t) > 1 - t at t = alpha**x.",
@@ -220,10 +240,12 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 4, part 3, first constant",
         statement="a(0.8, 10) is about 0.26.",
         assumptions="two printed decimals",
-        verify=lambda: _a_value("0.8", "10", "0.26"),
+        formula=_TEN,
+        correction_formula=_TEN_MENDED,
+        verify=lambda: _verify_constants(_TEN),
         correction="a(0.8, 10) = 0.2684..., 0.27 to two decimals (0.26 is its truncation, and no upper bound).",
-        correction_verify=lambda: _a_value("0.8", "10", "0.2684"),
-        mutants=(mutant("corrected", "0.27", _a_value, "0.8", "10", "0.27"),),
+        correction_verify=lambda: _verify_constants(_TEN_MENDED),
+        mutants=(mutant("corrected", "0.27", _verify_constants, _TEN_ROUNDED),),
     ),
     repaired(
         id="LR-L4g",
@@ -231,11 +253,13 @@ CLAIMS: tuple[Claim, ...] = (
         statement="a(0.8, 6) = -log(0.8) 10 0.8**6/(1-0.8**6), about 0.48, and a(0.8, 8) = -log(0.8) 10 "
         "0.8**8/(1-0.8**8), about 0.36.",
         assumptions="two printed decimals",
-        printed=lambda: _six_and_eight("10", "10"),
+        formula=_SIX_AND_EIGHT,
+        correction_formula=_SIX_AND_EIGHT_MENDED,
+        printed=lambda: _verify_constants(_SIX_AND_EIGHT),
         correction="The leading factor 10 is left over from a(0.8, 10): it is 6 and 8. The values 0.48 and 0.36 are "
         "right; with 10 the expressions are 0.793 and 0.450.",
-        repair=lambda: _six_and_eight(None, None),
-        mutants=(mutant("corrected", "factors 6 and 8, which need no fix", _six_and_eight, "6", "8"),),
+        repair=lambda: _verify_constants(_SIX_AND_EIGHT_MENDED),
+        mutants=(mutant("corrected", "factors 6 and 8, which need no fix", _verify_constants, _SIX_AND_EIGHT_MENDED),),
     ),
     proved(
         id="LR-L4h",
@@ -243,6 +267,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="For alpha in (0.52, 0.8), a(alpha, 2) lies between a(0.52, 2), about 0.48, and a(0.8, 2), about "
         "0.79; in the proof, in (0.48, 0.8).",
         assumptions="0.52 < alpha < 0.8; two printed decimals",
+        formula=lemmas.A_AT_TWO,
         verify=lambda: _at_two("0.48", "0.79", "0.8"),
         mutants=(
             mutant("interval", "(0.48, 0.79) as an enclosure", _at_two, "0.48", "0.79", "0.79"),

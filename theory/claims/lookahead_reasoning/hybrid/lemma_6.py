@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 from flint import arb
 
@@ -10,6 +12,7 @@ from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning.formulas import lemmas
 from theory.claims.lookahead_reasoning.formulas.forms import peak_function
 from theory.claims.proving.balls import log_ratio, point, precision
+from theory.claims.proving.cases import Cases, rows, walked
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import corrected, mutant, proved, refuted
 from theory.claims.proving.tools import (
@@ -80,17 +83,23 @@ def _concave(inner: int) -> Evidence:
     )
 
 
-def _end_value(at: int, printed: str) -> Evidence:
+def _end_value(at: int, printed: str) -> Cases:
     """The one-sided limit of F' at an end of (0, 1) against a number, 'oo' or '-oo'."""
-    y = sp.Symbol("y", positive=True)
-    value = sp.limit(sp.diff(peak_function(y), y), y, at, "+" if at == 0 else "-")
-    claimed = sp.sympify(printed)
-    text = f"the limit of F' at {at} is {value}, printed {printed}"
-    if value == claimed:
-        return Evidence(verdict=Verdict.PROVED, method="symbolic", detail=text)
-    return Evidence(
-        verdict=Verdict.FALSE, method="symbolic", detail=text, counterexample={"y": str(at), "limit": str(value)}
+
+    def limits() -> Iterator[dict[str, Any]]:
+        y = sp.Symbol("y", positive=True)
+        yield {"y": at, "limit": sp.limit(sp.diff(peak_function(y), y), y, at, "+" if at == 0 else "-")}
+
+    return Cases(
+        text=f"the limit of F' at {at} is {printed}",
+        test=lambda y, limit: limit == sp.sympify(printed),
+        cases=limits,
+        where=f"y to {at} from inside (0, 1)",
     )
+
+
+_AT_ZERO, _AT_ZERO_MENDED = _end_value(0, "0"), _end_value(0, "1/2")
+_AT_ONE, _AT_ONE_MENDED = _end_value(1, "-oo"), _end_value(1, "-1")
 
 
 def _derivative_ball(y: arb) -> arb:
@@ -111,23 +120,30 @@ def _sign_change(low: Fraction, high: Fraction) -> arb:
     return point(low).union(point(high))
 
 
-def _peak(y_printed: str, value_printed: str) -> Evidence:
+def _peak_digits(y: str, value: str) -> bool:
     """F' changes sign within half a unit of the printed y*, and F there rounds to the printed value."""
-    half = Fraction(1, 2 * 10 ** len(y_printed.partition(".")[2]))
-    low, high = Fraction(y_printed) - half, Fraction(y_printed) + half
+    half = Fraction(1, 2 * 10 ** len(y.partition(".")[2]))
+    low, high = Fraction(y) - half, Fraction(y) + half
     with precision(192):
         rises, falls = _derivative_ball(point(low)) > 0, _derivative_ball(point(high)) < 0
         at_peak = _f_ball(_sign_change(low, high))
-    if not (rises and falls):
-        detail = f"F' does not change sign within half a unit of {y_printed}"
-        return Evidence(
-            verdict=Verdict.FALSE,
-            method="ball arithmetic",
-            detail=detail,
-            counterexample={"y": str(Fraction(y_printed))},
-        )
-    rounded = rounds_to(lambda: at_peak, value_printed, "F(y*)", {"y": str(Fraction(y_printed))})
-    return all_of(rounded, lambda: _concave(2), detail=f"F' changes sign at {y_printed} +- {float(half)}")
+    return bool(rises and falls) and rounds_to(lambda: at_peak, value, "F(y*)", {}).verdict is Verdict.PROVED
+
+
+def _digits(y: str = "0.5693971022", value: str = "1.1562281731") -> Cases:
+    return Cases(
+        text="F' changes sign at the printed y*, and F there is the printed value, to the printed digits",
+        test=_peak_digits,
+        cases=rows({"y": y, "value": value}),
+        where="the printed maximum",
+    )
+
+
+_DIGITS = _digits()
+
+
+def _peak(printed: Cases = _DIGITS) -> Evidence:
+    return all_of(walked(printed), lambda: _concave(2))
 
 
 def _symbolic_peak() -> sp.Expr:
@@ -150,6 +166,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 6, proof, first derivative",
         statement="F'(y) = (1 - y**-2) log(1-y) - 1/y.",
         assumptions="0 < y < 1",
+        formula=lemmas.PEAK_SLOPE,
         verify=lambda: _first_derivative(1),
         mutants=(mutant("sign", "plus 1/y", _first_derivative, -1),),
     ),
@@ -158,6 +175,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 6, proof, second derivative",
         statement="F''(y) = N(y)/y**3 with N(y) = y(1+y) + 2 log(1-y), and N'(y) = -(2y**2-y+1)/(1-y).",
         assumptions="0 < y < 1",
+        formula=lemmas.PEAK_CURVATURE_PRINTED,
+        correction_formula=lemmas.PEAK_CURVATURE,
         verify=lambda: _second_derivative(1),
         correction="N(y) = y(2+y) + 2 log(1-y), since (1+y)/y**2 + 1/y**2 = (2+y)/y**2, and N'(y) = -2y**2/(1-y). "
         "N(0) = 0 and N' < 0 stay, so F'' < 0 on (0, 1) as concluded.",
@@ -169,6 +188,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 6, proof, concavity",
         statement="F is strictly concave on (0, 1).",
         assumptions="0 < y < 1",
+        formula=lemmas.PEAK_CONCAVE,
         verify=lambda: _concave(2),
         mutants=(mutant("printed N", "the printed second derivative", _concave, 1),),
         notes="With the corrected second derivative.",
@@ -178,29 +198,34 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Lemma 6, proof, F' near 0",
         statement="As y tends to 0, F'(y) = +O(y), so F'(y) tends to 0 from above.",
         assumptions="y > 0",
-        verify=lambda: _end_value(0, "0"),
+        formula=_AT_ZERO,
+        correction_formula=_AT_ZERO_MENDED,
+        verify=lambda: walked(_AT_ZERO),
         correction="F'(0+) = 1/2: log(1-y) must be expanded to second order (the first-order display gives -y). The "
         "sign used, F' > 0 near 0, is right.",
-        holds=mutant("corrected", "1/2", _end_value, 0, "1/2"),
+        holds=mutant("corrected", "1/2", walked, _AT_ZERO_MENDED),
     ),
     corrected(
         id="LR-L6f",
         source="Lookahead Reasoning, Lemma 6, proof, F' near 1",
         statement="As y tends to 1, 1 - 1/y**2 tends to 1 and F'(y) to minus infinity.",
         assumptions="y < 1",
-        verify=lambda: _end_value(1, "-oo"),
+        formula=_AT_ONE,
+        correction_formula=_AT_ONE_MENDED,
+        verify=lambda: walked(_AT_ONE),
         correction="1 - 1/y**2 tends to 0 and F'(y) to -1. The sign used, F' < 0 near 1, is right, so F' has one zero.",
-        holds=mutant("corrected", "-1", _end_value, 1, "-1"),
+        holds=mutant("corrected", "-1", walked, _AT_ONE_MENDED),
     ),
     proved(
         id="LR-L6g",
         source="Lookahead Reasoning, Lemma 6, proof, numerical evaluation",
         statement="The maximum is at y* = 0.5693971022 with F(y*) = 1.1562281731, to the printed digits.",
         assumptions="0 < y < 1",
-        verify=lambda: _peak("0.5693971022", "1.1562281731"),
+        formula=_DIGITS,
+        verify=_peak,
         mutants=(
-            mutant("digit of y*", "0.5693971122", _peak, "0.5693971122", "1.1562281731"),
-            mutant("digit of F", "1.1562281732", _peak, "0.5693971022", "1.1562281732"),
+            mutant("digit of y*", "0.5693971122", _peak, _digits(y="0.5693971122")),
+            mutant("digit of F", "1.1562281732", _peak, _digits(value="1.1562281732")),
         ),
     ),
 )
