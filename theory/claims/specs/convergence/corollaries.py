@@ -176,7 +176,7 @@ def _one_prompt_for(worst: bool = False) -> Predicate:
     return Predicate(
         text="the mean over prompts of chi2 is at most C^2 exp(2 beta R) / n^(3/2), "
         + ("C at the worst prompt" if worst else "C at any one prompt")
-        + " (two prompts, evenly; flat rewards, target 1/2, 1/2; the draft of the second gives letter 1 the chance rare)",
+        + " (two prompts, evenly; flat rewards, target 1/2, 1/2; the second draft gives letter 1 the chance rare)",
         test=holds,
         domain={"rare": between(0, 1), "n": whole(3, 9)},
     )
