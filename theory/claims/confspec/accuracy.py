@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from typing import Final
 
 from theory.claims.confspec.formulas import DIFFERING
@@ -13,6 +12,7 @@ from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.domains import between
+from theory.claims.proving.once import once
 from theory.claims.proving.records import mutant, proved, refuted, verified
 from theory.claims.proving.tools import all_of, exhaustive, identity
 from theory.published.confspec import CONFIDENT
@@ -25,7 +25,7 @@ def _differs(share: str, agreement: str) -> Fraction:
     return Fraction(share) * (1 - Fraction(agreement))
 
 
-@cache
+@once
 def _preserves(agreement: str | None = None) -> Cases:
     """No decision differs, 0 = share (1 - agreement among the confident)."""
     return Cases(
@@ -76,7 +76,7 @@ _CELLS = tuple(itertools.product(("accept", "reject"), repeat=2))
 """(decision of the cascade, decision of the target)."""
 
 
-@cache
+@once
 def _error_types(*counted: tuple[str, str]) -> Cases:
     """All joint laws of the two decisions in quarters, all 0/1 values of draft step and replacement per cell."""
     laws = [law for law in itertools.product(range(5), repeat=len(_CELLS)) if sum(law) == 4]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from typing import Any, Final
 
 from theory.claims.confspec.exact import Fallback, distance, iteration, models, trace
@@ -12,6 +11,7 @@ from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.cases import Cases, Predicate, grid, searched, walked
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.domains import between
+from theory.claims.proving.once import once
 from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.sequences import Law, Model, target_law
 from theory.claims.proving.tools import all_of, exhaustive, identity
@@ -130,7 +130,7 @@ def _accepted_by_perfect_draft(depth: int, cumulative: bool) -> int:
     return m
 
 
-@cache
+@once
 def _context(cumulative: bool = False) -> Cases:
     """Line 7 gives the target the context and s_j itself, so it writes the step after the one it is compared with."""
     return Cases(
@@ -153,7 +153,7 @@ def _kept(repeats: int, as_set: bool) -> int:
     return len(set(steps)) if as_set else len(steps)
 
 
-@cache
+@once
 def _trace(as_set: bool = True) -> Cases:
     """S is built by set union; a step that occurs twice is kept once."""
     return Cases(

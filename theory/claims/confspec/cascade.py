@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from functools import cache
 from typing import Any, Final
 
 from theory.claims.confspec.formulas import BATCH, CHEAPER, MEAN_COST
@@ -13,6 +12,7 @@ from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.cases import Cases, Predicate, rows, searched, walked
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.domains import between
+from theory.claims.proving.once import once
 from theory.claims.proving.records import mutant, proved, refuted, verified
 from theory.claims.proving.rounding import printed
 from theory.claims.proving.tools import all_of, exhaustive, identity, prove_identity
@@ -94,7 +94,7 @@ def _populations() -> Iterator[dict[str, tuple[int, ...] | int]]:
             yield from ({"population": population, "level": level} for level in range(len(_LEVELS) - 1))
 
 
-@cache
+@once
 def _gate(*quantities: str) -> Cases:
     """Non-decreasing in gamma: every population of up to four instances, every pair of neighbouring thresholds."""
 
@@ -168,7 +168,7 @@ def _every_level(lowest: Fraction = Fraction(0)) -> Predicate:
     )
 
 
-@cache
+@once
 def _calibrated(gate: Fraction = Fraction(9, 10)) -> Cases:
     """A calibrated verifier is right with probability >= gate where p_D >= gate."""
     return _bins(
@@ -194,7 +194,7 @@ def _confident_part(name: str, share: str | None = None) -> Fraction:
     return printed(CONFIDENT[name][1])[0] * printed(share or CONFIDENT[name][2])[0]
 
 
-@cache
+@once
 def _total(share: str | None = None, names: tuple[str, ...] = tuple(CONFIDENT)) -> Cases:
     """Overall agreement is at least (share of confident instances) times (agreement among them)."""
 
@@ -232,7 +232,7 @@ def _low_confidence_agreement(name: str) -> Fraction:
     return max((overall[1] - s * confident[0]) / (1 - s) for s in share)
 
 
-@cache
+@once
 def _ambiguous(level: Fraction = _HALF) -> Cases:
     """'Ambiguous' yes/no decisions would agree about half of the time."""
     return _bins(
@@ -282,7 +282,7 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         id="CS-V3",
         source="ConfSpec, sections 4.3 and 4.4, time of a batch derived here",
-        statement="A batch of n independent checks takes c_d + (1 - (1 - e)^n) c_t on average: more than the "
+        statement="A batch of n >= 2 independent checks takes c_d + (1 - (1 - e)^n) c_t on average: more than the "
         "c_d + e c_t of one, less than c_d + c_t.",
         assumptions="checks of one batch run at once; the target is asked as soon as one of them is escalated",
         formula=BATCH,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cache
 from typing import Any, Final
 
 from theory.claims.confspec.exact import Fallback
@@ -12,6 +11,7 @@ from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.cases import Cases, Predicate, rows, searched, walked
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.domains import between, whole
+from theory.claims.proving.once import once
 from theory.claims.proving.records import mutant, proved, refuted, repaired, verified
 from theory.claims.proving.tools import all_of, exhaustive, identity
 
@@ -70,7 +70,7 @@ def _verify_commits(extra: int = 0) -> Evidence:
 _EVERY_OUTCOME: Final = rows(*[{"k": k, "m": m} for k in range(1, 9) for m in range(k + 1)])
 
 
-@cache
+@once
 def _dominance(strict: bool = False) -> Cases:
     """Pointwise in m: reuse commits at least as many steps and needs no second target generation."""
 
@@ -88,7 +88,7 @@ def _verify_dominance(strict: bool = False) -> Evidence:
     return walked(_dominance(strict))
 
 
-@cache
+@once
 def _progress(fallback_runs: bool = True) -> Cases:
     """Every iteration commits 1 to k steps."""
 

@@ -51,7 +51,7 @@ def _batch() -> sympy.Basic:
     """Time of a batch of n independent checks, between the mean per check and that of a sure escalation."""
     draft, target, escalated, n = sp.symbols("c_d c_t e n", positive=True)
     time = draft + (1 - (1 - escalated) ** n) * target
-    return sp.And(sp.Ge(time, draft + escalated * target, evaluate=False), less(time, draft + target), evaluate=False)
+    return sp.And(less(draft + escalated * target, time), less(time, draft + target), evaluate=False)
 
 
 def _few_escalated() -> sympy.Basic:
@@ -65,7 +65,7 @@ _COSTS: Final = {"c_d": between(0, 10), "c_t": between(0, 10), "e": between(0, 1
 COMMITTED: Final = Formula(relation=_committed, domain=_DEPTHS, sharp=Fraction(1, 100))
 COMMITTED_LESS: Final = Formula(relation=_committed_less, domain=_DEPTHS, sharp=Fraction(1, 100))
 MEAN_COST: Final = Formula(relation=_mean_cost, domain=_COSTS, sharp=Fraction(1, 100))
-BATCH: Final = Formula(relation=_batch, domain={**_COSTS, "n": whole(1, 40)}, sharp=Fraction(1, 100))
+BATCH: Final = Formula(relation=_batch, domain={**_COSTS, "n": whole(2, 40)}, sharp=Fraction(1, 100))
 CHEAPER: Final = Formula(
     relation=_cheaper,
     domain={"c_d": between(0, 10), "c_t": between(0, 10), "e": between(0, 1)},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from functools import cache
 
 from theory.claims.confspec.cells import Checked, Failure, checked, over
 from theory.claims.ledger import Claim
+from theory.claims.proving.once import once
 from theory.claims.proving.records import corrected, mutant, proved, refuted
 from theory.claims.proving.rounding import printed, product
 from theory.published.confspec import BENCHMARKS, TABLES, accuracies, speedups
@@ -30,7 +30,7 @@ def _method_names() -> list[str]:
     return [m for m in TABLES["2 DeepSeek"] if m not in {"Target Model", "SD", "ConfSpec + SD"}]
 
 
-@cache
+@once
 def _product(factor: Fraction = Fraction(1)) -> Checked:
     """Combined speedup against the product of the two, per benchmark and for the mean."""
 
@@ -52,7 +52,7 @@ def _product(factor: Fraction = Fraction(1)) -> Checked:
 _verify_product = checked(_product)
 
 
-@cache
+@once
 def _combination_gains() -> Checked:
     """Combination with SD is faster than either; with every method it is below the product."""
 
@@ -70,7 +70,7 @@ def _combination_gains() -> Checked:
 _verify_combination_gains = checked(_combination_gains)
 
 
-@cache
+@once
 def _ranking(methods: tuple[str, ...] | None = None) -> Checked:
     """Order by speedup on every benchmark and family; equal or overlapping cells do not count as a change."""
     names = methods or _method_names()
@@ -98,7 +98,7 @@ def _ranking(methods: tuple[str, ...] | None = None) -> Checked:
 _verify_ranking = checked(_ranking)
 
 
-@cache
+@once
 def _undominated(ours: str = "ConfSpec") -> Checked:
     """No other step-level method is at least as accurate and at least as fast in any of the ten settings."""
 
@@ -117,7 +117,7 @@ def _undominated(ours: str = "ConfSpec") -> Checked:
 _verify_undominated = checked(_undominated)
 
 
-@cache
+@once
 def _ranges(best: str = "2.24") -> Checked:
     """Quoted extremes of Table 2: 1.53 to 1.83 and 1.18 to 1.42 for ConfSpec, 2.24 with SD."""
     quoted = {"2 DeepSeek": ("1.53", "1.83"), "2 Qwen3": ("1.18", "1.42")}

@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
-from functools import cache
 
 from theory.claims.confspec.cells import Checked, Failure, checked, over
 from theory.claims.ledger import Claim, Evidence, Verdict
+from theory.claims.proving.once import once
 from theory.claims.proving.records import corrected, mutant, refuted
 from theory.claims.proving.rounding import could_round_to, mean, printed, quotient
 from theory.claims.proving.tools import numeric
@@ -36,7 +36,7 @@ def _mean_failure(row: tuple[str, str]) -> Failure:
     return None
 
 
-@cache
+@once
 def _means(skip: frozenset[tuple[str, str]] = frozenset()) -> Checked:
     return over(
         [row for row in _ROWS if row not in skip], _mean_failure, "the last column is the mean of the five before"
@@ -46,7 +46,7 @@ def _means(skip: frozenset[tuple[str, str]] = frozenset()) -> Checked:
 _verify_means = checked(_means)
 
 
-@cache
+@once
 def _counts(skip: frozenset[str] = frozenset()) -> Checked:
     """An accuracy over 30 problems with 16 samples each is a multiple of 100 / 480 percent."""
     total = SAMPLES * PROBLEMS["AIME24"]
@@ -65,7 +65,7 @@ def _counts(skip: frozenset[str] = frozenset()) -> Checked:
 _verify_counts = checked(_counts)
 
 
-@cache
+@once
 def _one_baseline(value: str | None = None) -> Checked:
     """The target's AIME24 accuracy is the same in Tables 2, 3 and 4."""
     cells = [(table, value or accuracies(table, "Target Model")[0]) for table in ("2 DeepSeek", "3", "4")]
@@ -81,7 +81,7 @@ def _one_baseline(value: str | None = None) -> Checked:
 _verify_one_baseline = checked(_one_baseline)
 
 
-@cache
+@once
 def _retains(quoted: str, reference: str) -> Checked:
     """ConfSpec (gamma = 0.9) mean accuracy over the reference row's, for every table that prints the reference."""
     ours = printed(accuracies("3", "ConfSpec gamma=0.9")[5])
@@ -101,7 +101,7 @@ def _retains(quoted: str, reference: str) -> Checked:
 _retained = checked(_retains)
 
 
-@cache
+@once
 def _upper_bound(slack: Fraction = Fraction(0)) -> Checked:
     """No ConfSpec cell of Table 2 above the target's, plus a slack in points."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from typing import Final
 
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.domains import between, whole
+from theory.claims.proving.once import once
 from theory.claims.proving.records import mutant, proved, refuted, repaired, verified
 from theory.claims.proving.rounding import printed
 from theory.claims.proving.signs import nonnegative
@@ -21,7 +21,7 @@ from theory.published.confspec import LATENCY_MS, TABLES, speedups
 __all__ = ["CLAIMS"]
 
 
-@cache
+@once
 def _schedule(serial: bool = True) -> Cases:
     """Largest speedup of the printed order of stages at Table 6 latencies: 5 drafts accepted after one check."""
     draft, target, check = (printed(LATENCY_MS[x]) for x in ("draft step", "target step", "draft verification"))
@@ -57,7 +57,7 @@ def _verify_pipeline() -> Evidence:
     return walked(_PIPELINE)
 
 
-@cache
+@once
 def _tree(form: Callable[[int, int], int] | None = None) -> Cases:
     """Nodes of the tree counted one by one against W (W^k - 1) / (W - 1), k for W = 1."""
     from theory.claims.confspec.statements import k, tree_candidates, width
@@ -135,7 +135,7 @@ def _verify_calibrated_selection() -> Evidence:
     return walked(_CALIBRATED)
 
 
-@cache
+@once
 def _equivalent(error: bool = False) -> Cases:
     """All sets of up to three candidates with three meanings and one target step: those that pass have its meaning."""
 
@@ -203,7 +203,7 @@ def _verify_memory(draft: str = "1.5") -> Evidence:
     return walked(_memory(draft))
 
 
-@cache
+@once
 def _memory(draft: str = "1.5") -> Cases:
     """Two bytes for each parameter against the gigabytes of Appendix B.2."""
     return Cases(

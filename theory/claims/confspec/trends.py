@@ -6,11 +6,11 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache
 from typing import Final
 
 from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.cases import Cases, grid, rows, searched, walked
+from theory.claims.proving.once import once
 from theory.claims.proving.records import corrected, mutant, proved, verified
 from theory.claims.proving.tools import exhaustive
 from theory.published.confspec import BENCHMARKS, accuracies, speedups
@@ -38,7 +38,7 @@ def _chance(steps: Sequence[int], *, seen: bool) -> Fraction:
     return whole
 
 
-@cache
+@once
 def _joint(seen: bool = True) -> Cases:
     """The joint law of k steps of the urn is 1 / ((k + 1) binom(k, ones)), known without the chain rule."""
 
@@ -59,7 +59,7 @@ def _verify_joint(seen: bool = True) -> Evidence:
     return walked(_joint(seen))
 
 
-@cache
+@once
 def _decides(answers: int = 2) -> Cases:
     """Every answer of draft and target, confident or not: the cascade accepts or rejects."""
     names = ("accept", "reject", "neither")
@@ -114,7 +114,7 @@ def _fix_monotone(largest_fall: str = "0.29") -> Evidence:
     return exhaustive(lambda fact: facts[fact], {"fact": range(len(facts))}, what=what)
 
 
-@cache
+@once
 def _falling(table: str, names: tuple[str, ...], numbers: _Numbers, what: str) -> Cases:
     """Numbers of a table fall from row to row on every benchmark."""
     pairs = itertools.pairwise(names)
@@ -141,7 +141,7 @@ def _lost(draft: str, column: int) -> Fraction:
     return Fraction(accuracies("7", "Target Model")[column]) - Fraction(accuracies("7", draft)[column])
 
 
-@cache
+@once
 def _loses(points: str, draft: str, *, at_least: bool) -> Cases:
     return Cases(
         text=f"{draft} loses at {'least' if at_least else 'most'} {points} points on each benchmark",

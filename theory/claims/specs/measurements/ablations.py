@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cache
 
 from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.cases import Cases, grid, rows, searched, walked
+from theory.claims.proving.once import once
 from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.specs.exact import decided
 from theory.claims.specs.measurements.cells import CELLS, accuracy, main_accuracy, seconds
@@ -18,7 +18,7 @@ _SMALL_START, _LARGE_RSD = "SPECS (start with small model)", "RSD (start with la
 _PLAIN_SCORE = "SPECS (with no log-likelihood term in score)"
 
 
-@cache
+@once
 def _no_target(method: str = "No Target") -> Cases:
     """Accuracies of Table 2 above those of BS(S) in Table 1."""
     found = [
@@ -46,7 +46,7 @@ def _fix_no_target() -> Evidence:
     return decided(good, what="ahead in 7 of 9 settings, by at most 16.1 points", method="exact enumeration")
 
 
-@cache
+@once
 def _as_fast(more: Fraction = Fraction(1, 3)) -> Cases:
     """Seconds of Table 2 against those of BS(S) in Table 1."""
     found = [
@@ -82,7 +82,7 @@ def _fix_as_fast() -> Evidence:
     )
 
 
-@cache
+@once
 def _worse_at_random(points: str = "5") -> Cases:
     return Cases(
         text=f"random switching is at least {points} points less accurate than SPECS",
@@ -99,7 +99,7 @@ def _verify_random(points: str = "5") -> Evidence:
     return walked(_worse_at_random(points))
 
 
-@cache
+@once
 def _variant(better: str, worse: str) -> Cases:
     """One row of Table 6 is more accurate than another at every width and benchmark."""
     found = [
@@ -126,7 +126,7 @@ def _fix_small_start() -> Evidence:
     return decided(sum(ahead) == 8, what="more accurate than RSD in 8 of 9 settings", method="exact enumeration")
 
 
-@cache
+@once
 def _others(worse: tuple[str, ...] = (_LARGE_RSD, _PLAIN_SCORE)) -> Cases:
     return Cases(
         text=f"SPECS is more accurate than {' and '.join(worse)}",

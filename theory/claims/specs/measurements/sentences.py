@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import cache
 from typing import Final
 
 from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.domains import between
+from theory.claims.proving.once import once
 from theory.claims.proving.records import mutant, refuted
 from theory.claims.proving.tools import all_of, identity
 from theory.claims.specs.exact import decided, nonnegative
@@ -67,7 +67,7 @@ def _gaps() -> Iterator[dict[str, Fraction]]:
         yield {"clean": clean, "noisy": noisy}
 
 
-@cache
+@once
 def _noise(wider: bool = True) -> Cases:
     what = "further above beam search with the small model than without" if wider else "above it"
     return Cases(
@@ -97,7 +97,7 @@ _REPORTED: Final = {8: False, 4: True}
 """Steps by the target before the draft takes over -> whether the text reports a loss on traces of high reward."""
 
 
-@cache
+@once
 def _unharmed(after: tuple[int, ...] = tuple(_REPORTED)) -> Cases:
     return Cases(
         text="the draft completes traces of high reward as well as the target does, where it takes over after so many "
@@ -114,7 +114,7 @@ def _verify_unharmed(after: tuple[int, ...] = tuple(_REPORTED)) -> Evidence:
     )
 
 
-@cache
+@once
 def _competitive(below: str = "2") -> Cases:
     """With noisy rewards, points of accuracy below beam search with the large model."""
     found = [
@@ -149,7 +149,7 @@ def _saved(specs: str, large: str) -> Fraction:
     return 1 - Fraction(specs) / Fraction(large)
 
 
-@cache
+@once
 def _gpqa(least: Fraction = Fraction(1, 10)) -> Cases:
     """Seconds of SPECS on GPQA below those of beam search with the large model by at least this share."""
     return Cases(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from functools import cache
 
 from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.cases import Cases, grid, rows, walked
+from theory.claims.proving.once import once
 from theory.claims.proving.records import mutant, proved
 from theory.claims.proving.tools import all_of
 from theory.claims.specs.exact import decided
@@ -24,7 +24,7 @@ def _fixed(benchmark: str, width: int, column: int) -> tuple[Fraction, Fraction]
     return Fraction(full), Fraction(TABLE_5[width][at])
 
 
-@cache
+@once
 def _kept(share: str = "89/100", slower: str = "6/5") -> Cases:
     """With beta = 2 L and three thresholds: the share of accuracy kept, and seconds added at most."""
 
@@ -45,7 +45,7 @@ def _verify_fixed(share: str = "89/100", slower: str = "6/5") -> Evidence:
     return walked(_kept(share, slower))
 
 
-@cache
+@once
 def _spread(qwen: int = 1250, llama: int = 100) -> Cases:
     """Largest over smallest beta that the full search chose for a pair of models."""
 
@@ -69,7 +69,7 @@ def _share(method: str, family: str, benchmark: str, width: int) -> Fraction:
     return Fraction(TABLE_1[family, benchmark, method, width].share)
 
 
-@cache
+@once
 def _greater(easier: str = "MATH500", method: str = "SPECS") -> Cases:
     """The large model writes a greater share of the steps on every other benchmark than on `easier`."""
     others = [b for b in BENCHMARKS if b != easier]
@@ -91,7 +91,7 @@ def _ahead(family: str, benchmark: str, width: int) -> Fraction:
     return Fraction(own) - Fraction(beam)
 
 
-@cache
+@once
 def _comparable(below: str = "2") -> Cases:
     return Cases(
         text=f"SPECS is at most {below} points below beam search with the large model",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from functools import cache
 from typing import Final
 
 from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.cases import Cases, rows, searched, walked
+from theory.claims.proving.once import once
 from theory.claims.proving.records import mutant, refuted
 from theory.claims.proving.tools import all_of
 from theory.claims.specs.exact import decided
@@ -34,7 +34,7 @@ def _saved(specs_seconds: str, beam_seconds: str) -> Fraction:
     return 1 - Fraction(specs_seconds) / Fraction(beam_seconds)
 
 
-@cache
+@once
 def _saving(limit: Fraction = Fraction(19, 100)) -> Cases:
     """The savings of Table 1 against the announced 18 % (19 % leaves room for rounding), width 16 first."""
     found = sorted(_latencies("Qwen2.5"), key=lambda row: -row[1])
@@ -63,7 +63,7 @@ def _fix_saving() -> Evidence:
     )
 
 
-@cache
+@once
 def _faster(family: str = "Llama3", slack: str = "1") -> Cases:
     """Table 1, seconds per step: SPECS against beam search with the large model, times a slack."""
     found = [
@@ -117,7 +117,7 @@ def _contained(skip: tuple[str, str, int] | None) -> list[dict[str, str]]:
     ]
 
 
-@cache
+@once
 def _contains(skip: tuple[str, str, int] | None = None) -> Cases:
     """Each step of SPECS holds the work of one of beam search with the small model."""
     return Cases(
@@ -157,7 +157,7 @@ def _both(benchmark: str, n: int) -> dict[str, str | int]:
     }
 
 
-@cache
+@once
 def _repeats(skip: tuple[str, int] | None = None) -> Cases:
     keys = [key for key in itertools.product(BENCHMARKS, WIDTHS) if key != skip]
     return Cases(
