@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from theory.claims.lookahead_reasoning import exact
-from theory.claims.lookahead_reasoning.hybrid.theorem_4 import Speedups, box_points
+from theory.claims.lookahead_reasoning.hybrid.points import Asynchronous
+from theory.claims.lookahead_reasoning.hybrid.theorem_4 import box_points
 
 COST, DEPTH = Fraction(2, 5), 2
 ALPHAS = np.linspace(0.05, 0.9, 18)
@@ -67,7 +68,7 @@ def draw_budgets(axes: Axes) -> list[int]:
     """Best hybrid over the better single method, smallest at corners of the box; the budgets at which it loses."""
     ratios = []
     for budget in BUDGETS:
-        points = [Speedups(**{k: Fraction(v) for k, v in at.items()}) for at in box_points("0.52", (budget,))]
+        points = [Asynchronous(**{k: Fraction(v) for k, v in at.items()}) for at in box_points("0.52", (budget,))]
         ratios.append(min(float(point.hybrid / max(point.singles)) for point in points))
     lost = [budget for budget, ratio in zip(BUDGETS, ratios, strict=True) if ratio < 1]
     axes.axhline(1.0, color=GREY, linewidth=0.9)

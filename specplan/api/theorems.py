@@ -11,7 +11,7 @@ from specplan.output import progress
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from theory.claims.ledger import Claim
+    from theory.claims.ledger import Claim, Testable
     from theory.claims.runner import Verification
 
 __all__ = ["Theorems", "theorems"]
@@ -154,6 +154,13 @@ def _severity(one: Claim) -> str | None:
     return None if found is None else found.value
 
 
+def _formula(tried: Testable | None) -> dict[str, str | None] | None:
+    """What a machine tries, and where; no LaTeX of a test in words."""
+    if tried is None:
+        return None
+    return {"text": tried.text, "domain": tried.where, "latex": tried.latex or None}
+
+
 def _plain(item: Claim, result: Verification | None, *, full: bool) -> dict[str, Any]:
     """A record, with its evidence when it was derived."""
     data: dict[str, Any] = {
@@ -170,7 +177,9 @@ def _plain(item: Claim, result: Verification | None, *, full: bool) -> dict[str,
     }
     if full:
         data["expression"] = None if item.expression is None else str(item.expression())
-        data["formula"] = None if item.formula is None else item.formula.text
+        data["formula"] = _formula(item.formula)
+        data["no_formula"] = item.no_formula or None
+        data["correction_formula"] = _formula(item.correction_formula)
     if result is not None:
         data["derived"] = result.evidence.as_json()
         data["correction_derived"] = None if result.correction is None else result.correction.as_json()

@@ -10,10 +10,10 @@ from theory.claims.ledger import Claim, Evidence, Verdict, claim, claims
 from theory.claims.proving.cases import Predicate
 from theory.claims.proving.formulas import Formula
 
-__all__ = ["CRASHED", "POINTS", "Verification", "verify_all", "verify_claim"]
+__all__ = ["CRASHED", "Verification", "verify_all", "verify_claim"]
 
-POINTS = 400
-"""Random and extreme points that the formula of a claim is tried at."""
+POINTS = {Formula: 400, Predicate: 150}
+"""Random and extreme points that a claim is tried at; a predicate may enumerate at each."""
 CRASHED = "error"
 """The method of the evidence of a verifier that raised."""
 
@@ -93,7 +93,7 @@ def _verify_id(claim_id: str) -> Verification:
 def _tried(item: Claim, evidence: Evidence) -> Evidence:
     """A claim that is proved, and whose formula fails at a point, is false whatever its proof says."""
     if isinstance(item.formula, (Formula, Predicate)) and evidence.verdict in {Verdict.PROVED, Verdict.VERIFIED}:
-        failing = item.formula.fails_at(POINTS, item.id)
+        failing = item.formula.fails_at(POINTS[type(item.formula)], item.id)
     else:
         failing = None  # the cases of a claim are walked by its verifier
     if failing is None:

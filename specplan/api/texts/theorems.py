@@ -12,7 +12,7 @@ from specplan.output import SCREEN, table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from theory.claims.ledger import Claim, Evidence
+    from theory.claims.ledger import Claim, Evidence, Testable
     from theory.claims.runner import Verification
 
 __all__ = ["all_columns", "first_screen", "one_claim", "summary"]
@@ -117,12 +117,14 @@ def one_claim(item: Claim, result: Verification, *, coloured: bool) -> str:
     if item.expression is not None:
         rows.append(("expression", str(item.expression())))
     rows.append(("assumptions", item.assumptions))
-    if item.formula is not None:
-        rows += [("formula", item.formula.text), ("domain", item.formula.where)]
+    rows += _formula_rows("", item.formula)
+    if item.no_formula:
+        rows.append(("no formula", item.no_formula))
     rows.append(("verdict", item.verdict_text))
     rows += _evidence_rows("derived", result.evidence)
     if item.correction:
         rows.append(("correction", item.correction))
+    rows += _formula_rows("correction ", item.correction_formula)
     if result.correction is not None:
         rows += _evidence_rows("correction derived", result.correction)
     rows += [(f"mutant {mutant.name}", mutant.what_changed) for mutant in item.mutants]
@@ -135,6 +137,11 @@ def one_claim(item: Claim, result: Verification, *, coloured: bool) -> str:
     for name, value in rows:
         grid.add_row(Text(name), _verdict(value) if name == "verdict" else Text(value))
     return _rendered(Group(Text(item.id, style="bold"), grid), coloured=coloured, width=_WIDE)
+
+
+def _formula_rows(name: str, formula: Testable | None) -> list[tuple[str, str]]:
+    """What a machine tries, and where."""
+    return [] if formula is None else [(f"{name}formula", formula.text), (f"{name}domain", formula.where)]
 
 
 def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ DRAWS = {Formula: 300, Predicate: 150}
 """Points drawn; a premise leaves some of them out."""
 FEWEST = 20
 """Points that a premise must leave, or too little is tried."""
-COMPLETE = ("lookahead_decoding",)
+COMPLETE = ("lookahead_reasoning", "lookahead_decoding")
 """Folders of papers of which every claim has a formula, or says why not."""
 
 HOLDING = [

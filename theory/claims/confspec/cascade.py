@@ -88,7 +88,7 @@ def _rates(population: tuple[int, ...], gate: Fraction) -> dict[str, Fraction]:
     }
 
 
-def _populations() -> Iterator[dict[str, tuple[int, ...] | int]]:
+def _populations() -> Iterator[dict[str, object]]:
     for size in range(1, 5):
         for population in itertools.product(range(len(_INSTANCES)), repeat=size):
             yield from ({"population": population, "level": level} for level in range(len(_LEVELS) - 1))
@@ -164,7 +164,7 @@ def _every_level(lowest: Fraction = Fraction(0)) -> Predicate:
     return Predicate(
         text=f"every threshold of at least {lowest} escalates some decision",
         test=lambda gamma: any(max(p, 1 - p) < gamma for p in yes),
-        domain={"gamma": between(lowest, 1, "[]")},
+        domain={"gamma": between(str(lowest), 1, "[]")},
     )
 
 

@@ -60,9 +60,10 @@ def _verify_pipeline() -> Evidence:
 @once
 def _tree(form: Callable[[int, int], int] | None = None) -> Cases:
     """Nodes of the tree counted one by one against W (W^k - 1) / (W - 1), k for W = 1."""
-    from theory.claims.confspec.statements import k, tree_candidates, width
 
     def stated(w: int, depth: int) -> int:
+        from theory.claims.confspec.statements import k, tree_candidates, width
+
         return int(tree_candidates().subs({width: w, k: depth}).doit())
 
     def holds(w: int, depth: int) -> bool:
@@ -179,7 +180,7 @@ def _verify_at_once(lengths: tuple[int, ...] = (1, 3)) -> Evidence:
 def _at_most(length: Fraction, more: Fraction, n: Fraction) -> bool:
     """The longest of n steps of two lengths, evenly: between the mean and n times the mean."""
     longest, mean = length + more - more / 2 ** int(n), length + more / 2
-    return mean <= longest <= n * mean
+    return bool(mean <= longest <= n * mean)
 
 
 _LONGEST: Final = Predicate(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
-from theory.claims.ledger import Claim, Evidence
+from theory.claims.ledger import Claim
 from theory.claims.lookahead_reasoning.tables import measured
+from theory.claims.proving.cases import Cases, grid, rows, searched, walked
 from theory.claims.proving.records import corrected, mutant, proved, refuted
 from theory.claims.proving.rounding import could_round_to, printed
-from theory.claims.proving.tools import all_of, exhaustive, refute
 from theory.published.lookahead_reasoning import TABLE_2, TABLE_3, VERIFIERS
 
 __all__ = ["CLAIMS"]
@@ -38,143 +39,163 @@ def _drop(verifier: str, data: int) -> Fraction:
     return Fraction(_cell("target", data, "accuracy")) - Fraction(_cell(verifier, data, "accuracy"))
 
 
-def _verify_drops(quoted: Sequence[tuple[str, int, str]] = _QUOTED_DROPS) -> Evidence:
+_DATA = tuple(range(len(_DATASETS)))
+_JUDGES = ("LLM-J 7B", "LLM-J 32B")
+
+
+def _near(exact: Fraction, points: str) -> bool:
+    """Two means, each printed to a tenth of a point, leave this difference in the digits quoted."""
+    return could_round_to((exact - Fraction(1, 10), exact + Fraction(1, 10)), points)
+
+
+def _drops(quoted: Sequence[tuple[str, int, str]] = _QUOTED_DROPS) -> Cases:
     """Each quoted loss is what the printed means leave, in the digits quoted."""
-
-    def holds(row: int) -> bool:
-        verifier, data, points = quoted[row]
-        exact = _drop(verifier, data)
-        # two means, each printed to a tenth of a point
-        return could_round_to((exact - Fraction(1, 10), exact + Fraction(1, 10)), points)
-
     text = ", ".join(f"{points} ({verifier}, {_DATASETS[data]})" for verifier, data, points in quoted)
-    return exhaustive(holds, {"row": range(len(quoted))}, what=f"points of accuracy lost: {text}")
+    return Cases(
+        text=f"points of accuracy lost: {text}",
+        test=lambda verifier, data, points: _near(_drop(verifier, data), points),
+        cases=rows(*(dict(zip(("verifier", "data", "points"), row, strict=True)) for row in quoted)),
+        where="the losses quoted in section 4.3",
+    )
 
 
-def _verify_judges(limit: str = "2", judges: Sequence[str] = ("LLM-J 7B", "LLM-J 32B")) -> Evidence:
+def _judges(limit: str = "2", judges: Sequence[str] = _JUDGES) -> Cases:
     """No loss on GSM8K, at most `limit` points on AIME."""
-    return all_of(
-        exhaustive(lambda judge: _drop(judges[judge], 0) <= 0, {"judge": range(len(judges))}, what="no loss on GSM8K"),
-        exhaustive(
-            lambda judge: abs(_drop(judges[judge], 1)) <= Fraction(limit),
-            {"judge": range(len(judges))},
-            what=f"at most {limit} points on AIME",
-        ),
+    return Cases(
+        text=f"no loss on GSM8K, at most {limit} points on AIME",
+        test=lambda judge: _drop(judge, 0) <= 0 and abs(_drop(judge, 1)) <= Fraction(limit),
+        cases=grid(judge=judges),
+        where=f"Table 2, {' and '.join(judges)}",
     )
 
 
-def _verify_random(than: Sequence[str] = ("LLM-J 7B", "LLM-J 32B")) -> Evidence:
+def _random(than: Sequence[str] = _JUDGES) -> Cases:
     """Random acceptance accepts no more than these verifiers and loses more accuracy."""
-
-    def holds(other: int, data: int) -> bool:
-        return _acceptance("Random", data) <= _acceptance(than[other], data) and _drop("Random", data) > _drop(
-            than[other], data
-        )
-
-    ranges = {"other": range(len(than)), "data": range(2)}
-    return exhaustive(holds, ranges, what=f"accepts no more, and loses more, than {' and '.join(than)}")
-
-
-def _verify_scores(others: Sequence[str] = ("Random", "LLM-J 7B", "LLM-J 32B", "Emb. 0.85", "Emb. 0.95")) -> Evidence:
-    """Both scores lose more accuracy than every other verifier."""
-    scores = ("Score 7", "Score 9")
-    return exhaustive(
-        lambda score, other, data: _drop(scores[score], data) > _drop(others[other], data),
-        {"score": range(2), "other": range(len(others)), "data": range(2)},
-        what=f"scores lose more accuracy than {', '.join(others)}",
-    )
-
-
-def _verify_mirrored(data: int = 1) -> Evidence:
-    """The threshold 0.95 keeps the target's accuracy, 0.85 loses about 2 points."""
-    return refute(
-        lambda strict, loose: strict <= 1 and could_round_to((loose - Fraction(1, 10), loose + Fraction(1, 10)), "2"),
-        [{"strict": _drop("Emb. 0.95", data), "loose": _drop("Emb. 0.85", data)}],
-        what=f"on {_DATASETS[data]} the threshold 0.95 loses at most 1 point and the threshold 0.85 about 2",
-        explain=lambda strict, loose: f"{float(strict)} points are lost at 0.95, {float(loose)} at 0.85",
-    )
-
-
-def _fix_mirrored() -> Evidence:
-    return exhaustive(
-        lambda data: (
-            _acceptance("Emb. 0.95", data) < _acceptance("Emb. 0.85", data)
-            and _drop("Emb. 0.95", data) < _drop("Emb. 0.85", data)
+    return Cases(
+        text=f"accepts no more, and loses more, than {' and '.join(than)}",
+        test=lambda other, data: (
+            _acceptance("Random", data) <= _acceptance(other, data) and _drop("Random", data) > _drop(other, data)
         ),
-        {"data": range(2)},
-        what="the stricter threshold accepts less and loses less accuracy",
+        cases=grid(other=than, data=_DATA),
+        where="Table 2, both data sets",
     )
 
 
-def _verify_widths(*, each_step: bool = False, judge: str = "7B") -> Evidence:
+def _scores(others: Sequence[str] = ("Random", *_JUDGES, "Emb. 0.85", "Emb. 0.95")) -> Cases:
+    """Both scores lose more accuracy than every other verifier."""
+    return Cases(
+        text=f"scores lose more accuracy than {', '.join(others)}",
+        test=lambda score, other, data: _drop(score, data) > _drop(other, data),
+        cases=grid(score=("Score 7", "Score 9"), other=others, data=_DATA),
+        where="Table 2, both data sets",
+    )
+
+
+_MIRRORED = Cases(
+    text="on AIME the threshold 0.95 loses at most 1 point and the threshold 0.85 about 2",
+    test=lambda strict, loose: strict <= 1 and _near(loose, "2"),
+    cases=rows({"strict": _drop("Emb. 0.95", 1), "loose": _drop("Emb. 0.85", 1)}),
+    where="Table 2, AIME",
+)
+_ORDER = Cases(
+    text="the stricter threshold accepts less and loses less accuracy",
+    test=lambda data: (
+        _acceptance("Emb. 0.95", data) < _acceptance("Emb. 0.85", data)
+        and _drop("Emb. 0.95", data) < _drop("Emb. 0.85", data)
+    ),
+    cases=grid(data=_DATA),
+    where="Table 2, both data sets",
+)
+
+
+def _explain_mirrored(strict: Fraction, loose: Fraction) -> str:
+    return f"{float(strict)} points are lost at 0.95, {float(loose)} at 0.85"
+
+
+def _lost(data: str, judge: str, index: int, narrower: int = 0) -> Fraction:
+    """Points of accuracy below a narrower tree, by default W = 1."""
+    row = TABLE_3[data, judge]["accuracy"]
+    return Fraction(row[narrower]) - Fraction(row[index])
+
+
+def _widths(*, each_step: bool = False, judge: str = "7B") -> Cases:
     """Accuracy below that of W = 1 (`each_step`: of the next narrower tree) with a judge, most on AIME24."""
 
-    def lost(data: str, index: int) -> Fraction:
-        row = TABLE_3[data, judge]["accuracy"]
-        return Fraction(row[index - 1 if each_step else 0]) - Fraction(row[index])
+    def loses(index: int) -> bool:
+        grade, hard = (_lost(data, judge, index, index - 1 if each_step else 0) for data in ("GSM8K", "AIME24"))
+        return grade > 0 and hard > 0 and (index < 2 or hard > grade)
 
-    return all_of(
-        exhaustive(
-            lambda data, index: lost(("GSM8K", "AIME24")[data], index) > 0,
-            {"data": range(2), "index": range(1, 4)},
-            what=f"with the {judge} judge wider trees are less accurate",
-        ),
-        exhaustive(
-            lambda index: lost("AIME24", index) > lost("GSM8K", index), {"index": (2, 3)}, what="more on AIME24"
-        ),
+    return Cases(
+        text=f"with the {judge} judge wider trees are less accurate, from W = 4 on more on AIME24",
+        test=loses,
+        cases=grid(index=(1, 2, 3)),
+        where="Table 3, W = 2, 4 and 8",
     )
 
 
-def _verify_stronger(slack: str = "0") -> Evidence:
+def _stronger(slack: str = "0") -> Cases:
     """The 32B judge: never below W = 1 on GSM8K (by a slack), and less lost than with the 7B judge on both."""
-
-    def lost(data: str, judge: str, index: int) -> Fraction:
-        row = TABLE_3[data, judge]["accuracy"]
-        return Fraction(row[0]) - Fraction(row[index])
-
-    return all_of(
-        exhaustive(
-            lambda index: lost("GSM8K", "32B", index) <= -Fraction(slack), {"index": range(1, 4)}, what="none on GSM8K"
+    return Cases(
+        text="with the 32B judge nothing is lost on GSM8K, and less than with the 7B judge on both data sets",
+        test=lambda data, index: (
+            _lost(data, "32B", index) < _lost(data, "7B", index)
+            and (data == "AIME24" or _lost(data, "32B", index) <= -Fraction(slack))
         ),
-        exhaustive(
-            lambda data, index: (
-                lost(("GSM8K", "AIME24")[data], "32B", index) < lost(("GSM8K", "AIME24")[data], "7B", index)
-            ),
-            {"data": range(2), "index": range(1, 4)},
-            what="less than with the 7B judge",
-        ),
+        cases=grid(data=("GSM8K", "AIME24"), index=(1, 2, 3)),
+        where="Table 3, W = 2, 4 and 8",
     )
 
 
-def _verify_lift(only: str = "") -> Evidence:
+def _both_round(token: Fraction, both: Fraction, printed_token: str, printed_both: str) -> bool:
+    return could_round_to((token, token), printed_token) and could_round_to((both, both), printed_both)
+
+
+def _lift(only: str = "") -> Cases:
     """Token-level 1.4, combined 2.1, in the digits quoted, in the cells whose name starts with `only`."""
-    rows = [(name, cell) for name, cell in measured() if name.startswith(only)]
-    return refute(
-        lambda token, both: could_round_to((token, token), "1.4") and could_round_to((both, both), "2.1"),
-        [{"token": cell["token"], "both": cell["both"]} for _name, cell in rows],
-        what=f"from 1.4 to 2.1 in {only or 'all 14 cells of Table 1'}",
-        explain=lambda token, both: f"from {float(token)} to {float(both)}",
+    cells = [{"token": cell["token"], "both": cell["both"]} for name, cell in measured() if name.startswith(only)]
+    return Cases(
+        text=f"from 1.4 to 2.1 in {only or 'all 14 cells of Table 1'}",
+        test=lambda token, both: _both_round(token, both, "1.4", "2.1"),
+        cases=rows(*cells),
+        where=only or "the 14 cells of Table 1",
     )
 
 
-def _fix_lift() -> Evidence:
+def _explain_lift(token: Fraction, both: Fraction) -> str:
+    return f"from {float(token)} to {float(both)}"
+
+
+def _facts_of_lift(fact: str) -> bool:
     cells = dict(measured())
     best = cells["GSM8K, DeepSeek-R1-Distill"]
-    means = [sum((cell[key] for cell in cells.values()), Fraction(0)) / len(cells) for key in ("token", "both")]
-    facts = (
-        could_round_to((best["token"], best["token"]), "1.4") and could_round_to((best["both"], best["both"]), "2.1"),
-        sum(cell["both"] > printed("2.1")[0] for cell in cells.values()) == 1,
-        could_round_to((means[0], means[0]), "1.39") and could_round_to((means[1], means[1]), "1.62"),
+    if fact == "best cell":
+        return _both_round(best["token"], best["both"], "1.4", "2.1")
+    if fact == "alone above 2.05":
+        return sum(cell["both"] > printed("2.1")[0] for cell in cells.values()) == 1
+    token, both = (sum((cell[key] for cell in cells.values()), Fraction(0)) / len(cells) for key in ("token", "both"))
+    return _both_round(token, both, "1.39", "1.62")
+
+
+_LIFT_ONCE = Cases(
+    text="1.39 to 2.11 on GSM8K (DeepSeek), alone above 2.05; means 1.39 and 1.62",
+    test=_facts_of_lift,
+    cases=grid(fact=("best cell", "alone above 2.05", "means")),
+    where="Table 1",
+)
+
+
+def _most(highest: str = "2.11", lowest: str = "1.32") -> Cases:
+    speeds = [cell["both"] for _name, cell in measured()]
+    return Cases(
+        text=f"combined speedups of Table 1 run from {lowest} to {highest}",
+        test=lambda least, greatest: (least, greatest) == (Fraction(lowest), Fraction(highest)),
+        cases=rows({"least": min(speeds), "greatest": max(speeds)}),
+        where="the least and the greatest of 14 cells",
     )
-    what = "1.39 to 2.11 on GSM8K (DeepSeek), alone above 2.05; means 1.39 and 1.62"
-    return exhaustive(lambda fact: facts[fact], {"fact": range(len(facts))}, what=what)
 
 
-def _verify_most(highest: str = "2.11", lowest: str = "1.32") -> Evidence:
-    speeds = sorted(cell["both"] for _name, cell in measured())
-    facts = (speeds[-1] == Fraction(highest), speeds[0] == Fraction(lowest))
-    what = f"combined speedups of Table 1 run from {lowest} to {highest}"
-    return exhaustive(lambda fact: facts[fact], {"fact": range(2)}, what=what)
+_DROPS, _JUDGED, _AT_RANDOM, _SCORED, _WIDTHS = _drops(), _judges(), _random(), _scores(), _widths()
+_STRONGER, _LIFT, _MOST = _stronger(), _lift(), _most()
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -184,21 +205,24 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Across GSM8K, AIME and other benchmarks the speedup of token-level speculation rises from 1.4 to "
         "2.1.",
         assumptions="Table 1, both pairs of models; 'across' is read as on each",
-        verify=_verify_lift,
+        formula=_LIFT,
+        correction_formula=_LIFT_ONCE,
+        verify=partial(searched, _LIFT, explain=_explain_lift),
         correction="On GSM8K with the DeepSeek pair, from 1.39 to 2.11, as Section 1 says; in no other of the 14 cells "
         "does the combination reach 2.05. The means of the 14 cells are 1.39 and 1.62.",
-        correction_verify=_fix_lift,
-        mutants=(mutant("GSM8K", "GSM8K with the DeepSeek pair", _verify_lift, "GSM8K, DeepSeek"),),
+        correction_verify=partial(walked, _LIFT_ONCE),
+        mutants=(mutant("GSM8K", "GSM8K with the DeepSeek pair", searched, _lift("GSM8K, DeepSeek")),),
     ),
     proved(
         id="LR-P9",
         source="Lookahead Reasoning, Section 4.1, combined speedup",
         statement="The combined speedup reaches 2.11; its smallest value is 1.32.",
         assumptions="Table 1",
-        verify=_verify_most,
+        formula=_MOST,
+        verify=partial(walked, _MOST),
         mutants=(
-            mutant("2.10", "at most 2.10", _verify_most, "2.10"),
-            mutant("1.39", "at least 1.39", _verify_most, lowest="1.39"),
+            mutant("2.10", "at most 2.10", walked, _most("2.10")),
+            mutant("1.39", "at least 1.39", walked, _most(lowest="1.39")),
         ),
         notes="The largest value is the paper's; the smallest, Qwen3 on LiveCodeBench, stands in the table only.",
     ),
@@ -208,10 +232,11 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Random acceptance loses about 3.5 points on GSM8K and 11 on AIME, embeddings at 0.85 about 2 on "
         "GSM8K, scores at 9 lose 5.9 and 12.5.",
         assumptions="Table 2; means rounded as printed",
-        verify=_verify_drops,
+        formula=_DROPS,
+        verify=partial(walked, _DROPS),
         mutants=(
-            mutant("12", "12 on AIME", _verify_drops, (("Random", 1, "12"),)),
-            mutant("6.2", "6.2 with scores on GSM8K", _verify_drops, (("Score 9", 0, "6.2"),)),
+            mutant("12", "12 on AIME", walked, _drops((("Random", 1, "12"),))),
+            mutant("6.2", "6.2 with scores on GSM8K", walked, _drops((("Score 9", 0, "6.2"),))),
         ),
         notes="The paper writes per cent and means points.",
     ),
@@ -220,10 +245,11 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Section 4.3, judges",
         statement="A judge of either size loses no accuracy on GSM8K, and at most 1 to 2 points on AIME.",
         assumptions="Table 2, printed means",
-        verify=_verify_judges,
+        formula=_JUDGED,
+        verify=partial(walked, _JUDGED),
         mutants=(
-            mutant("one", "at most 1 point", _verify_judges, "1"),
-            mutant("embedding", "embeddings at 0.95", _verify_judges, "2", ("Emb. 0.95",)),
+            mutant("one", "at most 1 point", walked, _judges("1")),
+            mutant("embedding", "embeddings at 0.95", walked, _judges("2", ("Emb. 0.95",))),
         ),
         notes="On AIME 1.6 and 1.8 points, within the printed standard deviations.",
     ),
@@ -232,8 +258,16 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Section 4.3, random acceptance",
         statement="Random acceptance accepts no more steps than the judges, and loses more accuracy.",
         assumptions="Table 2, both data sets",
-        verify=_verify_random,
-        mutants=(mutant("scores", "than scores at 9", _verify_random, ("Score 9",)),),
+        formula=_AT_RANDOM,
+        verify=partial(walked, _AT_RANDOM),
+        mutants=(
+            mutant(
+                "scores",
+                "than scores at 9",
+                walked,
+                _random(("Score 9",)),
+            )
+        ),
     ),
     corrected(
         id="LR-P13",
@@ -241,10 +275,12 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The pattern of GSM8K, where the threshold 0.95 keeps the accuracy and 0.85 loses about 2 points, is "
         "mirrored on AIME.",
         assumptions="Table 2; 'keeps' is read as loses at most 1 point",
-        verify=_verify_mirrored,
+        formula=_MIRRORED,
+        correction_formula=_ORDER,
+        verify=partial(searched, _MIRRORED, explain=_explain_mirrored),
         correction="What is mirrored is the order: the stricter threshold accepts less and loses less. On AIME it "
         "still loses 4.1 points, and 0.85 loses 6.8.",
-        holds=mutant("order", "the order of the two thresholds", _fix_mirrored),
+        holds=mutant("order", "the order of the two thresholds", walked, _ORDER),
         notes="Both losses are within the printed standard deviations of about 6 points.",
     ),
     proved(
@@ -252,18 +288,27 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Section 4.3, scores",
         statement="Scores of the target lose more accuracy than any other verifier, at either threshold.",
         assumptions="Table 2, both data sets; random acceptance among the others",
-        verify=_verify_scores,
-        mutants=(mutant("each other", "than scores at 7 too", _verify_scores, ("Random", "Score 7")),),
+        formula=_SCORED,
+        verify=partial(walked, _SCORED),
+        mutants=(
+            mutant(
+                "each other",
+                "than scores at 7 too",
+                walked,
+                _scores(("Random", "Score 7")),
+            )
+        ),
     ),
     proved(
         id="LR-P15",
         source="Lookahead Reasoning, Section 4.3, accuracy of wider trees",
         statement="With the 7B judge every wider tree is less accurate than W = 1, more so on AIME24 from W = 4 on.",
         assumptions="Table 3, printed means",
-        verify=_verify_widths,
+        formula=_WIDTHS,
+        verify=partial(walked, _WIDTHS),
         mutants=(
-            mutant("each step", "than the next narrower tree", _verify_widths, each_step=True),
-            mutant("32B", "with the 32B judge", _verify_widths, judge="32B"),
+            mutant("each step", "than the next narrower tree", walked, _widths(each_step=True)),
+            mutant("32B", "with the 32B judge", walked, _widths(judge="32B")),
         ),
         notes="On GSM8K accuracy rises again from W = 4 to W = 8, 91.1 to 91.5. All differences are below the printed "
         "standard deviations.",
@@ -274,7 +319,15 @@ CLAIMS: tuple[Claim, ...] = (
         statement="With the 32B judge wider trees lose nothing on GSM8K, and on both data sets less than with the 7B "
         "judge.",
         assumptions="Table 3, printed means",
-        verify=_verify_stronger,
-        mutants=(mutant("gain", "they gain half a point on GSM8K", _verify_stronger, "1/2"),),
+        formula=_STRONGER,
+        verify=partial(walked, _STRONGER),
+        mutants=(
+            mutant(
+                "gain",
+                "they gain half a point on GSM8K",
+                walked,
+                _stronger("1/2"),
+            )
+        ),
     ),
 )

@@ -52,13 +52,19 @@ def prove_local_to_global(lost: int = 0) -> Evidence:
     )
 
 
-@functools.cache
 def _block_bound(*, rewarded: bool = True) -> Callable[[Fraction, Fraction, int], Fraction]:
     """``exp`` of the statement `kl_bound` of one block, from C, ``exp(beta R)`` (or, not `rewarded`, 1) and n."""
     from theory.claims.specs import statements as st
 
+    return _compiled_bound(st.kl_bound(), rewarded)
+
+
+@functools.cache
+def _compiled_bound(kl_bound: sp.Expr, rewarded: bool) -> Callable[[Fraction, Fraction, int], Fraction]:
+    from theory.claims.specs import statements as st
+
     size = sp.Symbol("x", positive=True)
-    block = sp.exp(st.kl_bound().subs(st.H, 1)).subs(sp.exp(st.beta * st.R), size if rewarded else 1)
+    block = sp.exp(kl_bound.subs(st.H, 1)).subs(sp.exp(st.beta * st.R), size if rewarded else 1)
     closed: Callable[[Fraction, Fraction, int], Fraction] = sp.lambdify((st.C, size, st.n), block, modules="math")
     return closed
 

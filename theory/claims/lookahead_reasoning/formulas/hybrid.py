@@ -5,14 +5,23 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from theory.claims.lookahead_reasoning.formulas.forms import doubling, symbols
+from theory.claims.lookahead_reasoning.formulas.forms import a, doubling, peak_function, speedup, stationarity, symbols
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.formulas import Formula, between, whole
+from theory.claims.proving.formulas import Formula, between, equal, less, whole
 
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["ONE_OF_TWO", "THRESHOLD_FALLS", "six"]
+__all__ = [
+    "EASY_RATIO",
+    "EASY_RATIO_ASYNC",
+    "LOG_DERIVATIVE",
+    "ONE_OF_TWO",
+    "STATIONARY",
+    "SUBSTITUTION",
+    "THRESHOLD_FALLS",
+    "six",
+]
 
 _UNIT = between(0, 1)
 _ONE_PERCENT = Fraction(1, 100)
@@ -52,3 +61,64 @@ THRESHOLD_FALLS: Final = Formula(
     relation=_threshold_falls, domain={"alpha": _UNIT, "c": _UNIT, "M": between(2, None)}, sharp=_ONE_PERCENT
 )
 """LR-T3g."""
+
+
+def _stationary() -> sympy.Basic:
+    """F of Lemma 3 is the condition times what is positive, so both vanish together."""
+    alpha, c, x = symbols("alpha c x")
+    cost = 1 - c + c * x
+    return equal(stationarity(alpha, c, x), (a(alpha, x) - c * x / cost) * (1 - alpha**x) * cost / x)
+
+
+STATIONARY: Final = Formula(
+    relation=_stationary, domain={"alpha": _UNIT, "c": _UNIT, "x": between(1, 40)}, sharp=_ONE_PERCENT
+)
+"""The correction of LR-T3i."""
+
+
+def _substitution() -> sympy.Basic:
+    """With p = alpha2^(gamma/2)."""
+    (p,) = symbols("p")
+    return equal((1 + p) * (1 + sp.log(p) * p**2 / (1 - p**2)), peak_function(1 - p))
+
+
+SUBSTITUTION: Final = Formula(relation=_substitution, domain={"p": _UNIT}, sharp=_ONE_PERCENT)
+"""LR-T3j."""
+
+
+def _log_derivative() -> sympy.Basic:
+    alpha, c1, c2, x, budget = symbols("alpha c1 c2 gamma M")
+    slope = x * sp.diff(speedup(alpha, c1, x), x) / speedup(alpha, c1, x)
+    costs = c1 * x / (1 - c1 + c1 * x) - c2 * (budget / x) / (1 - c2 + c2 * budget / x)
+
+    def shown(gamma: sympy.Expr) -> sympy.Expr:
+        return 1 - (1 - c1) / (1 - c1 + c1 * gamma) - c2 * budget / ((1 - c2) * gamma + c2 * budget)
+
+    return sp.And(
+        equal(slope, a(alpha, x) - c1 * x / (1 - c1 + c1 * x)), equal(costs, shown(x)), less(shown(x), shown(x + 1))
+    )
+
+
+LOG_DERIVATIVE: Final = Formula(
+    relation=_log_derivative,
+    domain={"alpha": _UNIT, "c1": _UNIT, "c2": _UNIT, "gamma": between(1, 40, "[)"), "M": whole(4)},
+    sharp=_ONE_PERCENT,
+)
+"""LR-L5a."""
+_CORNER: Final = {"alpha1": between("13/25", "4/5"), "c1": between(0, "1/3")}
+
+
+def _easy_ratio() -> sympy.Basic:
+    alpha, c = symbols("alpha1 c1")
+    return _ratio(alpha, c) >= sp.Rational("1.157")
+
+
+def _easy_ratio_async() -> sympy.Basic:
+    alpha, c = symbols("alpha1 c1")
+    return (1 + alpha) / (1 + c * alpha * (1 - alpha)) > sp.Rational("1.4")
+
+
+EASY_RATIO: Final = Formula(relation=_easy_ratio, domain=_CORNER)
+"""LR-T4f as printed."""
+EASY_RATIO_ASYNC: Final = Formula(relation=_easy_ratio_async, domain=_CORNER, sharp=_ONE_PERCENT)
+"""Its correction."""

@@ -6,30 +6,31 @@ g(M)/g(M/2) of level i, so (7) says h(2, M/2) >= h(1, M).
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
-from theory.claims.ledger import Claim, Evidence, Verdict
-from theory.claims.lookahead_reasoning import exact
+from theory.claims.ledger import Claim, Evidence
 from theory.claims.lookahead_reasoning.formulas import hybrid as formulas
 from theory.claims.lookahead_reasoning.hybrid.lemma_3 import unimodal_proof
-from theory.claims.lookahead_reasoning.hybrid.lemma_5 import one_peak, pair_grid, speedup, threshold
+from theory.claims.lookahead_reasoning.hybrid.lemma_5 import one_peak, pair_grid
 from theory.claims.lookahead_reasoning.hybrid.lemma_6 import below_peak
+from theory.claims.lookahead_reasoning.hybrid.points import Synchronous, synchronous
 from theory.claims.lookahead_reasoning.hybrid.theorem_3_steps import (
     index_argument,
     peak_identity,
     threshold_at_two,
     threshold_falls,
 )
+from theory.claims.proving.cases import Cases, Predicate, rows, searched, walked
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.formulas import whole
 from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted, repaired
-from theory.claims.proving.tools import all_of, refute, screened, with_fix
+from theory.claims.proving.tools import all_of, screened, with_fix
 
 __all__ = ["CLAIMS"]
 
-_SIX = Fraction(1157, 1000)
-_EVEN = (4, 6, 8, 12)
 _NO_SIX = {"alpha1": "2/5", "c1": "1/3", "alpha2": "4/5", "c2": "2/5", "M": "4"}
 _BELOW_SIX = {"alpha1": "5/14", "c1": "9/50", "alpha2": "30/31", "c2": "1/75", "M": "50"}
 """min r = 1.1501, (7) and (8) hold strictly, and token-level speculation alone, at its peak of 49, is better."""
@@ -39,92 +40,53 @@ _ODD = {"alpha1": "4/9", "c1": "1/5", "alpha2": "9/16", "c2": "1/20", "M": "5"}
 _STATED = "0 < alpha_i, c_i < 1, even M >= 4, (6)"
 
 
-class _Point:
-    """One parameter point with its conditions and its best single and hybrid speedups over k1 k2 <= M."""
-
-    def __init__(self, alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> None:  # noqa: N803
-        self.first, self.second, self.budget = (alpha1, c1), (alpha2, c2), int(M)
-        self.r1, self.r2 = (1 + alpha1) / (1 + c1), (1 + alpha2) / (1 + c2)
-        self.d1, self.d2 = threshold(alpha1, c1, self.budget), threshold(alpha2, c2, self.budget)
-
-    def six(self, bound: Fraction = _SIX) -> bool:
-        return min(self.r1, self.r2) > bound
-
-    @functools.cached_property
-    def token_only(self) -> Fraction:
-        return max(speedup(*self.second, k) for k in range(1, self.budget + 1))
-
-    @functools.cached_property
-    def step_only(self) -> Fraction:
-        return max(speedup(*self.first, k) for k in range(1, self.budget + 1))
-
-    @functools.cached_property
-    def hybrid(self) -> Fraction:
-        pairs = ((i, j) for i in range(2, self.budget // 2 + 1) for j in range(2, self.budget // i + 1))
-        return max(speedup(*self.first, i) * speedup(*self.second, j) for i, j in pairs)
-
-    def met(self, *, strict: bool) -> bool:
-        """(7) and (8)."""
-        return (self.r1 > self.d2 and self.r2 > self.d1) if strict else (self.r1 >= self.d2 and self.r2 >= self.d1)
-
-    @property
-    def hybrid_wins(self) -> bool:
-        return self.hybrid > max(self.token_only, self.step_only)
-
-    def words(self) -> str:
-        return (
-            f"r1 = {self.r1}, D2(M) = {self.d2}, r2 = {self.r2}, D1(M) = {self.d1}; "
-            f"token-level only {self.token_only}, step-level only {self.step_only}, best hybrid {self.hybrid}"
-        )
-
-
-@functools.cache
-def _at(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> _Point:  # noqa: N803
-    """The point, remembered: several claims walk the same grid."""
-    return _Point(alpha1, c1, alpha2, c2, M)
-
-
-def _points(*special: dict[str, str], budgets: tuple[int, ...] = _EVEN) -> Iterator[dict[str, str]]:
+def _points(*special: dict[str, str]) -> Iterator[dict[str, str]]:
     yield from special
-    yield from pair_grid(budgets)
+    yield from pair_grid((4, 6, 8, 12))
 
 
 def _words(**values: Fraction) -> str:
-    return _at(**values).words()
+    return Synchronous(**values).words()
 
 
 def _one_of_two(scale: str) -> Evidence:
     """(7) or (8) holds, with their right sides scaled."""
     factor = Fraction(scale)
 
-    def holds(**values: Fraction) -> bool:
-        p = _at(**values)
-        return not p.six() or p.r1 >= factor * p.d2 or p.r2 >= factor * p.d1
+    def either(point: Synchronous) -> bool:
+        return point.r1 >= factor * point.d2 or point.r2 >= factor * point.d1
 
+    statement = synchronous("at least one of (7) and (8) holds", either, Synchronous.six, "(6)")
     return screened(
-        refute(holds, _points(_NEAR_TWO), what="at least one of (7) and (8) holds", explain=_words),
+        searched(statement, *_points(_NEAR_TWO), explain=_words),
         threshold_at_two,
         threshold_falls,
         detail="If r1 >= r2 then r1 >= r2 = D2(2) > D2(M); otherwise r2 > r1 = D1(2) > D1(M)",
     )
 
 
-def _hybrid_wins(*, strict: bool, six: Fraction | None = _SIX, special: tuple[dict[str, str], ...] = ()) -> Evidence:
-    """With (7), (8) (strict or not) and (6) (or a weaker bound, or none), the best hybrid beats both single methods."""
+def _wins(*, strict: bool, six: str = "1.157") -> Predicate:
+    """With (7), (8) (strict or not) and (6) (or a weaker bound) the best hybrid beats both single methods."""
 
-    def holds(**values: Fraction) -> bool:
-        p = _at(**values)
-        return not p.met(strict=strict) or (six is not None and not p.six(six)) or p.hybrid_wins
+    def premise(point: Synchronous) -> bool:
+        return point.met(strict=strict) and point.six(Fraction(six))
 
-    return refute(
-        holds, _points(*special), what="with (7) and (8) the best hybrid beats both single methods", explain=_words
-    )
+    given = f"(7) and (8){' strictly' if strict else ''}, min r > {six}"
+    return synchronous("the best hybrid beats both single methods", lambda point: point.hybrid_wins, premise, given)
+
+
+_WINS_PRINTED, _WINS = _wins(strict=False), _wins(strict=True)
+
+
+def _search_wins(printed: Predicate, *special: dict[str, str]) -> Evidence:
+    return searched(printed, *_points(*special), explain=_words)
 
 
 def _hybrid_proof(*special: dict[str, str], six: str = "1.157") -> Evidence:
     """The repaired Theorem 3: strict (7) and (8), and (6) with the constant that Lemma 6 must then bound."""
+    statement = replace(_wins(strict=True, six=six), domain={**_WINS.domain, "M": whole(4, 50, 2)})
     return screened(
-        _hybrid_wins(strict=True, six=Fraction(six), special=(_BELOW_SIX, *special)),
+        _search_wins(statement, _BELOW_SIX, *special),
         threshold_falls,
         unimodal_proof,
         peak_identity,
@@ -135,88 +97,103 @@ def _hybrid_proof(*special: dict[str, str], six: str = "1.157") -> Evidence:
     )
 
 
-def _single_wins(*, swap: bool, claim: str = "fails") -> Evidence:
+def _single(*, swap: bool, claim: str = "fails") -> Predicate:
     """If (7) (swapped: (8)) fails, token-level (step-level) only is strictly best over k1 k2 <= M; (6) is not used."""
 
-    def holds(**values: Fraction) -> bool:
-        p = _at(**values)
-        failing = p.r2 < p.d1 if swap else p.r1 < p.d2
-        if failing is not (claim == "fails"):
-            return True
-        best, other = (p.step_only, p.token_only) if swap else (p.token_only, p.step_only)
-        return best > max(p.hybrid, other)
+    def best(point: Synchronous) -> bool:
+        mine, other = (point.step_only, point.token_only) if swap else (point.token_only, point.step_only)
+        return mine > max(point.hybrid, other)
 
-    what = f"if {'(8)' if swap else '(7)'} {claim}, the single method is strictly best"
+    def failing(point: Synchronous) -> bool:
+        return (point.r2 < point.d1 if swap else point.r1 < point.d2) is (claim == "fails")
+
+    return synchronous("the single method is strictly best", best, failing, f"{'(8)' if swap else '(7)'} {claim}")
+
+
+_TOKEN_ONLY, _STEP_ONLY = _single(swap=False), _single(swap=True)
+
+
+def _single_wins(printed: Predicate) -> Evidence:
     return screened(
-        refute(holds, _points(_NO_SIX), what=what, explain=_words),
+        searched(printed, *_points(_NO_SIX), explain=_words),
         threshold_falls,
         one_peak,
         detail="It then fails at every smaller budget, since D falls, so Lemma 5 gives h(k1, k2) < h(1, k1 k2)",
     )
 
 
-def _equivalence(*, strict: bool) -> Evidence:
+def _equivalent(*, strict: bool) -> Predicate:
     """The hybrid beats both single methods iff (7) and (8) hold (strictly)."""
-
-    def holds(**values: Fraction) -> bool:
-        p = _at(**values)
-        return not p.six() or p.hybrid_wins is p.met(strict=strict)
-
-    return refute(holds, _points(_TIE), what="hybrid strictly best iff (7) and (8)", explain=_words)
-
-
-def _odd_budget(budgets: tuple[int, ...], *special: dict[str, str]) -> Evidence:
-    """Theorem 3 with strict (7), (8) and (6) at these budgets."""
-
-    def holds(**values: Fraction) -> bool:
-        p = _at(**values)
-        return not (p.six() and p.met(strict=True)) or p.hybrid_wins
-
-    squares = ("1/4", "16/25", "9/16")
-    points = [*special, *pair_grid(budgets, squares, ("1/20", "1/5", "1/3"))]
-    return refute(holds, points, what="with (6), (7), (8) the best hybrid beats both single methods", explain=_words)
-
-
-def _needed(without: Evidence, hypothesis: str) -> Evidence:
-    """A hypothesis is needed if the statement without it is refuted at a point."""
-    if without.verdict is not Verdict.FALSE:
-        return Evidence(verdict=Verdict.OPEN, method=without.method, detail=f"no failure without {hypothesis} found")
-    return Evidence(
-        verdict=Verdict.PROVED,
-        method=without.method,
-        detail=f"without {hypothesis}: {without.detail}",
-        effort=without.effort,
+    return synchronous(
+        f"the best hybrid beats both single methods exactly when (7) and (8) hold{' strictly' if strict else ''}",
+        lambda point: point.hybrid_wins is point.met(strict=strict),
+        Synchronous.six,
+        "(6)",
     )
 
 
-def _always_seven(margin: int) -> Evidence:
+_EQUIVALENT_PRINTED, _EQUIVALENT = _equivalent(strict=False), _equivalent(strict=True)
+
+
+def _search_equivalence(printed: Predicate) -> Evidence:
+    return searched(printed, *_points(_TIE), explain=_words)
+
+
+def _fails_without(point: dict[str, str], text: str, met: Callable[[Synchronous], bool]) -> Cases:
+    """A point that meets the other hypotheses and at which no hybrid wins: the one left out is needed."""
+    return Cases(
+        text=f"{text}, and no hybrid wins",
+        test=lambda **at: met(Synchronous(**at)) and not Synchronous(**at).hybrid_wins,
+        cases=rows({name: Fraction(value) for name, value in point.items()}),
+        where="the point " + ", ".join(f"{name} = {value}" for name, value in point.items()),
+    )
+
+
+def _six_and_strict(point: Synchronous) -> bool:
+    return point.six() and point.met(strict=True)
+
+
+_SIX_NEEDED = _fails_without(_NO_SIX, "(7) and (8) hold strictly", partial(Synchronous.met, strict=True))
+_SIX_OF_11 = _fails_without(
+    _NO_SIX,
+    "(6) with 1.1 and strict (7) and (8) hold",
+    lambda point: point.six(Fraction(11, 10)) and point.met(strict=True),
+)
+_EVEN_NEEDED = _fails_without(_ODD, "(6) and strict (7) and (8) hold", _six_and_strict)
+_EVEN_FAILS = _fails_without({**_ODD, "M": "6"}, "(6) and strict (7) and (8) hold", _six_and_strict)
+
+
+def _always_seven(margin: int) -> Predicate:
     """(6) implies (7) whenever M >= gamma2* + margin, gamma2* the integer maximiser of g."""
-
-    def holds(**values: Fraction) -> bool:
-        p = _at(**values)
-        peak = exact.argmax_g(*p.second, p.budget + 1)
-        return not p.six() or p.budget < peak + margin or p.r1 >= p.d2
-
-    special = {"alpha1": "9/20", "c1": "1/4", "alpha2": "1/2", "c2": "1/26", "M": "4"}
-    return refute(
-        holds,
-        _points(special),
-        what=f"(7) holds for M >= gamma2*{f' + {margin}' if margin else ''}",
-        explain=lambda **values: (
-            f"gamma2* = {exact.argmax_g(values['alpha2'], values['c2'], int(values['M']) + 1)}, "
-            f"r1 = {_at(**values).r1} (> 1.157), D2(M) = {_at(**values).d2}"
-        ),
+    return synchronous(
+        "(7) holds",
+        lambda point: point.r1 >= point.d2,
+        lambda point: point.six() and point.budget >= point.token_peak + margin,
+        f"(6), M >= gamma2*{f' + {margin}' if margin else ''}",
     )
+
+
+_SEVEN_PRINTED, _SEVEN = _always_seven(0), _always_seven(1)
+
+
+def _search_seven(printed: Predicate) -> Evidence:
+    special = {"alpha1": "9/20", "c1": "1/4", "alpha2": "1/2", "c2": "1/26", "M": "4"}
+
+    def explain(**values: Fraction) -> str:
+        point = Synchronous(**values)
+        return f"gamma2* = {point.token_peak}, r1 = {point.r1} (> 1.157), D2(M) = {point.d2}"
+
+    return searched(printed, *_points(special), explain=explain)
 
 
 def _always_seven_proof() -> Evidence:
     """M >= gamma2* + 1 > x, the real maximiser, so D2(M) < D2(x) = F(y) < 1.157 < r1."""
-    return screened(_always_seven(1), threshold_falls, unimodal_proof, peak_identity, lambda: below_peak("1.157"))
+    return screened(_search_seven(_SEVEN), threshold_falls, unimodal_proof, peak_identity, lambda: below_peak("1.157"))
 
 
 def _equivalence_proof() -> Evidence:
     """Strict conditions: the 'if' is the repaired theorem; otherwise Lemma 5's single peak gives the converse."""
-    return screened(_equivalence(strict=True), lambda: _hybrid_proof(_TIE), one_peak)
+    return screened(_search_equivalence(_EQUIVALENT), lambda: _hybrid_proof(_TIE), one_peak)
 
 
 def _either() -> sp.Basic:
@@ -256,7 +233,9 @@ CLAIMS: tuple[Claim, ...] = (
         statement="If (7) and (8) both hold, combining both techniques strictly outperforms either one alone, over all "
         "gamma1 gamma2 <= M.",
         assumptions=_STATED,
-        verify=lambda: with_fix(lambda: _hybrid_wins(strict=False, special=(_TIE,)), lambda: _hybrid_proof(_TIE)),
+        formula=_WINS_PRINTED,
+        correction_formula=_WINS,
+        verify=lambda: with_fix(lambda: _search_wins(_WINS_PRINTED, _TIE), lambda: _hybrid_proof(_TIE)),
         correction="Both conditions must hold strictly (with equality the hybrid may only tie, as in the "
         "counterexample), or 'strictly outperforms' must read 'is at least as good as'.",
         correction_verify=lambda: _hybrid_proof(_TIE),
@@ -266,16 +245,15 @@ CLAIMS: tuple[Claim, ...] = (
             mutant(
                 "weaker (6)",
                 "the fix is claimed with 1.04 in (6)",
-                _hybrid_wins,
-                strict=True,
-                six=Fraction(26, 25),
-                special=(_NO_SIX,),
+                _search_wins,
+                _wins(strict=True, six="1.04"),
+                _NO_SIX,
             ),
             mutant(
                 "corrected",
                 "strict conditions, which need no fix",
                 with_fix,
-                lambda: _hybrid_wins(strict=True),
+                lambda: _search_wins(_WINS),
                 lambda: _hybrid_proof(_TIE),
             ),
         ),
@@ -291,8 +269,9 @@ CLAIMS: tuple[Claim, ...] = (
         statement="If (7) fails, token-level speculation alone is the optimal strategy over gamma1 gamma2 <= M.",
         expression=lambda: _condition(1),
         assumptions=_STATED,
-        verify=lambda: _single_wins(swap=False),
-        mutants=(mutant("holds", "if (7) holds", _single_wins, swap=False, claim="holds"),),
+        formula=_TOKEN_ONLY,
+        verify=lambda: _single_wins(_TOKEN_ONLY),
+        mutants=(mutant("holds", "if (7) holds", _single_wins, _single(swap=False, claim="holds")),),
         notes="Neither (6) nor the case split on gamma2* is needed: h(k1, k2) < h(1, k1 k2) for every pair.",
     ),
     proved(
@@ -301,8 +280,9 @@ CLAIMS: tuple[Claim, ...] = (
         statement="If (8) fails, step-level speculation alone is the optimal strategy over gamma1 gamma2 <= M.",
         expression=lambda: _condition(2),
         assumptions=_STATED,
-        verify=lambda: _single_wins(swap=True),
-        mutants=(mutant("holds", "if (8) holds", _single_wins, swap=True, claim="holds"),),
+        formula=_STEP_ONLY,
+        verify=lambda: _single_wins(_STEP_ONLY),
+        mutants=(mutant("holds", "if (8) holds", _single_wins, _single(swap=True, claim="holds")),),
     ),
     proved(
         id="LR-T3e",
@@ -310,15 +290,17 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The constraint (6) is needed: without it (7) and (8) may hold strictly and yet no hybrid beat "
         "both single methods.",
         assumptions="0 < alpha_i, c_i < 1, even M >= 4, budget gamma1 gamma2 <= M",
+        formula=_SIX_NEEDED,
         verify=lambda: all_of(
-            lambda: _needed(_hybrid_wins(strict=True, six=None, special=(_NO_SIX,)), "(6)"),
+            lambda: walked(_SIX_NEEDED),
             lambda: _hybrid_proof(_NO_SIX),
         ),
         mutants=(
             mutant(
                 "weaker need",
                 "(6) with 1.1 is claimed not to be enough",
-                lambda: _needed(_hybrid_wins(strict=True, six=Fraction(11, 10), special=(_NO_SIX,)), "1.157"),
+                walked,
+                _SIX_OF_11,
             ),
         ),
         notes="It is needed for LR-T3b only, because the budget is an inequality: a single method may stop at its "
@@ -330,10 +312,9 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Even M is needed: for odd M, (6) and strict (7) and (8) may hold and yet no hybrid beat both "
         "single methods.",
         assumptions="0 < alpha_i, c_i < 1, M >= 4",
-        verify=lambda: all_of(lambda: _needed(_odd_budget((5, 7), _ODD), "even M"), lambda: _hybrid_proof(_TIE)),
-        mutants=(
-            mutant("even", "a failure is claimed at M = 4, 6, 8", lambda: _needed(_odd_budget((4, 6, 8)), "even M")),
-        ),
+        formula=_EVEN_NEEDED,
+        verify=lambda: all_of(lambda: walked(_EVEN_NEEDED), lambda: _hybrid_proof(_TIE)),
+        mutants=(mutant("even", "the failure is claimed at an even M", walked, _EVEN_FAILS),),
         notes="With odd M the split (2, M/2) that (7) speaks of does not exist. LR-T3a, LR-T3c and LR-T3d hold for "
         "odd M too.",
     ),
@@ -343,22 +324,26 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Given (6), (7) always holds when M >= gamma2*, the integer maximiser of g, as D2(M) <= "
         "D2(gamma2*) < 1.157.",
         assumptions=_STATED,
-        verify=lambda: _always_seven(0),
+        formula=_SEVEN_PRINTED,
+        correction_formula=_SEVEN,
+        verify=lambda: _search_seven(_SEVEN_PRINTED),
         correction="It holds for M >= gamma2* + 1, which lies above the real maximiser. At M = gamma2* D2 may "
         "exceed 1.157: D2(4) = 135/116 at alpha2 = 1/2, c2 = 1/26. Then (7) fails and token-level only is optimal, "
         "as the theorem says.",
         correction_verify=_always_seven_proof,
-        mutants=(mutant("corrected", "M >= gamma2* + 1", _always_seven, 1),),
+        mutants=(mutant("corrected", "M >= gamma2* + 1", _search_seven, _SEVEN),),
     ),
     repaired(
         id="LR-Z2",
         source="Lookahead Reasoning, Chinese summary, Theorem 3",
         statement="The combination is strictly better than either method alone if and only if (7) and (8) both hold.",
         assumptions=_STATED,
-        printed=lambda: _equivalence(strict=False),
+        formula=_EQUIVALENT_PRINTED,
+        correction_formula=_EQUIVALENT,
+        printed=lambda: _search_equivalence(_EQUIVALENT_PRINTED),
         correction="If and only if both hold strictly.",
         repair=_equivalence_proof,
-        mutants=(mutant("corrected", "strict conditions, which need no fix", _equivalence, strict=True),),
+        mutants=(mutant("corrected", "strict conditions, which need no fix", _search_equivalence, _EQUIVALENT),),
         notes="The paper states only the 'if'; the converse holds because equality in (7) already makes w fall from "
         "2 on.",
     ),

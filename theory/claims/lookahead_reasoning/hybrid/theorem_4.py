@@ -14,9 +14,17 @@ from typing import Any
 from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, Verdict, statement
-from theory.claims.lookahead_reasoning import exact
-from theory.claims.lookahead_reasoning.hybrid.lemma_5 import speedup
+from theory.claims.lookahead_reasoning.hybrid.points import (
+    SHARP,
+    Asynchronous,
+    asynchronous,
+    hybrids_only,
+    speedup,
+    theorem_4_box,
+)
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.formulas import one_of
 from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.tools import (
     Box,
@@ -25,16 +33,13 @@ from theory.claims.proving.tools import (
     prove_identity,
     prove_positive,
     prove_sign,
-    refute,
     screened,
 )
 
-__all__ = ["BOX", "CLAIMS", "Speedups", "box_points", "hybrid_wins", "prove_deeper_wins", "prove_only_hybrids", "words"]
+__all__ = ["BOX", "CLAIMS", "box_points", "prove_deeper_wins", "prove_only_hybrids", "words"]
 
 BOX = "0.52 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5"
 _TOP = Fraction(4, 5)
-_SHARP = Fraction(6, 5) * (1 + _TOP**8) - 1
-"""The lower end of alpha at which (8, 2) and step-level only meet at M = 16: 0.401326592."""
 
 
 def _stage_time(alpha: Any, c: Any) -> Any:
@@ -51,48 +56,19 @@ def box_points(low: str, budgets: tuple[int, ...]) -> Iterator[dict[str, str]]:
         yield {"alpha1": a1, "c1": c1, "alpha2": a2, "c2": c2, "M": str(m)}
 
 
-class Speedups:
-    """Best token-level only, step-level only and hybrid speedup at one point."""
-
-    def __init__(self, alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> None:  # noqa: N803
-        self.level1, self.level2, self.budget = (alpha1, c1), (alpha2, c2), int(M)
-        self.ceiling = exact.ceil_inverse(c1)
-        widest = min(self.ceiling, self.budget)
-        self.f = {k: exact.f_async(alpha1, c1, k) for k in range(1, widest + 1)}
-        self.g = {k: speedup(alpha2, c2, k) for k in range(1, self.budget + 1)}
-
-    @property
-    def singles(self) -> tuple[Fraction, Fraction]:
-        """Token level only, step level only."""
-        return max(self.g.values()), max(self.f.values())
-
-    @property
-    def hybrid(self) -> Fraction:
-        """The best with both depths at least 2."""
-        return max(self.f[i] * self.g[j] for i in self.f for j in self.g if i >= 2 and j >= 2 and i * j <= self.budget)
-
-    def words(self) -> str:
-        """All three, for a reader."""
-        tokens, steps = self.singles
-        single = f"token-level only {float(tokens):.5f}, step-level only {float(steps):.5f}"
-        return f"{single}, best hybrid {float(self.hybrid):.5f}"
-
-
-def hybrid_wins(**values: Fraction) -> bool:
-    """The best hybrid beats both single methods."""
-    point = Speedups(**values)
-    return point.hybrid > max(point.singles)
+def _only_hybrids(low: str, budgets: tuple[int, ...]) -> Evidence:
+    """No single method reaches the maximum, at points inside the box with alpha > low."""
+    return searched(
+        hybrids_only(theorem_4_box(low, one_of(*budgets))),
+        *box_points(low, budgets),
+        text=f"every maximiser is a hybrid for alpha > {low}",
+        explain=words,
+    )
 
 
 def words(**values: Fraction) -> str:
     """The three best speedups of a point."""
-    return Speedups(**values).words()
-
-
-def _only_hybrids(low: str, budgets: tuple[int, ...]) -> Evidence:
-    """No single method reaches the maximum, at points inside the box with alpha > low."""
-    what = f"every maximiser is a hybrid for alpha > {low}"
-    return refute(hybrid_wins, box_points(low, budgets), what=what, explain=words)
+    return Asynchronous(**values).words()
 
 
 def prove_only_hybrids(
@@ -255,23 +231,27 @@ def _budgets_below_16(fails_at: tuple[int, ...]) -> Evidence:
     )
 
 
-def _every_hybrid_is_best(condition: str) -> Evidence:
+_TWO_AND_TWO, _SOME = (
+    asynchronous(text, holds, theorem_4_box("0.52", one_of(16)))
+    for text, holds in (
+        ("(2, 2) is a maximiser", lambda point: point.f[2] * point.g[2] == max(point.hybrid, *point.singles)),
+        ("some hybrid is a maximiser", lambda point: point.hybrid >= max(point.singles)),
+    )
+)
+_HYBRIDS = hybrids_only(theorem_4_box("0.52", one_of(16, 18, 26)))
+_HYBRIDS_ODD = hybrids_only(theorem_4_box("0.52", one_of(16, 17, 19)))
+_HYBRIDS_SHARP = hybrids_only(theorem_4_box(SHARP, one_of(16, 18)))
+_HYBRIDS_BELOW = hybrids_only(theorem_4_box("0.52", one_of(12, 14, 15)))
+
+
+def _every_hybrid_is_best(printed: Predicate) -> Evidence:
     """'If': each feasible (k1, k2) with both >= 2 is a maximiser; corrected: some hybrid is."""
 
-    def holds(alpha1: Fraction, c1: Fraction, alpha2: Fraction, c2: Fraction, M: Fraction) -> bool:  # noqa: N803
-        point = Speedups(alpha1, c1, alpha2, c2, M)
-        best = max(point.hybrid, *point.singles)
-        return (point.f[2] * point.g[2] if condition == "every" else point.hybrid) == best
+    def explain(**values: Fraction) -> str:
+        point = Asynchronous(**values)
+        return f"h(2, 2) = {float(point.f[2] * point.g[2]):.4f}, best {float(point.hybrid):.4f}"
 
-    return refute(
-        holds,
-        [{"alpha1": "3/5", "c1": "1/4", "alpha2": "3/5", "c2": "1/10", "M": "16"}],
-        what="(2, 2) is a maximiser" if condition == "every" else "some hybrid is a maximiser",
-        explain=lambda **values: (
-            f"h(2, 2) = {float(Speedups(**values).f[2] * Speedups(**values).g[2]):.4f}, "
-            f"best {float(Speedups(**values).hybrid):.4f}"
-        ),
-    )
+    return searched(printed, {"alpha1": "3/5", "c1": "1/4", "alpha2": "3/5", "c2": "1/10", "M": "16"}, explain=explain)
 
 
 def _no_cost(_alpha: Any, _c: Any) -> int:
@@ -287,6 +267,7 @@ CLAIMS: tuple[Claim, ...] = (
         "gamma1 >= 2 and gamma2 >= 2.",
         expression=statement("lookahead_reasoning", "h"),
         assumptions=f"{BOX}, even M >= 16",
+        formula=_HYBRIDS,
         verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
         mutants=(
             mutant("lower alpha", "0.39 for 0.52", prove_only_hybrids, "0.39", 8, (16, 18)),
@@ -301,11 +282,13 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Theorem 4 and Section 3.3, if",
         statement="h(gamma1, gamma2) is maximal if gamma1 >= 2 and gamma2 >= 2.",
         assumptions=f"{BOX}, M >= 16",
-        verify=lambda: _every_hybrid_is_best("every"),
+        formula=_TWO_AND_TWO,
+        correction_formula=_HYBRIDS,
+        verify=lambda: _every_hybrid_is_best(_TWO_AND_TWO),
         correction="'If and only if' should read 'only if': a hybrid is necessary, not sufficient; which hybrid is "
         "best depends on the parameters.",
         correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(mutant("corrected", "some hybrid is maximal", _every_hybrid_is_best, "some"),),
+        mutants=(mutant("corrected", "some hybrid is maximal", _every_hybrid_is_best, _SOME),),
     ),
     proved(
         id="LR-T4c",
@@ -313,6 +296,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="As Theorem 4, only if, for every budget M >= 16, even or odd.",
         expression=statement("lookahead_reasoning", "h"),
         assumptions=f"{BOX}, integer M >= 16",
+        formula=_HYBRIDS_ODD,
         verify=lambda: prove_only_hybrids("0.52", 8, (16, 17, 19)),
         mutants=(mutant("thirteen", "M >= 13", prove_only_hybrids, "0.52", 6, (13, 17)),),
         notes="The main text drops the appendix's 'M even'; it is not needed.",
@@ -324,7 +308,8 @@ CLAIMS: tuple[Claim, ...] = (
         "0.401326592, and no further.",
         expression=statement("lookahead_reasoning", "h"),
         assumptions="upper limits and M >= 16 as stated",
-        verify=lambda: _sharp(_SHARP),
+        formula=_HYBRIDS_SHARP,
+        verify=lambda: _sharp(SHARP),
         mutants=(
             mutant("lower", "0.40 as the limit", _sharp, Fraction(2, 5)),
             mutant("higher", "0.41 as the sharp limit", _sharp, Fraction(41, 100)),
@@ -339,6 +324,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Lookahead Reasoning, Theorem 4, how tight M >= 16 is (sharpened in this ledger)",
         statement="In the stated box Theorem 4 holds for M = 12 and for every M >= 14; it fails at M = 13, 11 and 10.",
         assumptions=BOX,
+        formula=_HYBRIDS_BELOW,
         verify=lambda: _budgets_below_16((13, 11, 10)),
         mutants=(mutant("twelve", "it fails at M = 12", _budgets_below_16, (12,)),),
     ),
