@@ -13,7 +13,7 @@ from theory.claims.proving.formulas import Formula
 from theory.claims.runner import Verification
 
 DRAWS = {Formula: 300, Predicate: 150}
-"""Points drawn; a premise leaves some of them out."""
+"""Points asked for; a premise leaves some of them out."""
 FEWEST = 20
 """Points that a premise must leave, or too little is tried."""
 COMPLETE = ("lookahead_reasoning", "lookahead_decoding")

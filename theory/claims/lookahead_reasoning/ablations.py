@@ -266,7 +266,7 @@ CLAIMS: tuple[Claim, ...] = (
                 "than scores at 9",
                 walked,
                 _random(("Score 9",)),
-            )
+            ),
         ),
     ),
     corrected(
@@ -296,7 +296,7 @@ CLAIMS: tuple[Claim, ...] = (
                 "than scores at 7 too",
                 walked,
                 _scores(("Random", "Score 7")),
-            )
+            ),
         ),
     ),
     proved(
@@ -327,7 +327,7 @@ CLAIMS: tuple[Claim, ...] = (
                 "they gain half a point on GSM8K",
                 walked,
                 _stronger("1/2"),
-            )
+            ),
         ),
     ),
 )

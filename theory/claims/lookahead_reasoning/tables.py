@@ -11,7 +11,7 @@ from theory.claims.ledger import Claim, Evidence
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.formulas import between, whole
+from theory.claims.proving.formulas import between, one_of, whole
 from theory.claims.proving.records import corrected, mutant, proved, refuted, repaired
 from theory.claims.proving.tools import identity, prove_identity
 from theory.published.lookahead_reasoning import DATASETS, PAIRS, TABLE_1, TABLE_3, both_pairs
@@ -93,7 +93,7 @@ def _combined(*, same: bool) -> Predicate:
         depth = int(k1)
         return bool(_cycle(alpha1, c1, depth, target, draft) == exact.f_sync(alpha1, c1, depth) * target)
 
-    faster = between(1, 4, "[]")
+    faster = one_of("3/2", 1, 2, 3)
     return Predicate(
         text="h = f g with target steps and draft steps made faster",
         test=multiplies,

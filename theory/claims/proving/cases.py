@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from theory.claims.ledger import Evidence, Verdict
 from theory.claims.proving.combine import Part, counterexample, made
@@ -17,6 +17,9 @@ from theory.claims.proving.domains import Domain, Point, checked, sampled, where
 from theory.claims.proving.formulas import Formula
 
 __all__ = ["Case", "Cases", "Predicate", "Statement", "grid", "rows", "searched", "walked"]
+
+_DRAWS: Final = 8
+"""Points drawn for each that is wanted, as some do not meet the premise."""
 
 Case = Mapping[str, Any]
 """Name to value: whole numbers, fractions, printed decimals, or what a test is about."""
@@ -62,8 +65,8 @@ class Predicate:
         return self.premise(**point)
 
     def points(self, n: int, seed: str) -> Iterator[dict[str, Fraction]]:
-        """Points of the domain, out of ``n`` draws those where the premise holds."""
-        return (point for point in sampled(self.domain, n, seed) if self.admits(point))
+        """Up to ``n`` points of the domain where the premise holds, which may be seldom."""
+        return itertools.islice(filter(self.admits, sampled(self.domain, _DRAWS * n, seed)), n)
 
     def fails_at(self, n: int, seed: str) -> dict[str, Fraction] | None:
         """The first of ``n`` points at which the statement fails."""

@@ -167,7 +167,7 @@ TOKENS_SCORED: Final = Formula(relation=_scored, domain=_TOKENS, sharp=_ONE_PERC
 
 def _neutral(switch: str) -> Predicate:
     def all_one(alpha: Fraction, c: Fraction) -> bool:
-        return exact.f_async(alpha, c, 1, switch=switch) == exact.f_sync(alpha, c, 1) == exact.g(alpha, c, 1) == 1
+        return bool(exact.f_async(alpha, c, 1, switch=switch) == exact.f_sync(alpha, c, 1) == exact.g(alpha, c, 1) == 1)
 
     return Predicate(
         text=f"f(1) = g(1) = 1 with the switching point {switch}(1/c1)",
