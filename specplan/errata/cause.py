@@ -31,5 +31,5 @@ class Cause:
     """What survives: whether the main results need it."""
     claims: tuple[str, ...]
     """Ids, in the order of the paper; at least one."""
-    quoted: str = ""
-    """A few of the paper's words, with their place; empty where the paper has a formula, which the claims give."""
+    by_others: bool = False
+    """Found in a summary that others wrote, not in the paper."""

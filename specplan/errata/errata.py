@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from specplan.errata.cause import Cause, Severity
 from specplan.errata.lookahead_papers import LOOKAHEAD_DECODING, LOOKAHEAD_REASONING
+from specplan.errata.lookahead_quotations import LOOKAHEAD_DECODING_WORDS, LOOKAHEAD_REASONING_WORDS
 from specplan.errata.other_papers import CONFSPEC, SPECS
+from specplan.errata.other_quotations import CONFSPEC_WORDS, SPECS_WORDS
 from theory.claims.ledger import PAPERS, Claim, Verdict, claims
 from theory.claims.runner import Verification
 from theory.errors import ParameterError
 
-__all__ = ["CAUSES", "MAIN_RESULTS", "Errata", "Found", "errata_of", "paper_key", "severity_of"]
+__all__ = ["CAUSES", "MAIN_RESULTS", "WORDS", "Errata", "Found", "errata_of", "paper_key", "severity_of"]
 
 CAUSES: Mapping[str, tuple[Cause, ...]] = {
     "lookahead_reasoning": LOOKAHEAD_REASONING,
@@ -21,6 +23,14 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {
     "confspec": CONFSPEC,
 }
 """Paper (a key of `theory.claims.ledger.PAPERS`) -> its root causes."""
+
+WORDS: Mapping[str, str] = {
+    **LOOKAHEAD_REASONING_WORDS,
+    **LOOKAHEAD_DECODING_WORDS,
+    **SPECS_WORDS,
+    **CONFSPEC_WORDS,
+}
+"""Claim not true as printed -> the paper's own words; none where cells of a table contradict each other."""
 
 MAIN_RESULTS: Mapping[str, str] = {
     "lookahead_reasoning": "Theorem 1 holds as printed (LR-T1), Theorem 2 where both cases switch at the ceiling "
@@ -46,6 +56,11 @@ class Found:
 
     claim: Claim
     result: Verification
+
+    @property
+    def words(self) -> str:
+        """The paper's own words, formulas between dollars; empty where there are none."""
+        return WORDS.get(self.claim.id, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

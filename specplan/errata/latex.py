@@ -1,4 +1,4 @@
-"""The errata of a paper as a LaTeX article that needs no package but amsmath."""
+"""The errata of a paper as a LaTeX article that needs no package but those of the AMS."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from specplan.errata.cause import Cause
 from specplan.errata.errata import Errata, Found
-from specplan.errata.prose import SEVERITIES, formula, introduction, place
-from theory.claims.readme import decimals, failure, sentence
+from specplan.errata.prose import SEVERITIES, formula, introduction, place, trial
+from theory.claims.readme import decimals, sentence
 
 __all__ = ["latex"]
 
@@ -23,14 +23,13 @@ _SPECIAL = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 _PATTERN = re.compile("|".join(map(re.escape, _SPECIAL)))
-_HEAD = "\\documentclass[11pt]{article}\n\\usepackage{amsmath}\n\\sloppy\n"
+_HEAD = "\\documentclass[11pt]{article}\n\\usepackage{amsmath,amssymb}\n\\sloppy\n"
 
 
 def latex(errata: Errata) -> str:
     """The whole document."""
-    n_claims = sum(len(found) for _, found in errata.causes)
     parts = [f"{_HEAD}\\title{{Errata: {_text(errata.paper)}}}\n\\date{{}}\n\\begin{{document}}\n\\maketitle"]
-    parts.append(_text(introduction(errata.paper, n_claims, len(errata.causes))))
+    parts.append(_text(introduction(errata)))
     parts.append(f"\\textbf{{Main results.}} {_text(errata.main_results)}")
     parts.append(_list(f"\\emph{{{name}}}: {_text(meaning)}" for name, meaning in SEVERITIES.items()))
     parts += [_cause(cause, found) for cause, found in errata.causes]
@@ -44,15 +43,17 @@ def latex(errata: Errata) -> str:
 
 def _cause(cause: Cause, found: tuple[Found, ...]) -> str:
     head = f"\\section{{{_text(cause.title)}}}\n\\emph{{Severity}}: {cause.severity.value}. "
-    quoted = [f"\\emph{{In the paper's words}}: {_text(cause.quoted)}."] if cause.quoted else []
-    return "\n\n".join([f"{head}\\emph{{What survives}}: {_text(cause.stands)}", *quoted, *map(_entry, found)])
+    return "\n\n".join([f"{head}\\emph{{What survives}}: {_text(cause.stands)}", *map(_entry, found)])
 
 
 def _entry(found: Found) -> str:
     claim, result = found.claim, found.result
-    lines = [_heading(found), f"\\textbf{{Claim.}} {_text(sentence(claim.statement))}", *_formula(found)]
+    lines = [_heading(found), *_words(found.words)]
+    lines += [f"\\textbf{{Claim.}} {_text(sentence(claim.statement))}", *_formula(found)]
     lines.append(f"\\emph{{Range}}: {_text(sentence(claim.assumptions))}")
-    lines.append(f"\\textbf{{Where it fails.}} {_text(failure(result.evidence))}")
+    tested, fails = trial(found)
+    lines += [f"\\emph{{Tested}}: {_text(tested)}"] if tested else []
+    lines.append(f"\\textbf{{Where it fails.}} {_text(fails)}")
     lines.append(f"\\textbf{{What holds.}} {_text(sentence(claim.correction or ''))}")
     if result.correction is not None:
         lines.append(f"\\emph{{Shown by}}: {_text(result.correction.method)} ({result.correction.verdict.value}).")
@@ -66,6 +67,13 @@ def _proof(found: Found) -> str:
     lines.append(f"\\emph{{{_text(claim.verdict_text)}}}, by {_text(evidence.method)}.")
     lines.append(f"\\textbf{{Proof.}} {_text(decimals(sentence(evidence.detail)))}")
     return "\n\n".join([*lines, *([_text(claim.notes)] if claim.notes else [])])
+
+
+def _words(quotation: str) -> list[str]:
+    """A quotation, if there is one: its formulas, between dollars, stay as they are."""
+    parts = quotation.split("$")
+    text = "$".join(part if i % 2 else _text(part) for i, part in enumerate(parts))
+    return [f"\\begin{{quote}}\n{text}\n\\end{{quote}}"] if quotation else []
 
 
 def _heading(found: Found) -> str:

@@ -14,14 +14,12 @@ LOOKAHEAD_REASONING = (
         severity=_STATEMENT,
         stands="Table 1, and Section 1, which names the data set.",
         claims=("LR-P8",),
-        quoted="'improves the speedup of SD from 1.4x to 2.1x' (Abstract)",
     ),
     Cause(
         title="Only by combining both levels",
         severity=_STATEMENT,
-        stands="Theorem 4's 'only if', inside its box.",
-        claims=("LR-S9", "LR-T4b"),
-        quoted="'shall be achieved only by combining both levels' (Section 1)",
+        stands="The sentence, inside the box of Theorem 4; Theorem 3 has the conditions elsewhere.",
+        claims=("LR-S9",),
     ),
     Cause(
         title="Counting drafts against target steps",
@@ -46,27 +44,30 @@ LOOKAHEAD_REASONING = (
         severity=_STATEMENT,
         stands="The product as an upper estimate, and the theorems about it.",
         claims=("LR-S10", "LR-P2"),
-        quoted="'their speedups multiply' (Section 3.3)",
+    ),
+    Cause(
+        title="Printed 'if and only if' where 'only if' is meant",
+        severity=_EDGE,
+        stands="Theorem 4's 'only if', for every budget from 16 on.",
+        claims=("LR-T4b",),
     ),
     Cause(
         title="Conditions of the theorem said to be common",
         severity=_STATEMENT,
         stands="The theorem; it speaks of few of the paper's own settings.",
         claims=("LR-P1", "LR-P4"),
-        quoted="'often above 50% and reaching up to 63%' (Section 4.1)",
     ),
     Cause(
         title="A threshold that keeps accuracy on one data set only",
         severity=_STATEMENT,
         stands="Table 2, and the order of the two thresholds.",
         claims=("LR-P13",),
-        quoted="'This pattern was mirrored on AIME.' (Section 4.3)",
     ),
     Cause(
         title="Equality where strict inequality is claimed",
         severity=_EDGE,
         stands="Theorem 3, with strict conditions.",
-        claims=("LR-T3b", "LR-Z2"),
+        claims=("LR-T3b",),
     ),
     Cause(
         title="The integer maximiser taken for the real one",
@@ -93,10 +94,11 @@ LOOKAHEAD_REASONING = (
         claims=("LR-L3c", "LR-L4f", "LR-L4g"),
     ),
     Cause(
-        title="Trees of drafts (Chinese summary)",
+        title="A summary of the paper in Chinese, by others",
         severity=_STATEMENT,
-        stands="The paper's main text, which counts the branches.",
-        claims=("LR-Z1",),
+        stands="The paper itself, which counts the branches of a tree and prints only the 'if' of Theorem 3.",
+        claims=("LR-Z1", "LR-Z2"),
+        by_others=True,
     ),
 )
 
@@ -106,14 +108,12 @@ LOOKAHEAD_DECODING = (
         severity=_SLIP,
         stands="Table 3, which has more than the abstract.",
         claims=("LD-N11",),
-        quoted="'up to 1.8x on MT-bench' (Abstract)",
     ),
     Cause(
         title="The answer at the first mismatch",
         severity=_SLIP,
         stands="Algorithms 3 and 4, which add it.",
         claims=("LD-E2-progress",),
-        quoted="'we update y with all accepted tokens' (section 2)",
     ),
     Cause(
         title="Algorithm 1: the context and the first token of an n-gram",
@@ -138,14 +138,12 @@ LOOKAHEAD_DECODING = (
         severity=_STATEMENT,
         stands="Both equations, for a constant rate and independent sequences.",
         claims=("LD-E4-mean", "LD-E5-mean", "LD-E5-dependence", "LD-A4-mean"),
-        quoted="'each token will have the same acceptance rate' (section 4)",
     ),
     Cause(
         title="What is linear in the logarithm of the work",
         severity=_STATEMENT,
         stands="Compression is linear in log(b) as long as the n-grams are long enough.",
         claims=("LD-S1", "LD-S2"),
-        quoted="'linearly reduce the number of decoding steps' (section 4)",
     ),
     Cause(
         title="Totals printed as extras, a rounded 1.0, and hundredths of Rouge",

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from specplan.errata.cause import Cause
 from specplan.errata.errata import Errata, Found
-from specplan.errata.prose import SEVERITIES, formula, introduction, place
-from theory.claims.readme import decimals, failure, sentence
+from specplan.errata.prose import SEVERITIES, formula, introduction, place, trial
+from theory.claims.readme import decimals, sentence
 
 __all__ = ["markdown"]
 
 
 def markdown(errata: Errata) -> str:
     """The whole document."""
-    n_claims = sum(len(found) for _, found in errata.causes)
-    parts = [f"# Errata: {errata.paper}", _text(introduction(errata.paper, n_claims, len(errata.causes)))]
+    parts = [f"# Errata: {errata.paper}", _text(introduction(errata))]
     parts.append(f"**Main results.** {_text(errata.main_results)}")
     parts.append("\n".join(f"- *{name}*: {meaning}" for name, meaning in SEVERITIES.items()))
     parts += [_cause(number, cause, found) for number, (cause, found) in enumerate(errata.causes, 1)]
@@ -27,17 +26,19 @@ def markdown(errata: Errata) -> str:
 
 def _cause(number: int, cause: Cause, found: tuple[Found, ...]) -> str:
     head = f"## {number}. {_text(cause.title)}\n\n*Severity*: {cause.severity.value}. "
-    quoted = [f"*In the paper's words*: {_text(cause.quoted)}."] if cause.quoted else []
-    return "\n\n".join([f"{head}*What survives*: {_text(cause.stands)}", *quoted, *map(_entry, found)])
+    return "\n\n".join([f"{head}*What survives*: {_text(cause.stands)}", *map(_entry, found)])
 
 
 def _entry(found: Found) -> str:
     claim, result = found.claim, found.result
-    lines = [f"### {_text(place(found))} ({claim.id})", f"**Claim.** {_text(sentence(claim.statement))}"]
+    lines = [f"### {_text(place(found))} ({claim.id})", *([f"> {_words(found.words)}"] if found.words else [])]
+    lines.append(f"**Claim.** {_text(sentence(claim.statement))}")
     if shown := formula(found):
         lines.append(f"$${shown}$$")
     lines.append(f"*Range*: {_text(sentence(claim.assumptions))}")
-    lines.append(f"**Where it fails.** {_text(failure(result.evidence))}")
+    tested, fails = trial(found)
+    lines += [f"*Tested*: {_text(tested)}"] if tested else []
+    lines.append(f"**Where it fails.** {_text(fails)}")
     lines.append(f"**What holds.** {_text(sentence(claim.correction or ''))}")
     if result.correction is not None:
         lines.append(f"*Shown by*: {result.correction.method} ({result.correction.verdict.value}).")
@@ -67,3 +68,9 @@ def _line(found: Found) -> str:
 def _text(text: str) -> str:
     """Plain words and formulas, as Markdown shows them unchanged."""
     return text.replace("**", "^").replace("*", r"\*").replace("_", r"\_").replace("|", r"\|").replace("<", r"\<")
+
+
+def _words(quotation: str) -> str:
+    """A quotation: its formulas, between dollars, stay as they are."""
+    parts = quotation.split("$")
+    return "$".join(part if i % 2 else _text(part) for i, part in enumerate(parts))

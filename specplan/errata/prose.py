@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from specplan.errata.errata import Found
+import re
+from typing import Final
 
-__all__ = ["SEVERITIES", "formula", "introduction", "place"]
+from specplan.errata.errata import Errata, Found
+from theory.claims.readme import failure, sentence
+
+__all__ = ["SEVERITIES", "formula", "introduction", "place", "trial"]
+
+_BY_NAME: Final = re.compile("At (?P<at>.*?): (?P<what>.*): fails for (?P<who>.*)")
+"""How a verifier tells of the first failing row of a table."""
 
 SEVERITIES = {
     "statement": "a result, an algorithm or a sentence about measurements says what is not so",
@@ -14,15 +21,27 @@ SEVERITIES = {
 }
 
 
-def introduction(paper: str, n_claims: int, n_causes: int) -> str:
+def introduction(errata: Errata) -> str:
     """What the document is, for its readers."""
+    inside = sum(len(found) for cause, found in errata.causes if not cause.by_others)
+    outside = sum(len(found) for cause, found in errata.causes if cause.by_others)
+    besides = f", and {outside} of a summary by others," if outside else ""
     return (
-        f"{n_claims} statements of the paper {paper} do not hold exactly as printed. They come of {n_causes} causes, "
-        "which follow in the order of the paper, each with how grave it is and what survives. A statement is given in "
-        "our words and in formulas of plain text; every counterexample is exact, every correction was checked by "
-        "machine in the way that is named. The text was read from a machine conversion of the paper, so that a floor "
-        "for a ceiling, say, may be the conversion's."
+        f"{inside} statements of the paper {errata.paper}{besides} do not hold exactly as printed. They come of "
+        f"{len(errata.causes)} causes, which follow in the order of the paper, each with how grave it is and what "
+        "survives. The paper's words stand first, then the claim as it was tested, in our words and in formulas of "
+        "plain text; every counterexample is exact, every correction was checked by machine in the way that is named. "
+        "The paper was read in a machine conversion, so that a floor for a ceiling, say, may be the conversion's."
     )
+
+
+def trial(found: Found) -> tuple[str, str]:
+    """What was tested, where it says more than the claim, and where it fails."""
+    text = failure(found.result.evidence)
+    if told := _BY_NAME.fullmatch(text):
+        return sentence(told["what"]), f"For {told['who'].removesuffix('.')} ({told['at']})."
+    what, fails, where = text.partition(": fails at ")
+    return (sentence(what), f"At {where}") if fails else ("", text)
 
 
 def place(found: Found) -> str:

@@ -20,7 +20,7 @@ PATH = Path(__file__).with_name("README.md")
 
 _DECIMAL = re.compile(r"(?<![\w/.])\d+/\d+(?![\w/]|\.\d)")
 _FEWEST_PARTS = 20
-"""Parts of one from which a decimal reads better than a fraction."""
+"""Parts of one, or their number, from which a decimal reads better than a fraction."""
 _SYMBOLS = frozenset({"alpha", "beta", "gamma", "kappa", "tau", "theta", "log", "exp"})
 """Words with which a formula begins."""
 
@@ -112,15 +112,16 @@ def failure(evidence: Evidence) -> str:
 def decimals(text: str) -> str:
     """A text whose fractions are decimals where these are exact and read better.
 
-    >>> decimals("c1 = 2/5, M = 16, alpha = 47/100.")
-    'c1 = 2/5, M = 16, alpha = 0.47.'
+    >>> decimals("c1 = 2/5, M = 16, alpha = 47/100, seconds = 79/5.")
+    'c1 = 2/5, M = 16, alpha = 0.47, seconds = 15.8.'
     """
     return _DECIMAL.sub(_as_decimal, text)
 
 
 def _as_decimal(found: re.Match[str]) -> str:
     value = Fraction(found[0])
-    exact = value.denominator >= _FEWEST_PARTS and 10**6 % value.denominator == 0
+    large = value.denominator >= _FEWEST_PARTS or value.numerator > _FEWEST_PARTS
+    exact = large and 10**6 % value.denominator == 0
     return f"{float(value):.12g}" if exact else found[0]
 
 

@@ -5,25 +5,40 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Final
 
 from theory.claims.confspec.formulas import DIFFERING
 from theory.claims.ledger import Claim, Evidence, statement
+from theory.claims.proving.cases import Cases, Predicate, grid, rows, searched, walked
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.domains import between
+from theory.claims.proving.once import once
 from theory.claims.proving.records import mutant, proved, refuted, verified
-from theory.claims.proving.tools import all_of, exhaustive, identity, refute
+from theory.claims.proving.tools import all_of, exhaustive, identity
 from theory.published.confspec import CONFIDENT
 
 __all__ = ["CLAIMS"]
 
 
+def _differs(share: str, agreement: str) -> Fraction:
+    """P(cascade decision differs from the target's)."""
+    return Fraction(share) * (1 - Fraction(agreement))
+
+
+@once
+def _preserves(agreement: str | None = None) -> Cases:
+    """No decision differs, 0 = share (1 - agreement among the confident)."""
+    return Cases(
+        text="the cascade decides as the target does",
+        test=lambda share, agreement: _differs(share, agreement) == 0,
+        cases=rows(*[{"share": row[2], "agreement": agreement or row[1]} for row in CONFIDENT.values()]),
+        where="both families of Figure 1",
+    )
+
+
 def _verify_preserves(agreement: str | None = None) -> Evidence:
-    """P(cascade decision differs from the target's) = share (1 - agreement among the confident), 0 if preserved."""
-    rows = [{"share": row[2], "agreement": agreement or row[1]} for row in CONFIDENT.values()]
-    return refute(
-        lambda share, agreement: share * (1 - agreement) == 0,
-        rows,
-        what="the cascade decides as the target does",
-        explain=lambda share, agreement: f"it differs in {float(100 * share * (1 - agreement)):.1f} % of decisions",
+    return searched(
+        _preserves(agreement), explain=lambda **row: f"it differs in {float(100 * _differs(**row)):.1f} % of decisions"
     )
 
 
@@ -61,7 +76,8 @@ _CELLS = tuple(itertools.product(("accept", "reject"), repeat=2))
 """(decision of the cascade, decision of the target)."""
 
 
-def _verify_error_types(*counted: tuple[str, str]) -> Evidence:
+@once
+def _error_types(*counted: tuple[str, str]) -> Cases:
     """All joint laws of the two decisions in quarters, all 0/1 values of draft step and replacement per cell."""
     laws = [law for law in itertools.product(range(5), repeat=len(_CELLS)) if sum(law) == 4]
 
@@ -74,9 +90,20 @@ def _verify_error_types(*counted: tuple[str, str]) -> Evidence:
             errors += mass * ((ours, theirs) in counted)
         return change <= errors
 
-    ranges = {"law": range(len(laws)), "draft_right": range(16), "target_right": range(16)}
-    what = f"accuracy lost at one decision <= P({', '.join('/'.join(cell) for cell in counted)}), cascade/target"
-    return exhaustive(holds, ranges, what=what, reach="laws in quarters")
+    return Cases(
+        text=f"accuracy lost at one decision <= P({', '.join('/'.join(cell) for cell in counted)}), cascade/target",
+        test=holds,
+        cases=grid(law=range(len(laws)), draft_right=range(16), target_right=range(16)),
+        where="laws in quarters",
+        partial=True,
+    )
+
+
+_BOTH_ERRORS: Final = (("accept", "reject"), ("reject", "accept"))
+
+
+def _verify_error_types(*counted: tuple[str, str]) -> Evidence:
+    return walked(_error_types(*counted))
 
 
 def _tv(p: Fraction, q: Fraction) -> Fraction:
@@ -84,28 +111,45 @@ def _tv(p: Fraction, q: Fraction) -> Fraction:
     return abs(p - q)
 
 
-def _verify_drift(steps: int = 2) -> Evidence:
+def _drift(steps: int = 2) -> Predicate:
     """Replacing steps one by one, each by one whose answer law is eps away: the end can be steps * eps away."""
-    return refute(
-        lambda eps, right: _tv(right, right - steps * eps) <= eps,
-        [{"eps": "1/10", "right": "9/10"}],
-        what=f"after {steps} replacements the answer law is still within eps",
+    return Predicate(
+        text=f"after {steps} replacements the answer law is still within eps, where each lowers P(right) by eps",
+        test=lambda eps, right: _tv(right, right - steps * eps) <= eps,
+        domain={"eps": between(0, "1/2"), "right": between(0, 1)},
+        premise=lambda eps, right: right >= steps * eps,
+        given=f"right >= {steps} eps",
+    )
+
+
+def _verify_drift(steps: int = 2) -> Evidence:
+    return searched(
+        _drift(steps),
+        {"eps": "1/10", "right": "9/10"},
         explain=lambda eps, right: f"P(right) went from {right} to {right - steps * eps}",
     )
 
 
+def _errors_add(**path: Fraction) -> bool:
+    hops = [_tv(x, y) for x, y in itertools.pairwise(path.values())]
+    return _tv(path["a"], path["d"]) <= sum(hops) <= 3 * max(hops)
+
+
+_TRIANGLE: Final = "distance after n replacements <= sum of the n distances <= n eps (triangle)"
+_PATHS: Final = Predicate(
+    text=f"{_TRIANGLE}, n = 3", test=_errors_add, domain=dict.fromkeys("abcd", between(0, 1, "[]"))
+)
+
+
 def _verify_triangle() -> Evidence:
     """All paths of three replacements over laws on a grid of tenths."""
-
-    def holds(a: int, b: int, c: int, d: int) -> bool:
-        path = [Fraction(x, 10) for x in (a, b, c, d)]
-        hops = [_tv(x, y) for x, y in itertools.pairwise(path)]
-        return _tv(path[0], path[-1]) <= sum(hops) <= 3 * max(hops)
-
-    tenths = range(11)
-    ranges = {"a": tenths, "b": tenths, "c": tenths, "d": tenths}
-    what = "distance after n replacements <= sum of the n distances <= n eps (triangle)"
-    return exhaustive(holds, ranges, what=what, reach="n = 3 and laws in tenths")
+    ranges = dict.fromkeys("abcd", range(11))
+    return exhaustive(
+        lambda **at: _errors_add(**{name: Fraction(x, 10) for name, x in at.items()}),
+        ranges,
+        what=_TRIANGLE,
+        reach="n = 3 and laws in tenths",
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -114,6 +158,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, Equation 4, section 4.2",
         statement="The cascade preserves the decisions of the target verifier.",
         assumptions="Figure 1: confident share 61 and 85 %, agreement there 81 and 87 %; values as printed",
+        formula=_preserves(),
+        correction_formula=DIFFERING,
         verify=_verify_preserves,
         correction="A decision differs with probability share x (1 - agreement), 12 and 11 % here; accuracies then "
         "differ by at most 1 - (1 - d)^n <= n d over n decisions, each different with probability at most d given the "
@@ -146,7 +192,8 @@ CLAIMS: tuple[Claim, ...] = (
         "target's decision.",
         assumptions="nothing is known about which of the two steps is right",
         reach="laws in quarters",
-        verify=lambda: _verify_error_types(("accept", "reject"), ("reject", "accept")),
+        formula=_error_types(*_BOTH_ERRORS),
+        verify=lambda: _verify_error_types(*_BOTH_ERRORS),
         mutants=(mutant("accepts only", "false rejects left out", _verify_error_types, ("accept", "reject")),),
         notes="The bound is linear in the law, so its corners, single cells of mass 1, decide it; they are among the "
         "runs. False accepts alone bound the loss where a replacement is never worse than the draft step.",
@@ -157,6 +204,8 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Steps that leave the answer law nearly unchanged can be exchanged throughout a trace with the "
         "answer law nearly unchanged.",
         assumptions="'nearly' means total variation at most eps per step; the number of steps is not limited",
+        formula=_drift(),
+        correction_formula=_PATHS,
         verify=_verify_drift,
         correction="The errors add: n exchanges move the answer law by at most n eps, and that much is possible while "
         "n eps <= 1.",

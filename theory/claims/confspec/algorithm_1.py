@@ -1,17 +1,20 @@
-"""Claims of ConfSpec about Algorithm 1: its lines against the text, the law of the trace, progress, cost."""
+"""Claims of ConfSpec about Algorithm 1: the law of the trace, contexts, the trace as a set."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from theory.claims.confspec.exact import Fallback, distance, iteration, models, trace
-from theory.claims.ledger import Claim, Evidence, statement
+from theory.claims.ledger import Claim, Evidence
+from theory.claims.proving.cases import Cases, Predicate, grid, searched, walked
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.records import mutant, proved, refuted, repaired, verified
+from theory.claims.proving.domains import between
+from theory.claims.proving.once import once
+from theory.claims.proving.records import mutant, proved, refuted
 from theory.claims.proving.sequences import Law, Model, target_law
-from theory.claims.proving.tools import all_of, exhaustive, identity, refute
+from theory.claims.proving.tools import all_of, exhaustive, identity
 
 __all__ = ["CLAIMS"]
 
@@ -24,19 +27,27 @@ def _first_step(fallback: Fallback, target: tuple[Fraction, ...], draft: tuple[F
     return iteration(lambda _s: target, lambda _s: draft, (), 1, fallback)
 
 
-def _verify_law(fallback: Fallback = "printed", draft: tuple[str, str] = ("1", "0")) -> Evidence:
-    """Target (1/2, 1/2), draft always meaning 0, verification without errors."""
-    target, guess = (_HALF, _HALF), (Fraction(draft[0]), Fraction(draft[1]))
+def _first(fallback: Fallback, p: Fraction, q: Fraction) -> Fraction:
+    """Probability that meaning 0 is committed, where target and draft write it with p and q."""
+    return _first_step(fallback, (p, 1 - p), (q, 1 - q)).get((0,), Fraction(0))
 
-    def first(p: Fraction, q: Fraction) -> Fraction:
-        return _first_step(fallback, (p, 1 - p), (q, 1 - q)).get((0,), Fraction(0))
 
-    return refute(
-        lambda p, q: first(p, q) == p,
-        [{"p": target[0], "q": guess[0]}],
-        what="the committed step has the law of the target when verification makes no error",
-        explain=lambda p, q: f"meaning 0 is committed with probability {first(p, q)}",
+def _target_law(fallback: Fallback = "printed") -> Predicate:
+    return Predicate(
+        text="the committed step has the law of the target when verification makes no error (two meanings; p and q the "
+        "target's and the draft's chance of the first)",
+        test=lambda p, q: _first(fallback, p, q) == p,
+        domain={"p": _CLOSED, "q": _CLOSED},
     )
+
+
+def _verify_law(fallback: Fallback = "printed", draft: str = "1") -> Evidence:
+    """Target (1/2, 1/2), draft always meaning 0, verification without errors."""
+
+    def explain(p: Fraction, q: Fraction) -> str:
+        return f"meaning 0 is committed with probability {_first(fallback, p, q)}"
+
+    return searched(_target_law(fallback), {"p": _HALF, "q": draft}, explain=explain)
 
 
 def _verify_reuse(fallback: Fallback = "reuse") -> Evidence:
@@ -59,6 +70,27 @@ def _verify_reuse(fallback: Fallback = "reuse") -> Evidence:
     )
 
 
+def _biased(
+    p: Fraction, q: Fraction, stated: Callable[[Any, Any, Any], Any] | None = None, largest: Fraction = Fraction(1, 4)
+) -> bool:
+    """The law of the first step is the one stated, and near enough to the target's."""
+    from theory.claims.confspec.statements import committed_law
+
+    target, draft = (p, 1 - p), (q, 1 - q)
+    same = sum((x * y for x, y in zip(target, draft, strict=True)), Fraction(0))
+    law = _first_step("printed", target, draft)
+    exact = all(law.get((i,), 0) == (stated or committed_law)(target[i], draft[i], same) for i in (0, 1))
+    return exact and distance(law, {(0,): target[0], (1,): target[1]}) <= largest
+
+
+_CLOSED: Final = between(0, 1, "[]")
+_BIAS: Final = Predicate(
+    text="meaning 0 is committed with probability p (1 + q - A), at most 1/4 from p (two meanings)",
+    test=_biased,
+    domain={"p": _CLOSED, "q": _CLOSED},
+)
+
+
 def _verify_bias(formula: Callable[[Any, Any, Any], Any] | None = None, largest: Fraction = Fraction(1, 4)) -> Evidence:
     """``p (1 + q - A)`` = p q (accepted) + (1 - A) p (rejected); distance <= 1/4, as q has deviation <= 1/2."""
     from theory.claims.confspec.statements import committed_law
@@ -66,17 +98,11 @@ def _verify_bias(formula: Callable[[Any, Any, Any], Any] | None = None, largest:
     p, q, agreement, mean = sp.symbols("p q A m", positive=True)
     stated = formula or committed_law
     eighths = [Fraction(i, 8) for i in range(9)]
-
-    def holds(p0: int, q0: int) -> bool:
-        target, draft = (eighths[p0], 1 - eighths[p0]), (eighths[q0], 1 - eighths[q0])
-        same = sum((x * y for x, y in zip(target, draft, strict=True)), Fraction(0))
-        law = _first_step("printed", target, draft)
-        exact = all(law.get((i,), 0) == stated(target[i], draft[i], same) for i in (0, 1))
-        return exact and distance(law, {(0,): target[0], (1,): target[1]}) <= largest
-
     return all_of(
         lambda: exhaustive(
-            holds, {"p0": range(9), "q0": range(9)}, what="law of the first step, two meanings, in eighths"
+            lambda p0, q0: _biased(eighths[p0], eighths[q0], stated, largest),
+            {"p0": range(9), "q0": range(9)},
+            what="law of the first step, two meanings, in eighths",
         ),
         identity(p * q + (1 - agreement) * p - stated(p, q, agreement), "accept or regenerate"),
         identity(
@@ -84,74 +110,6 @@ def _verify_bias(formula: Callable[[Any, Any, Any], Any] | None = None, largest:
             "E (q - m)^2 <= E q - m^2 = 1/4 - (m - 1/2)^2 as q^2 <= q, so the distance E|q - m| / 2 <= 1/4",
         ),
     )
-
-
-def _committed(depth: int, accepted: int, rule: Fallback) -> int:
-    """Steps committed after `accepted` of `depth` drafts passed."""
-    if accepted == depth:
-        return depth
-    if rule == "printed":
-        return max(accepted, 1)
-    return accepted + 1
-
-
-def _verify_text(depths: tuple[int, ...] = (1, 2)) -> Evidence:
-    """Section 4.2 lets the target write a step after the first rejection; lines 16 to 22 do so only if m = 0."""
-    points = [{"k": k, "m": m} for k in depths for m in range(k + 1)]
-    return refute(
-        lambda k, m: _committed(int(k), int(m), "printed") == _committed(int(k), int(m), "text"),
-        points,
-        what="lines 16 to 22 commit what the text says",
-        explain=lambda k, m: (
-            f"{_committed(int(k), int(m), 'printed')} steps from the lines, "
-            f"{_committed(int(k), int(m), 'text')} from the text"
-        ),
-    )
-
-
-def _verify_commits(extra: int = 0) -> Evidence:
-    """Means of committed steps by induction on k, with P(m = j) = a^j (1 - a) for j < k and P(m = k) = a^k."""
-    from theory.claims.confspec.statements import a, committed_after_text, committed_as_printed, k
-
-    def mean(rule: Fallback, depth: int) -> Any:
-        miss = sum(_committed(depth, j, rule) * a**j * (1 - a) for j in range(depth))
-        return miss + _committed(depth, depth, rule) * a**depth
-
-    def agrees(depth: int) -> bool:
-        forms: dict[Fallback, Any] = {"printed": committed_as_printed(), "reuse": committed_after_text()}
-        return all(sp.expand(mean(rule, depth) - f.subs(k, depth).doit() - extra) == 0 for rule, f in forms.items())
-
-    growth = (k + 1) * a ** (k + 1) + k * a**k * (1 - a) - k * a**k
-    return all_of(
-        lambda: exhaustive(agrees, {"depth": range(1, 7)}, what="closed forms = mean over m, symbolic in a"),
-        identity(growth - a ** (k + 1), "one more drafted step adds a^(k+1) to the mean of m"),
-    )
-
-
-def _verify_dominance(strict: bool = False) -> Evidence:
-    """Pointwise in m: reuse commits at least as many steps and needs no second target generation."""
-
-    def holds(depth: int, accepted: int) -> bool:
-        ours, theirs = (_committed(depth, accepted, rule) for rule in ("reuse", "printed"))
-        generations = {"reuse": 1, "printed": 1 + (accepted == 0)}
-        more = ours > theirs if strict else ours >= theirs
-        return accepted > depth or (more and generations["reuse"] <= generations["printed"])
-
-    ranges = {"depth": range(1, 9), "accepted": range(9)}
-    what = "reuse commits min(m + 1, k) >= max(m, 1) steps with one target generation (m + 1 > m once m >= 1)"
-    return exhaustive(holds, ranges, what=what, reach="k <= 8")
-
-
-def _verify_progress(fallback_runs: bool = True) -> Evidence:
-    """Every iteration commits 1 to k steps."""
-
-    def holds(depth: int, accepted: int) -> bool:
-        committed = _committed(depth, accepted, "printed") if fallback_runs else accepted
-        return accepted > depth or 1 <= committed <= depth
-
-    ranges = {"depth": range(1, 9), "accepted": range(9)}
-    what = "max(m, 1) lies in 1..k for 0 <= m <= k, since 1 and m do"
-    return exhaustive(holds, ranges, what=what, reach="k <= 8")
 
 
 def _accepted_by_perfect_draft(depth: int, cumulative: bool) -> int:
@@ -172,69 +130,43 @@ def _accepted_by_perfect_draft(depth: int, cumulative: bool) -> int:
     return m
 
 
-def _verify_context(cumulative: bool = False) -> Evidence:
+@once
+def _context(cumulative: bool = False) -> Cases:
     """Line 7 gives the target the context and s_j itself, so it writes the step after the one it is compared with."""
-    return refute(
-        lambda k: _accepted_by_perfect_draft(int(k), cumulative) == k,
-        [{"k": 1}, {"k": 3}],
-        what="a draft that writes the same steps as the target is accepted (target and draft count 1, 2, 3, ...)",
-        explain=lambda k: f"{_accepted_by_perfect_draft(int(k), cumulative)} of {k} accepted",
+    return Cases(
+        text="a draft that writes the same steps as the target is accepted (target and draft count 1, 2, 3, ...)",
+        test=lambda k: _accepted_by_perfect_draft(k, cumulative) == k,
+        cases=grid(k=range(1, 9)),
+        where="k <= 8",
+        partial=True,
+    )
+
+
+def _verify_context(cumulative: bool = False) -> Evidence:
+    return searched(
+        _context(cumulative), explain=lambda k: f"{_accepted_by_perfect_draft(k, cumulative)} of {k} accepted"
+    )
+
+
+def _kept(repeats: int, as_set: bool) -> int:
+    steps = ["s"] * repeats
+    return len(set(steps)) if as_set else len(steps)
+
+
+@once
+def _trace(as_set: bool = True) -> Cases:
+    """S is built by set union; a step that occurs twice is kept once."""
+    return Cases(
+        text="the trace S holds every committed step",
+        test=lambda repeats: _kept(repeats, as_set) == repeats,
+        cases=grid(repeats=range(1, 9)),
+        where="up to 8 repeats",
+        partial=True,
     )
 
 
 def _verify_set(as_set: bool = True) -> Evidence:
-    """S is built by set union; a step that occurs twice is kept once."""
-
-    def kept(repeats: Fraction) -> int:
-        steps = ["s"] * int(repeats)
-        return len(set(steps)) if as_set else len(steps)
-
-    return refute(
-        lambda repeats: kept(repeats) == repeats,
-        [{"repeats": 1}, {"repeats": 2}],
-        what="the trace S holds every committed step",
-        explain=lambda repeats: f"{kept(repeats)} of {repeats} equal steps kept",
-    )
-
-
-def _verify_per_committed(rule: Fallback = "printed") -> Evidence:
-    """Verified steps per committed step, at a = 1/2."""
-    from theory.claims.confspec import statements as cs
-
-    def ratio(a: Fraction, k: Fraction) -> Fraction:
-        form = cs.committed_as_printed() if rule == "printed" else cs.committed_after_text()
-        values = {cs.a: str(a), cs.k: int(k)}
-        return Fraction(str((cs.verified_steps() / form).subs(values).doit()))
-
-    return refute(
-        lambda a, k: ratio(a, k) == 1,
-        [{"a": "1/2", "k": 1}, {"a": "1/2", "k": 2}],
-        what="a committed step needs one verification on average",
-        explain=lambda a, k: f"{ratio(a, k)} verifications per committed step",
-    )
-
-
-def _verify_verifications() -> Evidence:
-    """Verified = sum_{j<k} a^j; committed is the same sum after the text, and smaller by a - a^k as printed."""
-    from theory.claims.confspec import statements as cs
-
-    def holds(k: int) -> bool:
-        verified, text, lines = (
-            form.subs(cs.k, k).doit()
-            for form in (cs.verified_steps(), cs.committed_after_text(), cs.committed_as_printed())
-        )
-        reached = sum(cs.a**j for j in range(k))
-        return all(sp.expand(x) == 0 for x in (verified - reached, verified - text, verified - lines - cs.a + cs.a**k))
-
-    return exhaustive(
-        holds,
-        {"k": range(1, 9)},
-        what="verified - committed = a - a^k as printed, 0 after the text (symbolic in a)",
-        tail=identity(
-            (cs.a - cs.a ** (cs.k + 1)) - (cs.a - cs.a**cs.k) - (cs.a**cs.k - cs.a ** (cs.k + 1)),
-            "one more drafted step adds a^k verified and, as printed, a^(k+1) committed steps",
-        ),
-    )
+    return searched(_trace(as_set), explain=lambda repeats: f"{_kept(repeats, as_set)} of {repeats} equal steps kept")
 
 
 def _law_statement() -> sp.Basic:
@@ -250,13 +182,14 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, section 4.2 (Stage 3) and Algorithm 1, lines 16 to 22",
         statement="Up to verification errors the trace has the law of the target, thanks to the fallback.",
         assumptions=_EXACT,
+        formula=_target_law(),
         verify=_verify_law,
         correction="Commit the target step that the draft was compared with: the committed meaning is then always that "
         "of the target's own sample. A fresh sample after a rejection favours what the draft favours (see CS-A1-bias).",
         correction_verify=_verify_reuse,
         mutants=(
             mutant("reuse", "the compared target step is committed", _verify_law, "reuse"),
-            mutant("uniform draft", "a draft without preference", _verify_law, draft=("1/2", "1/2")),
+            mutant("uniform draft", "a draft without preference", _verify_law, draft="1/2"),
         ),
         notes="A rejection is evidence that the target's sample is unlike the draft; a fresh sample forgets it. A "
         "greedy target is unharmed.",
@@ -268,6 +201,7 @@ CLAIMS: tuple[Claim, ...] = (
         "from the target is at most 1/4.",
         expression=_law_statement,
         assumptions=_EXACT + "; one step, p and q the probabilities of c",
+        formula=_BIAS,
         verify=_verify_bias,
         mutants=(
             mutant("sign", "p (1 - q + A)", _verify_bias, lambda p, q, same: p * (1 - q + same)),
@@ -277,62 +211,17 @@ CLAIMS: tuple[Claim, ...] = (
         "drafted again.",
     ),
     refuted(
-        id="CS-A1-text",
-        source="ConfSpec, section 4.2 (Stage 3) against Algorithm 1, lines 16 to 22",
-        statement="After the first rejection the target writes the next step (as the text says of lines 19 to 21).",
-        assumptions="k >= 2",
-        verify=_verify_text,
-        correction="The lines do so only when no draft was accepted; with 0 < m < k accepted they commit m steps where "
-        "the text commits m + 1. On average they commit sum_{j=1}^{k} a^j + 1 - a, the text sum_{j<k} a^j.",
-        correction_verify=_verify_commits,
-        mutants=(mutant("k = 1", "one drafted step", _verify_text, depths=(1,)),),
-    ),
-    proved(
-        id="CS-A1-commits",
-        source="ConfSpec, Algorithm 1, lines 9 to 22, means derived here",
-        statement="An iteration commits sum_{j=1}^{k} a^j + 1 - a steps on average as printed, sum_{j<k} a^j with a "
-        "target step after every rejection.",
-        expression=statement("confspec", "committed_as_printed"),
-        assumptions="each draft is accepted with probability a given that its predecessors were",
-        verify=_verify_commits,
-        mutants=(mutant("one more", "one step more", _verify_commits, extra=1),),
-    ),
-    verified(
-        id="CS-A1-reuse",
-        source="ConfSpec, Algorithm 1, lines 16 to 22, comparison derived here",
-        statement="Committing the compared target step is never slower than the printed fallback: no fewer steps and "
-        "no second generation.",
-        assumptions="any acceptance pattern; target generation is the only cost of the fallback",
-        reach="k <= 8",
-        verify=_verify_dominance,
-        mutants=(mutant("strictly", "always more steps", _verify_dominance, strict=True),),
-        notes="Equal for m = 0 and m = k in steps; for m = 0 one target generation is saved, for 0 < m < k one step is "
-        "gained.",
-    ),
-    verified(
-        id="CS-A1-progress",
-        source="ConfSpec, Algorithm 1, lines 2 to 23",
-        statement="Every iteration adds between 1 and k steps, so a trace of n steps takes at most n iterations.",
-        assumptions="k >= 1",
-        reach="k <= 8",
-        verify=_verify_progress,
-        mutants=(mutant("no fallback", "lines 19 to 22 left out", _verify_progress, False),),
-    ),
-    refuted(
         id="CS-A1-context",
         source="ConfSpec, Algorithm 1, lines 6 to 8",
         statement="The target step s_j is generated from the context followed by the draft step of the same index, and "
         "compared with it.",
         assumptions="as printed",
+        formula=_context(),
+        correction_formula=_context(cumulative=True),
         verify=_verify_context,
         correction="Generate s_j from the context followed by the first j - 1 drafts (Appendix B.1 speaks of "
         "cumulative contexts): as printed a perfect draft is always rejected.",
-        correction_verify=lambda: exhaustive(
-            lambda k: _accepted_by_perfect_draft(k, cumulative=True) == k,
-            {"k": range(1, 9)},
-            what="with cumulative contexts a perfect draft is accepted",
-            reach="k <= 8",
-        ),
+        correction_verify=lambda: walked(_context(cumulative=True)),
         mutants=(mutant("cumulative", "drafts 1 to j - 1 as context", _verify_context, True),),
     ),
     refuted(
@@ -340,26 +229,12 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, Algorithm 1, lines 1, 17 and 21",
         statement="The reasoning trace S is the union of the committed steps.",
         assumptions="steps may repeat",
+        formula=_trace(),
+        correction_formula=_trace(as_set=False),
         verify=_verify_set,
         correction="S is a sequence and steps are appended, as to the context: a union loses repeated steps and their "
         "order.",
-        correction_verify=lambda: exhaustive(
-            lambda repeats: len(["s"] * repeats) == repeats,
-            {"repeats": range(1, 9)},
-            what="appending keeps every step",
-            reach="up to 8 repeats",
-        ),
+        correction_verify=lambda: walked(_trace(as_set=False)),
         mutants=(mutant("sequence", "steps are appended", _verify_set, as_set=False),),
-    ),
-    repaired(
-        id="CS-V1-committed",
-        source="ConfSpec, section 4.4 with Algorithm 1",
-        statement="The expected verification cost per step, c_d + e c_t, is per step of the trace.",
-        assumptions="drafts accepted with probability a; k steps drafted",
-        printed=_verify_per_committed,
-        correction="It is per verified step. As printed an iteration verifies a - a^k more steps than it commits (6/5 "
-        "per committed step at a = 1/2, k = 2); with a target step after every rejection the two are equal.",
-        repair=_verify_verifications,
-        mutants=(mutant("after the text", "a target step after every rejection", _verify_per_committed, "text"),),
     ),
 )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
-from theory.claims.confspec.formulas import CHEAPER
-from theory.claims.ledger import Claim, Evidence, Verdict, statement
+from theory.claims.confspec.formulas import BATCH, CHEAPER, MEAN_COST
+from theory.claims.ledger import Claim, Evidence, statement
+from theory.claims.proving.cases import Cases, Predicate, rows, searched, walked
+from theory.claims.proving.deferred import sp
+from theory.claims.proving.domains import between
+from theory.claims.proving.once import once
 from theory.claims.proving.records import mutant, proved, refuted, verified
 from theory.claims.proving.rounding import printed
-from theory.claims.proving.tools import all_of, counterexample, exhaustive, identity, prove_identity, refute
+from theory.claims.proving.tools import all_of, exhaustive, identity, prove_identity
 from theory.published.confspec import CONFIDENT, LATENCY_MS
 
 __all__ = ["CLAIMS"]
@@ -54,6 +58,19 @@ def _published_savings() -> Evidence:
     return exhaustive(lambda row: parts[row][1], {"row": range(len(parts))}, what=f"below 45.9 ms: {text}")
 
 
+def _verify_batch(asked: int = 2) -> Evidence:
+    """The target is not asked only if none of the checks is escalated: ``(1 - e)**n``, by induction on n."""
+    from theory.claims.confspec.statements import e
+
+    n = sp.Symbol("n", positive=True)
+    return all_of(
+        identity(1 - (1 - e) ** asked - (e + (1 - e) * e), "one of two is escalated with chance e + (1 - e) e"),
+        identity(
+            (1 - (1 - e) ** (n + 1)) - (1 - (1 - e) ** n) - e * (1 - e) ** n, "one more check adds e (1 - e)^n >= 0"
+        ),
+    )
+
+
 _INSTANCES = tuple(itertools.product((Fraction(1, 2), Fraction(7, 10), Fraction(9, 10)), (False, True)))
 """(confidence, decision agrees with the target)."""
 _LEVELS = (Fraction(0), Fraction(3, 5), Fraction(4, 5), Fraction(1))
@@ -71,68 +88,98 @@ def _rates(population: tuple[int, ...], gate: Fraction) -> dict[str, Fraction]:
     }
 
 
-def _verify_gate(*quantities: str) -> Evidence:
+def _populations() -> Iterator[dict[str, object]]:
+    for size in range(1, 5):
+        for population in itertools.product(range(len(_INSTANCES)), repeat=size):
+            yield from ({"population": population, "level": level} for level in range(len(_LEVELS) - 1))
+
+
+@once
+def _gate(*quantities: str) -> Cases:
     """Non-decreasing in gamma: every population of up to four instances, every pair of neighbouring thresholds."""
 
-    def holds(size: int, code: int, level: int) -> bool:
-        if code >= len(_INSTANCES) ** size:
-            return True
-        population = tuple(code // len(_INSTANCES) ** k % len(_INSTANCES) for k in range(size))
+    def holds(population: tuple[int, ...], level: int) -> bool:
         low, high = _rates(population, _LEVELS[level]), _rates(population, _LEVELS[level + 1])
         return all(low[name] <= high[name] for name in quantities)
 
-    ranges = {"size": range(1, 5), "code": range(len(_INSTANCES) ** 4), "level": range(len(_LEVELS) - 1)}
-    what = f"{' and '.join(quantities)} never fall when gamma rises"
-    return exhaustive(
-        holds,
-        ranges,
-        what=f"{what} (rates are means over instances, so single instances decide: a higher gamma keeps a subset)",
-        reach="populations of up to four instances",
+    return Cases(
+        text=f"{' and '.join(quantities)} never fall when gamma rises (rates are means over instances, so single "
+        "instances decide: a higher gamma keeps a subset)",
+        test=holds,
+        cases=_populations,
+        where="populations of up to four instances",
+        partial=True,
+    )
+
+
+def _verify_gate(*quantities: str) -> Evidence:
+    return walked(_gate(*quantities))
+
+
+_MISLED: Final = (_INSTANCES.index((Fraction(7, 10), True)), _INSTANCES.index((Fraction(9, 10), False)))
+"""Two instances, the more confident one wrong."""
+
+
+def _reliability(quantity: str = "confident agreement") -> Predicate:
+    """Agreement among the confident falls from 1/2 to 0."""
+    return Predicate(
+        text=f"{quantity} rises with gamma (right at confidence 7/10, wrong at 9/10)",
+        test=lambda low, high: _rates(_MISLED, low)[quantity] <= _rates(_MISLED, high)[quantity],
+        domain={"low": between(0, 1, "[]"), "high": between(0, 1, "[]")},
+        premise=lambda low, high: low <= high,
+        given="low <= high",
     )
 
 
 def _verify_reliability(quantity: str = "confident agreement") -> Evidence:
-    """Two instances, the more confident one wrong: agreement among the confident falls from 1/2 to 0."""
-    population = (_INSTANCES.index((Fraction(7, 10), True)), _INSTANCES.index((Fraction(9, 10), False)))
+    def explain(low: Fraction, high: Fraction) -> str:
+        at_low, at_high = (_rates(_MISLED, gamma)[quantity] for gamma in (low, high))
+        return f"{at_low} at the lower, {at_high} at the higher threshold"
 
-    def value(gamma: Fraction) -> Fraction:
-        return _rates(population, gamma)[quantity]
+    return searched(_reliability(quantity), {"low": "3/5", "high": "4/5"}, explain=explain)
 
-    return refute(
-        lambda low, high: value(low) <= value(high),
-        [{"low": "3/5", "high": "4/5"}],
-        what=f"{quantity} rises with gamma (right at confidence 7/10, wrong at 9/10)",
-        explain=lambda low, high: f"{value(low)} at the lower, {value(high)} at the higher threshold",
+
+def _bins(good: Callable[[str], bool], what: str, names: Iterable[str] = tuple(CONFIDENT)) -> Cases:
+    """A claim about families of Figure 1."""
+    return Cases(
+        text=what,
+        test=good,
+        cases=rows(*[{"name": name} for name in names]),
+        where=f"Figure 1, {' and '.join(names)}",
+        shown=lambda case: dict(zip(("overall", "confident", "share"), CONFIDENT[case["name"]], strict=True)),
     )
-
-
-def _bin_check(good: Callable[[str], bool], what: str, explain: Callable[[str], str]) -> Evidence:
-    """A claim about the two families of Figure 1; ``false`` with the first that fails."""
-    for name in CONFIDENT:
-        if not good(name):
-            overall, confident, share = CONFIDENT[name]
-            shown = {"overall": overall, "confident": confident, "share": share}
-            return counterexample(f"{what}: fails for {name}, {explain(name)}", shown)
-    return Evidence(verdict=Verdict.PROVED, method="exact arithmetic", detail=f"{what}: holds for both families")
 
 
 def _verify_every_level(lowest: Fraction = Fraction(0)) -> Evidence:
     """A yes/no verdict taken at its likelier side has p_D >= 1/2, so a threshold of 1/2 or less never escalates."""
-    yes = [Fraction(i, 100) for i in range(101)]
-    return refute(
-        lambda gamma: gamma < lowest or any(max(p, 1 - p) < gamma for p in yes),
-        [{"gamma": gamma} for gamma in ("1", "3/4", "51/100", "1/2")],
-        what=f"every threshold of at least {lowest} escalates some decision",
+    return searched(
+        _every_level(lowest),
+        *[{"gamma": gamma} for gamma in ("1", "3/4", "51/100", "1/2") if Fraction(gamma) >= lowest],
         explain=lambda gamma: f"the likelier of Yes and No always reaches {gamma}",
     )
 
 
-def _verify_calibrated(gate: Fraction = Fraction(9, 10)) -> Evidence:
+def _every_level(lowest: Fraction = Fraction(0)) -> Predicate:
+    yes = [Fraction(i, 100) for i in range(101)]
+    return Predicate(
+        text=f"every threshold of at least {lowest} escalates some decision",
+        test=lambda gamma: any(max(p, 1 - p) < gamma for p in yes),
+        domain={"gamma": between(str(lowest), 1, "[]")},
+    )
+
+
+@once
+def _calibrated(gate: Fraction = Fraction(9, 10)) -> Cases:
     """A calibrated verifier is right with probability >= gate where p_D >= gate."""
-    return _bin_check(
+    return _bins(
         lambda name: printed(CONFIDENT[name][1])[1] >= gate,
         f"where p_D >= {gate}, the draft agrees at least {gate} of the time",
-        lambda name: f"at most {float(printed(CONFIDENT[name][1])[1])}",
+    )
+
+
+def _verify_calibrated(gate: Fraction = Fraction(9, 10)) -> Evidence:
+    return searched(
+        _calibrated(gate), explain=lambda name: f"{name} agrees at most {float(printed(CONFIDENT[name][1])[1])}"
     )
 
 
@@ -142,19 +189,28 @@ def _verify_overconfident() -> Evidence:
     return exhaustive(lambda row: list(gaps.values())[row] > 0, {"row": range(2)}, what=f"overconfident: {text}")
 
 
-def _verify_total(rows: Mapping[str, tuple[str, str, str]] = CONFIDENT) -> Evidence:
+def _confident_part(name: str, share: str | None = None) -> Fraction:
+    """What the confident instances alone contribute to the overall agreement, at least."""
+    return printed(CONFIDENT[name][1])[0] * printed(share or CONFIDENT[name][2])[0]
+
+
+@once
+def _total(share: str | None = None, names: tuple[str, ...] = tuple(CONFIDENT)) -> Cases:
     """Overall agreement is at least (share of confident instances) times (agreement among them)."""
 
-    def floor(name: str) -> Fraction:
-        return printed(rows[name][1])[0] * printed(rows[name][2])[0]
+    def good(name: str) -> bool:
+        own = share if name == "Qwen3-1.7B" else None
+        return _confident_part(name, own) <= printed(CONFIDENT[name][0])[1]
 
-    return _bin_check(
-        lambda name: name not in rows or floor(name) <= printed(rows[name][0])[1],
-        "confident instances alone do not exceed the overall agreement",
-        lambda name: (
-            f"they give at least {float(floor(name)):.4f}, overall is at most {float(printed(rows[name][0])[1])}"
-        ),
-    )
+    return _bins(good, "confident instances alone do not exceed the overall agreement", names)
+
+
+def _verify_total(share: str | None = None) -> Evidence:
+    def explain(name: str) -> str:
+        overall = float(printed(CONFIDENT[name][0])[1])
+        return f"{name}, where they give at least {float(_confident_part(name)):.4f}, overall is at most {overall}"
+
+    return searched(_total(share), explain=explain)
 
 
 def _verify_largest_share() -> Evidence:
@@ -165,7 +221,7 @@ def _verify_largest_share() -> Evidence:
     good = Fraction(826, 1000) < largest < printed("0.85")[0]
     return all_of(
         exhaustive(lambda _one: good, {"_one": (1,)}, what=what),
-        lambda: _verify_total({"DeepSeek-1.5B": CONFIDENT["DeepSeek-1.5B"]}),
+        lambda: walked(_total(None, ("DeepSeek-1.5B",))),
     )
 
 
@@ -176,15 +232,19 @@ def _low_confidence_agreement(name: str) -> Fraction:
     return max((overall[1] - s * confident[0]) / (1 - s) for s in share)
 
 
-def _verify_ambiguous(level: Fraction = _HALF) -> Evidence:
+@once
+def _ambiguous(level: Fraction = _HALF) -> Cases:
     """'Ambiguous' yes/no decisions would agree about half of the time."""
-    name = "DeepSeek-1.5B"
-    value = _low_confidence_agreement(name)
-    return refute(
-        lambda **_printed: value >= level,
-        [dict(zip(("overall", "confident", "share"), CONFIDENT[name], strict=True))],
-        what=f"low-confidence decisions of {name} agree with the target at least {level} of the time",
-        explain=lambda **_printed: f"at most {float(value):.3f}",
+    return _bins(
+        lambda name: _low_confidence_agreement(name) >= level,
+        f"low-confidence decisions of DeepSeek-1.5B agree with the target at least {level} of the time",
+        ("DeepSeek-1.5B",),
+    )
+
+
+def _verify_ambiguous(level: Fraction = _HALF) -> Evidence:
+    return searched(
+        _ambiguous(level), explain=lambda name: f"they do so at most {float(_low_confidence_agreement(name)):.3f}"
     )
 
 
@@ -201,6 +261,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="A verified step costs c_d + e c_t on average, e the share of decisions passed to the target.",
         expression=statement("confspec", "expected_verification_cost"),
         assumptions="0 <= e <= 1, c_d, c_t > 0; costs do not depend on the outcome of the gate",
+        formula=MEAN_COST,
         verify=_verify_cost,
         mutants=(mutant("either or", "no draft verification on escalation", _verify_cost, "confident"),),
         notes="The printed O() hides nothing but the units; per verified step, see CS-V1-committed for committed ones.",
@@ -218,12 +279,25 @@ CLAIMS: tuple[Claim, ...] = (
         notes="Threshold 0.81 from Table 6. Against 45.9 ms the cascade costs 26.6 ms (DeepSeek, e = 0.39) and 15.6 ms "
         "(Qwen3, e = 0.15).",
     ),
+    proved(
+        id="CS-V3",
+        source="ConfSpec, sections 4.3 and 4.4, time of a batch derived here",
+        statement="A batch of n >= 2 independent checks takes c_d + (1 - (1 - e)^n) c_t on average: more than the "
+        "c_d + e c_t of one, less than c_d + c_t.",
+        assumptions="checks of one batch run at once; the target is asked as soon as one of them is escalated",
+        formula=BATCH,
+        verify=_verify_batch,
+        mutants=(mutant("one", "c_d + e c_t for n = 2", _verify_batch, 1),),
+        notes="With e = 0.39 and five checks 0.92 of the batches wait for the target, so the saving of section "
+        "4.4 is one of work, not of time, wherever checks run side by side.",
+    ),
     verified(
         id="CS-G1",
         source="ConfSpec, section 4.4",
         statement="A higher threshold escalates no less and agrees with the target verifier no less.",
         assumptions="a fixed set of instances; agreement counted after the cascade",
         reach="populations of up to four instances",
+        formula=_gate("escalation", "agreement"),
         verify=lambda: _verify_gate("escalation", "agreement"),
         mutants=(
             mutant(
@@ -240,6 +314,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, sections 3.3, 4.1 and 4.4",
         statement="Decisions that pass a higher threshold are right at least as often.",
         assumptions="any verifier; calibration is not assumed",
+        formula=_reliability(),
+        correction_formula=_gate("escalation", "agreement"),
         verify=_verify_reliability,
         correction="True for agreement after the cascade (CS-G1); among the confident it needs agreement to rise with "
         "confidence.",
@@ -251,6 +327,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, sections 1 and 4.1, Figure 1",
         statement="The draft models are well calibrated as verifiers.",
         assumptions=_FIGURE,
+        formula=_calibrated(),
         verify=_verify_calibrated,
         correction="Confidence separates better from worse decisions, but both drafts are overconfident: above 0.9 "
         "they agree 81 and 87 %.",
@@ -264,6 +341,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, section 4.1 and Figure 1",
         statement="The three percentages given for each draft model describe one set of decisions.",
         assumptions=_FIGURE,
+        formula=_total(),
         verify=_verify_total,
         correction="For Qwen3-1.7B the confident share is at most 82.7 % if both accuracies are right; DeepSeek's "
         "numbers are consistent.",
@@ -273,7 +351,7 @@ CLAIMS: tuple[Claim, ...] = (
                 "82 %",
                 "82 % of the instances of Qwen3-1.7B are confident",
                 _verify_total,
-                {**CONFIDENT, "Qwen3-1.7B": ("0.71", "0.87", "0.82")},
+                "0.82",
             ),
         ),
         notes="0.87 x 0.85 = 0.74 > 0.71: the confident instances alone would be more often right than all instances.",
@@ -283,6 +361,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, sections 1 and 4.1",
         statement="Low confidence marks ambiguous instances, where the draft does about as well as a coin.",
         assumptions=_FIGURE + "; read for DeepSeek-1.5B, whose numbers are consistent",
+        formula=_ambiguous(),
         verify=_verify_ambiguous,
         correction="Its low-confidence decisions agree with the target at most 19.8 % of the time: reversed they would "
         "be right at least 80 %.",
@@ -296,6 +375,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, Equation 3 and section 4.2",
         statement="The threshold works over all of [0, 1].",
         assumptions="the decision is the likelier of Yes and No, probabilities normalised over these two",
+        formula=_every_level(),
         verify=_verify_every_level,
         correction="Only thresholds above 1/2 can escalate anything; at 1/2 and below the draft decides alone.",
         correction_verify=lambda: exhaustive(

@@ -1,4 +1,4 @@
-"""Claims of ConfSpec that compare its own numbers: means, percentages, ranges and rankings of Tables 2 to 5 and 7.
+"""Claims of ConfSpec that compare its own numbers: means, percentages and accuracies of Tables 2 to 5 and 7.
 
 A printed number stands for every value that rounds to it, so a contradiction found here is one for every such value.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TypeVar
 
+from theory.claims.confspec.cells import Checked, Failure, checked, over
 from theory.claims.ledger import Claim, Evidence, Verdict
-from theory.claims.proving.records import corrected, mutant, proved, refuted
-from theory.claims.proving.rounding import could_round_to, mean, printed, product, quotient
-from theory.claims.proving.tools import counterexample, numeric
+from theory.claims.proving.once import once
+from theory.claims.proving.records import corrected, mutant, refuted
+from theory.claims.proving.rounding import could_round_to, mean, printed, quotient
+from theory.claims.proving.tools import numeric
 from theory.published.confspec import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, accuracies, speedups
 
 __all__ = ["CLAIMS"]
@@ -26,27 +26,6 @@ _WRONG_COUNTS = frozenset({"68.46", "35.89"})
 _SETTINGS = tuple((table, i) for table in _FAMILIES for i in range(len(BENCHMARKS)))
 """(table, column) of every benchmark of Table 2."""
 
-_COMBINED = (
-    ("2 DeepSeek", "SD", "ConfSpec + SD"),
-    ("2 Qwen3", "SD", "ConfSpec + SD"),
-    ("5", "EAGLE-3", "ConfSpec + EAGLE-3"),
-)
-"""(table, token-level method, its combination with ConfSpec); PLD in Table 5 is SD of Table 2 for Qwen3."""
-
-_T = TypeVar("_T")
-Failure = tuple[str, dict[str, str]] | None
-"""What went wrong and the printed cells that show it; None when the check passes."""
-
-
-def _over(items: Sequence[_T], failure: Callable[[_T], Failure], what: str) -> Evidence:
-    """``false`` with the first failing item, else ``proved`` for the finite list."""
-    for item in items:
-        failing = failure(item)
-        if failing is not None:
-            return counterexample(f"{what}: fails for {failing[0]}", failing[1], {"items": len(items)})
-    detail = f"{what}: all {len(items)} of them, for every value that rounds to the printed one"
-    return Evidence(verdict=Verdict.PROVED, method="exact arithmetic", detail=detail, effort={"items": len(items)})
-
 
 def _mean_failure(row: tuple[str, str]) -> Failure:
     for name, cells in (("accuracy", accuracies(*row)), ("speedup", speedups(*row))):
@@ -57,13 +36,18 @@ def _mean_failure(row: tuple[str, str]) -> Failure:
     return None
 
 
-def _verify_means(skip: frozenset[tuple[str, str]] = frozenset()) -> Evidence:
-    return _over(
+@once
+def _means(skip: frozenset[tuple[str, str]] = frozenset()) -> Checked:
+    return over(
         [row for row in _ROWS if row not in skip], _mean_failure, "the last column is the mean of the five before"
     )
 
 
-def _verify_counts(skip: frozenset[str] = frozenset()) -> Evidence:
+_verify_means = checked(_means)
+
+
+@once
+def _counts(skip: frozenset[str] = frozenset()) -> Checked:
     """An accuracy over 30 problems with 16 samples each is a multiple of 100 / 480 percent."""
     total = SAMPLES * PROBLEMS["AIME24"]
 
@@ -75,10 +59,14 @@ def _verify_counts(skip: frozenset[str] = frozenset()) -> Evidence:
 
     cells = [(*row, accuracies(*row)[0]) for row in _ROWS if accuracies(*row)]
     kept = [cell for cell in cells if cell[2] not in skip]
-    return _over(kept, failure, f"AIME24 accuracies are means of {total} results 0 or 1")
+    return over(kept, failure, f"AIME24 accuracies are means of {total} results 0 or 1")
 
 
-def _verify_one_baseline(value: str | None = None) -> Evidence:
+_verify_counts = checked(_counts)
+
+
+@once
+def _one_baseline(value: str | None = None) -> Checked:
     """The target's AIME24 accuracy is the same in Tables 2, 3 and 4."""
     cells = [(table, value or accuracies(table, "Target Model")[0]) for table in ("2 DeepSeek", "3", "4")]
 
@@ -87,10 +75,14 @@ def _verify_one_baseline(value: str | None = None) -> Evidence:
         shown = {f"Table {left}": x, f"Table {right}": y}
         return None if x == y else (f"Tables {left} and {right}: {x} and {y}", shown)
 
-    return _over(list(itertools.pairwise(cells)), failure, "the target has one accuracy on AIME24 in all tables")
+    return over(list(itertools.pairwise(cells)), failure, "the target has one accuracy on AIME24 in all tables")
 
 
-def _retained(quoted: str, reference: str) -> Evidence:
+_verify_one_baseline = checked(_one_baseline)
+
+
+@once
+def _retains(quoted: str, reference: str) -> Checked:
     """ConfSpec (gamma = 0.9) mean accuracy over the reference row's, for every table that prints the reference."""
     ours = printed(accuracies("3", "ConfSpec gamma=0.9")[5])
     tables = [t for t in ("2 DeepSeek", "3", "4") if reference in TABLES[t]]
@@ -103,86 +95,14 @@ def _retained(quoted: str, reference: str) -> Evidence:
         text = f"Table {table}: 81.51 / {theirs} = {float(low):.2f} to {float(high):.2f} %, not {quoted} %"
         return text, {"ConfSpec": "81.51", "reference": theirs, "quoted": quoted}
 
-    return _over(tables, failure, f"ConfSpec keeps {quoted} % of the accuracy of '{reference}'")
+    return over(tables, failure, f"ConfSpec keeps {quoted} % of the accuracy of '{reference}'")
 
 
-def _verify_product(factor: Fraction = Fraction(1)) -> Evidence:
-    """Combined speedup against the product of the two, per benchmark and for the mean."""
-
-    def failure(cell: tuple[str, str, str, int]) -> Failure:
-        table, alone, both, i = cell
-        steps, tokens, combined = (speedups(table, method)[i] for method in ("ConfSpec", alone, both))
-        possible = product(printed(steps), printed(tokens))
-        if printed(combined)[1] >= factor * possible[0] and printed(combined)[0] <= possible[1]:
-            return None
-        where = (*BENCHMARKS, "Mean")[i]
-        whole = float(Fraction(steps) * Fraction(tokens))
-        text = f"{both}, {where}: {combined} against {whole:.2f} = {steps} x {tokens}"
-        return text, {"ConfSpec": steps, alone: tokens, both: combined}
-
-    cells = [(*names, i) for names in _COMBINED for i in (5, 0, 1, 2, 3, 4)]
-    return _over(cells, failure, f"the combined speedup is at least {factor} of the product of the two")
+_retained = checked(_retains)
 
 
-def _verify_combination_gains() -> Evidence:
-    """Combination with SD is faster than either; with every method it is below the product."""
-
-    def failure(cell: tuple[str, str, str, int]) -> Failure:
-        table, alone, both, i = cell
-        steps, tokens, combined = (printed(speedups(table, method)[i]) for method in ("ConfSpec", alone, both))
-        below = combined[1] < product(steps, tokens)[0]
-        faster = alone != "SD" or combined[0] > max(steps[1], tokens[1])
-        return None if below and faster else (f"{both}, column {i}", {"combined": speedups(table, both)[i]})
-
-    cells = [(*names, i) for names in _COMBINED for i in range(6)]
-    return _over(cells, failure, "combined speedups are below the product; with SD they are above either factor")
-
-
-def _method_names() -> list[str]:
-    """Step-level methods of Table 2."""
-    return [m for m in TABLES["2 DeepSeek"] if m not in {"Target Model", "SD", "ConfSpec + SD"}]
-
-
-def _verify_ranking(methods: list[str] | None = None) -> Evidence:
-    """Order by speedup on every benchmark and family; equal or overlapping cells do not count as a change."""
-    names = methods or _method_names()
-
-    def order(pair: tuple[str, str], setting: tuple[str, int]) -> int:
-        x, y = (printed(speedups(setting[0], method)[setting[1]]) for method in pair)
-        return (x[0] > y[1]) - (x[1] < y[0])
-
-    def failure(pair: tuple[str, str]) -> Failure:
-        signs = {order(pair, s): s for s in _SETTINGS}
-        if not {1, -1} <= signs.keys():
-            return None
-        shown = {
-            f"{method} {BENCHMARKS[i]} ({table.split()[1]})": speedups(table, method)[i]
-            for table, i in (signs[1], signs[-1])
-            for method in pair
-        }
-        return f"{pair[0]} and {pair[1]}", shown
-
-    return _over(
-        list(itertools.combinations(names, 2)), failure, "two methods have the same order of speed in all settings"
-    )
-
-
-def _verify_undominated(ours: str = "ConfSpec") -> Evidence:
-    """No other step-level method is at least as accurate and at least as fast in any of the ten settings."""
-
-    def failure(setting: tuple[str, int]) -> Failure:
-        table, i = setting
-        mine = Fraction(accuracies(table, ours)[i]), Fraction(speedups(table, ours)[i])
-        for other in _method_names():
-            theirs = Fraction(accuracies(table, other)[i]), Fraction(speedups(table, other)[i])
-            if other != ours and all(x >= y for x, y in zip(theirs, mine, strict=True)):
-                return f"{other} on {BENCHMARKS[i]} ({table})", {ours: str(mine), other: str(theirs)}
-        return None
-
-    return _over(_SETTINGS, failure, f"no method is as accurate and as fast as {ours}")
-
-
-def _verify_upper_bound(slack: Fraction = Fraction(0)) -> Evidence:
+@once
+def _upper_bound(slack: Fraction = Fraction(0)) -> Checked:
     """No ConfSpec cell of Table 2 above the target's, plus a slack in points."""
 
     def failure(cell: tuple[str, int]) -> Failure:
@@ -192,22 +112,10 @@ def _verify_upper_bound(slack: Fraction = Fraction(0)) -> Evidence:
             return None
         return f"{BENCHMARKS[i]} in Table {table}: {ours} against {target}", {"ConfSpec": ours, "Target Model": target}
 
-    return _over(_SETTINGS, failure, f"accuracy at most the target's plus {float(slack)} points")
+    return over(_SETTINGS, failure, f"accuracy at most the target's plus {float(slack)} points")
 
 
-def _verify_ranges(best: str = "2.24") -> Evidence:
-    """Quoted extremes of Table 2: 1.53 to 1.83 and 1.18 to 1.42 for ConfSpec, 2.24 with SD."""
-    quoted = {"2 DeepSeek": ("1.53", "1.83"), "2 Qwen3": ("1.18", "1.42")}
-
-    def failure(table: str) -> Failure:
-        cells = sorted(speedups(table, "ConfSpec")[:5], key=Fraction)
-        top = max((x for t in _FAMILIES for x in speedups(t, "ConfSpec + SD")[:5]), key=Fraction)
-        if (cells[0], cells[-1]) == quoted[table] and top == best:
-            return None
-        shown = {"lowest": cells[0], "highest": cells[-1], "top": top}
-        return f"Table {table}: {cells[0]} to {cells[-1]}, {top} at most", shown
-
-    return _over(_FAMILIES, failure, f"quoted ranges of speedups, at most {best} with token-level speculation")
+_verify_upper_bound = checked(_upper_bound)
 
 
 def _matches_target(method: str = "ConfSpec", threshold: float = 2.81) -> Evidence:
@@ -233,6 +141,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, Tables 2 to 5 and 7",
         statement="The mean column is the mean of the five benchmarks.",
         assumptions="cells rounded as printed",
+        formula=_means()[0],
         verify=_verify_means,
         correction="The target's mean for DeepSeek is 82.00 (Table 4), not 81.99 (Table 2), and with 68.46 on AIME24 "
         "it would be 81.99, not 82.03 (Table 3). All other rows are right.",
@@ -243,6 +152,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, Tables 2, 3 and 4, section 5.2",
         statement="The DeepSeek target has one AIME24 accuracy throughout.",
         assumptions="same model, same runs",
+        formula=_one_baseline()[0],
+        correction_formula=_counts(_WRONG_COUNTS)[0],
         verify=_verify_one_baseline,
         correction="68.54 (Tables 2 and 4) is possible with 16 samples of 30 problems; 68.46 (Table 3, section 5.2) is "
         "not, see CS-N3.",
@@ -254,6 +165,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, Tables 2 to 5 and 7, section 5.1",
         statement="AIME24 accuracies are means over 16 samples of each of 30 problems.",
         assumptions="each sample is right or wrong; rounding as printed",
+        formula=_counts()[0],
         verify=_verify_counts,
         correction="True of all AIME24 cells but 68.46 (target, and gamma = 0.95) and 35.89 (draft verification), all "
         "in Table 3.",
@@ -266,72 +178,32 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, section 5.3 (threshold)",
         statement="At gamma = 0.9 ConfSpec keeps 99.7 % of the target model's accuracy.",
         assumptions="mean accuracies of Tables 2, 3 and 4",
+        formula=_retains("99.7", "Target Model")[0],
+        correction_formula=_retains("99.4", "Target Model")[0],
         verify=lambda: _retained("99.7", "Target Model"),
         correction="99.4 % of the target model's (for each of its three printed means); 99.7 % is the ratio to the row "
         "'Target Verification'.",
         correction_verify=lambda: _retained("99.4", "Target Model"),
         mutants=(mutant("other row", "against 'Target Verification'", _retained, "99.7", "Target Verification"),),
     ),
-    refuted(
-        id="CS-N5",
-        source="ConfSpec, sections 1, 4.4, 5.2 and Appendix A",
-        statement="Speedups of ConfSpec and of token-level speculation multiply.",
-        assumptions="Tables 2 and 5, rounding as printed",
-        verify=_verify_product,
-        correction="Every combined speedup is below the product, the mean by 16 % (DeepSeek + SD), 7 % (Qwen3 + SD) "
-        "and 13 % (Qwen3 + EAGLE-3); with SD it is above either factor in every cell.",
-        correction_verify=_verify_combination_gains,
-        mutants=(mutant("three quarters", "at least 3/4 of the product", _verify_product, Fraction(3, 4)),),
-        notes="Token-level speculation speeds up the target more than the draft and the checks, so the cost ratio "
-        "changes with it.",
-    ),
-    corrected(
-        id="CS-N6",
-        source="ConfSpec, section 5.2 (generalization)",
-        statement="The ranking of the methods is the same in all settings.",
-        assumptions="order by speedup over two families and five benchmarks; overlapping cells count as equal",
-        verify=_verify_ranking,
-        correction="ConfSpec is above LookaheadReasoning in speed in every setting; other pairs change places.",
-        holds=mutant(
-            "two methods",
-            "only ConfSpec and LookaheadReasoning",
-            _verify_ranking,
-            ["ConfSpec", "LookaheadReasoning"],
-        ),
-    ),
-    proved(
-        id="CS-N7",
-        source="ConfSpec, section 5.2 (Pareto frontier)",
-        statement="No other step-level method is as accurate and as fast as ConfSpec in any of the ten settings.",
-        assumptions="Table 2 as printed",
-        verify=_verify_undominated,
-        mutants=(mutant("other method", "SpecCoT in place of ConfSpec", _verify_undominated, "SpecCoT"),),
-    ),
     corrected(
         id="CS-N8",
         source="ConfSpec, captions of Tables 2 and 5",
         statement="The target model is the upper bound for accuracy.",
         assumptions="Table 2, rounding as printed",
+        formula=_upper_bound()[0],
         verify=_verify_upper_bound,
         correction="ConfSpec is above the target in three cells of Table 2, by at most 0.68 points.",
         holds=mutant("0.68 points", "0.68 points of slack", _verify_upper_bound, Fraction(68, 100)),
         notes="A sampling target is a reference, not a bound; differences of this size are within sampling noise "
         "(CS-N10).",
     ),
-    proved(
-        id="CS-N9",
-        source="ConfSpec, abstract and section 5.2",
-        statement="Speedups run from 1.53 to 1.83 (DeepSeek) and 1.18 to 1.42 (Qwen3), 2.24 at most with token-level "
-        "speculation.",
-        assumptions="Table 2 as printed",
-        verify=_verify_ranges,
-        mutants=(mutant("2.12", "2.12 at most", _verify_ranges, best="2.12"),),
-    ),
     Claim(
         id="CS-N10",
         source="ConfSpec, abstract, sections 1 and 5.2",
         statement="ConfSpec matches the accuracy of the target model.",
         assumptions="Table 2; 16 independent samples per problem; no standard errors are given",
+        no_formula="a test statistic over ten differences",
         verdict=Verdict.NUMERIC,
         verify=_matches_target,
         mutants=(

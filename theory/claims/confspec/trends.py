@@ -6,10 +6,13 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Final
 
 from theory.claims.ledger import Claim, Evidence
+from theory.claims.proving.cases import Cases, grid, rows, searched, walked
+from theory.claims.proving.once import once
 from theory.claims.proving.records import corrected, mutant, proved, verified
-from theory.claims.proving.tools import exhaustive, refute
+from theory.claims.proving.tools import exhaustive
 from theory.published.confspec import BENCHMARKS, accuracies, speedups
 
 __all__ = ["CLAIMS"]
@@ -35,40 +38,67 @@ def _chance(steps: Sequence[int], *, seen: bool) -> Fraction:
     return whole
 
 
-def _verify_joint(seen: bool = True) -> Evidence:
+@once
+def _joint(seen: bool = True) -> Cases:
     """The joint law of k steps of the urn is 1 / ((k + 1) binom(k, ones)), known without the chain rule."""
 
     def holds(k: int) -> bool:
         sequences = itertools.product((0, 1), repeat=k)
         return all(_chance(s, seen=seen) == Fraction(1, (k + 1) * math.comb(k, sum(s))) for s in sequences)
 
-    return exhaustive(holds, {"k": range(1, 8)}, what="k steps in turn have the joint law of the draft", reach="k <= 7")
+    return Cases(
+        text="k steps in turn have the joint law of the draft",
+        test=holds,
+        cases=grid(k=range(1, 8)),
+        where="k <= 7",
+        partial=True,
+    )
 
 
-def _verify_decides(answers: int = 2) -> Evidence:
+def _verify_joint(seen: bool = True) -> Evidence:
+    return walked(_joint(seen))
+
+
+@once
+def _decides(answers: int = 2) -> Cases:
     """Every answer of draft and target, confident or not: the cascade accepts or rejects."""
     names = ("accept", "reject", "neither")
 
     def holds(draft: int, target: int, confident: int) -> bool:
         return names[draft if confident else target] in {"accept", "reject"}
 
-    ranges = {"draft": range(answers), "target": range(answers), "confident": (0, 1)}
-    return exhaustive(holds, ranges, what="Equation 4 is one of the two decisions of Equation 2")
+    return Cases(
+        text="Equation 4 is one of the two decisions of Equation 2",
+        test=holds,
+        cases=grid(draft=range(answers), target=range(answers), confident=(0, 1)),
+        where="every answer of both verifiers",
+    )
 
 
-def _verify_monotone(*, least: str = "0", columns: Sequence[int] = _COLUMNS) -> Evidence:
-    """Accuracy of Table 3 rises with the threshold, up to a fall of `least` points."""
-    rows: list[dict[str, Fraction | int | str]] = [
-        {"column": i, "lower": Fraction(accuracies("3", low)[i]), "higher": Fraction(accuracies("3", high)[i])}
-        for low, high in itertools.pairwise(_GATES)
-        for i in columns
-    ]
-    return refute(
-        lambda column, lower, higher: higher >= lower - Fraction(least),
-        rows,
-        what="a higher threshold is at least as accurate on each benchmark",
+def _verify_decides(answers: int = 2) -> Evidence:
+    return walked(_decides(answers))
+
+
+_MONOTONE: Final = Cases(
+    text="a higher threshold is at least as accurate on each benchmark",
+    test=lambda column, lower, higher: Fraction(higher) >= Fraction(lower),
+    cases=rows(
+        *[
+            {"column": i + 1, "lower": accuracies("3", low)[i], "higher": accuracies("3", high)[i]}
+            for low, high in itertools.pairwise(_GATES)
+            for i in _COLUMNS
+        ]
+    ),
+    where="thresholds 0.8, 0.9, 0.95 of Table 3",
+)
+
+
+def _verify_monotone() -> Evidence:
+    """Accuracy of Table 3 rises with the threshold."""
+    return searched(
+        _MONOTONE,
         explain=lambda column, lower, higher: (
-            f"{BENCHMARKS[int(column)]} has {float(higher)} after {float(lower)} % at the threshold before"
+            f"{BENCHMARKS[column - 1]} has {higher} after {lower} % at the threshold before"
         ),
     )
 
@@ -87,38 +117,55 @@ def _fix_monotone(largest_fall: str = "0.29") -> Evidence:
     return exhaustive(lambda fact: facts[fact], {"fact": range(len(facts))}, what=what)
 
 
-def _falls(table: str, rows: Sequence[str], numbers: _Numbers, what: str) -> Evidence:
+@once
+def _falling(table: str, names: tuple[str, ...], numbers: _Numbers, what: str) -> Cases:
     """Numbers of a table fall from row to row on every benchmark."""
-    pairs = list(itertools.pairwise(rows))
-    return exhaustive(
-        lambda pair, column: (
-            Fraction(numbers(table, pairs[pair][0])[column]) > Fraction(numbers(table, pairs[pair][1])[column])
+    pairs = itertools.pairwise(names)
+    return Cases(
+        text=what,
+        test=lambda benchmark, before, after: Fraction(before) > Fraction(after),
+        cases=rows(
+            *[
+                {"benchmark": BENCHMARKS[i], "before": numbers(table, first)[i], "after": numbers(table, second)[i]}
+                for first, second in pairs
+                for i in _COLUMNS
+            ]
         ),
-        {"pair": range(len(pairs)), "column": _COLUMNS},
-        what=what,
+        where=f"Table {table}",
+    )
+
+
+def _falls(table: str, names: tuple[str, ...], numbers: _Numbers, what: str) -> Evidence:
+    return walked(_falling(table, names, numbers, what))
+
+
+def _lost(draft: str, column: int) -> Fraction:
+    """Points of accuracy below the target in Table 7."""
+    return Fraction(accuracies("7", "Target Model")[column]) - Fraction(accuracies("7", draft)[column])
+
+
+@once
+def _loses(points: str, draft: str, *, at_least: bool) -> Cases:
+    return Cases(
+        text=f"{draft} loses at {'least' if at_least else 'most'} {points} points on each benchmark",
+        test=lambda column: (
+            (_lost(draft, column) >= Fraction(points)) if at_least else (_lost(draft, column) <= Fraction(points))
+        ),
+        cases=grid(column=_COLUMNS),
+        where="Table 7",
     )
 
 
 def _verify_collapse(points: str = "20", draft: str = "ConfSpec 0.6B") -> Evidence:
-    return exhaustive(
-        lambda column: (
-            Fraction(accuracies("7", "Target Model")[column]) - Fraction(accuracies("7", draft)[column])
-            >= Fraction(points)
-        ),
-        {"column": _COLUMNS},
-        what=f"{draft} loses at least {points} points on each benchmark",
-    )
+    return walked(_loses(points, draft, at_least=True))
 
 
 def _verify_kept(points: str = "0.93", draft: str = "ConfSpec 1.7B") -> Evidence:
-    return exhaustive(
-        lambda column: (
-            Fraction(accuracies("7", "Target Model")[column]) - Fraction(accuracies("7", draft)[column])
-            <= Fraction(points)
-        ),
-        {"column": _COLUMNS},
-        what=f"{draft} loses at most {points} points on any benchmark",
-    )
+    return walked(_loses(points, draft, at_least=False))
+
+
+_SLOWER: Final = ("3", _GATES, speedups, "speedups fall as the threshold rises")
+_HEAVIER: Final = ("7", _DRAFTS, speedups, "speedups fall as the draft grows")
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -129,6 +176,7 @@ CLAIMS: tuple[Claim, ...] = (
         "draws from the joint law of Equation 1.",
         assumptions="Equation 1 read as the law of the whole draft",
         reach="k <= 7 on a model that repeats itself",
+        formula=_joint(),
         verify=_verify_joint,
         mutants=(mutant("apart", "each step given the committed ones alone", _verify_joint, seen=False),),
         notes="Read step by step, Equation 1 leaves the earlier drafts out of the condition; the text's "
@@ -139,6 +187,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, Equations 2 and 4, section 4.2",
         statement="The cascade accepts or rejects every step.",
         assumptions="both verifiers answer accept or reject, as Equation 2 has it",
+        formula=_decides(),
         verify=_verify_decides,
         mutants=(mutant("neither", "a verifier may answer neither", _verify_decides, 3),),
         notes="An answer that cannot be read as either needs a rule that the paper does not give.",
@@ -148,6 +197,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, section 4.4 (threshold) against Table 3",
         statement="A higher threshold is more reliable: accuracy does not fall on any benchmark.",
         assumptions="Table 3, thresholds 0.8, 0.9, 0.95; printed means",
+        formula=_MONOTONE,
         verify=_verify_monotone,
         correction="The mean of the five rises at both steps, and each benchmark from 0.8 to 0.9; from 0.9 to 0.95 "
         "AIME24 falls from 68.75 to 68.46 %, which is within the noise of its 480 samples.",
@@ -159,7 +209,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, section 5.3 (threshold), speedups of Table 3",
         statement="A higher threshold is slower, on every benchmark.",
         assumptions="Table 3, thresholds 0.8, 0.9, 0.95",
-        verify=lambda: _falls("3", _GATES, speedups, "speedups fall as the threshold rises"),
+        formula=_falling(*_SLOWER),
+        verify=lambda: _falls(*_SLOWER),
         mutants=(
             mutant("reversed", "faster", _falls, "3", _GATES[::-1], speedups, "speedups rise with the threshold"),
             mutant("accuracy", "less accurate", _falls, "3", _GATES, accuracies, "accuracy falls with the threshold"),
@@ -170,7 +221,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, Appendix D and Table 7 (speed)",
         statement="A larger draft model is slower, on every benchmark.",
         assumptions="drafts of 0.6B, 1.7B and 4B parameters",
-        verify=lambda: _falls("7", _DRAFTS, speedups, "speedups fall as the draft grows"),
+        formula=_falling(*_HEAVIER),
+        verify=lambda: _falls(*_HEAVIER),
         mutants=(
             mutant(
                 "accuracy",
@@ -199,6 +251,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, Appendix D and Table 7 (collapse of the smallest draft)",
         statement="The accuracy of the 0.6B draft collapses.",
         assumptions="'collapses' is read as by at least 20 points, on each benchmark",
+        formula=_loses("20", "ConfSpec 0.6B", at_least=True),
         verify=_verify_collapse,
         mutants=(
             mutant("30", "by at least 30", _verify_collapse, "30"),
@@ -210,6 +263,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="ConfSpec, Appendix D and Table 7 (the default draft)",
         statement="The 1.7B draft keeps the target's accuracy tightly.",
         assumptions="'tightly' is read as within 1 point on each benchmark; the largest loss is 0.93",
+        formula=_loses("0.93", "ConfSpec 1.7B", at_least=False),
         verify=_verify_kept,
         mutants=(
             mutant("half", "within half a point", _verify_kept, "0.5"),

@@ -10,13 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 from theory.claims.ledger import Evidence
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.tools import all_of, identity, prove_descent, prove_identity
 from theory.claims.specs.exact import Instance, agree, coverage, nonnegative, ratio
 
-__all__ = ["first_of_two", "prove_coverage", "prove_density_ratio", "prove_gibbs", "prove_log_identity", "prove_regret"]
+__all__ = [
+    "covered",
+    "first_of_two",
+    "prove_coverage",
+    "prove_density_ratio",
+    "prove_gibbs",
+    "prove_log_identity",
+    "prove_regret",
+    "within_ratio",
+]
 
 
 def first_of_two(name: str) -> Callable[[], sp.Basic]:
@@ -80,19 +90,30 @@ def _ratio_algebra() -> Evidence:
     )
 
 
+def within_ratio(instance: Instance, n: int, power: int = 1, scale: Fraction = Fraction(1)) -> bool:
+    """Whether each density ratio is within ``scale * (kappa - 1) / n**power`` of one."""
+    law = instance.selected(n)
+    worst = max(abs(p / q - 1) for p, q in zip(law, instance.optimum, strict=True))
+    return bool(worst * n**power <= scale * (ratio(instance.weights) - 1))
+
+
 def prove_density_ratio(power: int = 1, scale: Fraction = Fraction(1)) -> Evidence:
     """``abs(pi_n(y) / pi*(y) - 1) <= (kappa - 1) / n`` for all letters, alphabets, weights and widths n >= 1."""
-
-    def holds(instance: Instance, n: int) -> bool:
-        law = instance.selected(n)
-        worst = max(abs(p / q - 1) for p, q in zip(law, instance.optimum, strict=True))
-        return bool(worst * n**power <= scale * (ratio(instance.weights) - 1))
-
     return all_of(
-        agree(holds, what="largest distance of a density ratio from one, times n, is at most kappa - 1"),
+        agree(
+            partial(within_ratio, power=power, scale=scale),
+            what="largest distance of a density ratio from one, times n, is at most kappa - 1",
+        ),
         _ratio_algebra,
         detail="Means and variances of sums of independent weights are quoted",
     )
+
+
+def covered(instance: Instance, _n: int, *, both: bool = True) -> bool:
+    """Whether ``kappa <= C exp(beta R)``, and C >= 1; ``both`` False: C of one sup-norm."""
+    forward = max(t / g for t, g in zip(instance.target, instance.gen, strict=True))
+    cover = coverage(instance.target, instance.gen) if both else forward
+    return ratio(instance.weights) <= cover * ratio(instance.tilt) and coverage(instance.target, instance.gen) >= 1
 
 
 def prove_coverage(both: bool = True) -> Evidence:
@@ -101,14 +122,8 @@ def prove_coverage(both: bool = True) -> Evidence:
     up, down, theta = sp.symbols("A B theta", positive=True)
     largest = up * theta / ((1 + a) * (1 + b))
     smallest = (1 + c) * (1 + d) / down
-
-    def holds(instance: Instance, _n: int) -> bool:
-        forward = max(t / g for t, g in zip(instance.target, instance.gen, strict=True))
-        cover = coverage(instance.target, instance.gen) if both else forward
-        return ratio(instance.weights) <= cover * ratio(instance.tilt) and coverage(instance.target, instance.gen) >= 1
-
     return all_of(
-        agree(holds, what="kappa <= C exp(beta R) and C >= 1", sizes=(1,)),
+        agree(partial(covered, both=both), what="kappa <= C exp(beta R) and C >= 1", sizes=(1,)),
         lambda: nonnegative(up * down * theta - largest / smallest, what="any score ratio <= A B theta"),
         identity(
             sp.Symbol("g") * (1 - sp.Symbol("t") / sp.Symbol("g")) - (sp.Symbol("g") - sp.Symbol("t")),

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
+from typing import Final
 
 from theory.claims.ledger import Claim, Evidence
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.domains import between, whole
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import all_of, identity, prove_identity, refute
+from theory.claims.proving.tools import all_of, identity, prove_identity
 from theory.claims.specs.block_tree import SEVERAL_BLOCKS, TREES, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_gibbs, prove_regret
-from theory.claims.specs.exact import Law, decided, log, nonnegative, selection_law
+from theory.claims.specs.exact import Instance, Law, agree, decided, log, nonnegative, selection_law
+from theory.claims.specs.points import two_blocks, two_letters
 
 __all__ = ["CLAIMS", "prove_block_range"]
 
@@ -18,23 +23,28 @@ _HALF = Fraction(1, 2)
 _ONE = Fraction(1)
 
 
+_PRODUCT: Final = "product of block laws = tilted target"
+_WIDTH: Final = "width of the process reward after a prefix <= width of the outcome reward"
+_COVERAGES: Final = "C_block <= C_seq"
+
+
+def _telescopes(tree: Tree, _n: int, _threshold: Fraction, *, combine: str = "mean") -> bool:
+    largest = None if combine == "mean" else _largest
+    product = []
+    for y in tree.responses():
+        mass = _ONE
+        for t in range(tree.horizon):
+            step = tree.value(y[: t + 1], largest) / tree.value(y[:t], largest)
+            mass *= tree.target[y[:t]][y[t]] * step
+        product.append(mass)
+    return tuple(product) == tree.optimum()
+
+
 def _verify_telescoping(combine: str = "mean") -> Evidence:
     """``product of target * exp(beta A) = target(y) exp(beta (r - V(empty)))``, and each factor is normalised."""
     v0, vt, nxt = sp.symbols("V0 Vt Vn", positive=True)
-    largest = None if combine == "mean" else _largest
-
-    def holds(tree: Tree, _n: int, _threshold: Fraction) -> bool:
-        product = []
-        for y in tree.responses():
-            mass = _ONE
-            for t in range(tree.horizon):
-                step = tree.value(y[: t + 1], largest) / tree.value(y[:t], largest)
-                mass *= tree.target[y[:t]][y[t]] * step
-            product.append(mass)
-        return tuple(product) == tree.optimum()
-
     return all_of(
-        on_trees(holds, what="product of block laws = tilted target", sizes=(1,)),
+        on_trees(partial(_telescopes, combine=combine), what=_PRODUCT, sizes=(1,)),
         identity((vt / v0) * (nxt / vt) - nxt / v0, "one more block multiplies by V_(t+1) / V_t"),
         lambda: decided(
             all(
@@ -63,39 +73,47 @@ def _verify_terminal(power: int = 1) -> Evidence:
     )
 
 
-def _verify_range(width: bool = False) -> Evidence:
+def _range(width: bool = False) -> Predicate:
     """Is every exp(beta A) at least one, for one block, target (1/2, 1/2) and exp(beta r) = (1, tilt2)."""
 
     def holds(tilt2: Fraction) -> bool:
         values = tuple(e / ((1 + tilt2) / 2) for e in (_ONE, tilt2))
         return max(values) / min(values) <= tilt2 if width else min(values) >= 1
 
-    return refute(
-        holds,
-        [{"tilt2": 1}, {"tilt2": 3}],
-        what="the idealized process reward has range [0, R] (one block, target 1/2, 1/2, exp(beta r) = 1, tilt2)",
+    return Predicate(
+        text="the idealized process reward has range [0, R] (one block, target 1/2, 1/2, exp(beta r) = 1, tilt2)",
+        test=holds,
+        domain={"tilt2": between(1, None, "[)")},
+    )
+
+
+def _verify_range(width: bool = False) -> Evidence:
+    return searched(
+        _range(width),
+        {"tilt2": 1},
+        {"tilt2": 3},
         explain=lambda tilt2: "exp(beta r_PRM) is 1/2 for the first letter: a negative reward",
     )
+
+
+def _no_wider(tree: Tree, _n: int, _threshold: Fraction) -> bool:
+    spread = [max(tree.block_tilt(u)) / min(tree.block_tilt(u)) for u in tree.prefixes()]
+    return max(spread) <= tree.theta()
 
 
 def prove_block_range() -> Evidence:
     """exp(beta V) is a mean of tilts in [1, theta], so exp(beta A) after a prefix varies by a factor theta at most."""
     a, b = sp.symbols("a b", nonnegative=True)
     low = sp.Integer(1)
-
-    def holds(tree: Tree, _n: int, _threshold: Fraction) -> bool:
-        spread = [max(tree.block_tilt(u)) / min(tree.block_tilt(u)) for u in tree.prefixes()]
-        return max(spread) <= tree.theta()
-
     return all_of(
-        on_trees(holds, what="width of the process reward after a prefix <= width of the outcome reward", sizes=(1,)),
+        on_trees(_no_wider, what=_WIDTH, sizes=(1,)),
         lambda: nonnegative((low + a) * (low + b) - (low + a), what="V in [1, theta] on both sides of the ratio"),
         detail="A mean one of exp(beta A) that never falls below one is one throughout, so range [0, R] allows only "
         "A = 0",
     )
 
 
-def _verify_collapse(shifted: bool = False) -> Evidence:
+def _collapse(shifted: bool = False) -> Predicate:
     """One block: exp(beta A) = tilt / Z against tilt."""
 
     def holds(tilt2: Fraction) -> bool:
@@ -104,31 +122,42 @@ def _verify_collapse(shifted: bool = False) -> Evidence:
         wanted = (_ONE / mean, tilt2 / mean) if shifted else (_ONE, tilt2)
         return values == wanted
 
-    return refute(
-        holds,
-        [{"tilt2": 3}],
-        what="with one block the idealized process reward is the outcome reward (target 1/2, 1/2; tilt 1, tilt2)",
+    return Predicate(
+        text="with one block the idealized process reward is the outcome reward (target 1/2, 1/2; exp(beta r) = 1, "
+        "tilt2)",
+        test=holds,
+        domain={"tilt2": between(1, None)},
+    )
+
+
+def _verify_collapse(shifted: bool = False) -> Evidence:
+    return searched(
+        _collapse(shifted),
+        {"tilt2": 3},
         explain=lambda tilt2: "exp(beta r_PRM) = (1/2, 3/2), exp(beta r) = (1, 3)",
     )
+
+
+_COMMON_FACTOR: Final = "a common factor leaves the selection law alone"
+
+
+def _unmoved(instance: Instance, n: int) -> bool:
+    larger = tuple(5 * w for w in instance.weights)
+    return instance.selected(n) == selection_law(instance.gen, larger, n)
 
 
 def _fix_collapse() -> Evidence:
     g, h, w, v, c = sp.symbols("g h w v c", positive=True)
     shifted = g * c * w / (g * c * w + h * c * v) - g * w / (g * w + h * v)
-
-    def holds(tree: Tree, n: int, _threshold: Fraction) -> bool:
-        gen, weights = tree.draft[()], tree.weights((), True)
-        return selection_law(gen, weights, n) == selection_law(gen, tuple(5 * w for w in weights), n)
-
     return all_of(
         identity(shifted, "a common factor of the weights cancels"),
-        on_trees(holds, what="a common factor leaves the selection law alone"),
+        agree(_unmoved, what=_COMMON_FACTOR),
         detail="r_PRM = r - V(x, empty), a constant per prompt that selection and optimum do not see; a fixed "
         "threshold tau does",
     )
 
 
-def _verify_duplicates(by_value: bool = True) -> Evidence:
+def _duplicates(by_value: bool = True) -> Predicate:
     """A draw with repeated letters: chance of the value of candidate 1 against its weight share."""
 
     def holds(copies: Fraction, others: Fraction) -> bool:
@@ -136,10 +165,19 @@ def _verify_duplicates(by_value: bool = True) -> Evidence:
         share = 1 / total
         return (copies / total if by_value else share) == share
 
-    return refute(
-        holds,
-        [{"copies": 1, "others": 1}, {"copies": 2, "others": 0}],
-        what="P(Y* = Y_i) = exp(S_i) / sum of exp(S_j), equal scores",
+    return Predicate(
+        text="P(Y* = Y_1) = exp(S_1) / sum of exp(S_j), equal scores, where so many 'copies' of Y_1 and 'others' are "
+        "drawn",
+        test=holds,
+        domain={"copies": whole(1), "others": whole(0)},
+    )
+
+
+def _verify_duplicates(by_value: bool = True) -> Evidence:
+    return searched(
+        _duplicates(by_value),
+        {"copies": 1, "others": 1},
+        {"copies": 2, "others": 0},
         explain=lambda copies, others: (
             "both candidates are the same response: it is returned for sure, not with chance 1/2"
         ),
@@ -154,7 +192,7 @@ def _fix_duplicates() -> Evidence:
     )
 
 
-def _verify_minimum(maximum: bool = False) -> Evidence:
+def _minimum(maximum: bool = False) -> Predicate:
     """Beta times the one-block objective at the optimum is log Z; at the target it is the mean of log tilt."""
 
     def holds(tilt2: Fraction) -> bool:
@@ -162,10 +200,18 @@ def _verify_minimum(maximum: bool = False) -> Evidence:
         gap = best - plain if maximum else plain - best
         return not (gap * -1).positive()
 
-    return refute(
-        holds,
-        [{"tilt2": 1}, {"tilt2": 4}],
-        what="the optimum minimises E[r] - D(. | target) / beta (target 1/2, 1/2; exp(beta r) = 1, tilt2)",
+    return Predicate(
+        text="the optimum minimises E[r] - D(. | target) / beta (target 1/2, 1/2; exp(beta r) = 1, tilt2)",
+        test=holds,
+        domain={"tilt2": between(1, None, "[)")},
+    )
+
+
+def _verify_minimum(maximum: bool = False) -> Evidence:
+    return searched(
+        _minimum(maximum),
+        {"tilt2": 1},
+        {"tilt2": 4},
         explain=lambda tilt2: "log(5/2) at the optimum, log 2 at the target itself",
     )
 
@@ -181,17 +227,17 @@ def _verify_last_line(both: bool = True) -> Evidence:
     return prove_identity((t * a / v) / below - t * a / (t * a + u * b), what="the extra V cancels")
 
 
+def _relaxed(tree: Tree, _n: int, _threshold: Fraction, *, reverse: bool = False) -> bool:
+    block, sequence = tree.block_coverage(), tree.sequence_coverage()
+    return sequence <= block if reverse else block <= sequence
+
+
 def _verify_coverages(reverse: bool = False) -> Evidence:
     """``C_block <= C_seq``, and independent blocks reach ``C_seq = C_block**H``."""
     x, a, b, c, d = sp.symbols("x a b c d", nonnegative=True)
     ratio_here = 1 + x
-
-    def holds(tree: Tree, _n: int, _threshold: Fraction) -> bool:
-        block, sequence = tree.block_coverage(), tree.sequence_coverage()
-        return sequence <= block if reverse else block <= sequence
-
     return all_of(
-        on_trees(holds, what="C_block <= C_seq", sizes=(1,)),
+        on_trees(partial(_relaxed, reverse=reverse), what=_COVERAGES, sizes=(1,)),
         lambda: nonnegative(
             ratio_here * (1 + a) * (1 + c) * (1 + b) * (1 + d) / ratio_here - (1 + a) * (1 + b),
             what="extend a prefix of ratio x by its worst block and then by ratios >= 1: x A (1/x) B >= A B",
@@ -204,12 +250,19 @@ def _verify_coverages(reverse: bool = False) -> Evidence:
     )
 
 
+_EXTRA_VALUE: Final = Predicate(
+    text="t a/v / (t a/v + u b/v) = t a / (t a + u b)",
+    test=lambda t, u, a, b, v: t * a / v / (t * a / v + u * b / v) == t * a / (t * a + u * b),
+    domain=dict.fromkeys(("t", "u", "a", "b", "v"), between(0, None)),
+)
+
 CLAIMS: tuple[Claim, ...] = (
     proved(
         id="SPECS-D1",
         source="SPECS, Definitions 1 and 6",
         statement="V of a full response is its reward r(x, y).",
         assumptions="beta > 0",
+        no_formula="a definition at its last block: one completion is left, and the mean over it is its reward",
         verify=_verify_terminal,
         mutants=(mutant("beta^2", "1 / beta^2", _verify_terminal, 2),),
     ),
@@ -218,6 +271,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Definition 2, Theorems 1 and 2",
         statement="The idealized process reward V(y_<=t) - V(y_<=t-1) can be taken to lie in [0, R].",
         assumptions=SEVERAL_BLOCKS,
+        formula=_range(),
+        correction_formula=two_blocks(_WIDTH, _no_wider),
         verify=_verify_range,
         correction="exp(beta r_PRM) has mean one under the target after every prefix, so a range [0, R] forces r_PRM "
         "= 0. "
@@ -231,6 +286,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Definition 3, Appendix B.1",
         statement="With full responses as blocks the process reward collapses to the outcome reward.",
         assumptions="one block",
+        formula=_collapse(),
+        correction_formula=two_letters(_COMMON_FACTOR, _unmoved),
         verify=_verify_collapse,
         correction="It collapses to r - V(x, empty), which differs by a constant per prompt and gives the same laws.",
         correction_verify=_fix_collapse,
@@ -242,6 +299,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Definition 4, Appendix B.2",
         statement="P(Y* = Y_i) = exp(S(Y_i)) / sum_j exp(S(Y_j)).",
         assumptions="n i.i.d. candidates",
+        formula=_duplicates(),
         verify=_verify_duplicates,
         correction="That is the chance of the index i; a response that occurs N_y times has N_y times the chance.",
         correction_verify=_fix_duplicates,
@@ -253,6 +311,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Lemma 2 and Equation 11, Appendix B.3",
         statement="The optimum is the product over blocks of target(y_t | ..) exp(beta r_PRM(y_t | ..)), normalised.",
         assumptions=SEVERAL_BLOCKS,
+        formula=two_blocks(_PRODUCT, _telescopes),
         verify=_verify_telescoping,
         mutants=(mutant("largest", "V by the best completion", _verify_telescoping, "max"),),
         notes="The left side of Equation 11 ends at y_t; y_H is meant.",
@@ -262,6 +321,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Lemma 2 (second part), Appendix B.3",
         statement="The block optimum solves the minimisation of E[r_PRM] - D(. | target) / beta.",
         assumptions=SEVERAL_BLOCKS,
+        formula=_minimum(),
         verify=_verify_minimum,
         correction="It solves the maximisation.",
         correction_verify=_fix_minimum,
@@ -272,6 +332,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, proof of Lemma 2 (last line), Appendix B.3",
         statement="The block factors may carry exp(beta (r_PRM - V(y_<=t-1))) although r_PRM has V subtracted already.",
         assumptions=SEVERAL_BLOCKS,
+        formula=_EXTRA_VALUE,
         verify=_verify_last_line,
         mutants=(mutant("one-side", "only in the numerator", _verify_last_line, False),),
         notes="A slip without effect: numerator and denominator carry it.",
@@ -282,6 +343,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The block coefficient relaxes the sequence coefficient (C_block <= C_seq), which can grow like "
         "C_block^H.",
         assumptions=SEVERAL_BLOCKS,
+        formula=two_blocks(_COVERAGES, _relaxed),
         verify=_verify_coverages,
         mutants=(mutant("reverse", "C_seq <= C_block", _verify_coverages, reverse=True),),
     ),

@@ -5,18 +5,21 @@ from __future__ import annotations
 from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.domains import between
 from theory.claims.proving.records import mutant, refuted
-from theory.claims.proving.tools import all_of, refute
+from theory.claims.proving.tools import all_of
 from theory.claims.specs.common_proofs import prove_gibbs
 from theory.claims.specs.exact import Instance, Logs, agree, chi_square, decided, kl, log, tilted
+from theory.claims.specs.formulas import KL_BELOW_CHI2
 
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
 
 
-def _verify_direction(swapped: bool = False) -> Evidence:
+def _direction(swapped: bool = False) -> Predicate:
     """A policy that puts too little mass on a letter: which divergence is larger, reverse (printed) or forward."""
 
     def holds(star1: Fraction, pi1: Fraction) -> bool:
@@ -24,10 +27,20 @@ def _verify_direction(swapped: bool = False) -> Evidence:
         reverse, forward = kl(policy, star), kl(star, policy)
         return (forward - reverse if swapped else reverse - forward).positive()
 
-    return refute(
-        holds,
-        [{"star1": _HALF, "pi1": Fraction(1, 100)}],
-        what="reverse divergence punishes too little mass on a letter more than forward divergence does",
+    return Predicate(
+        text="reverse divergence punishes too little mass on a letter (pi1 instead of star1) more than forward "
+        "divergence does",
+        test=holds,
+        domain={"star1": between(0, 1), "pi1": between(0, 1)},
+        premise=lambda star1, pi1: pi1 < star1,
+        given="pi1 < star1",
+    )
+
+
+def _verify_direction(swapped: bool = False) -> Evidence:
+    return searched(
+        _direction(swapped),
+        {"star1": _HALF, "pi1": Fraction(1, 100)},
         explain=lambda star1, pi1: "reverse is 0.64, forward is 1.61",
     )
 
@@ -44,7 +57,7 @@ def _fix_direction() -> Evidence:
     )
 
 
-def _verify_jensen(strict: bool = True) -> Evidence:
+def _jensen(strict: bool = True) -> Predicate:
     """``D <= log(1 + chi2)``: strict as printed, or with equality allowed."""
 
     def holds(tilt2: Fraction, pi1: Fraction) -> bool:
@@ -52,10 +65,18 @@ def _verify_jensen(strict: bool = True) -> Evidence:
         gap = log(1 + chi_square(policy, star)) - kl(policy, star)
         return gap.positive() or (not strict and gap == Logs({}))
 
-    return refute(
-        holds,
-        [{"tilt2": 3, "pi1": _HALF}, {"tilt2": 1, "pi1": _HALF}],
-        what="log(1 + chi2) is strictly larger than the divergence",
+    return Predicate(
+        text="log(1 + chi2) is strictly larger than the divergence (target 1/2, 1/2; exp(beta r) = 1, tilt2)",
+        test=holds,
+        domain={"tilt2": between(0, None), "pi1": between(0, 1)},
+    )
+
+
+def _verify_jensen(strict: bool = True) -> Evidence:
+    return searched(
+        _jensen(strict),
+        {"tilt2": 3, "pi1": _HALF},
+        {"tilt2": 1, "pi1": _HALF},
         explain=lambda tilt2, pi1: "both are 0 when the rewards are constant",
     )
 
@@ -80,6 +101,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, remark after Lemma 1, Appendix B",
         statement="Forward divergence punishes too much mass more strongly, reverse divergence too little mass.",
         assumptions="two laws on a finite alphabet",
+        formula=_direction(),
         verify=_verify_direction,
         correction="The other way round: D(pi | pi*) stays bounded when a letter gets no mass, D(pi* | pi) does not.",
         correction_verify=_fix_direction,
@@ -91,6 +113,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Remarks 1 and 2, Appendix B",
         statement="log(1 + chi2(pi | pi*)) is strictly larger than D(pi | pi*).",
         assumptions="pi absolutely continuous with respect to pi*",
+        formula=_jensen(),
+        correction_formula=KL_BELOW_CHI2,
         verify=_verify_jensen,
         correction="It is at least as large, with equality when pi / pi* is constant where pi is positive.",
         correction_verify=_fix_jensen,

@@ -18,7 +18,7 @@ from flint import arb, fmpz
 from theory.claims.ledger import Evidence, Verdict
 from theory.claims.proving.balls import point, precision
 from theory.claims.proving.combine import counterexample
-from theory.claims.proving.deferred import sp
+from theory.claims.proving.signs import nonnegative
 
 __all__ = [
     "FINITE",
@@ -297,26 +297,3 @@ def at_least(value: Callable[[], arb], what: str) -> Evidence:
     """A number, enclosed at 64 bits, is positive."""
     with precision(64):
         return decided(bool(value() > 0), what=what, method="ball arithmetic")
-
-
-def nonnegative(expression: sp.Expr, *, what: str) -> Evidence:
-    """Prove that a rational function of nonnegative variables is nonnegative: no coefficient has a minus sign.
-
-    ``false`` where an integer point of a small grid shows a negative value, ``open`` when neither happens.
-    """
-    symbols = sorted(expression.free_symbols, key=lambda s: str(s.name))
-    top, bottom = sp.fraction(sp.cancel(sp.together(expression)))
-    signs = [c for part in (top, bottom) for c in (sp.Poly(part, *symbols).coeffs() if symbols else [part])]
-    if all(c >= 0 for c in signs) or all(c <= 0 for c in signs):
-        return Evidence(
-            verdict=Verdict.PROVED,
-            method="symbolic",
-            detail=f"{what}: all {len(signs)} coefficients have one sign",
-            effort={"coefficients": len(signs)},
-        )
-    for values in itertools.product((0, 1, 2, 5), repeat=len(symbols)):
-        at = dict(zip(symbols, values, strict=True))
-        if bottom.subs(at) != 0 and expression.subs(at) < 0:
-            shown = {str(s.name): str(v) for s, v in at.items()}
-            return counterexample(f"{what}: negative at {shown}", shown)
-    return Evidence(verdict=Verdict.OPEN, method="symbolic", detail=f"{what}: coefficients of both signs")

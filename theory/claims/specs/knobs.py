@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from functools import partial
+from typing import Final
 
 from flint import arb
 
 from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.balls import point, precision
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.domains import between
 from theory.claims.proving.records import mutant, proved, repaired
 from theory.claims.proving.tools import all_of, identity, refute
 from theory.claims.specs import exact
 from theory.claims.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
+from theory.claims.specs.formulas import OVER_CEILING
+from theory.claims.specs.points import two_blocks, two_letters
 from theory.claims.specs.theorems_1_and_2 import prove_mixture
 
 __all__ = ["CLAIMS"]
@@ -23,20 +29,23 @@ _HALF = Fraction(1, 2)
 _ONE = Fraction(1)
 
 
+_EVERY_THRESHOLD: Final = (
+    "1 + chi2 <= (target factor) * (draft factor)^(H - 1), and no draft factor for a high threshold"
+)
+
+
+def _bounded(tree: Tree, n: int, threshold: Fraction, *, covered: bool = True) -> bool:
+    own = 1 + ((tree.theta() - 1) / n) ** 2
+    late = 1 + ((tree.theta() * (tree.block_coverage() if covered else 1) - 1) / n) ** 2
+    never = threshold >= tree.theta()
+    bound = own**tree.horizon if never else own * late ** (tree.horizon - 1)
+    return 1 + tree.divergence(n, threshold) <= bound
+
+
 def _verify_thresholds(covered: bool = True) -> Evidence:
     """The first block is always the target's; with a threshold above all rewards every block is."""
-
-    def holds(tree: Tree, n: int, threshold: Fraction) -> bool:
-        own = 1 + ((tree.theta() - 1) / n) ** 2
-        late = 1 + ((tree.theta() * (tree.block_coverage() if covered else 1) - 1) / n) ** 2
-        never = threshold >= tree.theta()
-        bound = own**tree.horizon if never else own * late ** (tree.horizon - 1)
-        return 1 + tree.divergence(n, threshold) <= bound
-
     return all_of(
-        on_trees(
-            holds, what="1 + chi2 <= (target factor) * (draft factor)^(H - 1), and no draft factor for a high threshold"
-        ),
+        on_trees(partial(_bounded, covered=covered), what=_EVERY_THRESHOLD),
         prove_density_ratio,
         prove_coverage,
         prove_mixture,
@@ -55,17 +64,18 @@ def _first_block(tree: Tree) -> Tree:
     )
 
 
+_ONE_BLOCK: Final = "output of one block = selection among drafts of the target"
+
+
+def _idle(tree: Tree, n: int, threshold: Fraction, *, drafting: bool = False) -> bool:
+    block = _first_block(tree)
+    alone = exact.selection_law(block.target[()], block.weights((), False), n)
+    return block.output(n, threshold, drafting=drafting) == alone
+
+
 def _verify_one_block(drafting: bool = False) -> Evidence:
     """With one block the draft never gets to generate: neither it nor the threshold changes the output."""
-
-    def holds(tree: Tree, n: int, threshold: Fraction) -> bool:
-        block = _first_block(tree)
-        alone = exact.selection_law(block.target[()], block.weights((), False), n)
-        return block.output(n, threshold, drafting=drafting) == alone
-
-    return all_of(
-        on_trees(holds, what="output of one block = selection among drafts of the target"), prove_density_ratio
-    )
+    return all_of(on_trees(partial(_idle, drafting=drafting), what=_ONE_BLOCK), prove_density_ratio)
 
 
 def _second_block(draft1: Fraction) -> Tree:
@@ -163,18 +173,31 @@ def _verify_cold(target_limit: bool = True) -> Evidence:
     )
 
 
+_KEPT: Final = "every letter keeps at least the chance that all n candidates are it"
+_CEILING: Final = "pi_n <= kappa pi*"
+
+
+def _kept(instance: exact.Instance, n: int, *, mass_power: bool = True) -> bool:
+    law = instance.selected(n)
+    return all(p >= (g**n if mass_power else g) for p, g in zip(law, instance.gen, strict=True))
+
+
+def _under_ceiling(instance: exact.Instance, n: int) -> bool:
+    law = instance.selected(n)
+    return max(p / q for p, q in zip(law, instance.optimum, strict=True)) <= exact.ratio(instance.weights)
+
+
+def _between(instance: exact.Instance, n: int) -> bool:
+    return _kept(instance, n) and _under_ceiling(instance, n)
+
+
 def _verify_hot(mass_power: bool = True) -> Evidence:
     """Fixed n, beta -> infinity: the worst letter keeps chance >= g**n, the optimum gives it less and less."""
     h, theta, mass = sp.symbols("h theta a", positive=True)
     worst = 1 / (1 + h * theta)  # the optimum's share of the worst letter, with g = 1 / (1 + h)
     growth = mass * sp.log(mass / worst)
-
-    def holds(instance: exact.Instance, n: int) -> bool:
-        law = instance.selected(n)
-        return all(p >= (g**n if mass_power else g) for p, g in zip(law, instance.gen, strict=True))
-
     return all_of(
-        exact.agree(holds, what="every letter keeps at least the chance that all n candidates are it"),
+        exact.agree(partial(_kept, mass_power=mass_power), what=_KEPT),
         lambda: exact.decided(
             sp.limit(growth, theta, sp.oo) == sp.oo, what="a log(a / pi*(worst)) grows without bound"
         ),
@@ -187,13 +210,8 @@ def _verify_hot(mass_power: bool = True) -> Evidence:
 def _ceiling() -> Evidence:
     """Trivial bound: ``pi_n / pi* = E[1/X] <= kappa``, so D <= log kappa <= beta R + log C whatever n is."""
     a, b, low = sp.symbols("a b m", nonnegative=True)
-
-    def holds(instance: exact.Instance, n: int) -> bool:
-        law = instance.selected(n)
-        return max(p / q for p, q in zip(law, instance.optimum, strict=True)) <= exact.ratio(instance.weights)
-
     return all_of(
-        exact.agree(holds, what="pi_n <= kappa pi*"),
+        exact.agree(_under_ceiling, what=_CEILING),
         lambda: exact.nonnegative((low + a + b) - (low + a), what="mean weight <= largest weight, so mu / X <= M / m"),
     )
 
@@ -232,27 +250,40 @@ def _fix_table() -> Evidence:
     )
 
 
-def _verify_defined(width: int = 2, positive: bool = False) -> Evidence:
+def _weighted(gen1: Fraction, target1: Fraction) -> bool:
     """A letter that the draft can draw and the target cannot: all candidates may have weight zero."""
+    weights = [target1 / gen1, (1 - target1) / (1 - gen1)]
+    draws = itertools.product(range(2), repeat=2)
+    return all(sum((weights[y] for y in draw), Fraction(0)) > 0 for draw in draws)
 
-    def holds(gen1: Fraction, target1: Fraction) -> bool:
-        weights = [target1 / gen1, (1 - target1) / (1 - gen1)]
-        draws = itertools.product(range(2), repeat=width)
-        return all(sum((weights[y] for y in draw), Fraction(0)) > 0 for draw in draws)
 
-    target1 = Fraction(1, 5) if positive else Fraction(0)
-    return refute(
-        holds,
-        [{"gen1": _HALF, "target1": target1}],
-        what=f"some candidate has a positive weight in every draw of {width}",
-        explain=lambda gen1, target1: f"with chance {gen1**width} all candidates have weight zero",
+_DEFINED: Final = Predicate(
+    text="some candidate has a positive weight in every draw of 2 (generator gen1, 1 - gen1; target target1, 1 - "
+    "target1)",
+    test=_weighted,
+    domain={"gen1": between(0, 1), "target1": between(0, 1, "[)")},
+)
+
+
+def _verify_defined(positive: bool = False) -> Evidence:
+    return searched(
+        _DEFINED,
+        {"gen1": _HALF, "target1": Fraction(1, 5) if positive else Fraction(0)},
+        explain=lambda gen1, target1: f"with chance {gen1**2} all candidates have weight zero",
     )
+
+
+_POSITIVE: Final = "positive laws have positive weights"
+
+
+def _positive(instance: exact.Instance, _n: int) -> bool:
+    return min(instance.weights) > 0
 
 
 def _fix_defined() -> Evidence:
     a, b = sp.symbols("a b", nonnegative=True)
     return all_of(
-        exact.agree(lambda i, _n: min(i.weights) > 0, what="positive laws have positive weights", sizes=(1,)),
+        exact.agree(_positive, what=_POSITIVE, sizes=(1,)),
         lambda: exact.nonnegative(a + b, what="a sum of positive weights is positive"),
     )
 
@@ -265,6 +296,7 @@ CLAIMS: tuple[Claim, ...] = (
         "threshold above all rewards no block does.",
         expression=statement("specs", "kl_bound"),
         assumptions=SEVERAL_BLOCKS,
+        formula=two_blocks(_EVERY_THRESHOLD, _bounded),
         verify=_verify_thresholds,
         mutants=(mutant("no-C", "coverage left out", _verify_thresholds, covered=False),),
         notes="log(1 + chi2) <= log(1 + ((e^(beta R) - 1)/n)^2) + (H - 1) log(1 + ((C e^(beta R) - 1)/n)^2). The bound "
@@ -276,6 +308,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="With full responses as blocks SPECS is selection among drafts of the target: tau and the draft "
         "are idle.",
         assumptions="one block",
+        formula=two_blocks(_ONE_BLOCK, _idle),
         verify=_verify_one_block,
         mutants=(mutant("draft", "the draft generates", _verify_one_block, drafting=True),),
         notes="So Theorem 3 needs no coverage coefficient; the text derives it from Corollary 2 (draft) in one place "
@@ -287,6 +320,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The guarantee does not rank thresholds: raising tau (more blocks from the target) can raise the "
         "divergence. Each block is bounded through the score ratio of its own generator.",
         assumptions=SEVERAL_BLOCKS,
+        no_formula="says that a problem of a kind exists; the verifier shows one",
         verify=_verify_unranked,
         mutants=(mutant("same-model", "draft = target", _verify_unranked, drafts=(_HALF,)),),
         notes="A draft that is closer to the block optimum than the target is the better generator, although the term "
@@ -297,6 +331,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Algorithm 2, threshold among its hyperparameters",
         statement="Selection could not use its input tau to drop candidates: the rate of Theorem 4 would be lost.",
         assumptions="two letters, two or more candidates",
+        no_formula="says that a problem of a kind exists; the verifier shows one",
         verify=_verify_no_filter,
         mutants=(mutant("ignored", "tau ignored", _verify_no_filter, filtered=False),),
         notes="As printed Algorithm 2 lists tau and ignores it (SPECS-A2), and so has the guarantee.",
@@ -307,6 +342,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="As beta -> 0 the optimum tends to the target and the bound to H log(1 + ((C - 1) / n)^2).",
         expression=statement("specs", "kl_bound"),
         assumptions=SEVERAL_BLOCKS,
+        no_formula="a limit",
         verify=_verify_cold,
         mutants=(mutant("uniform", "limit uniform", _verify_cold, False),),
         notes="Selection then corrects the draft towards the target; with draft = target it is exact at every width.",
@@ -317,6 +353,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="At a fixed width the divergence grows without bound as beta -> infinity, but never beyond log "
         "kappa.",
         assumptions="two letters with different rewards",
+        formula=two_letters(f"{_KEPT}, and {_CEILING}", _between),
         verify=_verify_hot,
         mutants=(mutant("g", "chance g instead of g^n", _verify_hot, False),),
         notes="So the growth with beta in Equation 5 cannot be removed, and n must grow with beta for a guarantee.",
@@ -327,6 +364,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="At the reported settings (beta >= 8, n <= 16, rewards in [0, 1]) the bound of Equation 5 lies above "
         "the ceiling D <= beta R + log C per block, which holds for every width.",
         assumptions="R = 1, C = 1, hidden constant one: the most favourable case",
+        formula=OVER_CEILING,
         verify=_verify_vacuous,
         mutants=(mutant("beta-1/10", "beta = 1/10", _verify_vacuous, (("1/10", 16),)),),
         notes="The theorem describes the limit of many beams; the paper does not say that the experiments reach it.",
@@ -336,6 +374,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Algorithm 2 and Equation 9",
         statement="Selection is defined for every draw.",
         assumptions="none stated on the draft",
+        formula=_DEFINED,
+        correction_formula=two_letters(_POSITIVE, _positive, widths=(1, 1)),
         printed=_verify_defined,
         correction="It is when the target gives positive probability to all that the draft can draw (finite coverage).",
         repair=_fix_defined,

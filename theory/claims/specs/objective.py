@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import partial
+from typing import Final
 
 from theory.claims.ledger import Claim, Evidence, statement
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.domains import between, whole
 from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
 from theory.claims.proving.tools import all_of, identity, refute, with_fix
 from theory.claims.specs import exact
@@ -16,21 +19,29 @@ from theory.claims.specs.common_proofs import (
     prove_gibbs,
     prove_log_identity,
     prove_regret,
+    within_ratio,
 )
+from theory.claims.specs.formulas import BEST_OBJECTIVE, OBJECTIVE_GAP, OBJECTIVE_OF_OPTIMUM
+from theory.claims.specs.points import two_letters
 
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
+_UNIT: Final = between(0, 1)
+
+
+def _collapse(factor: bool = False) -> Predicate:
+    """With one model on both sides log(t / t) vanishes and beta r is left; printed: r."""
+    return Predicate(
+        text="the score is r when generator and target are the same model",
+        test=lambda beta, r: beta * r == (beta * r if factor else r),
+        domain={"beta": between(0, None), "r": between(0, None)},
+    )
 
 
 def _verify_collapse(factor: bool = False) -> Evidence:
-    """With one model on both sides log(t / t) vanishes and beta r is left; printed: r."""
-    return refute(
-        lambda beta, r: beta * r == (beta * r if factor else r),
-        [{"beta": 2, "r": 1}],
-        what="the score is r when generator and target are the same model",
-        explain=lambda beta, r: f"the score is beta r = {beta * r}, not {r}",
-    )
+    said = "the score is beta r = {}, not {}"
+    return searched(_collapse(factor), {"beta": 2, "r": 1}, explain=lambda beta, r: said.format(beta * r, r))
 
 
 def _fix_collapse() -> Evidence:
@@ -46,19 +57,23 @@ def _subsample(instance: exact.Instance, draw: tuple[int, ...], threshold: Fract
     return tuple(kept.count(y) * instance.weights[y] / total for y in range(len(instance.gen)))
 
 
-def _verify_subsample(filtered: bool = False) -> Evidence:
+_SUBSAMPLE: Final = "Algorithm 2 samples from N_y phi_y / sum_j phi_j for every threshold"
+
+
+def _plain(instance: exact.Instance, n: int, *, filtered: bool = False) -> bool:
     """Algorithm 2 gives letter y the chance ``N_y phi_y / sum``, whatever the threshold, as L is never changed."""
+    draw = tuple(i % len(instance.gen) for i in range(n))
+    total = sum((instance.weights[y] for y in draw), Fraction(0))
+    plain = tuple(draw.count(y) * w / total for y, w in enumerate(instance.weights))
+    thresholds = [Fraction(0), *instance.tilt]
+    return all(_subsample(instance, draw, x, filtered=filtered) == plain for x in thresholds)
+
+
+def _verify_subsample(filtered: bool = False) -> Evidence:
     from theory.claims.specs import statements as st
 
-    def holds(instance: exact.Instance, n: int) -> bool:
-        draw = tuple(i % len(instance.gen) for i in range(n))
-        total = sum((instance.weights[y] for y in draw), Fraction(0))
-        plain = tuple(draw.count(y) * w / total for y, w in enumerate(instance.weights))
-        thresholds = [Fraction(0), *instance.tilt]
-        return all(_subsample(instance, draw, x, filtered=filtered) == plain for x in thresholds)
-
     return all_of(
-        exact.agree(holds, what="Algorithm 2 samples from N_y phi_y / sum_j phi_j for every threshold"),
+        exact.agree(partial(_plain, filtered=filtered), what=_SUBSAMPLE),
         identity(sp.simplify(sp.exp(st.score()) / st.exponentiated_score()) - 1, "exp(score) is phi of Definition 5"),
     )
 
@@ -93,6 +108,13 @@ def _lost_support(gen1: Fraction) -> bool:
     return exact.tilted(mass, tilt) == exact.tilted(target, tilt)
 
 
+_REWEIGHTED: Final = "gen exp(S), normalised, is the optimum"
+
+
+def _is_optimum(instance: exact.Instance, _n: int) -> bool:
+    return exact.tilted(instance.gen, instance.weights) == instance.optimum
+
+
 def _reweighted(inverse: bool = False) -> Evidence:
     """``gen * exp(S) = target * exp(beta r)`` where the generator is positive."""
     from theory.claims.specs import statements as st
@@ -101,28 +123,31 @@ def _reweighted(inverse: bool = False) -> Evidence:
     product = st.gen / phi if inverse else st.gen * phi
     return all_of(
         identity(product / (st.target * st.tilt()) - 1, "gen exp(S) = target exp(beta r), per letter"),
-        lambda: exact.agree(
-            lambda i, _n: exact.tilted(i.gen, i.weights) == i.optimum,
-            what="gen exp(S), normalised, is the optimum",
-            sizes=(1,),
-        ),
+        lambda: exact.agree(_is_optimum, what=_REWEIGHTED, sizes=(1,)),
     )
+
+
+_ANY_SUPPORT: Final = Predicate(
+    text="the reweighted generator (gen1, 1 - gen1) is the tilted target (target 1/2, 1/2; exp(beta r) = 1, 2)",
+    test=_lost_support,
+    domain={"gen1": between(0, 1, "(]")},
+)
 
 
 def _verify_reweighting(inverse: bool = False) -> Evidence:
     """As printed it loses the letters that the generator cannot draw; on common support it is an identity."""
     return with_fix(
-        lambda: refute(
-            _lost_support,
-            [{"gen1": _HALF}, {"gen1": 1}],
-            what="the reweighted generator is the tilted target (target 1/2, 1/2; exp(beta r) = 1, 2)",
+        lambda: searched(
+            _ANY_SUPPORT,
+            {"gen1": _HALF},
+            {"gen1": 1},
             explain=lambda gen1: "the second letter is never drawn, but the optimum gives it 2/3",
         ),
         partial(_reweighted, inverse),
     )
 
 
-def _verify_score_objective(unit: bool = False) -> Evidence:
+def _score_objective(unit: bool = False) -> Predicate:
     """Maximising E[S] - lambda D(. | gen) gives gen exp(S / lambda); printed lambda = 1 / beta, needed lambda = 1."""
 
     def holds(beta: Fraction, gen1: Fraction) -> bool:
@@ -131,11 +156,19 @@ def _verify_score_objective(unit: bool = False) -> Evidence:
         power = 1 if unit else int(beta)
         return exact.tilted(gen, tuple(w**power for w in phi)) == exact.tilted((_HALF, _HALF), tilt)
 
-    return refute(
-        holds,
-        [{"beta": 1, "gen1": _HALF}, {"beta": 2, "gen1": _HALF}],
-        what="the score problem with penalty 1/beta has the optimum of Equation 3 (target 1/2, 1/2; exp(beta r) = 1, "
-        "2)",
+    return Predicate(
+        text="the score problem with penalty 1/beta has the optimum of Equation 3 (target 1/2, 1/2; exp(beta r) = 1, "
+        "2; generator gen1, 1 - gen1)",
+        test=holds,
+        domain={"beta": whole(1, 9), "gen1": between(0, 1)},
+    )
+
+
+def _verify_score_objective(unit: bool = False) -> Evidence:
+    return searched(
+        _score_objective(unit),
+        {"beta": 1, "gen1": _HALF},
+        {"beta": 2, "gen1": _HALF},
         explain=lambda beta, gen1: "its optimum is proportional to gen exp(beta S): (1/5, 4/5) instead of (1/3, 2/3)",
     )
 
@@ -180,25 +213,26 @@ def _limit_of_both() -> Evidence:
     )
 
 
+def _unbiased(instance: exact.Instance, n: int, *, with_ratio: bool = True) -> bool:
+    phi = instance.weights if with_ratio else instance.tilt
+    total = sum((t * e for t, e in zip(instance.target, instance.tilt, strict=True)), Fraction(0))
+    mean = Fraction(0)
+    for c in exact.counts(len(phi), n):
+        mean += exact.chance(instance.gen, c) * sum((k * w for k, w in zip(c, phi, strict=True)), Fraction(0)) / n
+    return mean == total
+
+
 def _verify_partition(with_ratio: bool = True) -> Evidence:
     """``Z = E_gen[exp S] = E_target[exp(beta r)]``; the average over draws is unbiased by linearity."""
     from theory.claims.specs import statements as st
 
-    def holds(instance: exact.Instance, n: int) -> bool:
-        phi = instance.weights if with_ratio else instance.tilt
-        total = sum((t * e for t, e in zip(instance.target, instance.tilt, strict=True)), Fraction(0))
-        mean = Fraction(0)
-        for c in exact.counts(len(phi), n):
-            mean += exact.chance(instance.gen, c) * sum((k * w for k, w in zip(c, phi, strict=True)), Fraction(0)) / n
-        return mean == total
-
     return all_of(
-        exact.agree(holds, what="E[Z-hat] = Z, by enumerating the draws"),
+        exact.agree(partial(_unbiased, with_ratio=with_ratio), what="E[Z-hat] = Z, by enumerating the draws"),
         identity(st.gen * st.exponentiated_score() - st.target * st.tilt(), "gen phi = target exp(beta r), per letter"),
     )
 
 
-def _verify_lemma1(divided: bool = False) -> Evidence:
+def _lemma1(divided: bool = False) -> Predicate:
     """The gap of the objective at beta, exactly, against the divergence (printed) or the divergence over beta."""
 
     def holds(beta: Fraction, target1: Fraction, tilt2: Fraction, pi1: Fraction) -> bool:
@@ -208,10 +242,18 @@ def _verify_lemma1(divided: bool = False) -> Evidence:
         gap = (exact.objective(instance, instance.optimum) - exact.objective(instance, policy)) * (1 / beta)
         return gap == exact.kl(policy, instance.optimum) * (1 / beta if divided else 1)
 
-    return refute(
-        holds,
-        [{"beta": beta, "target1": _HALF, "tilt2": 3, "pi1": _HALF} for beta in (1, 2)],
-        what="L(pi*) - L(pi) = D(pi | pi*), with exp(beta r) = (1, tilt2)",
+    return Predicate(
+        text="L(pi*) - L(pi) = D(pi | pi*), with exp(beta r) = (1, tilt2), target (target1, 1 - target1) and pi = "
+        "(pi1, 1 - pi1)",
+        test=holds,
+        domain={"beta": between(0, None), "target1": _UNIT, "tilt2": between(0, None), "pi1": _UNIT},
+    )
+
+
+def _verify_lemma1(divided: bool = False) -> Evidence:
+    return searched(
+        _lemma1(divided),
+        *[{"beta": beta, "target1": _HALF, "tilt2": 3, "pi1": _HALF} for beta in (1, 2)],
         explain=lambda beta, target1, tilt2, pi1: "the gap is (log 4 - log 3) / 4, the divergence is twice that",
     )
 
@@ -238,6 +280,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The score log(t/g) + beta r reduces to the reward r when the target itself generates.",
         expression=statement("specs", "score"),
         assumptions="generator = target",
+        formula=_collapse(),
         verify=_verify_collapse,
         correction="It reduces to beta r; selection then draws in proportion to exp(beta r).",
         correction_verify=_fix_collapse,
@@ -249,6 +292,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Algorithm 2, Section 2.2",
         statement="Selection draws index i with probability exp(S_i) / sum_j exp(S_j) among the members of L.",
         assumptions=exact.FINITE,
+        formula=two_letters(_SUBSAMPLE, _plain),
         verify=_verify_subsample,
         mutants=(
             mutant("threshold-used", "candidates with a reward up to the threshold leave L", _verify_subsample, True),
@@ -261,6 +305,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equations 2 and 6, Section 3.1 and Appendix B",
         statement="The two displays of the objective E[r] - D(pi | target) / beta agree; its maximum is log Z / beta.",
         assumptions=exact.FINITE,
+        formula=OBJECTIVE_OF_OPTIMUM,
         verify=_verify_objective,
         mutants=(mutant("sign", "maximum -log Z / beta", _verify_objective, -1),),
         notes="Equation 2 leaves out the mean over prompts of the divergence; the convention after Equation 6 "
@@ -272,6 +317,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The policy proportional to target exp(beta r) maximises E[r] - D(pi | target) / beta, and it alone.",
         expression=first_of_two("optimum"),
         assumptions=exact.FINITE,
+        formula=BEST_OBJECTIVE,
         verify=_verify_optimum,
         mutants=(mutant("doubled", "exp(2 beta r) in place of exp(beta r)", _verify_optimum, 2),),
     ),
@@ -281,6 +327,8 @@ CLAIMS: tuple[Claim, ...] = (
         statement="For any other generator the optimum is proportional to gen exp(S).",
         expression=first_of_two("optimum"),
         assumptions="none stated on the generator",
+        formula=_ANY_SUPPORT,
+        correction_formula=two_letters(_REWEIGHTED, _is_optimum, widths=(1, 1)),
         verify=_verify_reweighting,
         correction="It is, for generators that give positive probability to every letter of the target.",
         correction_verify=_reweighted,
@@ -292,6 +340,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Section 3.1 after Equation 4",
         statement="Equation 2 is equivalent to maximising E[S] - D(pi | gen) / beta.",
         assumptions=exact.FINITE,
+        formula=_score_objective(),
         verify=_verify_score_objective,
         correction="It is equivalent to maximising E[S] - D(pi | gen): S carries beta already, so the coefficient is "
         "one.",
@@ -305,6 +354,7 @@ CLAIMS: tuple[Claim, ...] = (
         "by S: both approach one law as n grows (each density ratio within (kappa - 1) / n of one), but at a fixed "
         "width the outputs differ.",
         assumptions=exact.FINITE,
+        formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio),
         verify=_verify_correspondence,
         mutants=(mutant("one-model", "draft = target", _verify_correspondence, same=True),),
         notes="The paper calls the mapping one to one at a high level; it is one of limits, not of algorithms.",
@@ -315,6 +365,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Z = E_gen[exp S] is the partition function of the optimum, and the mean over the drafts estimates "
         "it.",
         assumptions=exact.FINITE,
+        formula=two_letters("E[Z-hat] = Z", _unbiased),
         verify=_verify_partition,
         mutants=(mutant("no-ratio", "exp(beta r) in place of exp(S)", _verify_partition, False),),
         notes="Unbiased for every width; the selection law is biased all the same, since it divides by the estimate.",
@@ -324,6 +375,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Lemma 1 and Equation 7, Appendix B",
         statement="L(pi*) - L(pi) = D(pi | pi*).",
         assumptions=exact.FINITE,
+        formula=_lemma1(),
+        correction_formula=OBJECTIVE_GAP,
         verify=_verify_lemma1,
         correction="L(pi*) - L(pi) = D(pi | pi*) / beta.",
         correction_verify=_fix_lemma1,

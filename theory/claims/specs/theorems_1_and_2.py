@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from typing import Final
 
 from theory.claims.ledger import Claim, Evidence, statement
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.domains import between, whole
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import all_of, identity, prove_descent, refute
+from theory.claims.proving.tools import all_of, identity, prove_descent
 from theory.claims.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
 from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.definitions import prove_block_range
 from theory.claims.specs.exact import chi_square, nonnegative, selection_law, tilted
+from theory.claims.specs.formulas import DRIFT_OF_OPTIMUM
+from theory.claims.specs.points import two_blocks
 
 __all__ = ["CLAIMS", "prove_mixture"]
 
@@ -22,22 +28,25 @@ _HALF = Fraction(1, 2)
 _ONE = Fraction(1)
 
 
+_LOCAL: Final = "1 + chi2 of the response <= (1 + largest local chi2)^H"
+_BOUND: Final = "1 + chi2 of the output <= (1 + ((C exp(beta R) - 1) / n)^2)^H"
+
+
+def _from_local(tree: Tree, n: int, _threshold: Fraction, *, lost: int = 0) -> bool:
+    laws = [
+        (u, selection_law(tree.target[u], tree.weights(u, False), n), tree.block_optimum(u)) for u in tree.prefixes()
+    ]
+    local = max(1 + chi_square(law, star) for _u, law, star in laws)
+    conditional = {u: law for u, law, _star in laws}
+    whole = tuple(tree.chance(conditional, y) for y in tree.responses())
+    return 1 + chi_square(whole, tree.optimum()) <= local ** (tree.horizon - lost)
+
+
 def prove_local_to_global(lost: int = 0) -> Evidence:
     """``1 + chi2`` of a chain is the mean over prefixes of the product of local ``1 + chi2``: at most (1 + eps)**H."""
     p, q, a, b, d = sp.symbols("p q a b d", positive=True)
-
-    def holds(tree: Tree, n: int, threshold: Fraction) -> bool:
-        laws = [
-            (u, selection_law(tree.target[u], tree.weights(u, False), n), tree.block_optimum(u))
-            for u in tree.prefixes()
-        ]
-        local = max(1 + chi_square(law, star) for _u, law, star in laws)
-        conditional = {u: law for u, law, _star in laws}
-        whole = tuple(tree.chance(conditional, y) for y in tree.responses())
-        return 1 + chi_square(whole, tree.optimum()) <= local ** (tree.horizon - lost)
-
     return all_of(
-        on_trees(holds, what="1 + chi2 of the response <= (1 + largest local chi2)^H"),
+        on_trees(partial(_from_local, lost=lost), what=_LOCAL),
         identity((p * a) ** 2 / (q * b) - p**2 / q * (a**2 / b), "the last block factors out"),
         lambda: nonnegative((1 + a + d) - (1 + a), what="1 + local chi2 <= 1 + eps, then H times"),
     )
@@ -47,8 +56,15 @@ def _block_bound(*, rewarded: bool = True) -> Callable[[Fraction, Fraction, int]
     """``exp`` of the statement `kl_bound` of one block, from C, ``exp(beta R)`` (or, not `rewarded`, 1) and n."""
     from theory.claims.specs import statements as st
 
+    return _compiled_bound(st.kl_bound(), rewarded)
+
+
+@functools.cache
+def _compiled_bound(kl_bound: sp.Expr, rewarded: bool) -> Callable[[Fraction, Fraction, int], Fraction]:
+    from theory.claims.specs import statements as st
+
     size = sp.Symbol("x", positive=True)
-    block = sp.exp(st.kl_bound().subs(st.H, 1)).subs(sp.exp(st.beta * st.R), size if rewarded else 1)
+    block = sp.exp(kl_bound.subs(st.H, 1)).subs(sp.exp(st.beta * st.R), size if rewarded else 1)
     closed: Callable[[Fraction, Fraction, int], Fraction] = sp.lambdify((st.C, size, st.n), block, modules="math")
     return closed
 
@@ -68,20 +84,17 @@ def prove_mixture() -> Evidence:
     )
 
 
+def _bounded(tree: Tree, n: int, threshold: Fraction, *, covered: bool = True, rewarded: bool = True) -> bool:
+    cover = tree.block_coverage() if covered else Fraction(1)
+    bound = _block_bound(rewarded=rewarded)(cover, tree.theta(), n)
+    return 1 + tree.divergence(n, threshold) <= bound**tree.horizon
+
+
 def _verify_theorem1(covered: bool = True, *, rewarded: bool = True) -> Evidence:
     """Coverage, density ratio, mixture, chain: ``1 + chi2 <= (1 + ((C exp(beta R) - 1) / n)**2)**H``; then logs."""
     u, k, x = sp.symbols("u k x", positive=True)
-    bound = _block_bound(rewarded=rewarded)
-
-    def holds(tree: Tree, n: int, threshold: Fraction) -> bool:
-        cover = tree.block_coverage() if covered else Fraction(1)
-        return 1 + tree.divergence(n, threshold) <= bound(cover, tree.theta(), n) ** tree.horizon
-
     return all_of(
-        on_trees(
-            holds,
-            what="1 + chi2 of the output <= (1 + ((C exp(beta R) - 1) / n)^2)^H",
-        ),
+        on_trees(partial(_bounded, covered=covered, rewarded=rewarded), what=_BOUND),
         prove_block_range,
         prove_coverage,
         prove_density_ratio,
@@ -93,7 +106,7 @@ def _verify_theorem1(covered: bool = True, *, rewarded: bool = True) -> Evidence
     )
 
 
-def _verify_measurable(n: int = 2) -> Evidence:
+def _measurable() -> Predicate:
     """First block selected is the poor letter: can the draft be on, and can it be off, at the next one."""
 
     def holds(first: Fraction, width: Fraction) -> bool:
@@ -110,16 +123,23 @@ def _verify_measurable(n: int = 2) -> Evidence:
                 off += share
         return on == 0 or off == 0
 
-    return refute(
-        holds,
-        [{"first": _HALF, "width": n}],
-        what="the generator of block 2 is a function of the blocks chosen so far (tilt 1, 3; switch on the second "
-        "letter)",
+    return Predicate(
+        text="the generator of block 2 is a function of the blocks chosen so far (letter 1 with chance first, 'width' "
+        "candidates; exp(beta r) = 1, 3; switch on the second letter)",
+        test=holds,
+        domain={"first": between(0, 1), "width": whole(1, 6)},
+    )
+
+
+def _verify_measurable(n: int = 2) -> Evidence:
+    return searched(
+        _measurable(),
+        {"first": _HALF, "width": n},
         explain=lambda first, width: "letter 1 chosen: the draft is on with chance 1/8, off with chance 1/4",
     )
 
 
-def _verify_ratio(inverse: bool = False) -> Evidence:
+def _ratio_bound(inverse: bool = False) -> Predicate:
     """D(pi | q) - D(pi | q') at a point mass on letter 1 against the log of the largest ratio."""
 
     def holds(star1: Fraction, own1: Fraction) -> bool:
@@ -128,10 +148,18 @@ def _verify_ratio(inverse: bool = False) -> Evidence:
         bound = max((b / a if inverse else a / b) for a, b in zip(star, own, strict=True))
         return gap <= bound
 
-    return refute(
-        holds,
-        [{"star1": Fraction(1, 10), "own1": _HALF}],
-        what="D(pi | pi*) <= D(pi | pi_own) + log max(pi* / pi_own), pi a point mass on letter 1",
+    return Predicate(
+        text="D(pi | pi*) <= D(pi | pi_own) + log max(pi* / pi_own), pi a point mass on letter 1, pi* = (star1, 1 - "
+        "star1), pi_own = (own1, 1 - own1)",
+        test=holds,
+        domain={"star1": between(0, 1), "own1": between(0, 1)},
+    )
+
+
+def _verify_ratio(inverse: bool = False) -> Evidence:
+    return searched(
+        _ratio_bound(inverse),
+        {"star1": Fraction(1, 10), "own1": _HALF},
         explain=lambda star1, own1: "the divergences differ by log 5, the bound allows log(9/5)",
     )
 
@@ -145,23 +173,26 @@ def _fix_ratio() -> Evidence:
     )
 
 
+_WRONG_REWARD: Final = "density ratio of the two block optima <= exp(2 beta eps), both ways, for exp(beta eps) = 2"
+
+
+def _close_optima(tree: Tree, _n: int, _threshold: Fraction, *, factor: int = 2) -> bool:
+    worst, law = Fraction(2), tree.target[()]
+    true = tree.block_tilt(())
+    star = tilted(law, true)
+    for errors in itertools.product((1 / worst, worst), repeat=tree.letters):
+        own = tilted(law, tuple(e * x for e, x in zip(true, errors, strict=True)))
+        if max(max(a / b, b / a) for a, b in zip(star, own, strict=True)) > worst**factor:
+            return False
+    return True
+
+
 def prove_misspecified(factor: int = 2) -> Evidence:
     """Tilts that differ by a factor in [1/d, d] per letter give optima within d**2 of each other, per block."""
     d, a, b = sp.symbols("d a b", nonnegative=True)
     top = 1 + d
-
-    def holds(tree: Tree, _n: int, _threshold: Fraction) -> bool:
-        worst, law = Fraction(2), tree.target[()]
-        true = tree.block_tilt(())
-        star = tilted(law, true)
-        for errors in itertools.product((1 / worst, worst), repeat=tree.letters):
-            own = tilted(law, tuple(e * x for e, x in zip(true, errors, strict=True)))
-            if max(max(a / b, b / a) for a, b in zip(star, own, strict=True)) > worst**factor:
-                return False
-        return True
-
     return all_of(
-        on_trees(holds, what="density ratio of the two block optima <= exp(2 beta eps), both ways", sizes=(1,)),
+        on_trees(partial(_close_optima, factor=factor), what=_WRONG_REWARD, sizes=(1,)),
         lambda: nonnegative(
             top**2 - top / (1 + a) * (top / (1 + b)), what="letter factor times normaliser factor <= d^2"
         ),
@@ -187,6 +218,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Lemma 3, Appendix B.3",
         statement="Local chi-square divergence at most eps at every prefix gives 1 + chi2 <= (1 + eps)^H.",
         assumptions="H blocks; next-block laws that depend on the prefix only",
+        formula=two_blocks(_LOCAL, _from_local),
         verify=prove_local_to_global,
         mutants=(mutant("H-1", "exponent H - 1", prove_local_to_global, 1),),
         notes="Tight for independent blocks.",
@@ -198,6 +230,7 @@ CLAIMS: tuple[Claim, ...] = (
         "logarithms, n >= 3, for every threshold tau.",
         expression=statement("specs", "kl_bound"),
         assumptions=f"{SEVERAL_BLOCKS}; outcome rewards in a range of width R",
+        formula=two_blocks(_BOUND, _bounded),
         verify=_verify_theorem1,
         mutants=(
             mutant("no-C", "C_block left out", _verify_theorem1, False),
@@ -212,6 +245,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, proof of Theorem 1, Appendix B.3",
         statement="Which model generates block t is a function of the blocks chosen before.",
         assumptions=SEVERAL_BLOCKS,
+        formula=_measurable(),
         verify=_verify_measurable,
         correction="It depends on all candidates of earlier blocks, the unchosen ones too. Given the prefix the next "
         "block is still a mixture of the two selection laws, which is all that the proof needs.",
@@ -225,6 +259,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equation 12, Appendix B.3",
         statement="D(pi | pi*) <= D(pi | pi_own) + log of the largest pi* / pi_own.",
         assumptions="pi_own is the optimum for the process reward in use",
+        formula=_ratio_bound(),
+        correction_formula=DRIFT_OF_OPTIMUM,
         verify=_verify_ratio,
         correction="The ratio is pi_own / pi*.",
         correction_verify=_fix_ratio,
@@ -237,6 +273,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="A process reward within eps of the ideal one changes each block optimum by a factor of at most "
         "exp(2 beta eps).",
         assumptions=SEVERAL_BLOCKS,
+        formula=two_blocks(_WRONG_REWARD, _close_optima),
         verify=prove_misspecified,
         mutants=(mutant("one", "exp(beta eps)", prove_misspecified, 1),),
         notes="Two sums in the display have y_t where the summation variable y' is meant.",
@@ -247,6 +284,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="With a process reward within eps of the ideal one the bound of Theorem 1 grows by O(beta H eps).",
         expression=statement("specs", "kl_bound_misspecified"),
         assumptions=f"{SEVERAL_BLOCKS}; range [0, R] of the process reward in use",
+        no_formula="an order of growth; its two terms are those of SPECS-T1 and SPECS-T2a",
         verify=_verify_theorem2,
         mutants=(mutant("one", "beta H eps for 2 beta H eps", _verify_theorem2, 1),),
         notes="Constant two. The range [0, R] is harmless here: a process reward in use need not be normalised.",

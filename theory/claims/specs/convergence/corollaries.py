@@ -6,53 +6,25 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from math import factorial
+from typing import Final
 
 from flint import arb
 
-from theory.claims.ledger import Claim, Evidence, Verdict, statement
+from theory.claims.ledger import Claim, Evidence, statement
 from theory.claims.proving.balls import point, precision
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.domains import between, whole
 from theory.claims.proving.records import mutant, proved, repaired
-from theory.claims.proving.tools import all_of, exhaustive, identity, numeric, refute, screened
+from theory.claims.proving.tools import all_of, exhaustive, identity
 from theory.claims.specs import exact
-from theory.claims.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
+from theory.claims.specs.common_proofs import covered, prove_coverage, prove_density_ratio, prove_gibbs
 from theory.claims.specs.formulas import HITS_ITS_MEAN
+from theory.claims.specs.points import own_drafts, poisson_weights, two_letters
 
-__all__ = ["CLAIMS", "bounded", "prove_poisson_moment"]
+__all__ = ["CLAIMS", "bounded", "poisson_bounded", "prove_poisson_moment"]
 
 _HALF = Fraction(1, 2)
-
-
-def _verify_sharp(scale: Fraction = Fraction(1)) -> Evidence:
-    """The bound, and that no smaller constant does: one candidate, a rare light letter (gen eps, weight 1 / kappa)."""
-    eps, kappa = sp.symbols("epsilon kappa", positive=True)
-    mean = eps / kappa + 1 - eps
-    light = mean * kappa - 1
-    return screened(
-        partial(_search_sharp, scale),
-        partial(prove_density_ratio, 1, scale),
-        lambda: exact.decided(
-            sp.simplify(sp.limit(light, eps, 0) - (kappa - 1)) == 0,
-            what="at n = 1 a rare light letter comes as close to kappa - 1 as wanted",
-        ),
-    )
-
-
-def _search_sharp(scale: Fraction) -> Evidence:
-    """Exact density ratios of two letters, one of them rare and light, against ``1 + scale (kappa - 1) / n``."""
-
-    def holds(rare: Fraction, kappa: Fraction, n: Fraction) -> bool:
-        gen, weights = (1 - rare, rare), (Fraction(1), 1 / kappa)
-        drawn, best = exact.selection_law(gen, weights, int(n)), exact.tilted(gen, weights)
-        return all(abs(p / q - 1) <= scale * (kappa - 1) / n for p, q in zip(drawn, best, strict=True))
-
-    points = [
-        {"rare": rare, "kappa": kappa, "n": n}
-        for rare in (Fraction(1, 2), Fraction(1, 1000), Fraction(999, 1000))
-        for kappa in (Fraction(101, 100), Fraction(10), Fraction(1000))
-        for n in (1, 2, 5)
-    ]
-    return refute(holds, points, what="each density ratio is within (kappa - 1) / n of one")
 
 
 def bounded(
@@ -60,6 +32,42 @@ def bounded(
 ) -> Evidence:
     """Exact chi-square divergences against a bound."""
     return exact.agree(lambda instance, n: instance.divergence(n) <= bound(instance, n), what=what, sizes=sizes)
+
+
+def poisson_bounded(instance: exact.Instance, n: Fraction, bound: Callable[[exact.Instance, Fraction], arb]) -> bool:
+    """Whether the first terms of the mean chi-square divergence over N ~ Poisson(n), N > 0, stay below a bound."""
+    with precision(64):
+        weights = poisson_weights(n, 4)
+        terms = (w * point(instance.divergence(size)) for size, w in enumerate(weights, 1))
+        return not sum(terms, arb(0)) > bound(instance, n)
+
+
+def _six(ratio: Fraction, n: Fraction) -> arb:
+    return 6 * point(ratio - 1) ** 2 / (point(n) ** 2 * (1 - (-point(n)).exp()))
+
+
+def _poisson_target(target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+    target = (target1, 1 - target1)
+    instance = exact.Instance(gen=target, target=target, tilt=(Fraction(1), tilt2))
+    return poisson_bounded(instance, n, lambda i, mean: _six(exact.ratio(i.tilt), mean))
+
+
+def _poisson_draft(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+    instance = exact.Instance(gen=(gen1, 1 - gen1), target=(target1, 1 - target1), tilt=(Fraction(1), tilt2))
+    return poisson_bounded(instance, n, lambda i, mean: _six(_covered(i), mean))
+
+
+_UNIT: Final = between(0, 1)
+_POISSON_TARGET: Final = Predicate(
+    text="the first four terms of the Poisson mean of chi2 are at most 6 (exp(beta R) - 1)^2 / (n^2 (1 - exp(-n)))",
+    test=_poisson_target,
+    domain={"target1": _UNIT, "tilt2": between(0, None), "n": between(3, None, "[)")},
+)
+_POISSON_DRAFT: Final = Predicate(
+    text="the first four terms of the Poisson mean of chi2 are at most 6 (C exp(beta R) - 1)^2 / (n^2 (1 - exp(-n)))",
+    test=_poisson_draft,
+    domain={"gen1": _UNIT, "target1": _UNIT, "tilt2": between(0, None), "n": between(3, None, "[)")},
+)
 
 
 def prove_poisson_moment(scale: int = 6) -> Evidence:
@@ -99,67 +107,101 @@ def _verify_mass(constant: Fraction | int = 1) -> Evidence:
     )
 
 
-def _factor_sqrt(order: Fraction) -> Evidence:
+def _sqrt_for(order: Fraction) -> Predicate:
     """P(N = n) >= n**-order turns a mean bound into one at width n for a factor n**order, printed as sqrt(n)."""
-    return refute(
-        lambda n: n ** (2 * order) <= n,
-        [{"n": 4}, {"n": 9}],
-        what=f"a probability of n^(-{order}) gives a bound at width n for a factor sqrt(n)",
+    return Predicate(
+        text=f"a probability of n^(-{order}) gives a bound at width n for a factor sqrt(n)",
+        test=lambda n: n ** (2 * order) <= n,
+        domain={"n": whole(3)},
+    )
+
+
+def _factor_sqrt(order: Fraction) -> Evidence:
+    return searched(
+        _sqrt_for(order),
+        {"n": 4},
+        {"n": 9},
         explain=lambda n: f"it gives the factor {n**order}, where sqrt(n) is {float(n) ** 0.5:g}",
     )
 
 
-def _markov(power: Fraction = Fraction(0)) -> Evidence:
+def _cost(n: Fraction) -> arb:
+    """1 / P(N = n) for N ~ Poisson(n), N > 0."""
+    width = int(n)
+    return (arb(width).exp() - 1) * point(Fraction(factorial(width), width**width))
+
+
+def _markov_for(power: Fraction = Fraction(0)) -> Predicate:
     """Markov's inequality at width n costs the factor 1 / P(N = n), here claimed to be at most 10 n**power.
 
     The mean may sit on the width n alone, so no smaller factor does.
     """
 
-    def cost(n: Fraction) -> arb:
-        width = int(n)
-        return (arb(width).exp() - 1) * point(Fraction(factorial(width), width**width))
-
     def holds(n: Fraction) -> bool:
         with precision(64):
-            return not cost(n) > 10 * point(n) ** point(power)
+            return not _cost(n) > 10 * point(n) ** point(power)
 
-    return refute(
-        holds,
-        [{"n": n} for n in (3, 16, 100, 400)],
-        what="by Markov's inequality a Poisson mean bounds the value at its mean width n for a factor of "
+    return Predicate(
+        text="by Markov's inequality a Poisson mean bounds the value at its mean width n for a factor of "
         + ("10" if power == 0 else f"10 n^{power}"),
-        explain=lambda n: f"the factor is {float(cost(n).mid()):.3g}",
+        test=holds,
+        domain={"n": whole(3)},
+    )
+
+
+def _markov(power: Fraction = Fraction(0)) -> Evidence:
+    def explain(n: Fraction) -> str:
+        growing = "grows like sqrt(2 pi n), beyond every constant and every power of log n"
+        return f"the factor is {float(_cost(n).mid()):.3g}, and {growing}"
+
+    return searched(_markov_for(power), *[{"n": n} for n in (3, 16, 100, 400)], explain=explain)
+
+
+def _two_prompts(rare: Fraction) -> tuple[exact.Instance, exact.Instance]:
+    """Drafts from the target at the first (C = 1), a letter that is drafted rarely at the second (C > 1)."""
+    even, flat = (_HALF, _HALF), (Fraction(1), Fraction(1))
+    second = exact.Instance(gen=(rare, 1 - rare), target=even, tilt=flat)
+    return exact.Instance(gen=even, target=even, tilt=flat), second
+
+
+def _mean_divergence(rare: Fraction, n: Fraction) -> Fraction:
+    return sum((prompt.divergence(int(n)) for prompt in _two_prompts(rare)), Fraction(0)) / 2
+
+
+def _one_prompt_for(worst: bool = False) -> Predicate:
+    def holds(rare: Fraction, n: Fraction) -> bool:
+        first, second = _two_prompts(rare)
+        return bool(_mean_divergence(rare, n) ** 2 * n**3 <= _covered(second if worst else first) ** 4)
+
+    return Predicate(
+        text="the mean over prompts of chi2 is at most C^2 exp(2 beta R) / n^(3/2), "
+        + ("C at the worst prompt" if worst else "C at any one prompt")
+        + " (two prompts, evenly; flat rewards, target 1/2, 1/2; the second draft gives letter 1 the chance rare)",
+        test=holds,
+        domain={"rare": between(0, 1), "n": whole(3, 9)},
     )
 
 
 def _one_prompt(worst: bool = False) -> Evidence:
-    """Two prompts, evenly: drafts from the target at the first (C = 1), a rare letter at the second (C > 1)."""
-    target, tilt = (_HALF, _HALF), (Fraction(1), Fraction(1))
+    def explain(rare: Fraction, n: Fraction) -> str:
+        return f"the mean is {float(_mean_divergence(rare, n)):.3g}, the bound with C = 1 is {float(n) ** -1.5:.3g}"
 
-    def holds(rare: Fraction, n: Fraction) -> bool:
-        first = exact.Instance(gen=target, target=target, tilt=tilt)
-        second = exact.Instance(gen=(rare, 1 - rare), target=target, tilt=tilt)
-        mean = (first.divergence(int(n)) + second.divergence(int(n))) / 2
-        return bool(mean**2 * n**3 <= (_covered(second) if worst else _covered(first)) ** 4)
+    return searched(_one_prompt_for(worst), {"rare": "1/1000", "n": 3}, explain=explain)
 
-    return refute(
-        holds,
-        [{"rare": "1/1000", "n": 3}],
-        what="the mean over prompts of chi2 is at most C^2 exp(2 beta R) / n^(3/2), "
-        + ("C at the worst prompt" if worst else "C at any one prompt"),
-    )
+
+_EQUATION_10: Final = "chi2 <= kappa^2 log(n)^2 / n^(3/2)"
+
+
+def _equation_10(instance: exact.Instance, n: int, *, power: Fraction = Fraction(3, 2)) -> bool:
+    with precision(64):
+        bound = (point(exact.ratio(instance.weights)) * arb(n).log()) ** 2 / point(Fraction(n)) ** point(power)
+        return not point(instance.divergence(n)) > bound
 
 
 def _verify_equation10(power: Fraction = Fraction(3, 2)) -> Evidence:
     """``chi2 <= ((kappa - 1) / n)**2 <= kappa**2 log(n)**2 / n**(3/2)`` with constant one."""
-
-    def holds(instance: exact.Instance, n: int) -> bool:
-        with precision(64):
-            bound = (point(exact.ratio(instance.weights)) * arb(n).log()) ** 2 / point(Fraction(n)) ** point(power)
-            return not point(instance.divergence(n)) > bound
-
     return all_of(
-        exact.agree(holds, what="chi2 <= kappa^2 log(n)^2 / n^(3/2)", sizes=(3, 4)),
+        exact.agree(partial(_equation_10, power=power), what=_EQUATION_10, sizes=(3, 4)),
         prove_density_ratio,
         exact.decided(power <= 2, what="n^(3/2) <= n^2"),
         lambda: exact.at_least(lambda: arb(3).log() - 1, "log(n)^2 >= 1 for n >= 3"),
@@ -170,25 +212,33 @@ def _covered(instance: exact.Instance) -> Fraction:
     return exact.coverage(instance.target, instance.gen) * exact.ratio(instance.tilt)
 
 
-def _verify_coverage_bound(shrink: Fraction = Fraction(1)) -> Evidence:
+def _verify_coverage_bound() -> Evidence:
     """``chi2 <= ((C exp(beta R) - 1) / n)**2``, and the printed C**2 exp(2 beta R) / n**(3/2) is larger."""
     x, k = sp.symbols("x k", nonnegative=True)
     return all_of(
-        bounded(lambda i, n: shrink * (_covered(i) - 1) ** 2 / n**2, "chi2 <= ((C exp(beta R) - 1) / n)^2"),
+        exact.agree(_within_covered, what=_COVERED_BOUND),
         prove_coverage,
         prove_density_ratio,
         lambda: exact.nonnegative((1 + x) ** 2 * (1 + k) - x**2, what="(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"),
     )
 
 
-def _verify_target(shrink: Fraction = Fraction(1)) -> Evidence:
+_OWN_BOUND: Final = "chi2 <= ((exp(beta R) - 1) / n)^2"
+_COVERED_BOUND: Final = "chi2 <= ((C exp(beta R) - 1) / n)^2"
+
+
+def _within_own(instance: exact.Instance, n: int) -> bool:
+    return instance.divergence(n) <= ((exact.ratio(instance.tilt) - 1) / n) ** 2
+
+
+def _within_covered(instance: exact.Instance, n: int) -> bool:
+    return instance.divergence(n) <= ((_covered(instance) - 1) / n) ** 2
+
+
+def _verify_target() -> Evidence:
     """Drafts from the target: kappa = exp(beta R) exactly."""
     own = tuple(exact.Instance(gen=i.target, target=i.target, tilt=i.tilt) for i in exact.INSTANCES)
-
-    def holds(instance: exact.Instance, n: int) -> bool:
-        return instance.divergence(n) <= shrink * ((exact.ratio(instance.tilt) - 1) / n) ** 2
-
-    return all_of(exact.agree(holds, what="chi2 <= ((exp(beta R) - 1) / n)^2", instances=own), prove_density_ratio)
+    return all_of(exact.agree(_within_own, what=_OWN_BOUND, instances=own), prove_density_ratio)
 
 
 def _verify_target_poisson(scale: int = 6) -> Evidence:
@@ -199,54 +249,7 @@ def _verify_draft_poisson(scale: int = 6) -> Evidence:
     return all_of(_verify_coverage_bound, partial(prove_poisson_moment, scale), prove_gibbs)
 
 
-def _grid_constant() -> tuple[Fraction, int]:
-    """Largest n**2 chi2 / (kappa - 1)**2 over an exact grid of two-letter models."""
-    worst, points = Fraction(0), 0
-    for weight in (Fraction(101, 100), Fraction(3, 2), Fraction(3), Fraction(10), Fraction(100)):
-        for rare in (Fraction(k, 20) for k in range(1, 20)):
-            for n in (1, 2, 3, 5, 8, 13):
-                gen, weights = (1 - rare, rare), (Fraction(1), weight)
-                value = exact.chi_square(exact.selection_law(gen, weights, n), exact.tilted(gen, weights))
-                worst, points = max(worst, n * n * value / (weight - 1) ** 2), points + 1
-    return worst, points
-
-
-def _verify_constant(constant: Fraction = Fraction(1, 4)) -> Evidence:
-    worst, points = _grid_constant()
-    what = (
-        f"largest n^2 chi2 / (kappa - 1)^2 on {points} exact two-letter points is {float(worst):.6f}, limit {constant}"
-    )
-    return numeric(worst <= constant, what=what, effort={"points": points})
-
-
 CLAIMS: tuple[Claim, ...] = (
-    proved(
-        id="SPECS-X1",
-        source="SPECS, a sharpening of Theorem 4 that is not in the paper",
-        statement="At every fixed width n, each density ratio pi_n(y) / pi*(y) is within (kappa - 1) / n of one; so "
-        "D <= log(1 + chi2) <= ((kappa - 1) / n)^2. The constant one cannot be lowered.",
-        expression=statement("specs", "chi_square_bound"),
-        assumptions=exact.FIXED_WIDTH,
-        verify=_verify_sharp,
-        mutants=(
-            mutant("faster", "rate 1/n^2", prove_density_ratio, 2),
-            mutant("smaller", "(kappa - 1) / (8 n)", _verify_sharp, Fraction(1, 8)),
-            mutant("slightly smaller", "0.99 (kappa - 1) / n", _verify_sharp, Fraction(99, 100)),
-        ),
-        notes="ratio = E[1/X] with X the mean weight of the candidates, the selected one among them; expand 1/X about "
-        "one and bound the variance of weights in [m, M] with mean one by (M - 1)(1 - m).",
-    ),
-    Claim(
-        id="SPECS-X2",
-        source="SPECS, a sharpening of Theorem 4 that is not in the paper",
-        statement="chi2 <= ((kappa - 1) / n)^2 / 4: the smallest constant seen.",
-        expression=statement("specs", "chi_square_bound"),
-        assumptions="two letters, grid of generators, weights up to 100 and widths up to 13",
-        verdict=Verdict.NUMERIC,
-        verify=_verify_constant,
-        mutants=(mutant("1/8", "constant 1/8", _verify_constant, Fraction(1, 8)),),
-        notes="Near equal weights the ratio tends to 1/4 at width one, so no constant below 1/4 can do.",
-    ),
     proved(
         id="SPECS-PM",
         source="SPECS, after Theorem 4, Appendix B.2",
@@ -267,6 +270,8 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Since Poisson(n) hits its mean with probability at least of order 1/n, a mean bound becomes a bound "
         "at width n for a factor sqrt(n).",
         assumptions="n >= 3 an integer",
+        formula=_sqrt_for(Fraction(1)),
+        correction_formula=HITS_ITS_MEAN,
         printed=partial(_factor_sqrt, Fraction(1)),
         correction="The probability is at least of order 1/sqrt(n), as the second mention has it; from 1/n only a "
         "factor n would follow.",
@@ -279,6 +284,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="At each fixed width n >= 3, D(pi_n | pi*) = O(kappa^2 log(n)^2 / n^(3/2)).",
         expression=statement("specs", "chi_square_bound"),
         assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
+        formula=two_letters(_EQUATION_10, _equation_10, widths=(3, 6)),
         verify=_verify_equation10,
         mutants=(mutant("n^6", "power 6 of n", _verify_equation10, Fraction(6)),),
         notes="Constant one, and far from tight: the true order at a fixed width is 1/n^2 (SPECS-X1).",
@@ -290,6 +296,7 @@ CLAIMS: tuple[Claim, ...] = (
         "n^2) up to logarithms.",
         expression=statement("specs", "poisson_bound"),
         assumptions=f"{exact.FIXED_WIDTH}; generator = target; n >= 3",
+        formula=_POISSON_TARGET,
         verify=_verify_target_poisson,
         mutants=(mutant("1", "constant 1 for 6", _verify_target_poisson, 1),),
         notes="Constant 6 / (1 - exp(-3)) < 6.32, no logarithm.",
@@ -301,6 +308,8 @@ CLAIMS: tuple[Claim, ...] = (
         "the divergence is also at each fixed n >= 3 O(exp(2 beta R) / n^2) up to logarithms.",
         expression=statement("specs", "chi_square_bound"),
         assumptions=f"{exact.FIXED_WIDTH}; generator = target; n >= 3",
+        formula=_markov_for(),
+        correction_formula=own_drafts(_OWN_BOUND, _within_own),
         printed=_markov,
         correction="The bound holds at each fixed width by SPECS-X1, with constant one and no logarithm. Markov's "
         "inequality costs a factor sqrt(n), so it gives n^(-3/2) only, as Equation 10 and Corollary 2 say.",
@@ -314,6 +323,7 @@ CLAIMS: tuple[Claim, ...] = (
         "O(C^2 exp(2 beta R) / n^(3/2)), up to logarithms.",
         expression=statement("specs", "chi_square_bound"),
         assumptions=f"{exact.FIXED_WIDTH}; C = max(t/g) max(g/t) finite; n >= 3",
+        formula=_POISSON_DRAFT,
         verify=_verify_draft_poisson,
         mutants=(mutant("1", "constant 1 for 6", _verify_draft_poisson, 1),),
         notes="Fixed width: ((C exp(beta R) - 1) / n)^2, better than printed by sqrt(n) and a logarithm.",
@@ -325,6 +335,8 @@ CLAIMS: tuple[Claim, ...] = (
         "logarithms, C of Equation 9; the text announces O(1/n^2).",
         expression=statement("specs", "chi_square_bound"),
         assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
+        formula=_one_prompt_for(),
+        correction_formula=two_letters(_COVERED_BOUND, _within_covered, widths=(3, 5)),
         printed=_one_prompt,
         correction="Equation 9 fixes a prompt, Equation 8 averages over prompts: take the largest C. With prompts "
         "averaged, log(1 + E chi2) is meant.",
@@ -340,6 +352,7 @@ CLAIMS: tuple[Claim, ...] = (
         "models.",
         expression=statement("specs", "exponentiated_score"),
         assumptions="rewards in a range of width R; target and generator positive on the alphabet",
+        formula=two_letters("kappa <= C exp(beta R) and C >= 1", covered, widths=(1, 1)),
         verify=prove_coverage,
         mutants=(mutant("one-norm", "C is max(t/g) alone", prove_coverage, both=False),),
     ),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from typing import Final
 
 from theory.claims.ledger import Claim, Evidence
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.domains import between, whole
 from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted
-from theory.claims.proving.tools import all_of, identity, prove_identity, refute, with_fix
+from theory.claims.proving.tools import all_of, identity, prove_identity, with_fix
 from theory.claims.specs import exact
 from theory.claims.specs.convergence.lemmas_4_and_5 import prove_lemma_5
+from theory.claims.specs.points import two_letters
 
 __all__ = ["CLAIMS"]
 
@@ -23,17 +28,25 @@ def _fix_square(pair: bool = True) -> Evidence:
     return all_of(identity((yy + x) * (yy + z) - (x * yy + yy * z + x * z) - diagonal, "the diagonal term is N_yy^2"))
 
 
+def _diagonal(text: str, of: Callable[[Fraction, Fraction], Fraction]) -> Predicate:
+    """Product of the two counts of y, from the counts of the pairs."""
+    return Predicate(
+        text=f"product of counts = sum over distinct pairs + {text}, with counts of the pairs (y,y), (y,a), (a,y)",
+        test=lambda yy, ya, ay: (yy + ya) * (yy + ay) == ya * yy + yy * ay + ya * ay + of(yy, ya) ** 2,
+        domain={"yy": whole(0), "ya": whole(0), "ay": whole(0)},
+    )
+
+
+_OF_THE_LETTER: Final = _diagonal("N_y^2", lambda yy, ya: yy + ya)
+_OF_THE_PAIR: Final = _diagonal("N_yy^2", lambda yy, _ya: yy)
+
+
 def _verify_square(pair: bool = True) -> Evidence:
     """The diagonal term is the squared count of the pair (y, y), printed as the squared count of y."""
-
-    def holds(yy: Fraction, ya: Fraction, ay: Fraction) -> bool:
-        return (yy + ya) * (yy + ay) == ya * yy + yy * ay + ya * ay + (yy + ya) ** 2
-
     return with_fix(
-        lambda: refute(
-            holds,
-            [{"yy": 1, "ya": 1, "ay": 0}],
-            what="product of counts = sum over distinct pairs + N_y^2, with counts of the pairs (y,y), (y,a), (a,y)",
+        lambda: searched(
+            _OF_THE_LETTER,
+            {"yy": 1, "ya": 1, "ay": 0},
             explain=lambda yy, ya, ay: "2 on the left, 1 + 4 on the right",
         ),
         partial(_fix_square, pair),
@@ -56,12 +69,19 @@ def _verify_moment(extra: int = 1) -> Evidence:
     )
 
 
-def _verify_sign(flipped: bool = True) -> Evidence:
+def _sign(flipped: bool = True) -> Predicate:
     """One letter, phi = 1: the printed exponent -s1 phi + s2 phi against the product of the two transforms."""
-    return refute(
-        lambda u1, u2: (u1 / u2 if flipped else u1 * u2) == u1 * u2,
-        [{"u1": _HALF, "u2": Fraction(1, 3)}],
-        what="E[exp(-s1 phi + s2 phi')] = Phi(s1) Phi(s2) with u = exp(-s)",
+    return Predicate(
+        text="E[exp(-s1 phi + s2 phi')] = Phi(s1) Phi(s2), one letter of weight 1, u = exp(-s)",
+        test=lambda u1, u2: (u1 / u2 if flipped else u1 * u2) == u1 * u2,
+        domain={"u1": between(0, 1), "u2": between(0, 1)},
+    )
+
+
+def _verify_sign(flipped: bool = True) -> Evidence:
+    return searched(
+        _sign(flipped),
+        {"u1": _HALF, "u2": Fraction(1, 3)},
         explain=lambda u1, u2: f"{u1 / u2} against {u1 * u2}",
     )
 
@@ -81,27 +101,30 @@ def _fix_sign() -> Evidence:
     return all_of(identity(sp.expand(pairs - product), "with both signs minus it factorises"))
 
 
+_EQUATION_19: Final = "Equation 19, coefficient of exp(-n) n^k / k!"
+
+
+def _equation_19(instance: exact.Instance, n: int, *, square: int = 2) -> bool:
+    mean = sum((a * b for a, b in zip(instance.gen, instance.weights, strict=True)), Fraction(0))
+    total = sum(
+        (a * b * exact.laplace_product(instance.gen, instance.weights, n - 1, b) ** 2)
+        for a, b in zip(instance.gen, instance.weights, strict=True)
+    )
+    law = exact.selection_law_by_sequences(instance.gen, instance.weights, n)
+    return bool(1 + exact.chi_square(law, instance.optimum) == n**square * mean * total)
+
+
 def _verify_equation19(square: int = 2) -> Evidence:
     """Coefficient k: ``1 + chi2(pi_k | pi*) = k**2 mu sum_y g w (integral Phi**(k-1) exp(-s w))**2``."""
     g, w, mu, k, part = sp.symbols("g w mu k I", positive=True)
-
-    def holds(instance: exact.Instance, n: int) -> bool:
-        mean = sum((a * b for a, b in zip(instance.gen, instance.weights, strict=True)), Fraction(0))
-        total = sum(
-            (a * b * exact.laplace_product(instance.gen, instance.weights, n - 1, b) ** 2)
-            for a, b in zip(instance.gen, instance.weights, strict=True)
-        )
-        law = exact.selection_law_by_sequences(instance.gen, instance.weights, n)
-        return bool(1 + exact.chi_square(law, instance.optimum) == n**square * mean * total)
-
     return all_of(
-        exact.agree(holds, what="Equation 19, coefficient of exp(-n) n^k / k!"),
+        exact.agree(partial(_equation_19, square=square), what=_EQUATION_19),
         identity((k * g * w * part) ** 2 / (g * w / mu) - k**2 * mu * g * w * part**2, "pi^2 / pi*, letter by letter"),
         prove_lemma_5,
     )
 
 
-def _verify_missing_one(subtract: bool = False) -> Evidence:
+def _missing_one(subtract: bool = False) -> Predicate:
     """Constant weights: the divergence is 0, the printed sum is 1."""
 
     def holds(gen1: Fraction, n: Fraction) -> bool:
@@ -110,10 +133,17 @@ def _verify_missing_one(subtract: bool = False) -> Evidence:
         total = sum((p * p / q for p, q in zip(law, star, strict=True)), Fraction(0))
         return exact.chi_square(law, star) == total - (1 if subtract else 0)
 
-    return refute(
-        holds,
-        [{"gen1": _HALF, "n": 2}],
-        what="chi2 = sum of pi^2 / pi* (display before Lemma 4), weights constant",
+    return Predicate(
+        text="chi2 = sum of pi^2 / pi* (display before Lemma 4), weights constant, generator (gen1, 1 - gen1)",
+        test=holds,
+        domain={"gen1": between(0, 1), "n": whole(1, 6)},
+    )
+
+
+def _verify_missing_one(subtract: bool = False) -> Evidence:
+    return searched(
+        _missing_one(subtract),
+        {"gen1": _HALF, "n": 2},
         explain=lambda gen1, n: "0 against 1",
     )
 
@@ -142,6 +172,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equation 17, Appendix C",
         statement="The product of the two counts of y is the sum over distinct pairs plus N_y squared.",
         assumptions="counts of pairs of letters",
+        formula=_OF_THE_LETTER,
+        correction_formula=_OF_THE_PAIR,
         verify=_verify_square,
         correction="The last term is the squared count of the pair (y, y).",
         correction_verify=_fix_square,
@@ -152,6 +184,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equation 18 and the factorial moments, Appendix C",
         statement="E[exp(-w N) N (N-1) ... (N-k)] = (lam exp(-w))^(k+1) exp(lam (exp(-w) - 1)) for N ~ Poisson(lam).",
         assumptions="lam > 0, w real, k >= 0",
+        no_formula="an infinite sum; the verifier differentiates its generating function",
         verify=_verify_moment,
         mutants=(mutant("order", "power k for k + 1", _verify_moment, 0),),
     ),
@@ -160,6 +193,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, display after Equation 18, Appendix C",
         statement="The mean of exp(-s1 phi + s2 phi') over two draws is Phi(s1) Phi(s2).",
         assumptions=exact.POISSON_WIDTH,
+        formula=_sign(),
         verify=_verify_sign,
         correction="The exponent is -s1 phi - s2 phi'.",
         correction_verify=_fix_sign,
@@ -170,6 +204,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, display before Lemma 4, Appendix C",
         statement="The mean chi-square divergence is the sum over letters of E[pi_N(y)^2] / pi*(y).",
         assumptions=exact.POISSON_WIDTH,
+        formula=_missing_one(),
+        correction_formula=two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
         verify=_verify_missing_one,
         correction="That sum is one plus the divergence (as Appendix C.1 has it).",
         correction_verify=_verify_equation19,
@@ -181,6 +217,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="1 + E[chi2(pi_N | pi*)] is the double integral of Lemma 5 with Phi'(0) Phi'(s1 + s2) for g^2 "
         "exp(..).",
         assumptions=exact.POISSON_WIDTH,
+        formula=two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
         verify=_verify_equation19,
         mutants=(mutant("cubed", "n^3 for n^2", _verify_equation19, 3),),
         notes="C.1 writes N ~ Poisson(n); N > 0 is meant, as no law exists for N = 0.",
@@ -190,6 +227,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equation 20, Appendix C.1",
         statement="With Phi'(s1) Phi'(s2) in the integral of Equation 19 it is 1 - exp(-n) exactly.",
         assumptions=exact.POISSON_WIDTH,
+        no_formula="a double integral; the verifier has its primitive",
         verify=_verify_equation20,
         mutants=(mutant("2n", "n^2 u v + 2 n", _verify_equation20, 2),),
         notes="The regions are parts of the quadrant s1, s2 >= 0, not of the plane as printed.",

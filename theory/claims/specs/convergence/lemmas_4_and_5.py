@@ -9,14 +9,19 @@ of ``exp(-s A)``.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from math import factorial
+from typing import Final
 
 from theory.claims.ledger import Claim, Evidence
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.domains import between
 from theory.claims.proving.records import mutant, proved, refuted
-from theory.claims.proving.tools import all_of, identity, refute
+from theory.claims.proving.tools import all_of, identity
 from theory.claims.specs import exact
 from theory.claims.specs.common_proofs import first_of_two
+from theory.claims.specs.points import two_letters
 
 __all__ = ["CLAIMS", "prove_lemma_5"]
 
@@ -35,13 +40,29 @@ def _exchange() -> Evidence:
     )
 
 
+_COUNTED: Final = "Equation 13 = Definition 4"
+_TILTED: Final = "gen phi, normalised, is the tilted target"
+_LEMMA_4: Final = "Lemma 4, coefficient of exp(-n) n^k / k!"
+_LEMMA_5: Final = "Lemma 5, coefficient of exp(-n) n^k"
+_WHOLE: Final = "the law sums to one"
+
+
+def _counted(instance: exact.Instance, n: int, *, shift: int = 0) -> bool:
+    return instance.selected(n + shift) == exact.selection_law_by_sequences(instance.gen, instance.weights, n)
+
+
+def _tilts(instance: exact.Instance, _n: int, *, power: int = 1) -> bool:
+    return exact.tilted(instance.gen, tuple(w**power for w in instance.weights)) == instance.optimum
+
+
+def _sums_to_one(instance: exact.Instance, n: int, *, lost: Fraction = Fraction(0)) -> bool:
+    return sum(instance.selected(n)) == 1 - lost**n
+
+
 def _verify_counts(shift: int = 0) -> Evidence:
     """The law by counts, E[N_y phi_y / sum | N], is the law by indices of Definition 4."""
     return all_of(
-        exact.agree(
-            lambda i, n: i.selected(n + shift) == exact.selection_law_by_sequences(i.gen, i.weights, n),
-            what="Equation 13 = Definition 4",
-        ),
+        exact.agree(partial(_counted, shift=shift), what=_COUNTED),
         _exchange,
     )
 
@@ -53,38 +74,39 @@ def _verify_optimum_laplace(power: int = 1) -> Evidence:
     gens, weights = st.letters(3)
     slope = -sp.diff(st.laplace(gens, weights), st.s).subs(st.s, 0)
     return all_of(
-        exact.agree(
-            lambda i, _n: exact.tilted(i.gen, tuple(w**power for w in i.weights)) == i.optimum,
-            what="gen phi, normalised, is the tilted target",
-            sizes=(1,),
-        ),
+        exact.agree(partial(_tilts, power=power), what=_TILTED, sizes=(1,)),
         identity(gens[0] * weights[0] / slope - st.optimum(0, gens, weights), "-Phi'(0) is the normaliser"),
+    )
+
+
+def _lemma_4(instance: exact.Instance, k: int, *, power_shift: int = 1, with_weight: bool = True) -> bool:
+    law = exact.selection_law_by_sequences(instance.gen, instance.weights, k)
+    return all(
+        law[y]
+        == k * g * (w if with_weight else 1) * exact.laplace_product(instance.gen, instance.weights, k - power_shift, w)
+        for y, (g, w) in enumerate(zip(instance.gen, instance.weights, strict=True))
     )
 
 
 def _verify_lemma4(power_shift: int = 1, with_weight: bool = True) -> Evidence:
     """Coefficient k: ``pi_k(y) = k g_y w_y integral Phi**(k - 1) exp(-s w_y)``."""
+    printed = partial(_lemma_4, power_shift=power_shift, with_weight=with_weight)
+    return all_of(exact.agree(printed, what=_LEMMA_4), _exchange)
 
-    def holds(instance: exact.Instance, k: int) -> bool:
-        law = exact.selection_law_by_sequences(instance.gen, instance.weights, k)
-        return all(
-            law[y]
-            == k
-            * g
-            * (w if with_weight else 1)
-            * exact.laplace_product(instance.gen, instance.weights, k - power_shift, w)
-            for y, (g, w) in enumerate(zip(instance.gen, instance.weights, strict=True))
-        )
 
-    return all_of(exact.agree(holds, what="Lemma 4, coefficient of exp(-n) n^k / k!"), _exchange)
+def _psi(with_weight: bool = False) -> Predicate:
+    """Psi at s = 0 and n -> first order: E[N_y phi_y] = n g phi (defined) against n g (last line of the proof)."""
+    return Predicate(
+        text="Psi_y(0) / n, defined with the factor phi_y, is g_y as in the last line of the proof",
+        test=lambda gen1, phi1: gen1 * phi1 == gen1 * (phi1 if with_weight else 1),
+        domain={"gen1": between(0, 1), "phi1": between(0, None)},
+    )
 
 
 def _verify_psi(with_weight: bool = False) -> Evidence:
-    """Psi at s = 0 and n -> first order: E[N_y phi_y] = n g phi (defined) against n g (last line of the proof)."""
-    return refute(
-        lambda gen1, phi1: gen1 * phi1 == gen1 * (phi1 if with_weight else 1),
-        [{"gen1": _HALF, "phi1": 2}],
-        what="Psi_y(0) / n, defined with the factor phi_y, is g_y as in the last line of the proof",
+    return searched(
+        _psi(with_weight),
+        {"gen1": _HALF, "phi1": 2},
         explain=lambda gen1, phi1: f"it is {gen1 * phi1}",
     )
 
@@ -99,7 +121,7 @@ def _verify_total(lost: Fraction = Fraction(0)) -> Evidence:
     density = k * phi ** (k - 1) * sum(g * w * sp.exp(-st.s * w) for g, w in zip(gens, weights, strict=True))
 
     return all_of(
-        exact.agree(lambda instance, n: sum(instance.selected(n)) == 1 - lost**n, what="the law sums to one"),
+        exact.agree(partial(_sums_to_one, lost=lost), what=_WHOLE),
         identity(sp.simplify(sp.diff(phi**k, st.s) + density), "the integrand is -d/ds Phi^k"),
         lambda: exact.decided(
             sp.limit(sp.exp(-st.s * weights[0]), st.s, sp.oo) == 0, what="Phi vanishes at infinity for phi > 0"
@@ -108,30 +130,28 @@ def _verify_total(lost: Fraction = Fraction(0)) -> Evidence:
     )
 
 
+def _lemma_5(instance: exact.Instance, n: int, *, linear: bool = True) -> bool:
+    law = exact.selection_law_by_sequences(instance.gen, instance.weights, n)
+    first = Fraction(1, factorial(n - 1)) if linear else Fraction(0)
+    both = first + (Fraction(1, factorial(n - 2)) if n > 1 else 0)
+    return all(
+        p * p == factorial(n) * both * (w * g * exact.laplace_product(instance.gen, instance.weights, n - 1, w)) ** 2
+        for g, w, p in zip(instance.gen, instance.weights, law, strict=True)
+    )
+
+
 def prove_lemma_5(linear: bool = True) -> Evidence:
     """Coefficient k: ``pi_k(y)**2 / k! = (w g)**2 (1/(k-1)! + 1/(k-2)!) (integral Phi**(k-1) exp(-s w))**2``."""
     k = sp.Symbol("k", integer=True, positive=True)
-
-    def holds(instance: exact.Instance, n: int) -> bool:
-        law = exact.selection_law_by_sequences(instance.gen, instance.weights, n)
-        first = Fraction(1, factorial(n - 1)) if linear else Fraction(0)
-        both = first + (Fraction(1, factorial(n - 2)) if n > 1 else 0)
-        parts = zip(instance.gen, instance.weights, law, strict=True)
-        return all(
-            p * p
-            == factorial(n) * both * (w * g * exact.laplace_product(instance.gen, instance.weights, n - 1, w)) ** 2
-            for g, w, p in parts
-        )
-
     total = (1 / sp.factorial(k - 1) + 1 / sp.factorial(k - 2)) * sp.factorial(k)
     return all_of(
-        exact.agree(holds, what="Lemma 5, coefficient of exp(-n) n^k"),
+        exact.agree(partial(_lemma_5, linear=linear), what=_LEMMA_5),
         identity(sp.combsimp(total) - k**2, "k! (1/(k-1)! + 1/(k-2)!) = k^2, from the terms n and n^2"),
         _exchange,
     )
 
 
-def _verify_truncated(truncated: bool = True) -> Evidence:
+def _truncated(truncated: bool = True) -> Predicate:
     """Counts of two equally likely letters, q = exp(-n/2): P(both 0) against the product of the chances."""
 
     def holds(q: Fraction) -> bool:
@@ -140,10 +160,17 @@ def _verify_truncated(truncated: bool = True) -> Evidence:
         alone = (q - q**2) / (1 - q**2)
         return alone * alone == 0
 
-    return refute(
-        holds,
-        [{"q": _HALF}],
-        what="counts of letters among N > 0 Poisson draws are independent",
+    return Predicate(
+        text="counts of two equally likely letters among N > 0 Poisson(n) draws are independent, q = exp(-n / 2)",
+        test=holds,
+        domain={"q": between(0, 1)},
+    )
+
+
+def _verify_truncated(truncated: bool = True) -> Evidence:
+    return searched(
+        _truncated(truncated),
+        {"q": _HALF},
         explain=lambda q: "each letter is missing with chance 1/3, both never",
     )
 
@@ -166,6 +193,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Definition 4 and Equations 13 and 14, Appendices B.2 and C",
         statement="The law of the selected letter is E[N_y phi_y / sum of weights | N], with N_y the count of y.",
         assumptions=exact.POISSON_WIDTH,
+        formula=two_letters(_COUNTED, _counted),
         verify=_verify_counts,
         mutants=(mutant("width", "n + 1 draws", _verify_counts, 1),),
         notes="Equation 14 mentions N_0 ~ Poisson(n) without using it, and the sum of Definition 4 runs to n, not to "
@@ -176,6 +204,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, display after Equation 14, Appendix C",
         statement="pi*(y) = gen(y) phi(y) / (-Phi'(0)).",
         assumptions=exact.POISSON_WIDTH,
+        formula=two_letters(_TILTED, _tilts, widths=(1, 1)),
         verify=_verify_optimum_laplace,
         mutants=(mutant("squared", "phi squared", _verify_optimum_laplace, 2),),
     ),
@@ -186,6 +215,7 @@ CLAIMS: tuple[Claim, ...] = (
         "exp(n (Phi(s) - 1) - s w_y) over s > 0.",
         expression=first_of_two("poisson_selection"),
         assumptions=exact.POISSON_WIDTH,
+        formula=two_letters(_LEMMA_4, _lemma_4),
         verify=_verify_lemma4,
         mutants=(
             mutant("power", "coefficient k has Phi^k", _verify_lemma4, 0),
@@ -198,6 +228,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, proof of Lemma 4, Appendix C",
         statement="Psi_y(s), defined with the factor phi_y, equals n g_y exp(-s phi_y) exp(n (Phi(s) - 1)).",
         assumptions=exact.POISSON_WIDTH,
+        formula=_psi(),
+        correction_formula=two_letters(_LEMMA_4, _lemma_4),
         verify=_verify_psi,
         correction="It equals n g_y phi_y exp(-s phi_y) exp(n (Phi(s) - 1)); the Lemma has the factor again.",
         correction_verify=_verify_lemma4,
@@ -209,6 +241,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, check after Lemma 4, Appendix C",
         statement="The law of Lemma 4 sums to one.",
         assumptions=exact.POISSON_WIDTH,
+        formula=two_letters(_WHOLE, _sums_to_one),
         verify=_verify_total,
         mutants=(mutant("zero-weight", "a letter of weight zero, mass 1/4", _verify_total, _HALF**2),),
         notes="Needs positive weights: a letter of weight zero and mass g leaves 1 - g^k, and with chance g^k no "
@@ -221,6 +254,7 @@ CLAIMS: tuple[Claim, ...] = (
         "of (n + n^2 Phi Phi') exp(-(s1 + s2) w + n (Phi Phi' - 1)).",
         expression=first_of_two("selection_second_moment"),
         assumptions=exact.POISSON_WIDTH,
+        formula=two_letters(_LEMMA_5, _lemma_5),
         verify=prove_lemma_5,
         mutants=(mutant("no-linear", "term n left out", prove_lemma_5, linear=False),),
     ),
@@ -229,6 +263,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, proof of Lemma 5, Appendix C",
         statement="Over N > 0 Poisson draws the counts of different letters are independent.",
         assumptions=exact.POISSON_WIDTH,
+        formula=_truncated(),
         verify=_verify_truncated,
         correction="They are independent without the condition N > 0; the proof needs only that.",
         correction_verify=_fix_truncated,

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import partial
+from typing import Final
 
 from flint import arb
 
 from theory.claims.ledger import Claim, Evidence
 from theory.claims.proving.balls import point, precision
+from theory.claims.proving.cases import Predicate, searched
 from theory.claims.proving.deferred import sp
+from theory.claims.proving.domains import between, whole
 from theory.claims.proving.records import mutant, proved, proved_with_fix, refuted, repaired
-from theory.claims.proving.tools import all_of, identity, prove_positive, refute, screened, with_fix
+from theory.claims.proving.tools import all_of, identity, prove_positive, screened, with_fix
 from theory.claims.specs.exact import at_least, decided, nonnegative, selection_law, tilted
+from theory.claims.specs.formulas import POWER_PRINTED, POWER_TURNED, TWO_LETTER_TRANSFORM
 
 __all__ = ["CLAIMS"]
 
@@ -42,7 +46,7 @@ def _verify_transform(swapped: bool = False) -> Evidence:
     )
 
 
-def _verify_equation23(factor: bool = True) -> Evidence:
+def _equation23(factor: bool = True) -> Predicate:
     """Printed as an equality; a = exp(-1), b = exp(-n), rho the ratio of slopes: a factor 1 / (1 - b) is lost."""
 
     def holds(a: Fraction, rho: Fraction) -> bool:
@@ -50,10 +54,18 @@ def _verify_equation23(factor: bool = True) -> Evidence:
         left = ((1 - a) / 2 + (a - b) / 2 * rho) / (1 - b)
         return left == _HALF + (a - b) / 2 * (rho - 1) / ((1 - b) if not factor else 1)
 
-    return refute(
-        holds,
-        [{"a": Fraction(1, 3), "rho": 2}],
-        what="the last line of Equation 23 equals the one before, as rational functions of a = exp(-1), n = 3",
+    return Predicate(
+        text="the last line of Equation 23 equals the one before, as rational functions of a = exp(-1), n = 3, and the "
+        "quotient rho of slopes",
+        test=holds,
+        domain={"a": between(0, 1), "rho": between(1, None)},
+    )
+
+
+def _verify_equation23(factor: bool = True) -> Evidence:
+    return searched(
+        _equation23(factor),
+        {"a": Fraction(1, 3), "rho": 2},
         explain=lambda a, rho: "exp(-1) is transcendental, so an identity would hold for every a",
     )
 
@@ -72,17 +84,12 @@ def _fix_equation23() -> Evidence:
 
 def _verify_power(at_most: bool = False) -> Evidence:
     """``(1 - x)**(theta - 1)`` against ``1 - (1 + theta) / (4 n)``, x = (1 + theta) / (2 theta n)."""
-
-    def holds(theta: Fraction, n: Fraction) -> bool:
-        left = (1 - (1 + theta) / (2 * theta * n)) ** int(theta - 1)
-        right = 1 - (1 + theta) / (4 * n)
-        return left <= right if at_most else left >= right
-
-    return refute(
-        holds,
-        [{"theta": 2, "n": 2}, {"theta": 3, "n": 3}],
-        what="(1 - x)^(theta - 1) >= 1 - (1 + theta) / (4 n) for n >= theta >= 2",
+    return searched(
+        POWER_TURNED if at_most else POWER_PRINTED,
+        {"theta": 2, "n": 2},
+        {"theta": 3, "n": 3},
         explain=lambda theta, n: "49/81 on the left, 2/3 on the right",
+        text="(1 - x)^(theta - 1) >= 1 - (1 + theta) / (4 n) for n >= theta >= 2, x = (1 + theta) / (2 theta n)",
     )
 
 
@@ -131,19 +138,27 @@ def _distance(theta: Fraction, n: int, terms: int = 14) -> tuple[arb, arb]:
     return (total - left / 2) / scale, (total + left / 2) / scale
 
 
+def _far(constant: int = 50) -> Predicate:
+    def holds(theta: Fraction, n: Fraction) -> bool:
+        with precision(64):
+            return not _distance(theta, int(n))[1] < point(theta / (constant * n))
+
+    return Predicate(
+        text=f"pi_bar(y0) - 1/2 >= theta / ({constant} n)",
+        test=holds,
+        domain={"theta": between(2, 8, "[]"), "n": whole(3, 8)},
+        premise=lambda theta, n: n >= theta,
+        given="n >= theta",
+    )
+
+
 def _verify_distance(constant: int = 50) -> Evidence:
     """``pi_bar(y0) - 1/2 >= theta / (50 n)`` for n >= max(theta, 3), theta >= 2."""
     theta, n, t, a, b = sp.symbols("theta n t a b", positive=True)
     g = (theta * t + t**theta) / (1 + theta)
     x = (1 + theta) / (2 * theta * n)
     bernoulli = theta / (1 + theta) * (1 - x) + (1 - theta * x) / (1 + theta)
-    points = [(Fraction(2), 3), (Fraction(3), 3), (Fraction(2), 5)]
-
-    def holds(theta: Fraction, n: Fraction) -> bool:
-        with precision(64):
-            return not _distance(theta, int(n))[1] < point(theta / (constant * n))
-
-    search = refute(holds, [{"theta": th, "n": k} for th, k in points], what="pi_bar(y0) - 1/2 >= theta / (c n)")
+    search = searched(_far(constant), *[{"theta": th, "n": k} for th, k in ((2, 3), (3, 3), (2, 5))])
     return screened(
         search,
         identity(
@@ -173,13 +188,22 @@ def _trivial(theta: Fraction, n: Fraction) -> bool:
     return law != tilted((theta / (1 + theta), 1 / (1 + theta)), (Fraction(1), theta))
 
 
+_PRINTED_BOUND: Final = Predicate(
+    text="the divergence is at least a positive multiple of theta^2 / n^2 for n >= theta = exp(beta R)",
+    test=_trivial,
+    domain={"theta": between(1, None, "[)"), "n": whole(1)},
+    premise=lambda theta, n: n >= theta,
+    given="n >= theta",
+)
+
+
 def _verify_theorem5(printed_theta: int = 1, constant: int = 50) -> Evidence:
     """As printed it includes R = 0, where nothing is left to bound; theta >= 2 gives theta**2 / (1250 n**2)."""
     return with_fix(
-        lambda: refute(
-            _trivial,
-            [{"theta": 3, "n": 3}, {"theta": printed_theta, "n": 3}],
-            what="the divergence is at least a positive multiple of theta^2 / n^2 for n >= theta = exp(beta R)",
+        lambda: searched(
+            _PRINTED_BOUND,
+            {"theta": 3, "n": 3},
+            {"theta": printed_theta, "n": 3},
             explain=lambda theta, n: "with R = 0 every candidate scores alike and the output is the optimum",
         ),
         partial(_fix_theorem5, constant),
@@ -204,6 +228,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="In the two-letter problem the optimum is uniform and Phi(s) = (theta e^-s + e^-(s theta)) / (1 + "
         "theta).",
         assumptions="theta = exp(beta R) >= 1",
+        formula=TWO_LETTER_TRANSFORM,
         verify=_verify_transform,
         mutants=(mutant("swapped", "rewards swapped", _verify_transform, swapped=True),),
         notes="The text then cites Lemma 5 for the law; Lemma 4 is meant.",
@@ -213,6 +238,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, Equation 23, Appendix C.3",
         statement="The last line of the lower bound on pi_bar(y0) equals the line before it.",
         assumptions=_PAIR,
+        formula=_equation23(),
         printed=_verify_equation23,
         correction="It is smaller: the factor 1 / (1 - exp(-n)) is dropped. The chain of lower bounds stays valid.",
         repair=_fix_equation23,
@@ -223,6 +249,8 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, proof of Theorem 5, Appendix C.3",
         statement="(1 - (1 + theta) / (2 theta n))^(theta - 1) >= 1 - (1 + theta) / (4 n) for n >= theta >= 2.",
         assumptions="n >= theta >= 2",
+        formula=POWER_PRINTED,
+        correction_formula=POWER_TURNED,
         verify=_verify_power,
         correction="The opposite inequality holds on the whole range, and it is the one that the next line uses.",
         correction_verify=_fix_power,
@@ -233,6 +261,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="SPECS, proof of Theorem 5, Appendix C.3",
         statement="pi_bar(y0) - 1/2 >= theta / (50 n), for n >= 3.",
         assumptions="n >= theta >= 2, n >= 3",
+        formula=_far(),
         verify=_verify_distance,
         mutants=(
             mutant("1/2", "constant 1/2 for 1/50", _verify_distance, 2),
@@ -246,6 +275,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="For a two-letter problem with rewards in [0, R] the Poisson mean of the divergence is at least of "
         "order exp(2 beta R) / n^2 for n >= exp(beta R).",
         assumptions="n >= exp(beta R)",
+        formula=_PRINTED_BOUND,
         verify=_verify_theorem5,
         correction="For exp(beta R) >= 2 and n >= 3 it is at least exp(2 beta R) / (1250 n^2).",
         correction_verify=_fix_theorem5,

@@ -1,0 +1,27 @@
+"""Cells of the tables of SPECS by method, benchmark and beam width (Qwen pair)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from theory.published.specs import BENCHMARKS, TABLE_1, WIDTHS
+
+__all__ = ["CELLS", "accuracy", "main_accuracy", "seconds"]
+
+CELLS = tuple((benchmark, width) for benchmark in BENCHMARKS for width in WIDTHS)
+
+
+def accuracy(table: Mapping[tuple[str, int], tuple[str, ...]], method: str, benchmark: str, width: int) -> Fraction:
+    """Of Tables 2, 4 and 6, in percent."""
+    return Fraction(table[method, width][2 * BENCHMARKS.index(benchmark)])
+
+
+def main_accuracy(method: str, benchmark: str, width: int) -> Fraction:
+    """Accuracy of Table 1, Qwen pair, in percent."""
+    return Fraction(TABLE_1["Qwen2.5", benchmark, method, width].accuracy)
+
+
+def seconds(table: Mapping[tuple[str, int], tuple[str, ...]], method: str, benchmark: str, width: int) -> Fraction:
+    """Of Tables 2, 4 and 6."""
+    return Fraction(table[method, width][2 * BENCHMARKS.index(benchmark) + 1])
