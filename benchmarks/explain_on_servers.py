@@ -5,7 +5,8 @@ Start a server for each k (none busy with anything else, all on the same cores),
     python -m benchmarks.explain_on_servers 0=http://127.0.0.1:8000 3=http://127.0.0.1:8003 9=http://127.0.0.1:8009
 
 They answer the same prompts in turns, four at once, for `--seconds`. Then every server that speculates is explained,
-with the one without speculation as the baseline, and what is recommended is compared with the measured paces.
+with the one without speculation as the baseline, and what is recommended is compared with the measured paces: at once,
+and after the steps that `explain` says, each with the running k that is nearest to it.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from functools import partial
 from typing import Final
 
 from calibrate.models.asking import bundled_problems
-from specplan.explaining.explanation import explained, point_of
+from specplan.explaining.explanation import Explanation, explained, point_of
 from specplan.explaining.reading import Reading, read_metrics
-from specplan.explaining.window import window
+from specplan.explaining.window import Window, window
 
 QUESTIONS: Final = 12
 """Of a turn."""
@@ -77,17 +78,40 @@ def main() -> None:
     best = max(paces, key=lambda k: paces[k])
     print("tokens per second of an answer: " + ", ".join(f"k = {k}: {paces[k]:.1f}" for k in sorted(paces)))
     for k in sorted(set(servers) - {0}):
-        found = explained(readings[k], baselines=[point_of(windows[0])], plain_cache=windows[0].cache_tokens)
-        depth = found.depth
+        asked = followed(k, readings, windows)
+        depth = asked[-1][1].depth
         assert depth is not None
-        causes = ", ".join(cause.name + ("" if cause.sure else " (unsure)") for cause in found.causes)
         said = min(paces, key=lambda one: abs(one - depth.best.value))
         print(
-            f"of k = {k}: best {depth.best.value:.0f} [{depth.best.low:.0f}, {depth.best.high:.0f}]; "
-            f"{'sure' if depth.sure else f'run k = {depth.step} next'}; "
-            f"measured: the best is {best}, and {said} reaches {paces[said] / paces[best]:.1%} of its pace; "
-            f"causes: {causes}"
+            f"from k = {k}: {'; '.join(_told(one, found) for one, found in asked)}. "
+            f"Measured: the best is {best}, and {said} reaches {paces[said] / paces[best]:.1%} of its pace"
         )
+
+
+def followed(
+    start: int, readings: Mapping[int, list[Reading]], windows: Mapping[int, Window]
+) -> list[tuple[int, Explanation]]:
+    """Return what is said of a k and, where that is not sure, of the running ones nearest to the steps it says."""
+    found: list[tuple[int, Explanation]] = []
+    points, k = [point_of(windows[0])], start
+    while True:
+        one = explained(readings[k], baselines=points, plain_cache=windows[0].cache_tokens)
+        found.append((k, one))
+        depth = one.depth
+        assert depth is not None
+        following = min(set(readings) - {0}, key=lambda other: abs(other - depth.step))
+        if depth.sure or following in [other for other, _ in found]:
+            return found
+        points.append(point_of(windows[k]))
+        k = following
+
+
+def _told(k: int, found: Explanation) -> str:
+    depth = found.depth
+    assert depth is not None
+    causes = ", ".join(cause.name + ("" if cause.sure else " (unsure)") for cause in found.causes)
+    step = "sure" if depth.sure else f"run k = {depth.step} next"
+    return f"k = {k} says {depth.best.value:.0f} [{depth.best.low:.0f}, {depth.best.high:.0f}], {step} ({causes})"
 
 
 if __name__ == "__main__":
