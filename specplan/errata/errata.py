@@ -39,7 +39,7 @@ MAIN_RESULTS: Mapping[str, str] = {
     "(LR-T2a, LR-T2b), Theorem 3 with strict conditions (LR-T3b), and of Theorem 4 the 'only if', for every budget "
     "from 16 on (LR-T4c); its 'if' does not hold (LR-T4b).",
     "lookahead_decoding": "Theorem A holds (LD-TA). Equations 4, 5 and 7 hold for a constant rate and independent "
-    "sequences (LD-E4, LD-E5, LD-E7).",
+    "sequences (LD-E4, LD-E5, LD-E7). The scaling law holds for the compression, not for the number of steps (LD-S1).",
     "specs": "Theorems 1, 2 and 4 hold (SPECS-T1, SPECS-T2, SPECS-T4), the first with constant one and a better rate; "
     "Theorems 3 and 5 hold with the conditions given below (SPECS-T3, SPECS-T5).",
     "confspec": "The paper has no theorem. Its cost and its point of break-even hold (CS-V1, CS-V2). The cascade does "

@@ -24,6 +24,7 @@ _RELATIONS: Final = {
     ">": ">",
     " - ": "-",
     " x ": r"\times",
+    " * ": r"\cdot",
 }
 _GREEK: Final = "alpha|beta|gamma|theta|tau|kappa"
 _GROUP: Final = r"\((?:[^()]|\([^()]*\))*\)"
@@ -40,9 +41,9 @@ _TOKENS: Final = re.compile(
     r"|(?P<sum>\bsum_\{(?P<low>[^{}]*)\}(?:\^\{(?P<high>[^{}]*)\})?)"
     rf"|(?P<symbol>(?:{_NAME})(?:{_POWER})?|(?<![\w.])\d+(?:\.\d+)?{_POWER})"
     rf"|(?P<power>(?<=\)){_POWER})"
-    r"|\b(?P<function>(?:log|ln|exp|min|max)(?=\()|(?:log|ln)(?= [a-z]\b| gamma))"
-    r"|(?P<relation><=|>=|!=|->|<|>| - |(?<=\d) x (?=\d))"
-    r"|(?P<minus>(?<=[(+/ ]1)-(?=[A-Za-z(])|(?<![\w)\]}-])-(?=[\d(]|log|ln|alpha|gamma))"
+    r"|\b(?P<function>(?:log|ln|exp|min|max)(?=\()|(?:log|ln)(?= (?:[a-z]\b|alpha|gamma)))"
+    r"|(?P<relation><=|>=|!=|->|<|>| - |(?<=\d) [x*] (?=\d))"
+    r"|(?P<minus>(?<=[(+/ ]1)-(?=[\w(])|(?<![\w)\]}-])-(?=[\d(]|log|ln|alpha|gamma|[a-z]\d?\b))"
     rf"|(?P<special>[{re.escape(''.join(_SPECIAL))}])"
 )
 _INNER: Final = re.compile(

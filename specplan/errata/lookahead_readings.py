@@ -11,13 +11,24 @@ __all__ = ["READINGS"]
 
 READINGS: Mapping[str, str] = {
     "LR-P8": "On AIME24 with the DeepSeek pair the speedup rises from 1.53 (token level) to 1.82 (both).",
+    "LR-S4": "At c1 = 2/5, gamma = 2 and with 2 accepted drafts, the stage takes 2 T, and the formula gives 9/5 T.",
+    "LR-L2c": "At alpha1 = 1/256, c1 = 2/3, gamma = 13/8: 1 - c1 gamma = -1/12, and S2 falls (by 6.2e-10) from there "
+    "to 7/4.",
     "LR-T4h": "At c1 = 2/31, M = 16: floor(1/c1) = 15 and ceil(1/c1) = 16, so this M lies above the first case and "
     "below the second.",
     "LR-S6": "At alpha1 = 1/2, c1 = 1/4, k1 = 2 and, say, k = 1: the print gives 3/2, the stage model 24/17.",
     "LR-P2": "AIME24 with the DeepSeek pair (acceptance rate 0.47): 1.36 times 1.53 is 2.08, and 1.82 was measured.",
+    "LR-S10": "At alpha1 = 1/2, c1 = 1/4, k1 = 2, with target steps made faster by the factor 2 and draft steps by 1 "
+    "(not at all): the speedup is 2, the product is 12/5.",
     "LR-P1": "Only 3 of the 14 acceptance rates lie between 0.52 and 0.8.",
     "LR-P4": "Only 3 of the 14 acceptance rates exceed 0.50.",
     "LR-P13": "On AIME the threshold 0.95 loses 4.1 points and the threshold 0.85 loses 6.8.",
+    "LR-T3b": "At alpha1 = 0.64, c1 = 1/5, alpha2 = 4/5, c2 = 1/9, M = 4 condition (8) holds, and (7) with equality: "
+    "(1+alpha1)/(1+c1) = D2(M) = 41/30. Token level only gives 2.214, step level only 1.464, the best hybrid 2.214.",
+    "LR-Z2": "At alpha1 = 0.64, c1 = 1/5, alpha2 = 4/5, c2 = 1/9, M = 4 condition (8) holds, and (7) with equality: "
+    "(1+alpha1)/(1+c1) = D2(M) = 41/30. Token level only gives 2.214, and the best hybrid 2.214 too.",
+    "LR-T3h": "At alpha1 = 0.45, c1 = 1/4, alpha2 = 1/2, c2 = 1/26, M = 4: gamma2* = 4 and (1+alpha1)/(1+c1) = 1.16, "
+    "as (6) asks, but D2(M) = 135/116 = 1.1638, so (7) fails.",
     "LR-T3i": "At alpha2 = 1/2, c2 = 1/26: gamma2* = 4, the left side is 0.185 and the right side 4/29 = 0.138.",
     "LR-T4g": "At alpha1 = 0.53, c1 = 0.33, alpha2 = 0.79, c2 = 0.005, M = 16 (gamma2* is 17) and gamma2 = 2: "
     "h(1, 2) = 1.781 and h(2, 1) = 1.414.",

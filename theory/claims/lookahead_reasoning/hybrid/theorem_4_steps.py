@@ -176,7 +176,8 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_IN_THE_BOX,
         verify=_search_anywhere,
         correction="It is so under the conditions of Theorem 4. Where the draft's steps are rarely accepted, "
-        "token-level speculation alone is best (Theorem 3: when (7) fails), and the other way round.",
+        "token-level speculation alone is best (Theorem 3: when (7) fails), and step-level "
+        "speculation alone where its tokens are.",
         correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
         mutants=(mutant("box", "under the conditions of Theorem 4", _search_box),),
     ),
