@@ -31,5 +31,5 @@ class Cause:
     """What survives: whether the main results need it."""
     claims: tuple[str, ...]
     """Ids, in the order of the paper; at least one."""
-    by_others: bool = False
-    """Found in a summary that others wrote, not in the paper."""
+    aside: str = ""
+    """What the claims are about, where it is not the paper itself; empty where it is."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from specplan.errata.cause import Cause, Severity
 from specplan.errata.lookahead_papers import LOOKAHEAD_DECODING, LOOKAHEAD_REASONING
+from specplan.errata.lookahead_proofs import PROOFS
 from specplan.errata.lookahead_quotations import LOOKAHEAD_DECODING_WORDS, LOOKAHEAD_REASONING_WORDS
+from specplan.errata.lookahead_readings import READINGS
 from specplan.errata.other_papers import CONFSPEC, SPECS
 from specplan.errata.other_quotations import CONFSPEC_WORDS, SPECS_WORDS
 from theory.claims.ledger import PAPERS, Claim, Verdict, claims
@@ -37,7 +39,7 @@ MAIN_RESULTS: Mapping[str, str] = {
     "(LR-T2a, LR-T2b), Theorem 3 with strict conditions (LR-T3b), and of Theorem 4 the 'only if', for every budget "
     "from 16 on (LR-T4c); its 'if' does not hold (LR-T4b).",
     "lookahead_decoding": "Theorem A holds (LD-TA). Equations 4, 5 and 7 hold for a constant rate and independent "
-    "sequences (LD-E4, LD-E5, LD-E7).",
+    "sequences (LD-E4, LD-E5, LD-E7). The scaling law holds for the compression, not for the number of steps (LD-S1).",
     "specs": "Theorems 1, 2 and 4 hold (SPECS-T1, SPECS-T2, SPECS-T4), the first with constant one and a better rate; "
     "Theorems 3 and 5 hold with the conditions given below (SPECS-T3, SPECS-T5).",
     "confspec": "The paper has no theorem. Its cost and its point of break-even hold (CS-V1, CS-V2). The cascade does "
@@ -46,7 +48,7 @@ MAIN_RESULTS: Mapping[str, str] = {
 """What becomes of a paper's main results, with the claims that say so."""
 
 _SHORT = {"lr": "lookahead_reasoning", "ld": "lookahead_decoding", "cs": "confspec"}
-_OWN = ("derived here", "not in the paper", "sharpened in this ledger")
+_OWN = ("derived here", "not in the paper", "sharpened here")
 """Words in the source of a claim that the paper does not make."""
 
 
@@ -61,6 +63,16 @@ class Found:
     def words(self) -> str:
         """The paper's own words, formulas between dollars; empty where there are none."""
         return WORDS.get(self.claim.id, "")
+
+    @property
+    def reading(self) -> str:
+        """The counterexample told for readers; empty where the verifier's own sentence serves."""
+        return READINGS.get(self.claim.id, "")
+
+    @property
+    def proof(self) -> str:
+        """A full proof, in paragraphs; empty where there is the verifier's account only."""
+        return PROOFS.get(self.claim.id, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +122,11 @@ def errata_of(key: str, results: Mapping[str, Verification]) -> Errata:
         paper=PAPERS[key],
         main_results=MAIN_RESULTS[key],
         causes=tuple((cause, tuple(found[name] for name in cause.claims)) for cause in CAUSES[key]),
-        sharper=tuple(each for each in right if any(word in each.claim.source for word in _OWN)),
-        holding=tuple(each for each in right if not any(word in each.claim.source for word in _OWN)),
+        sharper=tuple(each for each in right if _beyond(each)),
+        holding=tuple(each for each in right if not _beyond(each)),
     )
+
+
+def _beyond(found: Found) -> bool:
+    """The paper does not say it, or says it without the proof given here."""
+    return bool(found.proof) or any(word in found.claim.source for word in _OWN)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from specplan.errata.cause import Cause
 from specplan.errata.errata import Errata, Found
-from specplan.errata.prose import SEVERITIES, formula, introduction, place, trial
-from theory.claims.readme import decimals, sentence
+from specplan.errata.prose import METHODS, SEVERITIES, formula, introduction, place, proof, where_it_fails
+from theory.claims.readme import sentence
 
 __all__ = ["markdown"]
 
@@ -15,6 +15,7 @@ def markdown(errata: Errata) -> str:
     parts = [f"# Errata: {errata.paper}", _text(introduction(errata))]
     parts.append(f"**Main results.** {_text(errata.main_results)}")
     parts.append("\n".join(f"- *{name}*: {meaning}" for name, meaning in SEVERITIES.items()))
+    parts.append(METHODS)
     parts += [_cause(number, cause, found) for number, (cause, found) in enumerate(errata.causes, 1)]
     if errata.sharper:
         parts.append("## What holds, sharper than printed or beyond the paper")
@@ -36,9 +37,7 @@ def _entry(found: Found) -> str:
     if shown := formula(found):
         lines.append(f"$${shown}$$")
     lines.append(f"*Range*: {_text(sentence(claim.assumptions))}")
-    tested, fails = trial(found)
-    lines += [f"*Tested*: {_text(tested)}"] if tested else []
-    lines.append(f"**Where it fails.** {_text(fails)}")
+    lines.append(f"**Where it fails.** {_text(where_it_fails(found))}")
     lines.append(f"**What holds.** {_text(sentence(claim.correction or ''))}")
     if result.correction is not None:
         lines.append(f"*Shown by*: {result.correction.method} ({result.correction.verdict.value}).")
@@ -52,9 +51,11 @@ def _proof(found: Found) -> str:
     lines = [f"### {_text(place(found))} ({claim.id})", _text(sentence(claim.statement))]
     if shown := formula(found):
         lines.append(f"$${shown}$$")
-    lines += [f"*Range*: {_text(sentence(claim.assumptions))}", f"*{claim.verdict_text}*, by {evidence.method}."]
-    lines.append(f"**Proof.** {_text(decimals(sentence(evidence.detail)))}")
-    return "\n\n".join([*lines, *([_text(claim.notes)] if claim.notes else [])])
+    lines.append(f"*Range*: {_text(sentence(claim.assumptions))}")
+    lines.append(f"*Checked by machine*: {evidence.method} ({claim.verdict_text}).")
+    first, *others = map(_text, proof(found))
+    lines += [f"**Proof.** {first}", *others]
+    return "\n\n".join([*lines, *([f"*Note*: {_text(claim.notes)}"] if claim.notes else [])])
 
 
 def _line(found: Found) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from specplan.errata.cause import Cause
 from specplan.errata.errata import Errata, Found
-from theory.claims.readme import failure, sentence
+from theory.claims.readme import decimals, failure, sentence
 
-__all__ = ["SEVERITIES", "formula", "introduction", "place", "trial"]
+__all__ = ["METHODS", "SEVERITIES", "formula", "introduction", "place", "proof", "where_it_fails"]
 
 _BY_NAME: Final = re.compile("At (?P<at>.*?): (?P<what>.*): fails for (?P<who>.*)")
 """How a verifier tells of the first failing row of a table."""
@@ -20,28 +21,48 @@ SEVERITIES = {
     "slip": "a sign, an index, a factor or a last digit",
 }
 
+METHODS = (
+    "Methods: 'symbolic' is an identity or a sign shown by computer algebra; 'ball arithmetic' is arithmetic with "
+    "rigorous error bounds, over a whole range that is cut into parts; 'exact' is rational arithmetic; 'exhaustive' "
+    "is every case of a finite list, such as the cells of a table."
+)
+"""What the words after 'Shown by' mean."""
+
 
 def introduction(errata: Errata) -> str:
     """What the document is, for its readers."""
-    inside = sum(len(found) for cause, found in errata.causes if not cause.by_others)
-    outside = sum(len(found) for cause, found in errata.causes if cause.by_others)
-    besides = f", and {outside} of a summary by others," if outside else ""
+    inside = sum(len(found) for cause, found in errata.causes if not cause.aside)
+    besides = "".join(_besides(cause, found) for cause, found in errata.causes)
     return (
-        f"{inside} statements of the paper {errata.paper}{besides} do not hold exactly as printed. They come of "
-        f"{len(errata.causes)} causes, which follow in the order of the paper, each with how grave it is and what "
-        "survives. The paper's words stand first, then the claim as it was tested, in our words and in formulas of "
-        "plain text; every counterexample is exact, every correction was checked by machine in the way that is named. "
-        "The paper was read in a machine conversion, so that a floor for a ceiling, say, may be the conversion's."
+        f"{inside} statements of the paper {errata.paper} do not hold exactly as printed. They come of "
+        f"{sum(not cause.aside for cause, _ in errata.causes)} causes, which follow in the order of the paper, each "
+        f"with how grave it is and what survives.{besides} The paper's words stand first, then the claim as it was "
+        "tested, in our words; every counterexample is exact (decimals in it are rounded), every correction was "
+        "checked by machine in the way that is named. The paper was read in a machine "
+        "conversion, so that a floor for a ceiling, say, may be the conversion's."
     )
 
 
-def trial(found: Found) -> tuple[str, str]:
-    """What was tested, where it says more than the claim, and where it fails."""
+def where_it_fails(found: Found) -> str:
+    """The counterexample, in words made for readers or in those of the verifier."""
     text = failure(found.result.evidence)
+    if found.reading:
+        return found.reading
     if told := _BY_NAME.fullmatch(text):
-        return sentence(told["what"]), f"For {told['who'].removesuffix('.')} ({told['at']})."
-    what, fails, where = text.partition(": fails at ")
-    return (sentence(what), f"At {where}") if fails else ("", text)
+        return f"For {told['who'].removesuffix('.')} ({told['at']})."
+    _, fails, where = text.partition(": fails at ")
+    return f"At {where}" if fails else text
+
+
+def proof(found: Found) -> list[str]:
+    """The proof in paragraphs: written out, or the verifier's account of its steps."""
+    return found.proof.split("\n\n") if found.proof else [decimals(sentence(found.result.evidence.detail))]
+
+
+def _besides(cause: Cause, found: tuple[Found, ...]) -> str:
+    """A sentence about claims that are not the paper's own."""
+    number = "One further statement" if len(found) == 1 else f"{len(found)} further statements"
+    return f" {number} at the end concern{'s' * (len(found) == 1)} {cause.aside}." if cause.aside else ""
 
 
 def place(found: Found) -> str:
@@ -51,8 +72,10 @@ def place(found: Found) -> str:
 
 
 def formula(found: Found) -> str:
-    """The statement's formula in LaTeX, or nothing where no formula carries it."""
+    """The statement's formula in LaTeX; nothing where a quotation or a written proof shows it."""
     claim = found.claim
+    if found.words or found.proof:
+        return ""
     if claim.formula is not None and claim.formula.latex:
         return claim.formula.latex
     if claim.expression is None:

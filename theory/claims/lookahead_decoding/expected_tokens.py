@@ -284,7 +284,7 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_BELOW_MEAN,
         correction_verify=_verify_jensen,
         mutants=(mutant("gamma = 1", "one drafted token", _search_mixture, _mixture(b=1, longest=1), 1),),
-        notes="E(beta^i) >= alpha^i by Jensen: the planner must not pool easy and hard prompts into one alpha.",
+        notes="E(beta^i) >= alpha^i by Jensen: one alpha for easy and hard prompts together estimates too low.",
     ),
     refuted(
         id="LD-E5-mean",

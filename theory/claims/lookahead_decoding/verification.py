@@ -261,6 +261,9 @@ CLAIMS: tuple[Claim, ...] = (
         correction_formula=_PREFIX_MEAN,
         correction_verify=partial(walked, _PREFIX_MEAN),
         mutants=(mutant("one guess", "b = 1", searched, _mean(1)),),
+        notes="Proof: by Theorem A a step emits tokens with the law of the target. The mass of a rejected guess is set "
+        "to 0, so the step goes on past an emitted token exactly if the token is one of the guesses there. So it goes "
+        "on past a prefix u of the n-grams with probability P(u), and each time it does it emits one more token.",
     ),
     verified(
         id="LD-A3",

@@ -228,7 +228,7 @@ CLAIMS: tuple[Claim, ...] = (
         "2 the third target generation waits for a free slot until T instead of starting at 4/5 T; with alpha1 = "
         "1/2 the speedup is S2 = 15/11, not S1 = 10/7.",
         holds=mutant("corrected", "ceil(1/c1)", _case_1, "ceil"),
-        notes="Where 1/c1 is an integer the two rules agree. The Chinese summary prints the ceiling in both places.",
+        notes="Where 1/c1 is an integer the two rules agree.",
     ),
     refuted(
         id="LR-S5",

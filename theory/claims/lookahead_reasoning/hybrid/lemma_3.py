@@ -133,8 +133,7 @@ CLAIMS: tuple[Claim, ...] = (
                 lambda: unimodal_proof(-1),
             ),
         ),
-        notes="The lemma prints alpha2 > c2 only. "
-        "f_sync is the same function of (alpha1, c1). The maximiser in closed form is the statement lambert_optimum.",
+        notes="The lemma prints alpha2 > c2 only. f_sync is the same function of (alpha1, c1).",
     ),
     proved(
         id="LR-L3b",

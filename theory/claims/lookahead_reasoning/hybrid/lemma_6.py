@@ -173,12 +173,12 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         id="LR-L6c",
         source="Lookahead Reasoning, Lemma 6, proof, second derivative",
-        statement="F''(y) = N(y)/y**3 with N(y) = y(1+y) + 2 log(1-y), and N'(y) = -(2y**2-y+1)/(1-y).",
+        statement="F''(y) = N(y)/y**3 with N(y) = y(1+y) + 2 log(1-y), and N'(y) = -(2 y**2 - y + 1)/(1 - y).",
         assumptions="0 < y < 1",
         formula=lemmas.PEAK_CURVATURE_PRINTED,
         correction_formula=lemmas.PEAK_CURVATURE,
         verify=lambda: _second_derivative(1),
-        correction="N(y) = y(2+y) + 2 log(1-y), since (1+y)/y**2 + 1/y**2 = (2+y)/y**2, and N'(y) = -2y**2/(1-y). "
+        correction="N(y) = y(2+y) + 2 log(1-y), since (1+y)/y**2 + 1/y**2 = (2+y)/y**2, and N'(y) = -2 y**2/(1 - y). "
         "N(0) = 0 and N' < 0 stay, so F'' < 0 on (0, 1) as concluded.",
         correction_verify=lambda: _concave(2),
         mutants=(mutant("corrected", "y(2+y)", _second_derivative, 2),),

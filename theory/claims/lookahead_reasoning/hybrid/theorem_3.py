@@ -265,8 +265,8 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         notes="Repaired argument: the paper halves the integer maximiser gamma2*, which may be odd and is not a "
         "stationary point. Use j = floor(gamma2*/2) + 1 instead: the real maximiser x obeys x/2 < j <= x, so "
-        "g(gamma2*)/g(j) <= g(x)/g(x/2) < 1.157, and 2 j <= M for even M > gamma2*. 1.15 "
-        "would not do: at alpha1 = 5/14, c1 = 9/50, alpha2 = 30/31, c2 = 1/75 and M = 50 both conditions hold "
+        "g(gamma2*)/g(j) <= g(x)/g(x/2) < 1.157, and 2 j <= M for even M > gamma2*. With 1.15 for "
+        "1.157 in (6) it fails: at alpha1 = 5/14, c1 = 9/50, alpha2 = 30/31, c2 = 1/75 and M = 50 both conditions hold "
         "strictly, and token level alone wins.",
     ),
     proved(

@@ -303,7 +303,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         id="LR-T4d",
-        source="Lookahead Reasoning, Theorem 4, how tight the box is (sharpened in this ledger)",
+        source="Lookahead Reasoning, Theorem 4, how far its lower limit can sink (sharpened here)",
         statement="For even M the lower limit 0.52 of both acceptance rates can sink to 1.2 (1 + 0.8**8) - 1 = "
         "0.401326592, and no further.",
         expression=statement("lookahead_reasoning", "h"),
@@ -314,15 +314,12 @@ CLAIMS: tuple[Claim, ...] = (
             mutant("lower", "0.40 as the limit", _sharp, Fraction(2, 5)),
             mutant("higher", "0.41 as the sharp limit", _sharp, Fraction(41, 100)),
         ),
-        notes="Tight corners: step-level only comes closest at alpha1 = 0.8, c1 = 0, alpha2 at its lower limit, c2 "
-        "= 1/5, M = 16 (slack 1.2667 against 1.1678 at 0.52), and wins there first; token-level only comes closest "
-        "at alpha1 at its lower limit, c1 = 1/3, alpha2 = 0.8, c2 = 0 (1.4032 against 1.1678). An odd budget fails "
-        "earlier: at M = 17 from 0.4094 down.",
+        notes="An odd budget fails earlier: at M = 17 from 0.4094 down.",
     ),
     proved(
         id="LR-T4e",
-        source="Lookahead Reasoning, Theorem 4, how tight M >= 16 is (sharpened in this ledger)",
-        statement="In the stated box Theorem 4 holds for M = 12 and for every M >= 14; it fails at M = 13, 11 and 10.",
+        source="Lookahead Reasoning, Theorem 4, which budgets below 16 it allows (sharpened here)",
+        statement="Theorem 4 holds for M = 12 and for every M >= 14; it fails at M = 13, 11 and 10.",
         assumptions=BOX,
         formula=_HYBRIDS_BELOW,
         verify=lambda: _budgets_below_16((13, 11, 10)),

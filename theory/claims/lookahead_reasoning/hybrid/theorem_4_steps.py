@@ -131,13 +131,13 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         id="LR-T4f",
         source="Lookahead Reasoning, Theorem 4, proof, Step 1, case 2",
-        statement="In the stated box (1+alpha1)/(1+c1) >= 1.157.",
+        statement="Under the conditions of Theorem 4, (1+alpha1)/(1+c1) >= 1.157.",
         assumptions=BOX,
         formula=formulas.EASY_RATIO,
         correction_formula=formulas.EASY_RATIO_ASYNC,
         verify=lambda: _easy_ratio(formulas.EASY_RATIO),
         correction="The asynchronous ratio is f(2)/f(1) = (1+alpha1)/(1 + c1 alpha1 (1-alpha1)), which exceeds 1.4 "
-        "in the box; (1+alpha1)/(1+c1) belongs to the synchronous version and sinks to 1.14.",
+        "there; (1+alpha1)/(1+c1) belongs to the synchronous version and sinks to 1.14.",
         correction_verify=_async_ratio_proof,
         mutants=(mutant("corrected", "f_async(2)", _easy_ratio, formulas.EASY_RATIO_ASYNC),),
     ),
@@ -175,9 +175,10 @@ CLAIMS: tuple[Claim, ...] = (
         formula=_ANYWHERE,
         correction_formula=_IN_THE_BOX,
         verify=_search_anywhere,
-        correction="It is so in the box of Theorem 4. Where the draft's steps are rarely accepted, token-level "
-        "speculation alone is best (Theorem 3: when (7) fails), and the other way round.",
+        correction="It is so under the conditions of Theorem 4. Where the draft's steps are rarely accepted, "
+        "token-level speculation alone is best (Theorem 3: when (7) fails), and step-level "
+        "speculation alone where its tokens are.",
         correction_verify=lambda: prove_only_hybrids("0.52", 8, (16, 18)),
-        mutants=(mutant("box", "in the box of Theorem 4", _search_box),),
+        mutants=(mutant("box", "under the conditions of Theorem 4", _search_box),),
     ),
 )
