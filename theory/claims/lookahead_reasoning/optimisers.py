@@ -39,7 +39,7 @@ def _hybrid(point: Synchronous) -> Fraction:
     return point.hybrid if point.budget >= 4 else Fraction(0)
 
 
-_LEVEL_3 = {"alpha1": "1/2", "c1": "2/5", "alpha2": "1/2", "c2": "2/5"}
+_LEVEL_3 = {"alpha1": "4/9", "c1": "2/5", "alpha2": "4/9", "c2": "2/5"}
 _LEVEL_6 = {"alpha1": "3/10", "c1": "1/10", "alpha2": "3/10", "c2": "1/10"}
 
 
@@ -126,11 +126,14 @@ def _bounded(switch: str, slack: Fraction = Fraction(0)) -> Predicate:
         best, _pair = best_split(**levels, budget=int(M), switch="ceil")
         promised, chosen = best_split(**levels, budget=int(M), switch=switch)
         alpha, c = levels["alpha1"], levels["c1"]
-        ratio = exact.f_unsaturated(alpha, c) / exact.f_saturated(alpha, c, exact.floor_inverse(c))
+        depth = exact.floor_inverse(c)
+        reached = depth <= M  # below, the two rules are one
+        ratio = exact.f_unsaturated(alpha, c) / exact.f_saturated(alpha, c, depth) if reached else Fraction(1)
         return promised >= best and best <= (ratio - slack) * _got(levels, chosen)
 
     return Predicate(
-        text="promised >= best, and best <= S1/S2(floor(1/c1)) times what the chosen split is worth",
+        text="promised >= best, and best <= S1/S2(floor(1/c1)) times what the chosen split is worth, and "
+        "the two are equal where floor(1/c1) > M",
         test=test,
         domain={
             **{"alpha1": between(0, 1), "c1": between(0, "1/2", "(]")},
@@ -160,9 +163,9 @@ CLAIMS: tuple[Claim, ...] = (
         id="LR-X1",
         source="Lookahead Reasoning, Section 3.3, Equation (5), a search over divisors of M (derived here)",
         statement="Under k1 k2 <= M the best pair need not have k1 k2 = M, so an optimiser over the divisors of M is "
-        "wrong: first at M = 3 where both levels gain, and under Theorem 3's hypotheses (even M, (6), strict (7) and (8)) "
-        "first at M = 6, where (2, 2) beats (2, 3) and (3, 2).",
-        assumptions="alpha_i = 1/2, c_i = 2/5 at M = 3; alpha_i = 3/10, c_i = 1/10 at M = 6, synchronous",
+        "wrong: first at M = 3 where both levels gain, and under Theorem 3's hypotheses (even M, (6), strict (7) and "
+        "(8)) first at M = 6, where (2, 2) beats (2, 3) and (3, 2).",
+        assumptions="alpha_i = 4/9, c_i = 2/5 at M = 3; alpha_i = 3/10, c_i = 1/10 at M = 6, synchronous",
         formula=_MISSED,
         verify=lambda: _smallest(_MISSED),
         mutants=(
@@ -183,7 +186,7 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(
             mutant("ceiling", "the switch at the ceiling chooses otherwise", _floor_rule, _losses(switch="ceil")),
             mutant("fifteen percent", "15 % is lost at each of the points", _floor_rule, _losses("3/20")),
-            mutant("less", "0.99 less than the factor", _floor_rule, _LOSSES, _bounded("floor", Fraction(99, 100))),
+            mutant("less", "0.01 less than the factor", _floor_rule, _LOSSES, _bounded("floor", Fraction(1, 100))),
         ),
         notes="At alpha1 = 7/10, c1 = 2/5, alpha2 = 3/4, c2 = 1/20, M = 2 it takes (2, 1) for (1, 2) and loses 6 %; in "
         "the box of Theorem 4, at c1 = 1000/3999 and M = 32, (3, 8) for (4, 8) and 13 %. At M = 1 there is one pair. "
