@@ -80,8 +80,8 @@ def theorems(
     """Return the papers' claims with their verdicts, as ``specplan theorems`` does.
 
     >>> import specplan as sp
-    >>> [one.id for one in sp.theorems(paper="LR", severity="statement").claims][:1]
-    ['LR-T4b']
+    >>> [one.id for one in sp.theorems(paper="SPECS", severity="statement").claims][:1]
+    ['SPECS-TAB1']
     >>> sp.theorems("LR-B1").differing
     ()
 

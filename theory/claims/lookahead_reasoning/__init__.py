@@ -10,6 +10,7 @@ READING_ORDER = (
     "expectations",
     "hybrid.theorem_3",
     "hybrid.theorem_3_steps",
+    "hybrid.constant_of_6",
     "hybrid.theorem_4",
     "hybrid.theorem_4_steps",
     "hybrid.lemma_1",
@@ -18,6 +19,7 @@ READING_ORDER = (
     "hybrid.lemma_4",
     "hybrid.lemma_5",
     "hybrid.lemma_6",
+    "optimisers",
     "tables",
     "ablations",
 )

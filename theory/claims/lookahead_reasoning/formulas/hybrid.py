@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import sympy
 
 __all__ = [
+    "BEYOND_TWO",
     "EASY_RATIO",
     "EASY_RATIO_ASYNC",
     "LOG_DERIVATIVE",
@@ -20,6 +21,7 @@ __all__ = [
     "STATIONARY",
     "SUBSTITUTION",
     "THRESHOLD_FALLS",
+    "TIE_BELOW_PEAK",
     "six",
 ]
 
@@ -122,3 +124,35 @@ EASY_RATIO: Final = Formula(relation=_easy_ratio, domain=_CORNER)
 """LR-T4f as printed."""
 EASY_RATIO_ASYNC: Final = Formula(relation=_easy_ratio_async, domain=_CORNER, sharp=_ONE_PERCENT)
 """Its correction."""
+
+
+def _rises_at_two() -> sympy.Basic:
+    alpha, c = symbols("alpha c")
+    return less(sp.Integer(0), stationarity(alpha, c, sp.Integer(2)) / c)
+
+
+def _six_of_one() -> sympy.Basic:
+    alpha, c = symbols("alpha c")
+    return _ratio(alpha, c) > sp.Rational("1.157")
+
+
+BEYOND_TWO: Final = Formula(
+    relation=_rises_at_two,
+    domain={"alpha": _UNIT, "c": _UNIT},
+    premise=_six_of_one,
+    room="the sharp constant is that of the premise; LR-L3d refutes 1.156",
+)
+"""LR-L3d: the slope at 2 is positive, so the one peak lies beyond."""
+
+
+def _tie_below_peak() -> sympy.Basic:
+    """The largest ratio that token-level only reaches at a budget of 2 n, against F of Lemma 6."""
+    alpha, n = symbols("alpha n")
+    power = alpha ** (2 * n - 1)
+    return less((1 - power - (n - 1) * power * (1 - alpha)) / (1 - alpha**n), peak_function(1 - alpha**n))
+
+
+TIE_BELOW_PEAK: Final = Formula(
+    relation=_tie_below_peak, domain={"alpha": _UNIT, "n": whole(2, 30)}, sharp=_ONE_PERCENT
+)
+"""LR-T3l."""

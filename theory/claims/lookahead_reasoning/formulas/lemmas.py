@@ -14,7 +14,7 @@ from theory.claims.lookahead_reasoning.formulas.forms import (
     unsaturated,
 )
 from theory.claims.proving.deferred import sp
-from theory.claims.proving.formulas import Formula, between, equal, less, whole
+from theory.claims.proving.formulas import Formula, between, equal, less, one_of, whole
 
 if TYPE_CHECKING:
     import sympy
@@ -26,6 +26,7 @@ __all__ = [
     "A_RISES",
     "BELOW_TO_CEILING",
     "BELOW_TO_END",
+    "BOTH_PARTS",
     "CHAIN",
     "CHAIN_MENDED",
     "DEEPER_IS_FASTER",
@@ -85,6 +86,14 @@ TWO_TOKENS: Final = Formula(
     room="w(M/2) / w(M) is at least 1.07 where tried, at M = 16, alpha1 near 4/5, alpha2 near 1/2 and c2 near 1/5",
 )
 """LR-L1b."""
+
+
+def _both_parts() -> sympy.Basic:
+    return sp.And(_two_steps(), _two_tokens())
+
+
+BOTH_PARTS: Final = Formula(relation=_both_parts, domain={**_BOX, "M": one_of(14, 16, 40)}, sharp=Fraction(1, 20))
+"""LR-L1f, at its least budget, the next, and a large one."""
 
 
 def _halving() -> sympy.Basic:

@@ -11,7 +11,7 @@ from flint import arb
 from theory.claims.ledger import Claim, Evidence, Verdict
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.formulas import lemmas
-from theory.claims.proving.cases import Predicate, searched
+from theory.claims.proving.cases import Cases, Predicate, rows, searched, walked
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.formulas import between, whole
 from theory.claims.proving.records import mutant, proved, refuted, repaired
@@ -61,7 +61,7 @@ def _token_only_loses(budgets: tuple[int, ...], power: int) -> Evidence:
         refute(holds, _lemma_1_points(budgets), what="w(2) > w(1)"),
         _ratio_at_two,
         _pass_time_ratio,
-        lambda: prove_positive(gain, box, what="the rest of w(2)/w(1) exceeds 1 for every M >= 16"),
+        lambda: prove_positive(gain, box, what=f"the rest of w(2)/w(1) exceeds 1 for every M >= {2 * power}"),
     )
 
 
@@ -95,7 +95,7 @@ def _step_only_loses(budgets: tuple[int, ...], power: int) -> Evidence:
         refute(holds, _lemma_1_points(budgets), what="w(M/2) > w(M)"),
         halving_identity,
         _partial_sums,
-        lambda: prove_positive(margin, box, what="the bound of w(M/2)/w(M) exceeds 1 for every M >= 16"),
+        lambda: prove_positive(margin, box, what=f"the bound of w(M/2)/w(M) exceeds 1 for every M >= {2 * power}"),
     )
 
 
@@ -257,6 +257,40 @@ def _second_monotone() -> Evidence:
     )
 
 
+_CORNERS = {
+    2: {"alpha1": "51/100", "alpha2": "799/1000", "c1": "33/100", "c2": "1/1000"},
+    1: {"alpha1": "799/1000", "alpha2": "501/1000", "c1": "1/1000", "c2": "199/1000"},
+}
+"""Depth of the hybrid, 2, or tokens left to it, 1 standing for M/2 steps -> a point where it is ahead by least."""
+
+
+def _turns(first: int, second: int) -> Cases:
+    """Next to its corner w(2) > w(1) holds at M = first and not at first - 2, w(M/2) > w(M) so with second."""
+    starts = {2: first, 1: second}
+
+    def turns(part: int, M: int) -> bool:  # noqa: N803
+        at = {name: Fraction(value) for name, value in _CORNERS[part].items()}
+        hybrid, single = (2, 1) if part == 2 else (M // 2, M)
+        wins = _w(**at, budget=M, depth=hybrid) > _w(**at, budget=M, depth=single)
+        return wins is (starts[part] <= M)
+
+    return Cases(
+        text=f"next to the corner w(2) > w(1) from M = {first} on, and w(M/2) > w(M) from M = {second} on",
+        test=turns,
+        cases=rows(*({"part": part, "M": start - less} for part, start in starts.items() for less in (2, 0))),
+        where="each part at its first budget and at the one before",
+    )
+
+
+def _budgets(first: int, second: int) -> Evidence:
+    """The first part from M = first on and not two below, the second from M = second on and not two below."""
+    return all_of(
+        lambda: walked(_turns(first, second)),
+        lambda: _token_only_loses((first, first + 2, 40), first // 2),
+        lambda: _step_only_loses((second, second + 2, 40), second // 2),
+    )
+
+
 CLAIMS: tuple[Claim, ...] = (
     proved(
         id="LR-L1a",
@@ -315,5 +349,21 @@ CLAIMS: tuple[Claim, ...] = (
         verify=lambda: all_of(halving_identity, _partial_sums),
         mutants=(mutant("sign", "plus for minus", halving_identity, -1),),
         notes="The sum exceeds (M/2) alpha1**(M/2) strictly from M/2 = 2 on.",
+    ),
+    proved(
+        id="LR-L1f",
+        source="Lookahead Reasoning, Lemma 1, how tight M >= 16 is (sharpened here)",
+        statement="In its box the lemma holds for every even M >= 14 and fails at M = 12: w(2) > w(1) from M = 10 on "
+        "and not at 8, w(M/2) > w(M) from M = 14 on and not at 12.",
+        assumptions="0.5 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5, even M",
+        formula=lemmas.BOTH_PARTS,
+        verify=lambda: _budgets(10, 14),
+        mutants=(
+            mutant("twelve", "w(M/2) > w(M) from M = 12 on", _budgets, 10, 12),
+            mutant("eight", "w(2) > w(1) from M = 8 on", _budgets, 8, 14),
+            mutant("sixteen", "w(M/2) > w(M) not yet at M = 14", _budgets, 10, 16),
+        ),
+        notes="Next to the corners w(2)/w(1) sinks to 0.983 at M = 8 and 1.043 at 10, w(M/2)/w(M) to 0.991 at M = 12 "
+        "and 1.033 at 14.",
     ),
 )

@@ -6,7 +6,11 @@ from fractions import Fraction
 
 from theory.claims.ledger import Claim, Evidence, Verdict, statement
 from theory.claims.lookahead_reasoning import exact
-from theory.claims.lookahead_reasoning.formulas import lemmas
+from theory.claims.lookahead_reasoning.formulas import hybrid, lemmas
+from theory.claims.lookahead_reasoning.formulas.forms import peak_function
+from theory.claims.lookahead_reasoning.hybrid.lemma_6 import below_peak
+from theory.claims.proving.balls import point
+from theory.claims.proving.cases import Cases, rows, walked
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.records import mutant, proved, proved_with_fix
 from theory.claims.proving.tools import (
@@ -110,6 +114,63 @@ def _limit_display(extra: int) -> Evidence:
     return prove_identity(stationarity(a, c, x) - shown, what="F as displayed before its limit", samples=[sample])
 
 
+def _two_is_no_peak() -> Evidence:
+    """F(2) <= 0 at a cost of at least c0 and no other; there (1 + alpha)/(1 + c0) is F of Lemma 6 at y = 1 - alpha."""
+    from theory.claims.lookahead_reasoning.statements import stationarity
+
+    a, rate, c = sp.symbols("alpha L c", positive=True)
+    edge = a**2 * rate / (1 - a**2 - a**2 * rate)
+    at_two = stationarity(sp.exp(-rate), c, sp.Integer(2)).subs(sp.exp(-rate), a)
+    shown = a**2 * rate * (1 + c) - c * (1 - a**2)
+    y = sp.Symbol("y", positive=True)
+    ratio = ((1 + a) / (1 + edge)).subs(a, 1 - y).subs(rate, -sp.log(1 - y))
+    return all_of(
+        identity(sp.expand_log(sp.powsimp(at_two), force=True) - shown, "F(2) = alpha**2 L (1 + c) - c (1 - alpha**2)"),
+        identity(shown.subs(c, edge), "F(2) vanishes at the cost c0 = alpha**2 L/(1 - alpha**2 - alpha**2 L)"),
+        identity(sp.diff(shown, c) + (1 - a**2 - a**2 * rate), "F(2) changes with c by -(1 - alpha**2 - alpha**2 L)"),
+        _small_power,
+        identity(ratio - peak_function(y), "(1 + alpha)/(1 + c0) = F(y) of Lemma 6, y = 1 - alpha"),
+    )
+
+
+def _small_power() -> Evidence:
+    """1 - alpha**2 - alpha**2 L > 0, as e**t - 1 - t > 0 with alpha**2 = e**-t, t = 2 L."""
+    t = sp.Symbol("t", positive=True)
+    return prove_descent(sp.exp(t) - 1 - t, t, what="alpha**-2 - 1 - L > alpha**-2 - 1 - 2 L > 0", order=2)
+
+
+def _peak_below_two(alpha: Fraction, c: Fraction) -> bool:
+    """F(2) < 0, and 2 is the best integer."""
+    square, rate = point(alpha**2), -point(alpha).log()
+    falls = bool(square * rate * point(1 + c) - point(c * (1 - alpha**2)) < 0)
+    return falls and exact.argmax_g(alpha, c, 3) == 2
+
+
+_BELOW_TWO = Cases(
+    text="the integer maximiser is 2 and the real one is less",
+    test=_peak_below_two,
+    cases=rows({"alpha": Fraction(1, 2), "c": Fraction(2, 5)}),
+    where="alpha = 1/2, c = 2/5",
+)
+
+
+def _beyond_two(bound: str) -> Evidence:
+    """With r > bound the real maximiser exceeds 2: a search, then r <= F(y) < bound wherever it does not."""
+
+    def holds(alpha: Fraction, c: Fraction) -> bool:
+        return (1 + alpha) <= Fraction(bound) * (1 + c) or not _peak_below_two(alpha, c)
+
+    near = [{"alpha": "43/100", "c": c} for c in ("1/5", "237/1000", "2368/10000", "2369/10000")]
+    below = {"alpha": "1/2", "c": "2/5"}
+    return screened(
+        refute(holds, [below, *near], what=f"the real maximiser exceeds 2 wherever r > {bound}"),
+        lambda: walked(_BELOW_TWO),
+        _two_is_no_peak,
+        lambda: below_peak(bound),
+        unimodal_proof,
+    )
+
+
 CLAIMS: tuple[Claim, ...] = (
     proved_with_fix(
         id="LR-L3a",
@@ -170,5 +231,22 @@ CLAIMS: tuple[Claim, ...] = (
                 lambda: _limit_display(0),
             ),
         ),
+    ),
+    proved(
+        id="LR-L3d",
+        source="Lookahead Reasoning, Lemma 3 in the proof of Theorem 3, where the real maximiser lies (derived here)",
+        statement="Where (1+alpha)/(1+c) > 1.157, as (6) asks, the real maximiser of g exceeds 2. The least constant "
+        "that does is the maximum 1.15623 of Lemma 6; without (6) the real maximiser may lie below 2 while the integer "
+        "one is 2, as at alpha = 1/2, c = 2/5.",
+        assumptions="0 < c < alpha < 1",
+        formula=hybrid.BEYOND_TWO,
+        verify=lambda: _beyond_two("1.157"),
+        mutants=(
+            mutant("1.156", "1.156 for 1.157", _beyond_two, "1.156"),
+            mutant("speculation pays", "1 for 1.157", _beyond_two, "1"),
+        ),
+        notes="The maximiser is at most 2 exactly if c is at least c0, and then (1+alpha)/(1+c) <= F(1 - alpha): so "
+        "(6) with less than max F lets it sink to 2, at alpha = 1 - 0.5694. A proof that halves the maximiser and goes "
+        "on from a length of at least 1 needs this or a case of its own.",
     ),
 )

@@ -190,9 +190,9 @@ class Asynchronous:
         return f"{single}, best hybrid {float(self.hybrid):.5f}"
 
 
-def theorem_4_box(low: str | Fraction, budgets: Range) -> Domain:
-    """The box of Theorem 4, with another lower end of both acceptance rates."""
-    rate = Range(low=Fraction(low), high=_TOP)
+def theorem_4_box(low: str | Fraction, budgets: Range, top: str | Fraction = _TOP) -> Domain:
+    """The box of Theorem 4, with another lower or upper end of both acceptance rates."""
+    rate = Range(low=Fraction(low), high=Fraction(top))
     return {"alpha1": rate, "c1": between(0, "1/3"), "alpha2": rate, "c2": between(0, "1/5"), "M": budgets}
 
 

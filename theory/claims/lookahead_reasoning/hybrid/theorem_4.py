@@ -22,7 +22,7 @@ from theory.claims.lookahead_reasoning.hybrid.points import (
     speedup,
     theorem_4_box,
 )
-from theory.claims.proving.cases import Predicate, searched
+from theory.claims.proving.cases import Cases, Predicate, rows, searched, walked
 from theory.claims.proving.deferred import sp
 from theory.claims.proving.formulas import one_of
 from theory.claims.proving.records import mutant, proved, refuted
@@ -36,10 +36,10 @@ from theory.claims.proving.tools import (
     screened,
 )
 
-__all__ = ["BOX", "CLAIMS", "box_points", "prove_deeper_wins", "prove_only_hybrids", "words"]
+__all__ = ["BOX", "CLAIMS", "box_points", "distance_to_limit", "prove_deeper_wins", "prove_only_hybrids", "words"]
 
 BOX = "0.52 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5"
-_TOP = Fraction(4, 5)
+_TOP, _WIDE = Fraction(4, 5), Fraction(17, 20)
 
 
 def _stage_time(alpha: Any, c: Any) -> Any:
@@ -47,20 +47,20 @@ def _stage_time(alpha: Any, c: Any) -> Any:
     return 1 + alpha * c * (1 - alpha)
 
 
-def box_points(low: str, budgets: tuple[int, ...]) -> Iterator[dict[str, str]]:
+def box_points(low: str, budgets: tuple[int, ...], top: str = "4/5") -> Iterator[dict[str, str]]:
     """Points just inside the corners of the box, and its middle."""
-    bottom, top = str(Fraction(low) + Fraction(1, 1000)), "799/1000"
+    bottom, high = str(Fraction(low) + Fraction(1, 1000)), str(Fraction(top) - Fraction(1, 1000))
     for a1, a2, c1, c2, m in itertools.product(
-        (top, bottom, "13/20"), (bottom, top), ("1/1000", "33/100", "2/31"), ("199/1000", "1/1000"), budgets
+        (high, bottom, "13/20"), (bottom, high), ("1/1000", "33/100", "2/31"), ("199/1000", "1/1000"), budgets
     ):
         yield {"alpha1": a1, "c1": c1, "alpha2": a2, "c2": c2, "M": str(m)}
 
 
-def _only_hybrids(low: str, budgets: tuple[int, ...]) -> Evidence:
+def _only_hybrids(low: str, budgets: tuple[int, ...], top: str = "4/5") -> Evidence:
     """No single method reaches the maximum, at points inside the box with alpha > low."""
     return searched(
-        hybrids_only(theorem_4_box(low, one_of(*budgets))),
-        *box_points(low, budgets),
+        hybrids_only(theorem_4_box(low, one_of(*budgets), top)),
+        *box_points(low, budgets, top),
         text=f"every maximiser is a hybrid for alpha > {low}",
         explain=words,
     )
@@ -86,21 +86,23 @@ def prove_only_hybrids(
         lambda: _token_side(low, half, time=time),
         lambda: prove_positive(step_side, box, what="step-level only loses to (j, 2)"),
         _longer_passes,
-        _distance_to_limit,
+        distance_to_limit,
         _second_token,
         detail=f"All M >= {2 * half}: j = floor(M/2) >= {half}, (2, j) and (j, 2) fit; for j >= ceil(1/c1) "
         "step-level only is S1 and loses to (ceil(1/c1), 2)",
     )
 
 
-def _token_side(low: str | Fraction, half: int, *, time: Callable[[Any, Any], Any] = _stage_time) -> Evidence:
-    """f(2) > 1/(1 - alpha2**half) >= g(k)/g(j) for j < k <= M, on the box with alpha > low; `time` must be S2's."""
+def _token_side(
+    low: str | Fraction, half: int, *, time: Callable[[Any, Any], Any] = _stage_time, top: Fraction = _TOP
+) -> Evidence:
+    """f(2) > 1/(1 - alpha2**half) >= g(k)/g(j) for j < k <= M, with rates from low to top; `time` must be S2's."""
 
     def gap(alpha1: arb, c1: arb, alpha2: arb) -> arb:
         slack: arb = (1 + alpha1) * (1 - alpha2**half) - time(alpha1, c1)
         return slack
 
-    box: Box = {"alpha1": (low, "4/5"), "alpha2": (low, "4/5"), "c1": (0, "1/3")}
+    box: Box = {"alpha1": (low, top), "alpha2": (low, top), "c1": (0, "1/3")}
     return all_of(
         lambda: _tie_second_draft(time),
         lambda: prove_positive(gap, box, what="token-level only loses to (2, j)"),
@@ -132,7 +134,7 @@ def _longer_passes() -> Evidence:
     )
 
 
-def _distance_to_limit() -> Evidence:
+def distance_to_limit() -> Evidence:
     """S1/S2(j) = 1 + q (1-alpha)(1-c1 j)/((1-q)(1-alpha+c1 alpha)) < 1/(1-q) with q = alpha**j, for 0 < c1 j < 1."""
     a, c, q, j, s = sp.symbols("alpha1 c1 q j s", positive=True)
     below = 1 - a + c * a * (1 - q) - c * j * q * (1 - a)
@@ -150,10 +152,10 @@ def _second_token() -> Evidence:
     return prove_sign((1 + a) / (1 + s * a) - 1, unit=("alpha", "s"), what="g(2) > 1 for c = s alpha < alpha")
 
 
-def _even_step_side(low: Fraction, half: int) -> Evidence:
-    """(1 + alpha2)/(1 + c2) >= 1 + q for alpha2 > low, c2 < 1/5, q = alpha1**(M/2) <= 0.8**half: signed slacks."""
+def _even_step_side(low: Fraction, largest: Fraction) -> Evidence:
+    """(1 + alpha2)/(1 + c2) >= 1 + q for alpha2 > low, c2 < 1/5, q = alpha1**(M/2) <= largest: signed slacks."""
     s, t, q = sp.symbols("s t q", positive=True)
-    top = sp.Rational(_TOP.numerator, _TOP.denominator) ** half
+    top = sp.Rational(largest.numerator, largest.denominator)
     bottom = sp.Rational(low.numerator, low.denominator)
     # alpha2 = low + s, c2 = 1/5 - t, and q = top - r with r >= 0
     gap = (1 + bottom + s) - (sp.Rational(6, 5) - t) * (1 + q)
@@ -164,8 +166,13 @@ def _even_step_side(low: Fraction, half: int) -> Evidence:
     return all_of(identity(gap - shown, "g(2) against 1 + q in terms that are not negative"), constant)
 
 
-def _even_proof(low: Fraction, half: int, budgets: tuple[int, ...]) -> Evidence:
-    """Even M >= 2 half with the sharper ratio S2(2j)/S2(j) < 1 + q, and S1 <= S2(2j) once 2 j >= 1/c1."""
+def _even_proof(
+    low: Fraction, half: int, budgets: tuple[int, ...], *, power: Fraction | None = None, tried: str = "4/5"
+) -> Evidence:
+    """Even M >= 2 half with the sharper ratio S2(2j)/S2(j) < 1 + q, and S1 <= S2(2j) once 2 j >= 1/c1.
+
+    A power allows rates up to 17/20 with alpha1**half <= power; points are then tried up to another end than 4/5.
+    """
     from theory.claims.lookahead_reasoning.hybrid.lemma_1 import halving_identity
 
     c, q, s = sp.symbols("c1 q s", positive=True)
@@ -173,12 +180,12 @@ def _even_proof(low: Fraction, half: int, budgets: tuple[int, ...]) -> Evidence:
     rest = (1 - s) * share / (1 + c)  # bracket 1 - s < 1, denominator 1 + c > 1 (c > 0 stands for the partial sums)
 
     return screened(
-        _only_hybrids(str(low), budgets),
+        _only_hybrids(str(low), budgets, tried),
         halving_identity,
         lambda: prove_sign((1 - rest) - 1 / (1 + q), unit=("q", "s"), what="S2(j)/S2(2j) > 1/(1+q)"),
         lambda: prove_deeper_wins("S1 < S2 of a depth beyond 1/c1"),
-        lambda: _even_step_side(low, half),
-        lambda: _token_side(low, half),
+        lambda: _even_step_side(low, _TOP**half if power is None else power),
+        lambda: _token_side(low, half, top=_TOP if power is None else _WIDE),
         _longer_passes,
         _second_token,
     )
@@ -231,6 +238,25 @@ def _budgets_below_16(fails_at: tuple[int, ...]) -> Evidence:
     )
 
 
+def _upper_end(power: Fraction, fails_at: str) -> Evidence:
+    """Even M >= 16 while alpha1**8 <= power, and a failure at alpha1 = fails_at."""
+    return all_of(
+        lambda: walked(_past_the_end(fails_at)),
+        lambda: _even_proof(Fraction(13, 25), 8, (16, 18), power=power, tried="8477/10000"),
+    )
+
+
+def _past_the_end(alpha1: str) -> Cases:
+    """Next to the corner c1 = 0, alpha2 = 0.52, c2 = 1/5 at M = 16."""
+    at = {"alpha1": alpha1, "c1": "1/100000", "alpha2": "520001/1000000", "c2": "199999/1000000", "M": "16"}
+    return Cases(
+        text="step-level only beats every hybrid",
+        test=lambda **point: Asynchronous(**point).singles[1] > Asynchronous(**point).hybrid,
+        cases=rows({name: Fraction(value) for name, value in at.items()}),
+        where=", ".join(f"{name} = {value}" for name, value in at.items()),
+    )
+
+
 _TWO_AND_TWO, _SOME = (
     asynchronous(text, holds, theorem_4_box("0.52", one_of(16)))
     for text, holds in (
@@ -241,6 +267,7 @@ _TWO_AND_TWO, _SOME = (
 _HYBRIDS = hybrids_only(theorem_4_box("0.52", one_of(16, 18, 26)))
 _HYBRIDS_ODD = hybrids_only(theorem_4_box("0.52", one_of(16, 17, 19)))
 _HYBRIDS_SHARP = hybrids_only(theorem_4_box(SHARP, one_of(16, 18)))
+_HYBRIDS_ABOVE = hybrids_only(theorem_4_box("0.52", one_of(16, 18), "0.8477"))
 _HYBRIDS_BELOW = hybrids_only(theorem_4_box("0.52", one_of(12, 14, 15)))
 
 
@@ -319,10 +346,27 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         id="LR-T4e",
         source="Lookahead Reasoning, Theorem 4, which budgets below 16 it allows (sharpened here)",
-        statement="Theorem 4 holds for M = 12 and for every M >= 14; it fails at M = 13, 11 and 10.",
+        statement="In the stated box Theorem 4 holds for M = 12 and for every M >= 14; it fails at M = 13 and at every "
+        "M from 4 to 11.",
         assumptions=BOX,
         formula=_HYBRIDS_BELOW,
-        verify=lambda: _budgets_below_16((13, 11, 10)),
+        verify=lambda: _budgets_below_16((13, *range(11, 3, -1))),
         mutants=(mutant("twelve", "it fails at M = 12", _budgets_below_16, (12,)),),
+    ),
+    proved(
+        id="LR-T4i",
+        source="Lookahead Reasoning, Theorem 4, the upper end of the box (sharpened here)",
+        statement="For even M the upper limit 0.8 of both acceptance rates can rise to (4/15)**(1/8) = 0.84771..., and "
+        "not to 0.8478.",
+        expression=statement("lookahead_reasoning", "h"),
+        assumptions="lower limits, costs and M >= 16 as stated",
+        formula=_HYBRIDS_ABOVE,
+        verify=lambda: _upper_end(Fraction(4, 15), "84779/100000"),
+        mutants=(
+            mutant("higher", "alpha**8 up to 0.27", _upper_end, Fraction(27, 100), "84779/100000"),
+            mutant("lower", "a failure at 0.8477 already", _upper_end, Fraction(4, 15), "8477/10000"),
+        ),
+        notes="Step-level only comes closest, against (8, 2) at M = 16, where 1 + alpha1**8 meets 1.52/1.2. An odd "
+        "budget fails earlier, at M = 17 where (1 - alpha1**17)/(1 - alpha1**8) reaches 1.52/1.2.",
     ),
 )
