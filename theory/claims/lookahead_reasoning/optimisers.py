@@ -152,9 +152,9 @@ def _floor_rule(losses: Cases, bounded: Predicate = _BOUNDED) -> Evidence:
         searched(bounded, *points),
         lambda: walked(losses),
         distance_to_limit,
-        detail="The two rules differ at k1 = floor(1/c1) < 1/c1 only, where S1 is promised and S2 < S1 is got. A chosen "
-        "pair with another k1 is worth what is promised, so it is best; one with this k1 is worth S2/S1 of a promise "
-        "that no pair exceeds",
+        detail="The two rules differ at k1 = floor(1/c1) < 1/c1 only, where S1 is promised and S2 < S1 is got. A "
+        "chosen pair with another k1 is worth what is promised, so it is best; one with this k1 is worth S2/S1 of a "
+        "promise that no pair exceeds",
     )
 
 

@@ -133,7 +133,8 @@ def walked(cases: Cases, *, tail: Part | None = None, explain: Callable[..., str
         if not cases.holds(case):
             return _failing(cases, case, count, explain)
     closed = None if tail is None else made(tail)
-    text = f"{cases.text}: holds in all {count} cases" + (f", that is, for {cases.where}" if cases.partial else "")
+    which = "its one case" if count == 1 else f"all {count} cases"
+    text = f"{cases.text}: holds in {which}" + (f", that is, for {cases.where}" if cases.partial else "")
     if closed is None:
         verdict = Verdict.VERIFIED if cases.partial else Verdict.PROVED
         return Evidence(verdict=verdict, method="exhaustive", detail=text, effort={"points": count})

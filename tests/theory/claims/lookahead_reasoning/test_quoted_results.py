@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from theory.budget import best_hybrid
 from theory.claims.ledger import Verdict, claim, claims
 from theory.claims.lookahead_reasoning import exact
 from theory.claims.lookahead_reasoning.tables import measured
@@ -113,3 +114,23 @@ def test_products_of_table_1() -> None:
         name for name, cell in measured() if (cell["step"] - unit) * (cell["token"] - unit) <= cell["both"] + unit
     ]
     assert agreeing == ["GPQA, Qwen3"]
+
+
+@pytest.mark.parametrize(("budget", "least"), [(4, (5 * 5**0.5 - 9) / 2), (6, 1.1143), (8, 1.1255), (12, 1.1362)])
+def test_the_least_constant_of_6_on_a_grid(budget: int, least: float) -> None:
+    """LR-T3k: how far a single method can be ahead of h(1, M/2) while (7) may hold; a grid stays just below."""
+    alpha, c = np.meshgrid(np.linspace(0.4, 0.95, 221), np.geomspace(0.01, 0.4, 800))
+    g = {k: (1 - alpha**k) / (1 - alpha) / (1 - c + c * k) for k in range(1, budget + 1)}
+    best = np.max([g[k] for k in range(budget // 2, budget)], axis=0)
+    reached = np.max((best / g[budget // 2])[best > g[budget]])
+    assert least - 1e-3 < reached < least
+
+
+def test_the_optimiser_of_the_package_takes_no_short_cut() -> None:
+    """LR-X1 and LR-X2: neither the divisors of the budget alone, nor the printed floor."""
+    found = best_hybrid(0.3, 0.1, 0.3, 0.1, 6, "sync")
+    assert (found.k1, found.k2) == (2, 2)
+    small = best_hybrid(0.7, 0.4, 0.75, 0.05, 2, "async")
+    assert (small.k1, small.k2) == (1, 2)
+    inside = best_hybrid(0.799, 1000 / 3999, 0.721, 0.028, 32, "async")
+    assert (inside.k1, inside.k2) == (4, 8)

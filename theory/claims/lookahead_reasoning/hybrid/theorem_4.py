@@ -135,13 +135,14 @@ def _longer_passes() -> Evidence:
 
 
 def distance_to_limit() -> Evidence:
-    """S1/S2(j) = 1 + q (1-alpha)(1-c1 j)/((1-q)(1-alpha+c1 alpha)) < 1/(1-q) with q = alpha**j, for 0 < c1 j < 1."""
+    """1 < S1/S2(j) = 1 + q (1-alpha)(1-c1 j)/((1-q)(1-alpha+c1 alpha)) < 1/(1-q), q = alpha**j, for 0 < c1 j < 1."""
     a, c, q, j, s = sp.symbols("alpha1 c1 q j s", positive=True)
     below = 1 - a + c * a * (1 - q) - c * j * q * (1 - a)
     extra = q * (1 - a) * (1 - c * j) / ((1 - q) * (1 - a + c * a))
     gap = 1 / (1 - q) - (1 + extra)
     return all_of(
         identity(below / ((1 - q) * (1 - a + c * a)) - 1 - extra, "S1/S2(j)"),
+        lambda: prove_sign(extra.subs(c, s / j), unit=("alpha1", "q", "s"), what="S1/S2(j) > 1"),
         lambda: prove_sign(gap.subs(c, s / j), unit=("alpha1", "q", "s"), what="1/(1-q) - S1/S2(j) > 0"),
     )
 
@@ -250,7 +251,7 @@ def _past_the_end(alpha1: str) -> Cases:
     """Next to the corner c1 = 0, alpha2 = 0.52, c2 = 1/5 at M = 16."""
     at = {"alpha1": alpha1, "c1": "1/100000", "alpha2": "520001/1000000", "c2": "199999/1000000", "M": "16"}
     return Cases(
-        text="step-level only beats every hybrid",
+        text="past the upper end step-level only beats every hybrid",
         test=lambda **point: Asynchronous(**point).singles[1] > Asynchronous(**point).hybrid,
         cases=rows({name: Fraction(value) for name, value in at.items()}),
         where=", ".join(f"{name} = {value}" for name, value in at.items()),
