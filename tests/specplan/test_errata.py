@@ -108,7 +108,7 @@ def test_each_paper_has_its_documents(key: str, verified: Callable[[str], Verifi
     assert not re.search(r"…|\b1 boxes|token\(s\)|\{'|between 1 and 1", both)
     if key.startswith("lookahead"):
         _for_strangers(both)
-        _math_is_closed(latex(found))
+    _math_is_closed(latex(found))
 
 
 def _for_strangers(text: str) -> None:
