@@ -206,6 +206,7 @@ def test_written_proofs_are_of_claims_that_machines_prove() -> None:
         ("w_1^(i+1-N), gamma2* - 1", r"$w_1^{i+1-N}$, $\gamma_{2}^*$ $-$ 1"),
         ("sum_{i=1..j} f_sync(i)", r"$\sum_{i=1}^{j}$ $f_{\text{sync}}$($i$)"),
         ("a draft's 7B model (LR-T1, Appendix C, i.e. 5 %)", r"a draft's 7B model (LR-T1, Appendix C, i.e. 5 \%)"),
+        ("V(y_<=t) <=t, ln x, pi_own/pi*", r"$V$($y_{\le t}$) $\le t$, $\ln$ $x$, $\pi_{\text{own}}$/$\pi^*$"),
         ("(1-alpha)^b, F''(y), a(alpha, x)", r"(1$-\alpha$)${}^{b}$, $F''$($y$), $a$($\alpha$, $x$)"),
     ],
 )
