@@ -43,9 +43,10 @@ PROOFS: Mapping[str, str] = {
     "h(j, 2) > S1.\n\n"
     "M = 12. The proof of LR-T4d with j = 6 needs f(2) > 1 + 0.8^6 and g(2) > 1 + 0.8^6 = 1.2621...: "
     "both hold, as f(2) > 1.403 and g(2) > 1.26667.\n\n"
-    "M = 13, 11, 10. Let alpha1 = 0.799, c1 = 0.001, alpha2 = 0.521, c2 = 0.199. Step level alone reaches "
-    "f(13) = 4.6917, f(11) = 4.5413, f(10) = 4.4365. The best hybrids are (6, 2) with 4.6627 for M = 13, and (5, 2) "
-    "with 4.2516 for M = 11 and M = 10.",
+    "M = 13, and 4 to 11. Let alpha1 = 0.799, c1 = 0.001, alpha2 = 0.521, c2 = 0.199. Step level alone, f(M), is "
+    "4.692 for M = 13 and, for M from 11 down to 4, 4.541, 4.437, 4.305, 4.141, 3.934, 3.676, 3.352, 2.945. The best "
+    "hybrid is (6, 2) with 4.663 for M = 13, (5, 2) with 4.252 for M = 11 and 10, (4, 2) with 3.736 for 9 and 8, "
+    "(3, 2) with 3.091 for 7 and 6, and (2, 2) with 2.282 for 5 and 4.",
     "LD-S1-band": "Let L = ln(1/alpha) and p(x) = 1 - (1 - alpha^x)^b for real x >= 0. Equation 5 with unbounded gamma "
     "is E(b) = 1 + sum_{i>=1} p(i) = sum_{i>=0} p(i), as p(0) = 1. The function p falls strictly from 1 to 0. So its "
     "integral J from 0 to infinity lies strictly between the two sums: sum_{i>=1} p(i) < J < sum_{i>=0} p(i), that is "
