@@ -26,9 +26,9 @@ _RELATIONS: Final = {
     " x ": r"\times",
     " * ": r"\cdot",
 }
-_GREEK: Final = "alpha|beta|gamma|theta|tau|kappa"
+_GREEK: Final = "alpha|beta|gamma|delta|epsilon|theta|kappa|lambda|pi|sigma|tau|phi|Phi|Omega|Theta"
 _GROUP: Final = r"\((?:[^()]|\([^()]*\))*\)"
-_INDEX: Final = r"_(?:[A-Za-z0-9]+|\([^()]*\)|\{[^{}]*\})"
+_INDEX: Final = r"_(?:(?:<=?)?[A-Za-z0-9]+|\([^()]*\)|\{[^{}]*\})"
 _ALONE: Final = r"(?<![\w'\\])(?<![A-Za-z][-.])(?<!Appendix )"
 """Before a symbol: no word, no id such as LR-T1, no abbreviation, no appendix."""
 _NAME: Final = (
@@ -47,7 +47,7 @@ _TOKENS: Final = re.compile(
     rf"|(?P<special>[{re.escape(''.join(_SPECIAL))}])"
 )
 _INNER: Final = re.compile(
-    rf"\b(?P<greek>{_GREEK})|(?P<how>ceil|floor)(?P<inside>{_GROUP})|(?P<relation><=|>=)|(?P<function>log|ln)\b"
+    rf"\b(?P<greek>{_GREEK})(?![a-z])|(?P<how>ceil|floor)(?P<inside>{_GROUP})|(?P<relation><=|>=)|(?P<function>log|ln)\b"
 )
 
 
@@ -57,7 +57,8 @@ def typeset(text: str) -> str:
     >>> print(typeset("A draft's alpha1^(k1+1) is <= 50 % of M"))
     A draft's $\alpha_{1}^{k_{1}+1}$ is $\le$ 50 \% of $M$
     """
-    return _TOKENS.sub(_token, text.replace("**", "^")).replace("$$", "")
+    tokens = _TOKENS.sub(_token, text.replace("**", "^"))
+    return re.sub(r"(\\[A-Za-z]+)\$\$(?=[A-Za-z])", r"\1 ", tokens).replace("$$", "")
 
 
 def _token(found: re.Match[str]) -> str:
@@ -99,6 +100,7 @@ def _math(text: str) -> str:
     text = re.sub(r"\*", "^*", text)
     text = re.sub(r"(?<=[A-Za-z])(\d)\b", r"_{\1}", text)
     text = re.sub(r"_\(([^()]*)\)", r"_{\1}", text)
+    text = re.sub(r"_(<=?[A-Za-z0-9]+)", r"_{\1}", text)
     text = re.sub(r"_([A-Za-z]{2,})", r"_{\\text{\1}}", text)
     return _INNER.sub(_in_math, text)
 

@@ -98,7 +98,7 @@ LOOKAHEAD_REASONING = (
         severity=_STATEMENT,
         stands="All of the paper, which says neither; the authors need change nothing.",
         claims=("LR-Z1", "LR-Z2"),
-        aside="a summary of it in Chinese, by others",
+        aside="a summary of the paper in Chinese, by others",
     ),
 )
 

@@ -12,8 +12,8 @@ __all__ = ["READINGS"]
 READINGS: Mapping[str, str] = {
     "LR-P8": "On AIME24 with the DeepSeek pair the speedup rises from 1.53 (token level) to 1.82 (both).",
     "LR-S4": "At c1 = 2/5, gamma = 2 and with 2 accepted drafts, the stage takes 2 T, and the formula gives 9/5 T.",
-    "LR-L2c": "At alpha1 = 1/256, c1 = 2/3, gamma = 13/8: 1 - c1 gamma = -1/12, and S2 falls (by 6.2e-10) from there "
-    "to 7/4.",
+    "LR-L2c": "At alpha1 = 1/16, c1 = 9/10, gamma = 3/2: 1 - c1 gamma = -7/20, and S2 falls from 1.01159 there to "
+    "1.01061 at 7/4.",
     "LR-T4h": "At c1 = 2/31, M = 16: floor(1/c1) = 15 and ceil(1/c1) = 16, so this M lies above the first case and "
     "below the second.",
     "LR-S6": "At alpha1 = 1/2, c1 = 1/4, k1 = 2 and, say, k = 1: the print gives 3/2, the stage model 24/17.",

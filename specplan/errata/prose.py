@@ -13,6 +13,8 @@ __all__ = ["METHODS", "SEVERITIES", "formula", "introduction", "place", "proof",
 
 _BY_NAME: Final = re.compile("At (?P<at>.*?): (?P<what>.*): fails for (?P<who>.*)")
 """How a verifier tells of the first failing row of a table."""
+_COUNTS: Final = re.compile(r" \((?:\d+ box(?:es)?, \d+ bits|\d+ coefficients of one sign)\)")
+"""How much work a step of a machine proof took, which is nothing to its readers."""
 
 SEVERITIES = {
     "statement": "a result, an algorithm or a sentence about measurements says what is not so",
@@ -56,7 +58,11 @@ def where_it_fails(found: Found) -> str:
 
 def proof(found: Found) -> list[str]:
     """The proof in paragraphs: written out, or the verifier's account of its steps."""
-    return found.proof.split("\n\n") if found.proof else [decimals(sentence(found.result.evidence.detail))]
+    return (
+        found.proof.split("\n\n")
+        if found.proof
+        else [decimals(sentence(_COUNTS.sub("", found.result.evidence.detail)))]
+    )
 
 
 def _besides(cause: Cause, found: tuple[Found, ...]) -> str:

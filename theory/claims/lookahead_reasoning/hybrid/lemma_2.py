@@ -70,10 +70,10 @@ def _real_s2(alpha: Fraction, c: Fraction, gamma: Fraction) -> Fraction:
 
 def _search_real(printed: Formula) -> Evidence:
     """S2 between neighbouring depths of a grid."""
-    grid = [Fraction(n, 8) for n in range(8, 20)]
+    grid = [Fraction(n, 4) for n in range(4, 10)]
     points = [
-        {"alpha1": "1/256", "c1": c, "gamma": str(x), "later": str(y)}
-        for c in ("2/3", "2/5")
+        {"alpha1": "1/16", "c1": c, "gamma": str(x), "later": str(y)}
+        for c in ("9/10", "2/5")
         for x, y in itertools.pairwise(grid)
     ]
     return searched(
@@ -82,7 +82,7 @@ def _search_real(printed: Formula) -> Evidence:
         text=f"S2 increases between real depths ({printed.where})",
         explain=lambda alpha1, c1, gamma, later: (
             f"1 - c1 gamma = {1 - c1 * gamma}, and S2 changes by "
-            f"{float(_real_s2(alpha1, c1, later) - _real_s2(alpha1, c1, gamma)):.1e} from {gamma} to {later}"
+            f"{float(_real_s2(alpha1, c1, later) - _real_s2(alpha1, c1, gamma)):.5f} from {gamma} to {later}"
         ),
     )
 
