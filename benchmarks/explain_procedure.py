@@ -104,7 +104,6 @@ class _Counts:
     rounds: int = 0
     answers: int = 0
     seconds: float = 0.0
-    squares: float = 0.0
     accepted: list[int] = field(default_factory=list)
 
     def add(self, rounds: int, accepted: Sequence[int], seconds: float) -> None:

@@ -133,17 +133,19 @@ async def run_interleaved(
     for name, method in methods.items():
         configurations[name] = method if isinstance(method, RealConfiguration) else RealConfiguration(make=method)
     runs = Runs(by_name={name: [] for name in configurations})
+    turns = [(name, 0) for name in configurations] + [(BASELINE, turn) for turn in range(1, n_plain)]
     rng = random.Random(seed)
     for name, configuration in configurations.items():
-        if journal is None or any(_key(name, number) not in journal for number in range(len(problems))):
+        keys = (_key(name, n, turn) for n in range(len(problems)) for own, turn in turns if own == name)
+        if journal is None or any(key not in journal for key in keys):
             await _answer(clock, problems[0], configuration)
     if work is not None:
         await work()
     for number, problem in enumerate(problems):
-        turns = [(name, 0) for name in configurations] + [(BASELINE, turn) for turn in range(1, n_plain)]
-        rng.shuffle(turns)
+        order = list(turns)
+        rng.shuffle(order)
         runs.again.append([])
-        for name, turn in turns:
+        for name, turn in order:
             key = _key(name, number, turn)
             if journal is not None and key in journal:
                 run, did = _kept(journal[key])
@@ -158,7 +160,7 @@ async def run_interleaved(
     return runs
 
 
-def _key(name: str, number: int, turn: int = 0) -> str:
+def _key(name: str, number: int, turn: int) -> str:
     return f"{number} {name}" + (f" again {turn}" if turn else "")
 
 

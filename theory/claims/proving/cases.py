@@ -47,7 +47,7 @@ class Predicate:
 
     @property
     def latex(self) -> str:
-        """None: it stands in words."""
+        """Empty: it stands in words."""
         return ""
 
     def holds(self, point: Point) -> bool:
@@ -92,7 +92,7 @@ class Cases:
 
     @property
     def latex(self) -> str:
-        """None: it stands in words."""
+        """Empty: it stands in words."""
         return ""
 
     def holds(self, case: Case) -> bool:

@@ -21,7 +21,7 @@ X = sp.Symbol("x", positive=True)
 
 def _formula(relation: Callable[[], sp.Basic], **changed: object) -> Formula:
     record = {"relation": relation, "domain": {"x": between(0, 1)}, "sharp": ONE_PERCENT} | changed
-    return Formula(**record)  # type: ignore[arg-type]
+    return Formula(**record)  # type: ignore[arg-type]  # values of several types
 
 
 def _square(*, below: bool = True) -> Formula:
