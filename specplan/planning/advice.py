@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, parsed_settings
+from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, Terms, parsed_settings
 from calibrate.token_acceptance.measured import best_ngram, dynamic_stats_of
 from sim.operations import DRAFT, JUDGE, TARGET
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from calibrate.record.profile import Profile
+    from calibrate.record.profile import ModelRecord, Profile
     from calibrate.token_acceptance.schedule import Schedule
     from sim.configuration import Configuration
 
@@ -177,7 +177,7 @@ def advise(profile: Profile, configuration: Configuration, *, threshold: float |
             f"k1 = {configuration.k1}: each target step in flight is a request of its own; --max-num-seqs is for one "
             "answer at a time, multiply it by the answers served at once"
         )
-    if not profile.models["target"].location:
+    if _is_unknown(profile.models["target"]):
         notes.append("model names are those of the profile: put the path or the hub's name in their place")
     elif profile.models["target"].location == "bundled":
         where = "python -c 'import calibrate, pathlib; print(pathlib.Path(calibrate.__file__).parents[1])'"
@@ -203,7 +203,7 @@ def _token_level(profile: Profile, configuration: Configuration) -> tuple[dict[s
         return None, [f"vLLM has no {configuration.token}: the server decodes plainly; our torch engine runs it"]
     notes = [f"k2 = {k2} tokens per target pass, so num_speculative_tokens = k2 - 1 = {k2 - 1}"]
     if terms.needs:
-        method, weights = _head(profile) if terms.vllm == "eagle" else (terms.vllm, _model(profile, DRAFT))
+        method, weights = _drafter(profile, terms)
         return speculative_config(method, k2, model=weights), notes
     schedule, note = batch_schedule(profile, k2)
     record = best_ngram(profile, k2 - 1)
@@ -221,7 +221,7 @@ def _installation() -> Path:
 
 
 def _model(profile: Profile, role: str) -> str:
-    """What to serve: the recorded location (bundled models as their folder in the installation), else the name."""
+    """What to serve: the recorded folder (bundled models' in the installation); of a measured server the name."""
     record = profile.models.get(role)
     if record is None:
         return f"<{role} model>"
@@ -230,22 +230,32 @@ def _model(profile: Profile, role: str) -> str:
 
         own = next((known for known in (TARGET, DRAFT) if profile.models.get(known) == record), role)
         return pair.model_path(own).relative_to(_installation()).as_posix()
-    return record.location or record.name
+    return record.name if _is_unknown(record) else record.location
 
 
-def _head(profile: Profile) -> tuple[str, str]:
-    """The EAGLE head that was measured: of which kind, and its folder; the bundled one's in the installation."""
+def _is_unknown(record: ModelRecord) -> bool:
+    """Whether nothing tells where the weights are: of a server that was measured its address is recorded."""
+    return not record.location or "://" in record.location
+
+
+def _drafter(profile: Profile, terms: Terms) -> tuple[str, str]:
+    """What drafts tokens, as it was measured: vLLM's name of the method, and the weights' folder."""
     for config in parsed_settings(str(profile.settings.get("speculative", ""))):
-        terms = OF_VLLM.get(str(config.get("method")))
-        if terms is not None and terms.catalogue == "eagle" and config.get("model"):
-            return terms.vllm, str(config["model"])
+        measured = OF_VLLM.get(str(config.get("method")))
+        if measured is not None and measured.catalogue == terms.catalogue and config.get("model"):
+            return measured.vllm, str(config["model"])
+    return terms.vllm, _head(profile) if terms.vllm == "eagle" else _model(profile, DRAFT)
+
+
+def _head(profile: Profile) -> str:
+    """Folder of the EAGLE head; the bundled one's in the installation."""
     if "eagle" in profile.settings:
-        return "eagle", str(profile.settings["eagle"])
+        return str(profile.settings["eagle"])
     if profile.models["target"].location != "bundled":
-        return "eagle", "<EAGLE head>"
+        return "<EAGLE head>"
     from calibrate import pair
 
-    return "eagle", pair.head_path().relative_to(_installation()).as_posix()
+    return pair.head_path().relative_to(_installation()).as_posix()
 
 
 def _server(profile: Profile, role: str, config: dict[str, Any] | None, sequences: int) -> Server:

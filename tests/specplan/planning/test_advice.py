@@ -138,6 +138,19 @@ def test_bundled_models_are_named_in_a_way_that_holds_anywhere() -> None:
     assert len({server.model for server in advice.servers}) == 2
 
 
+def test_an_address_is_no_model_to_serve() -> None:
+    """Of servers that were measured the address is recorded, and the weights only of what speculates there."""
+    profile = measured([True, False])
+    models = {role: r.model_copy(update={"location": "http://127.0.0.1:9/v1"}) for role, r in profile.models.items()}
+    speculative = '[{"server": "http://127.0.0.1:7/v1", "method": "draft_model", "model": "/models/d"}]'
+    for settings, drafter in (({"speculative": speculative}, "/models/d"), ({}, models["draft"].name)):
+        served = profile.model_copy(update={"models": models, "settings": {**profile.settings, **settings}})
+        advice = advise(served, Configuration(method="draft-model", k2=4))
+        assert advice.servers[0].model == models["target"].name
+        assert advice.servers[0].speculative_config["model"] == drafter
+        assert any("names are those of the profile" in note for note in advice.notes)
+
+
 def test_plain_decoding_needs_no_client() -> None:
     advice = advise(measured([True, False]), Configuration(method="autoregressive"))
     assert [server.role for server in advice.servers] == ["target"]
