@@ -27,7 +27,7 @@ from calibrate.record.two_samples import Share, holm, log_ratio, newcombe
 from sim.estimate import Estimate, ratio_of_totals
 from theory.errors import ParameterError
 
-__all__ = ["Comparison", "Difference", "Setting", "compare", "settings_that_differ"]
+__all__ = ["Comparison", "Difference", "Setting", "compare", "compare_acceptance", "settings_that_differ"]
 
 _LEAST_RUNS: Final = 2
 _LEAST_PROBLEMS: Final = 8
@@ -115,7 +115,7 @@ def compare(
     """
     if not 0.0 < confidence < 1.0:
         raise ParameterError("confidence", confidence, "must be in (0, 1)")
-    results = [*_timings(first, second, confidence), *_acceptance(first, second, confidence)]
+    results = [*_timings(first, second, confidence), _acceptance(first, second, confidence)]
     compared = [result for result in results if isinstance(result, Difference)]
     compared += [_speedup(name, *both, confidence) for name, both in (speedups or {}).items()]
     if not compared:
@@ -231,12 +231,12 @@ def _blocks(seconds: Sequence[float]) -> list[float]:
     return [float(np.mean(part)) for part in np.array_split(np.asarray(seconds), n)]
 
 
-def _acceptance(first: Profile, second: Profile, confidence: float) -> Iterator[Difference | str]:
-    if not first.answers or not second.answers:
-        yield "step acceptance: not recorded in both"
-        return
+def compare_acceptance(first: Profile, second: Profile, *, confidence: float = 0.95) -> Difference | None:
+    """Compare the shares of accepted drafts alone; None where one of the profiles has no answers with drafts."""
+    if not all(any(answer.steps for answer in profile.all_answers) for profile in (first, second)):
+        return None
     shares = _worth(_verdicts(first.all_answers)), _worth(_verdicts(second.all_answers))
-    yield Difference(
+    return Difference(
         quantity="step acceptance alpha1",
         kind="difference",
         first=shares[0].value,
@@ -244,6 +244,11 @@ def _acceptance(first: Profile, second: Profile, confidence: float) -> Iterator[
         n=(len(first.all_answers), len(second.all_answers)),
         **newcombe(*shares, confidence=confidence, correlation=_correlation(first, second))._asdict(),
     )
+
+
+def _acceptance(first: Profile, second: Profile, confidence: float) -> Difference | str:
+    found = compare_acceptance(first, second, confidence=confidence)
+    return found if found is not None else "step acceptance: not recorded in both"
 
 
 def _verdicts(answers: Sequence[RecordedAnswer]) -> NDArray[np.float64]:

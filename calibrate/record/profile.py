@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -178,6 +179,38 @@ class Profile(Record):
         changed = {"engines": latency.engines, "placement": latency.placement, "provenance": provenance}
         return self.model_copy(update=changed)
 
+    def with_answers_of(self, others: Sequence[Profile]) -> Profile:
+        """Return this profile, and among its texts what the same models said when other profiles were measured.
+
+        What models say depends neither on the engine nor on the machine, and a speedup is the quotient of two mean
+        lengths, of which each profile has a draw of its own. Seconds do depend, and so does what a judge finds in its
+        cache: of the added verdicts the tokens read are scaled to this profile's mean. Timings, statistics of n-grams
+        and token-level methods stay this profile's. Answers to the same questions count as different ones.
+
+        Parameters
+        ----------
+        others : measured profiles of the same models, asked in the same way.
+
+        Raises
+        ------
+        ParameterError : a profile without answers, of other models, asked otherwise, or whose answers are here already.
+        """
+        own = {_draw(answer) for answer in self.all_answers}
+        texts, notes = list(self.texts), list(self.provenance.notes)
+        for other in others:
+            _check_alike(self, other)
+            scale = _mean_read(self) / _mean_read(other)
+            for answer in other.all_answers:
+                if _draw(answer) in own:
+                    rule = f"has an answer to {answer.problem} that is here already"
+                    raise ParameterError("others", other.name, rule)
+                own.add(_draw(answer))
+                texts.append(_as_text(answer, other.name, scale))
+            told = f"{other.provenance.engine} {other.provenance.engine_version}, {other.provenance.created}"
+            notes.append(f"{len(other.all_answers)} texts are of profile {other.name} ({told})")
+        provenance = self.provenance.model_copy(update={"notes": notes})
+        return self.model_copy(update={"texts": texts, "provenance": provenance})
+
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
         """Read a profile from a JSON file.
@@ -213,6 +246,49 @@ class Profile(Record):
     def to_json(self) -> str:
         """Return the profile as JSON text; samples one to a line, so that files diff well."""
         return _compact_json(self.model_dump(mode="json", exclude_defaults=False)) + "\n"
+
+
+_ASKED: Final = ("temperature", "top_p", "max_step_tokens", "max_steps", "judge_threshold", "chat", "template_kwargs")
+"""Settings on which it depends what models say."""
+
+
+def _check_alike(one: Profile, other: Profile) -> None:
+    """See that two profiles are of the same models, as far as is known, and that these were asked in the same way."""
+    for profile in (one, other):
+        if profile.source != "measured":
+            raise ParameterError("others", profile.name, f"is {profile.source}: only measured profiles have answers")
+    if one.models.keys() != other.models.keys():
+        raise ParameterError("others", other.name, f"has models for {sorted(other.models)}, not {sorted(one.models)}")
+    for role, own in sorted(one.models.items()):
+        found = other.models[role]
+        for name in ("sha256", "n_parameters"):
+            values = getattr(own, name), getattr(found, name)
+            if all(values) and values[0] != values[1]:
+                raise ParameterError("others", other.name, f"has another {role}: {name} {values[1]}, not {values[0]}")
+    for name in _ASKED:
+        if name in one.settings and name in other.settings and one.settings[name] != other.settings[name]:
+            rule = f"was measured with {name} = {other.settings[name]}, not {one.settings[name]}"
+            raise ParameterError("others", other.name, rule)
+
+
+def _draw(answer: RecordedAnswer) -> tuple[float, ...]:
+    """What no two measured answers share: their seconds."""
+    return tuple(step.seconds for step in answer.baseline)
+
+
+def _mean_read(profile: Profile) -> float:
+    """Tokens that the judge read per verdict, on average; 1 where there is no verdict."""
+    read = [step.verdict.prompt_tokens for answer in profile.all_answers for step in answer.steps]
+    return max(sum(read) / len(read), 1.0) if read else 1.0
+
+
+def _as_text(answer: RecordedAnswer, source: str, scale: float) -> RecordedAnswer:
+    """An answer of another profile: one draft per position, and no beams, as in every text."""
+    steps = []
+    for step in answer.steps:
+        verdict = step.verdict.model_copy(update={"prompt_tokens": round(scale * step.verdict.prompt_tokens)})
+        steps.append(step.model_copy(update={"verdict": verdict, "candidates": []}))
+    return answer.model_copy(update={"problem": f"{answer.problem} ({source})", "steps": steps, "beams": []})
 
 
 def _one_line(where: str, error: ValidationError) -> str:

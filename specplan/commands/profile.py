@@ -1,11 +1,11 @@
-"""``specplan profile``: list, show, check and compare profiles, and print their schema."""
+"""``specplan profile``: list, show, check, compare and pool profiles, and print their schema."""
 
 from __future__ import annotations
 
 import textwrap
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -33,7 +33,7 @@ __all__ = ["command"]
 
 @click.group()
 def command() -> None:
-    """List, show, check and compare profiles: what is known about a set of models on a machine."""
+    """List, show, check, compare and pool profiles: what is known about a set of models on a machine."""
 
 
 @command.command("list")
@@ -137,6 +137,34 @@ def diff(
     deliver(_comparison_json(found) if as_json else _comparison_text(found, show_all=show_all), output)
     if exit_code and found.real:
         raise click.exceptions.Exit(1)
+
+
+_SAME_MODELS: Final = 0.01
+"""Probability by chance below which a difference in acceptance says that models are others."""
+
+
+@command.command()
+@click.argument("profile", type=InputName())
+@click.argument("others", type=InputName(), nargs=-1, required=True)
+@output_options
+def pool(profile: str, others: tuple[str, ...], output: Path | None, force: bool) -> None:
+    """Add to PROFILE what the same models said when OTHERS were measured; print the profile, or write it.
+
+    What models say does not depend on the engine, and more answers tell more closely how long steps are and how often
+    drafts are accepted. Timings stay those of PROFILE. Measure OTHERS with another --seed: other questions tell more.
+    """
+    from calibrate.record.compare import compare_acceptance
+    from calibrate.record.library import load
+
+    check_output(output, force=force)
+    one, more = load(profile), [load(other) for other in others]
+    pooled = one.with_answers_of(more)
+    for other in more:
+        found = compare_acceptance(one, other)
+        if found is not None and found.p < _SAME_MODELS:
+            rule = f"accepts {found.second:.1%} of drafts, {one.name} {found.first:.1%} (p = {found.p:.1g})"
+            raise ParameterError("others", other.name, rule)
+    deliver(pooled.to_json().rstrip(), output)
 
 
 def _planned_speedups(one: Profile, two: Profile) -> dict[str, tuple[Estimate, Estimate]]:
