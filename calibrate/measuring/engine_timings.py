@@ -26,7 +26,7 @@ __all__ = [
     "warm_up",
 ]
 
-_PASS_BATCHES: Final = (1, 2, 4)
+_PASS_BATCHES: Final = (1, 2, 4, 8, 16)
 
 _DRAFTING_BATCHES: Final = (1, 4, 16)
 """Between them costs are interpolated."""

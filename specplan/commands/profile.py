@@ -303,5 +303,7 @@ def _measured_table(profile: Profile) -> str:
     if profile.source == "latency":
         head = f"timings only, c1 {summary['c1']} (iteration of one sequence, draft / target)"
     else:
-        head = f"{len(profile.answers)} answers, {n_steps} steps; accepted {summary['alpha1']}, c1 {summary['c1']}"
+        texts = f" and {len(profile.texts)} texts" if profile.texts else ""
+        answers = f"{len(profile.answers)} answers{texts}, {n_steps} timed steps"
+        head = f"{answers}; accepted {summary['alpha1']}, c1 {summary['c1']}"
     return head + "\n\n" + table(["engine", "roles", "device", "decode samples", "prefill samples"], rows, width=SCREEN)
