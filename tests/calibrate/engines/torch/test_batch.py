@@ -217,6 +217,23 @@ def test_a_cache_that_grows_gives_the_same_tokens(decoder, engine, monkeypatch):
     assert small.cache.capacity > 64
 
 
+def test_a_request_can_be_aborted_after_the_cache_has_grown(decoder, monkeypatch):
+    given = prompts(3, seed=7)
+    expected = finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), *(job(prompt, 90) for prompt in given))
+    monkeypatch.setattr(kv_cache, "_INITIAL_BYTES", 0)
+    small = ContinuousBatch(decoder, None, frozenset(), LIMITS)
+    finish(small, job(given[0], 90))
+    assert small.cache.capacity > 64
+    jobs = [job(prompt, 90) for prompt in given]
+    for one in jobs:
+        small.submit(one)
+    for _ in range(8):
+        small.advance()
+    assert small.abort(jobs[0].id) is jobs[0]
+    finish(small)
+    assert [jobs[1].tokens, jobs[2].tokens] == expected[1:]
+
+
 def test_a_seed_gives_its_text_whatever_else_runs(decoder, engine):
     options = {"sampling": Sampling(temperature=1.0, top_p=0.9), "seed": 77}
     prompt, *others = prompts(6, seed=8)
