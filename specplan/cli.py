@@ -1,6 +1,7 @@
 """The command line: one function per command in `specplan.commands`, imported when it is called.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or wrong input, 3 measured but too noisy, 124 timed out, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 wrong usage or wrong input, 3 measured but too noisy, 124 timed out, 130 interrupted
+(Ctrl-C, or ended by SIGTERM or SIGHUP, as `kill`, batch systems and closed terminals do).
 An expected failure is one line on stderr and never a traceback (with SPECPLAN_DEBUG set it is the traceback). With
 ``--json`` the line is one JSON object, also on stderr: stdout holds a result or nothing.
 """
@@ -9,11 +10,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
+from types import FrameType
 from typing import Any, Final, NoReturn
 
 import click
@@ -106,6 +110,7 @@ def exit_code(error: BaseException) -> int:
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave the process with its exit code."""
     _reopen_closed()
+    _end_by_signals_as_by_ctrl_c()
     try:
         status: Any = cli.main(args=None if argv is None else list(argv), prog_name="specplan", standalone_mode=False)
         if sys.stdout is not None:
@@ -129,6 +134,24 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         sys.exit(exit_code(error))
     # click returns the code of ctx.exit() and --help as an integer, a command's own result otherwise
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _end_by_signals_as_by_ctrl_c() -> None:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does: engines are ended and what is measured is kept, where else neither is."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # only there may handlers be set
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """What Ctrl-C does now: asyncio, while it runs, has a handler of its own; in the background none may be set."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):
+        raise KeyboardInterrupt
+    handler(signal.SIGINT, frame)
 
 
 def _reopen_closed() -> None:

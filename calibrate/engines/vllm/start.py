@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from calibrate.engines.vllm.config import CPU_BLOCK, VllmConfig, checked_speculative
+from calibrate.engines.vllm.plugin import PARENT
 from calibrate.engines.vllm.recorder import Recorder
 from calibrate.engines.vllm.repair import EXTENSION
 from theory.errors import CalibrationError
@@ -142,7 +143,7 @@ def environment_of(config: VllmConfig) -> dict[str, str]:
 @contextlib.contextmanager
 def _environment(config: VllmConfig) -> Iterator[None]:
     """The environment that vLLM's processes are started with; this process's own is restored afterwards."""
-    wanted = environment_of(config)
+    wanted = {**environment_of(config), PARENT: str(os.getpid())}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

@@ -187,11 +187,13 @@ def test_kill_9_at_ten_random_moments_with_real_models(tmp_path: Path) -> None:
     _compare(tmp_path, left)
 
 
-def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C, `kill`, and a terminal that is closed."""
     with serving(PLANTED) as target, serving(PLANTED) as draft:
         arguments, journal = command(target, draft, tmp_path, "p.json", n=3), tmp_path / "p.json.part"
         with until_written(arguments, journal, 2000) as process:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             out, err = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, out) == (130, "")
         assert err.strip() == (

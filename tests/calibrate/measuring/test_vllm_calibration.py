@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +187,37 @@ def test_predictions_beside_real_runs(profile: Profile) -> None:
     # Three answers on a machine with other work are no measurement; a mix-up of units or engines would be seen.
     assert all(0.2 < 1.0 + row.error < 5.0 for row in found.rows)
     assert not [child for child in psutil.Process(os.getpid()).children() if "VLLM" in child.name()]
+
+
+def _gone(process: psutil.Process) -> bool:
+    """Whether it has ended; not every system reaps those whose parent has."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_whatever_ends_a_calibration_ends_its_engines(tmp_path: Path, number: signal.Signals) -> None:
+    pytest.importorskip("vllm")
+    journal = tmp_path / "p.json.part"
+    words = ["calibrate", "vllm", "-n", "2", "--allow-noise", "-o", str(tmp_path / "p.json")]
+    with subprocess.Popen([sys.executable, "-m", "specplan", *words]) as process:
+        limit = time.monotonic() + 300.0
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 2:  # until an engine has done something
+            assert process.poll() is None
+            assert time.monotonic() < limit
+            time.sleep(0.1)
+        engines = psutil.Process(process.pid).children(recursive=True)
+        assert len([one for one in engines if "VLLM" in one.name()]) >= 4  # each runs its model in a process of its own
+        process.send_signal(number)
+        assert process.wait(60.0) == (130 if number is signal.SIGTERM else -number)
+    limit = time.monotonic() + 30.0
+    while left := [one for one in engines if not _gone(one)]:
+        assert time.monotonic() < limit, left
+        time.sleep(0.1)
 
 
 def test_the_command_refuses_wrong_json(tmp_path: Path) -> None:

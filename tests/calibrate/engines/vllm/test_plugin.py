@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import threading
 import time
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
+import psutil
 import pytest
 
-from calibrate.engines.vllm.plugin import VARIABLE, register
+from calibrate.engines.vllm.plugin import PARENT, VARIABLE, register
 
 NAME = "vllm.distributed.device_communicators"
 
@@ -72,6 +76,37 @@ def test_the_longer_a_reader_has_waited_the_longer_it_dozes(
     reader.wait(7)
     assert len(dozed) == 4
     assert reader.notified == 7
+
+
+CHILD = "import time; from calibrate.engines.vllm.plugin import register; register(); register(); time.sleep(60)"
+STARTS = f"""
+import os, subprocess, sys, time
+environment = {{**os.environ, "{PARENT}": str(os.getpid())}}
+print(subprocess.Popen([sys.executable, "-c", {CHILD!r}], env=environment).pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_an_engine_ends_with_the_process_that_started_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", STARTS], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        time.sleep(1.5)
+        assert child.is_running()
+        parent.kill()
+        limit = time.monotonic() + 30.0
+        while psutil.pid_exists(child.pid) and child.status() != psutil.STATUS_ZOMBIE:  # not every system reaps it
+            assert time.monotonic() < limit
+            time.sleep(0.1)
+
+
+def test_others_do_not_end_with_their_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of somebody's own, and the process that starts an engine."""
+    before = threading.active_count()
+    for value in ("", str(os.getpid())):
+        monkeypatch.setenv(PARENT, value)
+        register()
+    assert threading.active_count() == before
 
 
 def test_vllm_finds_it() -> None:
