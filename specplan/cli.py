@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _end_by_signals_as_by_ctrl_c() -> None:
-    """Let SIGTERM and SIGHUP do what Ctrl-C does: engines are ended and what is measured is kept, where else neither is."""
+    """Let SIGTERM and SIGHUP do what Ctrl-C does: engines end and what is measured is kept, where else neither is."""
     if threading.current_thread() is not threading.main_thread():
         return  # only there may handlers be set
     for name in ("SIGTERM", "SIGHUP"):

@@ -65,12 +65,16 @@ class Prefill:
     ----------
     tokens, cached : prompt tokens computed, and prompt tokens that the cache held.
     seconds, ended_s : how long it took, and when it ended, s on the machine's monotonic clock.
+    together : prompts that the same pass read; ``seconds`` is then its share.
+    beside : sequences that decoded in the same pass; ``seconds`` is then what it took longer for the prompts.
     """
 
     tokens: int
     cached: int
     seconds: float
     ended_s: float
+    together: int = 1
+    beside: int = 0
 
 
 _KINDS: Final[Mapping[str, type[Any]]] = {"iterations": Iteration, "passes": Pass, "prefills": Prefill}

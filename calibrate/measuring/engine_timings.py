@@ -21,6 +21,7 @@ __all__ = [
     "MeasuredEngine",
     "measure_drafting_passes",
     "measure_engine",
+    "measure_joining_prefills",
     "request_of_length",
     "timed_passes",
     "warm_up",
@@ -30,6 +31,9 @@ _PASS_BATCHES: Final = (1, 2, 4, 8, 16)
 
 _DRAFTING_BATCHES: Final = (1, 4, 16)
 """Between them costs are interpolated."""
+
+_BETWEEN_S: Final = 0.05
+"""Between prefills that join a decoding sequence, s."""
 
 _APART: Final = 3
 """Tokens by which the prompts of a batch differ in length: equal ones need no mask in attention, as answers do."""
@@ -179,6 +183,24 @@ async def measure_drafting_passes(
     return samples
 
 
+async def measure_joining_prefills(engine: MeasuredEngine, options: MeasureOptions) -> list[PrefillSample]:
+    """Measure prefills while another sequence decodes, of an engine that does both in one pass; none of others."""
+    prompts = _prompts(engine, random.Random(f"joining {options.seed}"))
+    requests = [request_of_length(next(prompts)(n), 1) for n in options.prefills for _ in range(options.repeats)]
+    await engine.stats(clear=True)
+    company = asyncio.ensure_future(engine.generate(request_of_length(next(prompts)(32), 16 + 8 * len(requests))))
+    try:
+        for request in requests:
+            await asyncio.sleep(_BETWEEN_S)  # a pass or more without any prompt: what it takes is left out
+            await engine.generate(request)
+            if company.done():
+                break
+    finally:
+        company.cancel()
+        await asyncio.gather(company, return_exceptions=True)
+    return [sample for sample in _prefill_samples(await engine.stats(clear=True)) if sample.beside]
+
+
 async def timed_passes(engine: MeasuredEngine, method: str, k2: int, requests: Sequence[Request]) -> list[DecodeSample]:
     """Answer requests together; the passes in which every one of them had a full draft, drafting included."""
     batch = len(requests)
@@ -229,4 +251,7 @@ def _pass_samples(statistics: EngineStatistics) -> list[DecodeSample]:
 
 
 def _prefill_samples(statistics: EngineStatistics) -> list[PrefillSample]:
-    return [PrefillSample(tokens=p.tokens, cached=p.cached, seconds=p.seconds) for p in statistics.prefills]
+    return [
+        PrefillSample(tokens=p.tokens, cached=p.cached, seconds=p.seconds, together=p.together, beside=p.beside)
+        for p in statistics.prefills
+    ]

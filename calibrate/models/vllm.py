@@ -14,7 +14,13 @@ from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, parsed_set
 from calibrate.engines.vllm.config import VllmConfig, checked_speculative
 from calibrate.engines.vllm.group import VllmGroup
 from calibrate.measuring.answers import Inspection
-from calibrate.measuring.engine_timings import MeasuredEngine, MeasureOptions, request_of_length, timed_passes
+from calibrate.measuring.engine_timings import (
+    MeasuredEngine,
+    MeasureOptions,
+    measure_joining_prefills,
+    request_of_length,
+    timed_passes,
+)
 from calibrate.measuring.token_methods import TokenSetting
 from calibrate.models.asking import BUNDLED
 from calibrate.models.local import LocalModels, model_folder
@@ -139,8 +145,10 @@ class VllmModels(LocalModels):
     async def time_engine(
         self, engine: VllmGroup, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
     ) -> EngineRecord:
-        """Measure an engine by its own records; of the target, the passes of each token-level method too."""
+        """Measure an engine by its own records, prefills beside decoding too; of the target, each method's passes."""
         record = await LocalModels.time_engine(self, engine, options, warmup=warmup, progress=progress)
+        joining = await measure_joining_prefills(engine, options)
+        record = record.model_copy(update={"prefill": [*record.prefill, *joining]})
         if engine.name != TARGET or len(options.batches) < 2:
             return record
         wide: list[DecodeSample] = []

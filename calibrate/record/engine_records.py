@@ -39,6 +39,10 @@ class PrefillSample(Record):
     tokens: Count
     cached: Count = 0
     seconds: Seconds
+    together: AtLeastOne = 1
+    """Prompts that the same pass read; ``seconds`` is then its share."""
+    beside: Count = 0
+    """Sequences that decoded in the same pass; ``seconds`` is then what it took longer for the prompts."""
 
 
 class IterationSums(NamedTuple):

@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, Work
-from calibrate.record.profile import Profile
 from calibrate.record.uses import Use, work_in_use
 from calibrate.replay.recorded import resampled_answers
 from sim.engines.costs import TableCost
-from sim.operations import TARGET
 from theory.errors import CalibrationError
 
-__all__ = ["CostFit", "fit_cost", "fit_passes", "pace", "reread_tokens"]
+__all__ = ["CostFit", "fit_cost", "fit_passes", "pace"]
 
 _HARDLY: Final = 0.01
 """Share of its work up to which an engine hardly ever did it alone, [-]: then it is taken to always have company."""
@@ -52,6 +50,7 @@ class CostFit:
     beside : time while another engine works / time while none does, [-]; None if not measured.
     waking_s : what the prefill with which it begins after a rest takes more than others, s; 0 if not measured.
     reread : tokens that each prefill reads again besides the new ones.
+    shared_s : what a prefill takes less while sequences decode, s; 0 where not measured, or in the factor already.
     n_decode : samples of iterations.
     """
 
@@ -63,6 +62,7 @@ class CostFit:
     beside: float | None
     waking_s: float
     reread: float
+    shared_s: float
     n_decode: int
 
 
@@ -87,7 +87,8 @@ def fit_cost(
     if not any(sample.batch == 1 for sample in decode) or not record.prefill:
         raise CalibrationError("the engine record needs decode samples at batch 1 and prefill samples: calibrate again")
     batches, times, context_s, decode_error = _fit_decode(decode, rng)
-    prefill_s, prefill_token_s, bends, prefill_error = _fit_prefill(record.prefill, rng)
+    apart = [sample for sample in record.prefill if sample.together == 1 and not sample.beside]
+    prefill_s, prefill_token_s, bends, prefill_error = _fit_prefill(apart or record.prefill, rng)
     request = np.array(record.request_s or [0.0])
     if rng is not None:
         request = rng.choice(request, request.size)
@@ -118,23 +119,16 @@ def fit_cost(
         beside=beside,
         waking_s=prefill_factor * waking_s,
         reread=reread,
+        # Other uses have several requests at once: what theirs save is in their factor.
+        shared_s=prefill_factor * _shared_s(swept, record.prefill) if use == "plain" else 0.0,
         n_decode=len(decode),
     )
 
 
-def reread_tokens(profile: Profile) -> float:
-    """Return how many tokens a prefill of the target reads again on average, though they were read or written before.
-
-    The token that ended a step is in no cache yet when the next one is asked for, and a prefix cache that keeps whole
-    blocks (vLLM's) has lost some before it. Counted while the target answered alone, where only the prompt is new; 0
-    where that was not recorded.
-    """
-    done = profile.engines[profile.placement[TARGET]].plain_in_use
-    n = sum(one.prefill[0] for one in done)
-    if not n or len(done) != len(profile.answers):
-        return 0.0
-    new = sum(answer.prompt_tokens for answer in profile.answers)
-    return max(sum(one.prefill[1] for one in done) - new, 0) / n
+def _shared_s(cost: TableCost, prefills: Sequence[PrefillSample]) -> float:
+    """What prefills that joined decoding sequences took less than they take alone, median, s: some met others too."""
+    saved = [cost.prefill(one.tokens) - one.seconds for one in prefills if one.beside and one.together == 1]
+    return max(float(np.median(saved)), 0.0) if saved else 0.0
 
 
 def fit_passes(

@@ -8,14 +8,15 @@ from functools import cached_property
 import numpy as np
 
 from calibrate.record.answer_records import RecordedAnswer
+from calibrate.record.profile import Profile
 from calibrate.replay.accuracy import Spoiling, spoiling
 from calibrate.replay.corruption import known_corruption
 from calibrate.replay.traces import traces_of
 from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate
-from sim.operations import JUDGE
+from sim.operations import JUDGE, TARGET
 
-__all__ = ["Recorded", "resampled_answers"]
+__all__ = ["Recorded", "reread_tokens", "resampled_answers"]
 
 
 class Recorded:
@@ -53,3 +54,18 @@ def resampled_answers(n: int, rng: np.random.Generator) -> list[int]:
     starts = rng.integers(0, n, -(-n // length))
     found: list[int] = ((starts[:, None] + np.arange(length)) % n).ravel()[:n].tolist()
     return found
+
+
+def reread_tokens(profile: Profile) -> float:
+    """Return how many tokens a prefill of the target reads again on average, though they were read or written before.
+
+    The token that ended a step is in no cache yet when the next one is asked for, and a prefix cache that keeps whole
+    blocks (vLLM's) has lost some before it. Counted while the target answered alone, where only the prompt is new; 0
+    where that was not recorded.
+    """
+    done = profile.engines[profile.placement[TARGET]].plain_in_use
+    n = sum(one.prefill[0] for one in done)
+    if not n or len(done) != len(profile.answers):
+        return 0.0
+    new = sum(answer.prompt_tokens for answer in profile.answers)
+    return max(sum(one.prefill[1] for one in done) - new, 0) / n

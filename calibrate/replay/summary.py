@@ -13,7 +13,8 @@ from calibrate.record.profile import Profile
 from calibrate.record.token_records import NGramRecord, TokenRecord
 from calibrate.replay.accuracy import rates_text
 from calibrate.replay.corruption import corruption
-from calibrate.replay.cost_fit import fit_cost, reread_tokens
+from calibrate.replay.cost_fit import fit_cost
+from calibrate.replay.recorded import reread_tokens
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.operations import DRAFT, TARGET
 

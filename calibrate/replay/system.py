@@ -19,8 +19,8 @@ import numpy as np
 from calibrate.record.profile import Profile, Published
 from calibrate.record.uses import USE_OF_LEVEL, Use
 from calibrate.replay.corruption import least_corruption
-from calibrate.replay.cost_fit import CostFit, fit_cost, reread_tokens
-from calibrate.replay.recorded import Recorded
+from calibrate.replay.cost_fit import CostFit, fit_cost
+from calibrate.replay.recorded import Recorded, reread_tokens
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
@@ -102,8 +102,7 @@ HALF_WIDTHS: Final[Mapping[str, float]] = MappingProxyType(
 - the cut: 100 tokens is the default of LR's released code, which its paper does not mention;
 - siblings: LR Table 3 fits .64 and .67 (GSM8K, judge of 7B and 32B), .56 and .67 (AIME24);
 - the costs of batch and context: half and a third of them, as between 1 and 4 GPUs and kernels;
-- persistence, from 0 up: recorded verdicts are sticky (.85 to .95 after an acceptance, .1 to .45 after a refusal), in
-  part because problems differ;
+- persistence, from 0 up: recorded verdicts are sticky (.85 to .95 after an acceptance, .1 to .45 after a refusal);
 - mean and spread of step lengths have theirs in the profile, as have c1 and the time of a verdict;
 - the schedule is chosen, not assumed, and the model's error is measured for each (`specplan.planning.model_error`).
 """
@@ -128,6 +127,7 @@ class System:
     beside : engine name to its time while another engine works / while none does, [-]; engines left out do not care
         about others, but for those of their processor, with which they share it.
     waking : engine name to what the prefill with which it begins after a rest takes more than others, s; default 0.
+    sharing : engine name to what its prefills take less while it decodes, since one pass does both, s; default 0.
     pace : engine name to what its iterations and prefills take as a multiple of what they cost, [-]; default 1.
     moved : engines with whom others share their processor than when they were measured: ``beside`` is not theirs.
     """
@@ -144,6 +144,7 @@ class System:
     passes: Mapping[str, PassSource] = field(default_factory=dict)
     beside: Mapping[str, float] = field(default_factory=dict)
     waking: Mapping[str, float] = field(default_factory=dict)
+    sharing: Mapping[str, float] = field(default_factory=dict)
     pace: Mapping[str, float] = field(default_factory=dict)
     moved: frozenset[str] = frozenset()
 
@@ -169,10 +170,11 @@ class System:
             one.join(other)
         engines = {
             name: BatchEngine(
-                self._paced(name, cost),
+                PacedCost(cost, self.pace[name]) if name in self.pace else cost,
                 devices[homes[name]],
                 beside=1.0 if name in self.moved else self.beside.get(name, 1.0),
                 waking_s=self.waking.get(name, 0.0) * self.pace.get(name, 1.0),
+                shared_s=self.sharing.get(name, 0.0) * self.pace.get(name, 1.0),
             )
             for name, cost in self.costs.items()
         }
@@ -184,9 +186,6 @@ class System:
             # One request after the other, as an encoder works, on a processor that is slower while others use it.
             by_role[role] = FixedEngine(seconds) if home is None else BatchEngine(_one_pass(seconds), home)
         return by_role
-
-    def _paced(self, name: str, cost: Cost) -> Cost:
-        return PacedCost(cost, self.pace[name]) if name in self.pace else cost
 
     def _home(self, name: str) -> str:
         """What an engine shares equally with others: its device, or nothing where their influence was measured."""
@@ -265,6 +264,7 @@ def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
         "costs": {name: fit.cost for name, fit in fits.items()},
         "beside": {name: fit.beside for name, fit in fits.items() if fit.beside is not None},
         "waking": {name: fit.waking_s for name, fit in fits.items()},
+        "sharing": {name: fit.shared_s for name, fit in fits.items()},
     }
 
 

@@ -1,8 +1,8 @@
 """Continuous batching in virtual time: how long a request takes on a model server, given what else runs there.
 
-Requests share iterations, an iteration's time depends on the batch and its context, a prefill stops decoding, and the
-batch changes between iterations only. Admissions and departures are events, tokens are not: between them each engine
-counts iterations on a clock of its own. `Device` lets several engines share one processor.
+Requests share iterations, an iteration's time depends on the batch and its context, a prefill stops decoding (or shares
+its pass), and the batch changes between iterations only. Admissions and departures are events, tokens are not: between
+them each engine counts iterations on a clock of its own. `Device` lets several engines share one processor.
 """
 
 from __future__ import annotations
@@ -131,6 +131,7 @@ class BatchEngine:
     device : the processor it shares with others; its own if None.
     beside : its time while a neighbour of the device works / while none does, finite and > 0, [-].
     waking_s : what the prefill with which it begins after a rest of `RESTED_S` takes more than others, s.
+    shared_s : what a prefill takes less while sequences decode, where one pass does both, s.
     max_batch : sequences that it decodes at once, >= 1; more requests wait, first come, first served. May be infinite.
 
     Attributes
@@ -146,17 +147,20 @@ class BatchEngine:
         *,
         beside: float = 1.0,
         waking_s: float = 0.0,
+        shared_s: float = 0.0,
         max_batch: float = math.inf,
     ) -> None:
         if not 0.0 < beside < math.inf:
             raise ParameterError("beside", beside, "must be finite and > 0")
-        if not 0.0 <= waking_s < math.inf:
-            raise ParameterError("waking_s", waking_s, "must be finite and >= 0")
+        for name, seconds in (("waking_s", waking_s), ("shared_s", shared_s)):
+            if not 0.0 <= seconds < math.inf:
+                raise ParameterError(name, seconds, "must be finite and >= 0")
         if not max_batch >= 1:
             raise ParameterError("max_batch", max_batch, "must be >= 1")
         self.cost = cost
         self.beside = beside
         self.waking_s = waking_s
+        self.shared_s = shared_s
         self.max_batch = max_batch
         self.device = device if device is not None else Device()
         self.device.add(self)
@@ -171,20 +175,17 @@ class BatchEngine:
         self._tau = math.inf  # seconds of the running iteration at full share
         self._order = 0
         self._active: list[tuple[int, int, _Job]] = []  # heap by finish; those that are over stay until popped
-        self._batch = 0
-        self._context = 0.0
+        self._batch, self._context = 0, 0.0
         self._queue: deque[_Job] = deque()
         self._leaving: list[_Job] = []
         self._prefill: _Job | None = None
         self._prefill_left = 0.0
-        self._was_busy = False
-        self._resting_since = -math.inf
-        self.speed = 1.0
-        self.busy_s = 0.0
+        self._was_busy, self._resting_since = False, -math.inf
+        self.speed, self.busy_s = 1.0, 0.0
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle what the engine is, not what it is doing."""
-        return {name: getattr(self, name) for name in ("cost", "device", "beside", "waking_s", "max_batch")}
+        return {name: getattr(self, name) for name in ("cost", "device", "beside", "waking_s", "shared_s", "max_batch")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore what the engine is, idle."""
@@ -253,8 +254,7 @@ class BatchEngine:
     def settle(self) -> None:
         """Account for the progress made since the last change."""
         now = self._env._now  # the property behind it costs a call
-        elapsed = now - self._settled
-        self._settled = now
+        elapsed, self._settled = now - self._settled, now
         if elapsed <= 0.0:
             return
         if self._prefill is not None:
@@ -324,6 +324,8 @@ class BatchEngine:
         job = self._prefill = self._queue.popleft()
         job.state = _PREFILLING
         self._prefill_left = self.cost.prefill(job.n_prompt)
+        if self._batch:
+            self._prefill_left = max(self._prefill_left - self.shared_s, 0.0)
 
     def _on_moment(self, moment: Moment) -> None:
         self._spare = moment
@@ -381,8 +383,7 @@ class BatchEngine:
         for job in self._leaving:
             self._leave(job)
         self._leaving.clear()
-        finished = []
-        active = self._active
+        finished, active = list[_Job](), self._active
         while active and active[0][0] <= self._boundary:
             job = heappop(active)[2]
             if job.state != _OVER:

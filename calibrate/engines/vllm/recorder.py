@@ -102,10 +102,12 @@ class Recorder:
 
     def prefilled(self, n_tokens: int, n_cached: int, seconds: float) -> None:
         """Take note of a request's prefill, which the latest iteration ended; called by its reader."""
-        together, batch = self._latest
-        if batch and (recent := self._recent.get(batch)):
+        together, batch = max(self._latest[0], 1), self._latest[1]
+        recent = self._recent.get(batch)
+        if recent:
             seconds = max(seconds - fmean(recent), 0.0)
-        self.work.prefills.append(Prefill(n_tokens, n_cached, seconds / max(together, 1), time.monotonic()))
+        beside = batch if recent else 0
+        self.work.prefills.append(Prefill(n_tokens, n_cached, seconds / together, time.monotonic(), together, beside))
 
     def log(self) -> None:
         """Do nothing; vLLM's loggers print here."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from calibrate.engines.protocol import Generation, Request, Sampling, Times
 from calibrate.engines.work import EngineStatistics, Iteration, Prefill
-from calibrate.measuring.engine_timings import MeasureOptions, measure_engine
+from calibrate.measuring.engine_timings import MeasureOptions, measure_engine, measure_joining_prefills
 
 DRAWN = Sampling(temperature=0.6, top_p=0.95)
 OPTIONS = MeasureOptions(batches=(1, 3), contexts=(8,), iterations=4, prefills=(4,), repeats=1, rounds=1)
@@ -39,6 +39,10 @@ class Asked:
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         return EngineStatistics(iterations=(Iteration(1, 8, 0.1, 1.0),), prefills=(Prefill(8, 0, 0.1, 0.5),))
+
+
+async def test_an_engine_that_reads_prompts_apart_has_no_joining_prefills() -> None:
+    assert await measure_joining_prefills(Asked(), OPTIONS) == []
 
 
 async def test_the_sweep_draws_tokens_as_answers_do_and_its_batches_are_uneven() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -148,6 +149,10 @@ def test_the_profile_holds_what_was_measured_and_how(profile: Profile) -> None:
     assert profile.settings["backend"] == "vllm"
     assert len(profile.answers) == 4
     assert profile.engines["target"].in_use
+    prefills = profile.engines["target"].prefill
+    for n in (4, 128):  # one pass does both: what a prompt adds to it is far less than a prefill alone
+        alone, beside = ([p.seconds for p in prefills if (p.tokens, p.together, p.beside) == (n, 1, k)] for k in (0, 1))
+        assert statistics.median(beside) < statistics.median(alone)
     assert {(sample.batch, sample.tokens) for sample in profile.engines["target"].decode} >= {(1, 1), (8, 1), (1, 4)}
     assert {record.method: record.k2 for record in profile.token} == {"prompt-lookup": 4, "draft-model": 4}
     for record in profile.token:

@@ -66,6 +66,22 @@ def test_a_prefill_that_costs_little_until_it_costs_much_comes_back() -> None:
     assert fit.prefill_factor == pytest.approx(1.0, rel=1e-9)
 
 
+def test_what_prefills_beside_decoding_save_comes_back() -> None:
+    """Neither they nor prompts that were read together are taken for prefills alone; other uses have it in a factor."""
+    alone = [PrefillSample(tokens=n, seconds=PLANTED.prefill(n)) for n in (4, 32, 256)]
+    saved_s = 0.5 * PLANTED.prefill_s
+    beside = [one.model_copy(update={"seconds": one.seconds - saved_s, "beside": 1}) for one in alone]
+    together = [one.model_copy(update={"seconds": 0.1 * one.seconds, "together": 4}) for one in alone]
+    timed = record(0.0, 3).model_copy(
+        update={"prefill": [*alone, *beside, *together], "in_use": [], "plain_in_use": []}
+    )
+    fit = fit_cost(timed, use="plain")
+    assert fit.cost.prefill(64) == pytest.approx(PLANTED.prefill(64))
+    assert fit.shared_s == pytest.approx(saved_s)
+    assert fit_cost(timed, use="steps").shared_s == 0.0
+    assert fit_cost(timed.model_copy(update={"prefill": alone}), use="plain").shared_s == 0.0
+
+
 def test_few_lengths_are_a_line() -> None:
     """A bend needs two lengths on either side, or noise of one would be taken for one."""
     assert fit_cost(record(0.2, 5)).cost.bends == ()

@@ -138,6 +138,7 @@ def test_the_recorder_tells_plain_iterations_passes_and_prefills_apart() -> None
     ]
     assert [replace(p, ended_s=0.0) for p in found.passes] == [Pass(1, 12, 4, 3, 0.007, 0.0, 0.0)]
     assert [(p.tokens, p.cached, p.seconds) for p in found.prefills] == [(10, 0, 0.020), (20, 12, pytest.approx(0.020))]
+    assert [(p.together, p.beside) for p in found.prefills] == [(1, 0), (1, 1)]
     assert first.passes == [(0, 0), (3, 2), (0, 0)]
     assert first.shared
     assert second.shared
