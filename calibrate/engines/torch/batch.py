@@ -106,8 +106,6 @@ class ContinuousBatch:
 
     def abort(self, job_id: int) -> Job | None:
         """Drop a request, wherever it is; return it, or None if it is not here (any more)."""
-        import torch
-
         for job in self._waiting:
             if job.id == job_id:
                 self._waiting.remove(job)
@@ -115,8 +113,7 @@ class ContinuousBatch:
         for row, job in enumerate(self._running):
             if job.id == job_id:
                 self.work.n_aborted_tokens += len(job.tokens)
-                with torch.inference_mode():  # a cache that has grown is a tensor of inference, and rows move in it
-                    self._leave(row)
+                self._leave(row)
                 return job
         return None
 

@@ -133,13 +133,16 @@ class KvCache:
 
     def reserve(self, n_tokens: int) -> None:
         """Make room for sequences of ``n_tokens``; doubling keeps the copies down to a constant per token."""
+        import torch
+
         if n_tokens <= self.capacity:
             return
         self.capacity = min(max(n_tokens, 2 * self.capacity), self.max_context)
         shape = list(self.kv.shape)
         old = shape[3]
         shape[3] = self.capacity
-        grown = _zeros(shape, self.kv.dtype, self.kv.device)
+        with torch.inference_mode(mode=False):  # where it grows; rows move outside of inference too
+            grown = _zeros(shape, self.kv.dtype, self.kv.device)
         grown[:, :, :, :old] = self.kv
         self.kv = grown
 
