@@ -26,8 +26,9 @@ from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.token_passes import PassSource, SpeculatedAnswer
 from sim.catalogue import Meets, Method
-from sim.engines.batching import BatchEngine, Device
+from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost, PacedCost
+from sim.engines.device import Device
 from sim.engines.fixed import FixedEngine
 from sim.engines.per_candidate import PerCandidate
 from sim.engines.protocol import Cost, Engine
@@ -102,7 +103,7 @@ HALF_WIDTHS: Final[Mapping[str, float]] = MappingProxyType(
 - the cut: 100 tokens is the default of LR's released code, which its paper does not mention;
 - siblings: LR Table 3 fits .64 and .67 (GSM8K, judge of 7B and 32B), .56 and .67 (AIME24);
 - the costs of batch and context: half and a third of them, as between 1 and 4 GPUs and kernels;
-- persistence, from 0 up: recorded verdicts are sticky (.85 to .95 after an acceptance, .1 to .45 after a refusal);
+- persistence, from 0 up: verdicts stick, partly by problem (.85 to .95 after an acceptance, .1 to .45 after a refusal);
 - mean and spread of step lengths have theirs in the profile, as have c1 and the time of a verdict;
 - the schedule is chosen, not assumed, and the model's error is measured for each (`specplan.planning.model_error`).
 """

@@ -2,7 +2,7 @@
 
 Requests share iterations, an iteration's time depends on the batch and its context, a prefill stops decoding (or shares
 its pass), and the batch changes between iterations only. Admissions and departures are events, tokens are not: between
-them each engine counts iterations on a clock of its own. `Device` lets several engines share one processor.
+them each engine counts iterations on a clock of its own.
 """
 
 from __future__ import annotations
@@ -16,73 +16,15 @@ from typing import Any
 from simpy import Environment
 from simpy.events import NORMAL
 
+from sim.engines.device import Device
 from sim.engines.protocol import Cost, Done, Moment
 from sim.operations import Operation
 from theory.errors import ParameterError
 
-__all__ = ["RESTED_S", "BatchEngine", "Device"]
+__all__ = ["RESTED_S", "BatchEngine"]
 
 RESTED_S = 0.004
 """After so long without work an engine has rested, s: others have had its caches, and its first prompt takes longer."""
-
-
-class Device:
-    """A processor that one or more engines share equally while they are busy.
-
-    Devices of one machine are neighbours: they have memory and caches in common, so an engine is slower while a
-    neighbour works, by its own ``beside``.
-
-    Attributes
-    ----------
-    n_busy : engines that use it now; told only where it matters to somebody.
-    concerned : devices whose speeds differ with that: this one if it is shared, and neighbours that it slows down.
-    """
-
-    def __init__(self) -> None:
-        self.n_busy = 0
-        self._engines: list[BatchEngine] = []
-        self._neighbours: list[Device] = []
-        self.concerned: list[Device] = []
-
-    def add(self, engine: BatchEngine) -> None:
-        """Let ``engine`` run here."""
-        self._engines.append(engine)
-        self._find_concerned()
-
-    def join(self, other: Device) -> None:
-        """Make this device and another one neighbours."""
-        self._neighbours.append(other)
-        other._neighbours.append(self)
-        self._find_concerned()
-
-    def _find_concerned(self) -> None:
-        for device in (self, *self._neighbours):
-            own = [device] if len(device._engines) > 1 else []
-            device.concerned = own + [
-                other for other in device._neighbours if any(engine.beside != 1.0 for engine in other._engines)
-            ]
-
-    def rebalance(self, changed: BatchEngine) -> None:
-        """Set the speeds of all whom it concerns that ``changed``, settled, has started or stopped working."""
-        self.n_busy += 1 if changed.busy else -1
-        for device in self.concerned:
-            device._set_speeds(changed)
-
-    def _set_speeds(self, changed: BatchEngine) -> None:
-        share = 1.0 / max(self.n_busy, 1)
-        beside = False
-        for device in self._neighbours:
-            beside = beside or device.n_busy > 0
-        for engine in self._engines:
-            speed = share / engine.beside if beside else share
-            if speed == engine.speed:
-                continue
-            if engine is changed:  # it plans after this
-                engine.speed = speed
-            else:
-                engine.settle()
-                engine.speed = speed
-                engine.plan()
 
 
 class _Job(Moment):
@@ -175,13 +117,16 @@ class BatchEngine:
         self._tau = math.inf  # seconds of the running iteration at full share
         self._order = 0
         self._active: list[tuple[int, int, _Job]] = []  # heap by finish; those that are over stay until popped
-        self._batch, self._context = 0, 0.0
+        self._batch = 0
+        self._context = 0.0
         self._queue: deque[_Job] = deque()
         self._leaving: list[_Job] = []
         self._prefill: _Job | None = None
         self._prefill_left = 0.0
-        self._was_busy, self._resting_since = False, -math.inf
-        self.speed, self.busy_s = 1.0, 0.0
+        self._was_busy = False
+        self._resting_since = -math.inf
+        self.speed = 1.0
+        self.busy_s = 0.0
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle what the engine is, not what it is doing."""
@@ -254,7 +199,8 @@ class BatchEngine:
     def settle(self) -> None:
         """Account for the progress made since the last change."""
         now = self._env._now  # the property behind it costs a call
-        elapsed, self._settled = now - self._settled, now
+        elapsed = now - self._settled
+        self._settled = now
         if elapsed <= 0.0:
             return
         if self._prefill is not None:
@@ -383,7 +329,8 @@ class BatchEngine:
         for job in self._leaving:
             self._leave(job)
         self._leaving.clear()
-        finished, active = list[_Job](), self._active
+        finished = []
+        active = self._active
         while active and active[0][0] <= self._boundary:
             job = heappop(active)[2]
             if job.state != _OVER:

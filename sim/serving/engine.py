@@ -17,7 +17,8 @@ from typing import Any, Final
 from simpy import Environment
 from simpy.events import NORMAL
 
-from sim.engines.batching import BatchEngine, Device
+from sim.engines.batching import BatchEngine
+from sim.engines.device import Device
 from sim.engines.protocol import Done, Moment
 from sim.operations import Generate, Operation
 from sim.serving.cache import TokenCache

@@ -20,7 +20,7 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
-from sim.engines.batching import Device
+from sim.engines.device import Device
 from sim.operations import DRAFT, JUDGE, TARGET
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ServingLimits

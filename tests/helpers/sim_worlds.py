@@ -7,8 +7,9 @@ from typing import Any
 
 from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.engines.batching import BatchEngine, Device
+from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
+from sim.engines.device import Device
 from sim.engines.fixed import FixedEngine
 
 __all__ = ["batch_engines", "replayed", "scripted", "seconds_per_step", "seconds_per_token"]

@@ -17,7 +17,7 @@ from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.facts import Quality
 from sim.answers.lengths import Lengths, Lognormal
 from sim.catalogue import Knob, Method, method, methods
-from sim.engines.batching import Device
+from sim.engines.device import Device
 from sim.timeline import Counts, Timeline
 from sim.trial import run_answer
 from sim.virtual_clock import Answer, Session

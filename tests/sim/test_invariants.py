@@ -16,8 +16,9 @@ from sim.algorithms import EAGER, PAPER, RELEASED_CODE, Rules, autoregressive, l
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.lengths import Lengths, Lognormal
-from sim.engines.batching import BatchEngine, Device
+from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
+from sim.engines.device import Device
 from sim.engines.fixed import FixedEngine
 from sim.operations import Generate, Outcome, Verify
 from sim.timeline import Timeline

@@ -15,7 +15,7 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.lengths import Fixed, Lengths
 from sim.catalogue import method
-from sim.engines.batching import Device
+from sim.engines.device import Device
 from sim.gantt import draw, figure
 from sim.timeline import Counts, Timeline, perfetto
 from sim.trial import run_answer

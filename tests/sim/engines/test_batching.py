@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simpy import Environment
 
-from sim.engines.batching import RESTED_S, BatchEngine, Device
+from sim.engines.batching import RESTED_S, BatchEngine
 from sim.engines.costs import LinearCost
+from sim.engines.device import Device
 from sim.engines.fixed import FixedEngine
 from sim.operations import Operation
 from theory.errors import ParameterError

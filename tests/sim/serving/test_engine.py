@@ -16,8 +16,9 @@ from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.facts import Quality
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.catalogue import methods
-from sim.engines.batching import BatchEngine, Device
+from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
+from sim.engines.device import Device
 from sim.operations import Generate, Operation, prompt
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import Added, ServingLimits
