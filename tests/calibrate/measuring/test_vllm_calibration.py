@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+from processes import wait_until_gone
 
 from calibrate.engines.vllm.config import speculative_of
 from calibrate.models.asking import bundled_problems, bundled_truth
@@ -194,14 +195,6 @@ def test_predictions_beside_real_runs(profile: Profile) -> None:
     assert not [child for child in psutil.Process(os.getpid()).children() if "VLLM" in child.name()]
 
 
-def _gone(process: psutil.Process) -> bool:
-    """Whether it has ended; not every system reaps those whose parent has."""
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 @pytest.mark.vllm
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -219,10 +212,7 @@ def test_whatever_ends_a_calibration_ends_its_engines(tmp_path: Path, number: si
         assert len([one for one in engines if "VLLM" in one.name()]) >= 4  # each runs its model in a process of its own
         process.send_signal(number)
         assert process.wait(60.0) == (130 if number is signal.SIGTERM else -number)
-    limit = time.monotonic() + 30.0
-    while left := [one for one in engines if not _gone(one)]:
-        assert time.monotonic() < limit, left
-        time.sleep(0.1)
+    wait_until_gone(engines)
 
 
 def test_the_command_refuses_wrong_json(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from processes import wait_until_gone
 
 from calibrate.engines.vllm.plugin import PARENT, VARIABLE, register
 
@@ -94,10 +95,7 @@ def test_an_engine_ends_with_the_process_that_started_it() -> None:
         time.sleep(1.5)
         assert child.is_running()
         parent.kill()
-        limit = time.monotonic() + 30.0
-        while psutil.pid_exists(child.pid) and child.status() != psutil.STATUS_ZOMBIE:  # not every system reaps it
-            assert time.monotonic() < limit
-            time.sleep(0.1)
+        wait_until_gone([child])
 
 
 def test_others_do_not_end_with_their_parent(monkeypatch: pytest.MonkeyPatch) -> None:
