@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from calibrate.costs.fit import fit_cost
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.profile import Profile
-from calibrate.replay.cost_fit import fit_cost
 from specplan.output import table
 
 __all__ = ["FreeLimit", "free_limits", "medians", "report", "spreads", "verification_costs"]
@@ -100,8 +100,9 @@ def _engine_report(engine: EngineRecord) -> str:
         f"one sequence: {1e3 * fit.cost.iteration(1, 0.0):.3f} ms per iteration and "
         f"{1e9 * fit.cost.context_s:.3f} ns per cached token; prefill {1e3 * fit.cost.prefill_s:.3f} ms and "
         f"{1e6 * fit.cost.prefill_token_s:.3f} us per token",
-        f"fit: rms error {100 * fit.decode_error:.1f} % decode, {100 * fit.prefill_error:.1f} % prefill; spread "
-        f"(interquartile range / median) median {100 * statistics.median(found):.1f} %, worst {100 * max(found):.1f} %",
+        f"fit: rms error {100 * fit.sweep.decode_error:.1f} % decode, {100 * fit.sweep.prefill_error:.1f} % prefill; "
+        f"spread (interquartile range / median) median {100 * statistics.median(found):.1f} %, "
+        f"worst {100 * max(found):.1f} %",
     ]
     return "\n".join(lines) + "\n\n" + _free_table(times) + "\n\n" + _verification_table(times)
 

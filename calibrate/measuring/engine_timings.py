@@ -131,6 +131,8 @@ async def measure_engine(
     CalibrationError : the engine failed, or reported no iterations.
     """
     prompts = _prompts(engine, random.Random(options.seed))
+    decode: list[DecodeSample] = []
+    prefill: list[PrefillSample] = []
     await engine.stats(clear=True)
     for context in options.contexts:
         for batch in options.batches:
@@ -140,22 +142,26 @@ async def measure_engine(
             if options.k2 > 1 and engine.describe().get("speculates_per_request"):
                 drafting = [_drafting(next(prompts)(context), options.k2, sampling) for _ in range(batch)]
                 await asyncio.gather(*(engine.generate(request) for request in drafting))
+            told = await engine.stats(clear=True)
+            # While a batch forms or ends, fewer decode, and the engine is busy with those that come and go.
+            decode += [one for one in (*_decode_samples(told), *_pass_samples(told)) if one.batch == batch]
+            prefill += _prefill_samples(told)
             progress(f"{engine.name}: batch {batch}, context {context}")
     for n_tokens in options.prefills:
         for _ in range(options.repeats):
             await engine.generate(request_of_length(next(prompts)(n_tokens), 1, sampling))
         progress(f"{engine.name}: prefill {n_tokens}")
-    statistics = await engine.stats(clear=True)
+    prefill += _prefill_samples(await engine.stats(clear=True))
     request_s = [await _request_latency(engine, next(prompts)(32)) for _ in range(4 * options.repeats)]
     progress(f"{engine.name}: request latency")
     await engine.stats(clear=True)
-    if not statistics.iterations or not statistics.prefills:
+    if not decode or not prefill:
         raise CalibrationError(f"engine {engine.name!r} reported no iterations: it cannot be timed")
     kept = warmup if warmup is not None else EngineStatistics()
     return EngineRecord(
         device=device,
-        decode=[*_decode_samples(statistics), *_pass_samples(statistics)],
-        prefill=_prefill_samples(statistics),
+        decode=decode,
+        prefill=prefill,
         request_s=request_s,
         warmup_decode=_decode_samples(kept),
         warmup_prefill=_prefill_samples(kept),
@@ -183,12 +189,16 @@ async def measure_drafting_passes(
     return samples
 
 
-async def measure_joining_prefills(engine: MeasuredEngine, options: MeasureOptions) -> list[PrefillSample]:
+async def measure_joining_prefills(
+    engine: MeasuredEngine, options: MeasureOptions, sampling: Sampling = GREEDY
+) -> list[PrefillSample]:
     """Measure prefills while another sequence decodes, of an engine that does both in one pass; none of others."""
     prompts = _prompts(engine, random.Random(f"joining {options.seed}"))
-    requests = [request_of_length(next(prompts)(n), 1) for n in options.prefills for _ in range(options.repeats)]
+    lengths = [n for n in options.prefills for _ in range(options.repeats)]
+    requests = [request_of_length(next(prompts)(n), 1, sampling) for n in lengths]
+    decoding = request_of_length(next(prompts)(32), 16 + 8 * len(requests), sampling)
     await engine.stats(clear=True)
-    company = asyncio.ensure_future(engine.generate(request_of_length(next(prompts)(32), 16 + 8 * len(requests))))
+    company = asyncio.ensure_future(engine.generate(decoding))
     try:
         for request in requests:
             await asyncio.sleep(_BETWEEN_S)  # a pass or more without any prompt: what it takes is left out

@@ -57,6 +57,7 @@ def _in_use(statistics: EngineStatistics, others: Sequence[tuple[float, float]],
         decode=everything.decode,
         prefill=everything.prefill,
         waking=everything.waking,
+        joined=everything.joined,
         request=RequestSums(len(outside), sum(outside)),
         beside=_work(iterations, prefills, woken),
         shared_s=iterations_s + prefills_s,
@@ -64,7 +65,10 @@ def _in_use(statistics: EngineStatistics, others: Sequence[tuple[float, float]],
 
 
 def _after_a_rest(statistics: EngineStatistics) -> frozenset[float]:
-    """When those prefills ended with which the engine began after a rest; the first one counts as such."""
+    """When those prefills ended with which the engine began after a rest; the first one counts as such.
+
+    One that joined a pass began with it, and of those that are read together only the first to end can be one.
+    """
     done: list[Iteration | Pass | Prefill]
     done = [*statistics.iterations, *statistics.passes, *statistics.prefills]
     done.sort(key=lambda one: one.ended_s)
@@ -72,7 +76,7 @@ def _after_a_rest(statistics: EngineStatistics) -> frozenset[float]:
     return frozenset(
         one.ended_s
         for one, last in zip(done, before, strict=False)
-        if isinstance(one, Prefill) and one.ended_s - one.seconds - last >= RESTED_S
+        if isinstance(one, Prefill) and not one.beside and one.ended_s - one.together * one.seconds - last >= RESTED_S
     )
 
 
@@ -81,6 +85,7 @@ def _work(iterations: Sequence[Iteration], prefills: Sequence[Prefill], woken: C
         decode=_by_batch((it.batch, 1, it.context, it.seconds) for it in iterations),
         prefill=_sums(prefills),
         waking=_sums([p for p in prefills if p.ended_s in woken]),
+        joined=math.fsum(1.0 if p.beside else 1.0 - 1.0 / p.together for p in prefills),
     )
 
 
@@ -138,6 +143,7 @@ def _total(done: Sequence[Work]) -> dict[str, Any]:
         "decode": _by_batch(cell for work in done for cell in work.decode),
         "prefill": _added([work.prefill for work in done]),
         "waking": _added([work.waking for work in done]),
+        "joined": math.fsum(work.joined for work in done),
     }
 
 

@@ -147,7 +147,7 @@ class VllmModels(LocalModels):
     ) -> EngineRecord:
         """Measure an engine by its own records, prefills beside decoding too; of the target, each method's passes."""
         record = await LocalModels.time_engine(self, engine, options, warmup=warmup, progress=progress)
-        joining = await measure_joining_prefills(engine, options)
+        joining = await measure_joining_prefills(engine, options, self.sampling())
         record = record.model_copy(update={"prefill": [*record.prefill, *joining]})
         if engine.name != TARGET or len(options.batches) < 2:
             return record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from calibrate.record.fields import AtLeastOne, Count, Moment, Record, Seconds
+from calibrate.record.fields import AtLeastOne, Count, Moment, NotNegative, Record, Seconds
 
 __all__ = [
     "DecodeSample",
@@ -83,6 +83,9 @@ class Work(Record):
     prefill: PrefillSums = PrefillSums(0, 0, 0.0)
     waking: PrefillSums = PrefillSums(0, 0, 0.0)
     """Of ``prefill``, those with which it began after a rest (`sim.engines.batching.RESTED_S`)."""
+    joined: NotNegative = 0.0
+    """Of the number of ``prefill``, those for which a pass was there anyway: sequences decoded in it, or other prompts
+    were read (of k prompts that are read together, each counts as 1 - 1/k)."""
 
     @property
     def seconds(self) -> float:
@@ -97,6 +100,7 @@ class Work(Record):
             decode=[own for own in rest if own.n],
             prefill=PrefillSums(*_less(self.prefill, part.prefill)),
             waking=PrefillSums(*_less(self.waking, part.waking)),
+            joined=max(self.joined - part.joined, 0.0),
         )
 
 

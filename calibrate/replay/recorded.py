@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-import numpy as np
-
 from calibrate.record.answer_records import RecordedAnswer
 from calibrate.record.profile import Profile
 from calibrate.replay.accuracy import Spoiling, spoiling
@@ -16,7 +14,7 @@ from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate
 from sim.operations import JUDGE, TARGET
 
-__all__ = ["Recorded", "reread_tokens", "resampled_answers"]
+__all__ = ["Recorded", "reread_tokens"]
 
 
 class Recorded:
@@ -42,18 +40,6 @@ class Recorded:
         if key not in self._corruption:
             self._corruption[key] = known_corruption(self._answers, role, threshold, traces=self.traces)
         return self._corruption[key]
-
-
-def resampled_answers(n: int, rng: np.random.Generator) -> list[int]:
-    """Return indices of a resample of ``n`` answers in blocks of sqrt(n) neighbours, around the end to the beginning.
-
-    Machines have slow phases, so that neighbouring answers are alike: one by one, they would promise too much
-    (Politis and Romano 1992, circular block bootstrap).
-    """
-    length = max(round(n**0.5), 1)
-    starts = rng.integers(0, n, -(-n // length))
-    found: list[int] = ((starts[:, None] + np.arange(length)) % n).ravel()[:n].tolist()
-    return found
 
 
 def reread_tokens(profile: Profile) -> float:

@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from calibrate.costs.fit import fit_cost
 from calibrate.record.answer_records import RecordedAnswer, StepRecord
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import NGramRecord, TokenRecord
 from calibrate.replay.accuracy import rates_text
 from calibrate.replay.corruption import corruption
-from calibrate.replay.cost_fit import fit_cost
 from calibrate.replay.recorded import reread_tokens
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.operations import DRAFT, TARGET
@@ -102,8 +102,8 @@ def replay_error(profile: Profile) -> dict[str, Estimate]:
         for position in answer.steps:
             unseen = (last if by_draft else 0, 0 if by_draft and context > answer.prompt_tokens else last)
             times = _side_by_side(
-                (target.cost.alone(position.target.tokens, unseen[0], context), target.beside or 1.0),
-                (draft.cost.alone(position.draft.tokens, unseen[1], context), draft.beside or 1.0),
+                (target.cost.alone(position.target.tokens, unseen[0], context), target.factors.beside or 1.0),
+                (draft.cost.alone(position.draft.tokens, unseen[1], context), draft.factors.beside or 1.0),
             )
             for role, time, step in zip(("target", "draft"), times, (position.target, position.draft), strict=True):
                 rows[role] = _add(rows[role], time, step.seconds)
@@ -209,8 +209,8 @@ def _engine_line(profile: Profile, name: str) -> str:
     times = ", ".join(f"{b}: {1e3 * s:.2f}" for b, s in zip(fit.cost.batches, fit.cost.seconds, strict=True))
     return (
         f"  engine  {name:<25} iteration ms by batch {times}; +{1e6 * fit.cost.context_s:.2f} us per cached token; "
-        f"fit error {100 * fit.decode_error:.0f} %, n = {fit.n_decode}; in use x{fit.decode_factor:.2f}"
-        + (f", beside another engine x{fit.beside:.2f} more" if fit.beside is not None else "")
+        f"fit error {100 * fit.sweep.decode_error:.0f} %, n = {fit.sweep.n_decode}; in use x{fit.factors.decode:.2f}"
+        + (f", beside another engine x{fit.factors.beside:.2f} more" if fit.factors.beside is not None else "")
     )
 
 

@@ -16,10 +16,10 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
+from calibrate.costs.fit import CostFit, fit_cost
 from calibrate.record.profile import Profile, Published
 from calibrate.record.uses import USE_OF_LEVEL, Use
 from calibrate.replay.corruption import least_corruption
-from calibrate.replay.cost_fit import CostFit, fit_cost
 from calibrate.replay.recorded import Recorded, reread_tokens
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
@@ -263,7 +263,7 @@ def _in(fits: Mapping[str, CostFit]) -> dict[str, Any]:
     """The fields of a `System` that differ with what its engines are used for."""
     return {
         "costs": {name: fit.cost for name, fit in fits.items()},
-        "beside": {name: fit.beside for name, fit in fits.items() if fit.beside is not None},
+        "beside": {name: fit.factors.beside for name, fit in fits.items() if fit.factors.beside is not None},
         "waking": {name: fit.waking_s for name, fit in fits.items()},
         "sharing": {name: fit.shared_s for name, fit in fits.items()},
     }

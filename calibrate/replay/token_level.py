@@ -16,8 +16,8 @@ from typing import Final
 
 import numpy as np
 
+from calibrate.costs.sweep import fit_passes
 from calibrate.record.profile import Profile
-from calibrate.replay.cost_fit import fit_passes
 from calibrate.replay.system import System
 from calibrate.replay.token_passes import TokenDecoding, known_settings, token_decoding
 from sim.catalogue import KnobValue, method

@@ -15,11 +15,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrate.costs.fit import CostFit, pace
+from calibrate.costs.resampling import resampled_answers
+from calibrate.costs.sweep import fit_passes
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord
 from calibrate.record.uses import Use
-from calibrate.replay.cost_fit import CostFit, fit_passes, pace
-from calibrate.replay.recorded import resampled_answers
 from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses
 from sim.engines.costs import TableCost
 from sim.engines.pass_costs import PassCost, PassSeconds, PassTable, RowsAsBatch
@@ -82,7 +83,7 @@ def token_decoding(
     fits : what plain decoding costs, by use and engine (`calibrate.replay.system.System.fits`).
     rng : if given, of a bootstrap resample (answers, timings), for the error of what is predicted with it.
     use : what the target's engine is used for.
-    tables : `calibrate.replay.cost_fit.fit_passes` of the target's engine, where known; ``rng`` has then been used.
+    tables : `calibrate.costs.sweep.fit_passes` of the target's engine, where known; ``rng`` has then been used.
     """
     if tables is None:
         tables = fit_passes(profile.engines[profile.placement[TARGET]], rng, method=method)
@@ -285,7 +286,7 @@ class _Timings:
         sums = np.array([one for answer in answers for one in answer.decode], dtype=np.float64).reshape(-1, 6)
         recorded, used = self._recorded.cost, self._used.cost
         then = self._pace(answers)
-        slower = self._used.decode_factor / self._recorded.decode_factor / then
+        slower = self._used.factors.decode / self._recorded.factors.decode / then
         if self._timed:  # the sweep has drafted as the method does, in batches too
             sums[:, 5] = 0.0
         return PassCost(
@@ -319,7 +320,7 @@ class _Timings:
     def _wide(self, fit: CostFit) -> PassSeconds:
         if len(self._tables) < 2:
             return RowsAsBatch(fit.cost)
-        return PassTable({rows: _scaled(table, fit.decode_factor) for rows, table in self._tables.items()})
+        return PassTable({rows: _scaled(table, fit.factors.decode) for rows, table in self._tables.items()})
 
 
 def _scaled(table: TableCost, factor: float) -> TableCost:

@@ -259,7 +259,7 @@ def _time_ratio(profile: Profile) -> str:
 
 def _iteration_ratio(profile: Profile) -> str:
     """c1 of timings alone: the fitted iteration times of one sequence, without cached tokens."""
-    from calibrate.replay.cost_fit import fit_cost
+    from calibrate.costs.fit import fit_cost
 
     draft, target = (fit_cost(profile.engines[profile.placement[role]]).cost for role in ("draft", "target"))
     base = target.iteration(1, 0.0)

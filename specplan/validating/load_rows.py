@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 import numpy as np
 
+from calibrate.costs.fit import CostFit, pace
 from calibrate.record.engine_records import InUse
-from calibrate.replay.cost_fit import CostFit, pace
 from calibrate.replay.system import use_of
 from calibrate.replay.trials import Trials
 from calibrate.running.closed_loop import Loaded, RealRound

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calibrate.costs.fit import pace
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.noise import CpuTimes
 from calibrate.measuring.plan import MeasurableModels
@@ -17,7 +18,6 @@ from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal, digest
 from calibrate.record.profile import Profile
 from calibrate.record.uses import Use
-from calibrate.replay.cost_fit import pace
 from calibrate.replay.system import use_of
 from calibrate.replay.trials import Trials
 from calibrate.running.interleaved import BASELINE, Measured, RealConfiguration, Runs, measured, run_interleaved

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from calibrate.costs.fit import fit_cost
 from calibrate.record.library import FOLDER_VARIABLE, bundled, latencies
 from calibrate.record.profile import ModelRecord, Profile
-from calibrate.replay.cost_fit import fit_cost
 from calibrate.replay.system import system_of
 from specplan.cli import main
 from specplan.planning.latency import difference, timed

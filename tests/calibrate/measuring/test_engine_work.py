@@ -55,6 +55,25 @@ def test_work_counts_as_done_beside_another_engine_if_that_worked_at_any_moment_
     assert found["small"].undisturbed == Work(decode=[], prefill=(0, 0, 0.0))
 
 
+def test_prefills_that_found_a_pass_are_counted() -> None:
+    """One read beside decoding needed none of its own, and of three that were read together two did not."""
+    joining = EngineStatistics(
+        prefills=(
+            Prefill(5, 0, 0.5, 1.0),
+            Prefill(5, 0, 0.1, 2.0, beside=2),
+            *(Prefill(5, 0, 0.2, ended_s, together=3) for ended_s in (3.0, 3.1, 3.2)),
+        )
+    )
+    found = recorded(joining, EngineStatistics())["big"]
+    assert (found.prefill.n, found.joined) == (5, pytest.approx(3.0))
+    assert found.waking.n == 2  # the first one, and one of the three
+    assert (found.undisturbed.joined, found.beside) == (pytest.approx(3.0), Work())
+    assert summed([found, found])[0].joined == pytest.approx(6.0)
+    company = EngineStatistics(iterations=(Iteration(1, 5, 0.3, 2.1),))
+    beside = recorded(joining, company)["big"]
+    assert (beside.undisturbed.joined, beside.beside and beside.beside.joined) == (pytest.approx(2.0), 1.0)
+
+
 def test_what_ends_as_another_begins_had_no_company() -> None:
     first = EngineStatistics(iterations=(Iteration(1, 10, 1.0, 1.0),))
     second = EngineStatistics(iterations=(Iteration(1, 10, 1.0, 2.0),))

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_profiles import STEP_TOKENS, measured, speculated, with_engine
 
+from calibrate.costs.fit import pace
+from calibrate.costs.sweep import fit_passes
 from calibrate.record.engine_records import DecodeSample, InUse, PrefillSample
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import TokenAnswer, TokenRecord, TokenRequest
-from calibrate.replay.cost_fit import fit_passes, pace
 from calibrate.replay.system import system_of
 from calibrate.replay.token_passes import TokenDecoding, known_settings, split_passes, token_decoding
 from sim.algorithms import autoregressive

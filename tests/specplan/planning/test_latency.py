@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from calibrate.costs.sweep import fit_passes
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from calibrate.record.library import bundled
 from calibrate.record.profile import ModelRecord, Profile, Provenance
-from calibrate.replay.cost_fit import fit_passes
 from calibrate.replay.system import system_of
 from sim.engines.pass_costs import PassTable
 from sim.operations import DRAFT, TARGET

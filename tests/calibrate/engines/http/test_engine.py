@@ -18,6 +18,7 @@ import pytest
 from openai_server import OpenAIServer, Planted, serving
 from scipy import stats
 
+from calibrate.costs.fit import fit_cost
 from calibrate.engines.http.addresses import split_endpoint
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stream import Streamed
@@ -33,7 +34,6 @@ from calibrate.models.recorded import models_of
 from calibrate.models.servers import RemoteModels
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.profile import Profile
-from calibrate.replay.cost_fit import fit_cost
 from calibrate.replay.summary import acceptance
 from calibrate.running.problem import Problem
 from theory.errors import CalibrationError, ParameterError, SchemaError

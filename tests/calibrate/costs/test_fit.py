@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from calibrate.costs.fit import fit_cost, pace
+from calibrate.costs.resampling import resampled_answers
+from calibrate.costs.sweep import fit_passes
 from calibrate.record.engine_records import DecodeSample, EngineRecord, InUse, PrefillSample, PrefillSums, Work
-from calibrate.replay.cost_fit import fit_cost, fit_passes, pace
-from calibrate.replay.recorded import resampled_answers
 from sim.engines.costs import TableCost
 from theory.errors import CalibrationError
 
@@ -45,8 +46,8 @@ def test_without_noise_the_planted_cost_comes_back() -> None:
     assert fit.cost.context_s == pytest.approx(PLANTED.context_s, rel=1e-9)
     assert fit.cost.prefill(100) == pytest.approx(PLANTED.prefill(100), rel=1e-9)
     assert fit.cost.request_s == pytest.approx(PLANTED.request_s, rel=1e-9)
-    assert fit.decode_error < 1e-9
-    assert fit.n_decode == 36
+    assert fit.sweep.decode_error < 1e-9
+    assert fit.sweep.n_decode == 36
 
 
 def test_a_prefill_that_costs_little_until_it_costs_much_comes_back() -> None:
@@ -59,15 +60,15 @@ def test_a_prefill_that_costs_little_until_it_costs_much_comes_back() -> None:
     used = [InUse(decode=[], prefill=PrefillSums(2, 16, planted.prefill(1) + planted.prefill(15)), request=(1, 0.0007))]
     timed = swept.model_copy(update={"prefill": prefill, "in_use": used})
     fit = fit_cost(timed)
-    assert fit.prefill_error < 1e-9
+    assert fit.sweep.prefill_error < 1e-9
     assert [fit.cost.prefill(n) for n in (1, 20, 48, 200)] == pytest.approx(
         [planted.prefill(n) for n in (1, 20, 48, 200)]
     )
-    assert fit.prefill_factor == pytest.approx(1.0, rel=1e-9)
+    assert fit.factors.prefill == pytest.approx(1.0, rel=1e-9)
 
 
 def test_what_prefills_beside_decoding_save_comes_back() -> None:
-    """Neither they nor prompts that were read together are taken for prefills alone; other uses have it in a factor."""
+    """Neither they nor prompts that were read together are taken for prefills alone."""
     alone = [PrefillSample(tokens=n, seconds=PLANTED.prefill(n)) for n in (4, 32, 256)]
     saved_s = 0.5 * PLANTED.prefill_s
     beside = [one.model_copy(update={"seconds": one.seconds - saved_s, "beside": 1}) for one in alone]
@@ -78,7 +79,13 @@ def test_what_prefills_beside_decoding_save_comes_back() -> None:
     fit = fit_cost(timed, use="plain")
     assert fit.cost.prefill(64) == pytest.approx(PLANTED.prefill(64))
     assert fit.shared_s == pytest.approx(saved_s)
-    assert fit_cost(timed, use="steps").shared_s == 0.0
+    assert fit_cost(timed, use="steps").shared_s == 0.0  # not known how many joined: the factor has what they saved
+    seconds = 2.0 * (10 * PLANTED.prefill(20) - 6 * saved_s)
+    in_use = [InUse(prefill=(10, 200, seconds), joined=joined) for joined in (6.0, 0.0)]
+    counted, blind = (fit_cost(timed.model_copy(update={"in_use": [one]}), use="steps") for one in in_use)
+    assert (counted.factors.prefill, counted.shared_s) == pytest.approx((2.0, 2.0 * saved_s))
+    assert (blind.factors.prefill, blind.shared_s) == pytest.approx((seconds / (10 * PLANTED.prefill(20)), 0.0))
+    assert pace([(counted, in_use[0])]) == pytest.approx(1.0)
     assert fit_cost(timed.model_copy(update={"prefill": alone}), use="plain").shared_s == 0.0
 
 
@@ -109,12 +116,12 @@ def test_a_sweep_is_scaled_to_what_the_engine_took_in_use() -> None:
         for _ in range(5)
     ]
     fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": in_use}))
-    assert fit.decode_factor == pytest.approx(1.5, rel=1e-9)
-    assert fit.prefill_factor == pytest.approx(2.0, rel=1e-9)
+    assert fit.factors.decode == pytest.approx(1.5, rel=1e-9)
+    assert fit.factors.prefill == pytest.approx(2.0, rel=1e-9)
     assert fit.cost.iteration(8, 100) == pytest.approx(1.5 * PLANTED.iteration(8, 100), rel=1e-9)
     assert fit.cost.prefill(100) == pytest.approx(2.0 * PLANTED.prefill(100), rel=1e-9)
     assert fit.cost.request_s == pytest.approx(0.003, rel=1e-9)
-    assert fit.beside is None
+    assert fit.factors.beside is None
 
 
 def test_what_a_neighbour_costs_is_told_apart() -> None:
@@ -129,13 +136,13 @@ def test_what_a_neighbour_costs_is_told_apart() -> None:
         )
     ]
     fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": in_use}))
-    assert fit.decode_factor == pytest.approx(1.5, rel=1e-9)
-    assert fit.prefill_factor == pytest.approx(2.0, rel=1e-9)
-    assert fit.beside == pytest.approx(1.2, rel=1e-9)
+    assert fit.factors.decode == pytest.approx(1.5, rel=1e-9)
+    assert fit.factors.prefill == pytest.approx(2.0, rel=1e-9)
+    assert fit.factors.beside == pytest.approx(1.2, rel=1e-9)
     everything = [one.model_copy(update={"beside": Work(decode=one.decode, prefill=one.prefill)}) for one in in_use]
     mixed = fit_cost(record(0.0, 3).model_copy(update={"in_use": everything}))
-    assert mixed.beside == 1.0  # it never worked alone: what it took in company is what it takes
-    assert 1.5 < mixed.decode_factor < 1.8
+    assert mixed.factors.beside == 1.0  # it never worked alone: what it took in company is what it takes
+    assert 1.5 < mixed.factors.decode < 1.8
 
 
 def planted_prefills(n: int, tokens: int, factor: float, n_woken: int = 0, waking_s: float = 0.0) -> PrefillSums:
@@ -155,7 +162,7 @@ def test_what_waking_costs_is_told_apart() -> None:
         )
         fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
         assert fit.waking_s == pytest.approx(0.006, rel=1e-9)
-        assert fit.prefill_factor == pytest.approx(2.0, rel=1e-9)
+        assert fit.factors.prefill == pytest.approx(2.0, rel=1e-9)
         assert pace([(fit, one)]) == pytest.approx(1.0, rel=1e-9)
 
 
@@ -172,10 +179,10 @@ def test_what_an_engine_never_did_alone_it_takes_as_in_an_answer_of_its_own() ->
         shared_s=0.0,
     )
     swept = record(0.0, 3).model_copy(update={"in_use": [in_use]})
-    assert (fit_cost(swept).decode_factor, fit_cost(swept).beside) == pytest.approx((1.8, 1.0), rel=1e-9)
+    assert (fit_cost(swept).factors.decode, fit_cost(swept).factors.beside) == pytest.approx((1.8, 1.0), rel=1e-9)
     fit = fit_cost(swept.model_copy(update={"plain_in_use": [alone]}))
-    assert (fit.decode_factor, fit.prefill_factor) == pytest.approx((1.2, 1.2), rel=1e-9)
-    assert fit.beside == pytest.approx(1.5, rel=1e-9)
+    assert (fit.factors.decode, fit.factors.prefill) == pytest.approx((1.2, 1.2), rel=1e-9)
+    assert fit.factors.beside == pytest.approx(1.5, rel=1e-9)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.6, 0.25])
@@ -192,9 +199,9 @@ def test_company_for_a_part_of_the_time_slows_that_part(share: float) -> None:
         shared_s=share * beside.seconds,
     )
     fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
-    assert fit.decode_factor == pytest.approx(1.5, rel=1e-9)
-    assert fit.prefill_factor == pytest.approx(2.0, rel=1e-9)
-    assert fit.beside == pytest.approx(1.3, rel=1e-9)
+    assert fit.factors.decode == pytest.approx(1.5, rel=1e-9)
+    assert fit.factors.prefill == pytest.approx(2.0, rel=1e-9)
+    assert fit.factors.beside == pytest.approx(1.3, rel=1e-9)
     assert pace([(fit, one)]) == pytest.approx(1.0, rel=1e-9)
 
 
@@ -204,8 +211,8 @@ def test_a_slowing_that_company_cannot_explain_has_a_limit() -> None:
     beside = Work(decode=[(1, 40, 20_000, 2.0 * both)])
     one = InUse(decode=[(1, 100, 32_000, alone + 2.0 * both)], beside=beside, shared_s=0.05 * beside.seconds)
     fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
-    assert fit.decode_factor == pytest.approx(1.0, rel=1e-9)
-    assert fit.beside == 8.0
+    assert fit.factors.decode == pytest.approx(1.0, rel=1e-9)
+    assert fit.factors.beside == 8.0
 
 
 def test_company_that_makes_nothing_slower_counts_as_none() -> None:
@@ -218,9 +225,9 @@ def test_company_that_makes_nothing_slower_counts_as_none() -> None:
         beside=Work(decode=[(1, 90, 18_000, 1.2 * both)], prefill=(3, 60, prefill_s)),
     )
     fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
-    assert fit.beside == 1.0
-    assert fit.decode_factor == pytest.approx(1.28, rel=1e-9)
-    assert fit.prefill_factor == pytest.approx(1.0, rel=1e-9)
+    assert fit.factors.beside == 1.0
+    assert fit.factors.decode == pytest.approx(1.28, rel=1e-9)
+    assert fit.factors.prefill == pytest.approx(1.0, rel=1e-9)
 
 
 def test_prefills_that_are_hardly_ever_done_alone_are_as_slow_as_iterations() -> None:
@@ -231,8 +238,8 @@ def test_prefills_that_are_hardly_ever_done_alone_are_as_slow_as_iterations() ->
     lonely = (200, 0, beside.prefill[2] + 10.0 * prefill_s / 200)
     one = InUse(decode=[(1, 100, 32_000, 1.5 * alone + 1.8 * both)], prefill=lonely, beside=beside)
     fit = fit_cost(record(0.0, 3).model_copy(update={"in_use": [one]}))
-    assert (fit.decode_factor, fit.prefill_factor) == pytest.approx((1.5, 1.5), rel=1e-9)
-    assert fit.beside == pytest.approx(1.2, rel=1e-9)
+    assert (fit.factors.decode, fit.factors.prefill) == pytest.approx((1.5, 1.5), rel=1e-9)
+    assert fit.factors.beside == pytest.approx(1.2, rel=1e-9)
 
 
 def test_passes_grow_as_plain_iterations_beyond_the_batches_that_were_timed_often() -> None:
@@ -271,7 +278,7 @@ def test_the_pace_of_an_engine_is_what_its_work_took_longer() -> None:
     prefill_s = 3 * PLANTED.prefill_s + 60 * PLANTED.prefill_token_s
     done = InUse(decode=[(1, 60, 12_000, 1.25 * 60 * PLANTED.iteration(1, 200))], prefill=(3, 60, 1.25 * prefill_s))
     assert pace([(fit, done)] * 2) == pytest.approx(1.25)
-    slowed = replace(fit, beside=1.25)
+    slowed = replace(fit, factors=replace(fit.factors, beside=1.25))
     shared = done.model_copy(update={"beside": Work(decode=done.decode, prefill=done.prefill)})
     assert pace([(slowed, shared)]) == pytest.approx(1.0)
 

@@ -1,0 +1,1 @@
+"""What an engine takes for its work: from timings to a cost model."""

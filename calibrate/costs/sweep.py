@@ -1,0 +1,205 @@
+"""From raw timings to how an engine's cost grows: non-negative least squares on cell means.
+
+Means, not medians: an answer's time is the sum of its iterations, slow ones included.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
+from sim.engines.costs import TableCost
+from theory.errors import CalibrationError
+
+__all__ = ["SweepFit", "fit_passes", "fit_sweep"]
+
+_ENOUGH: Final = 0.25
+"""Timings of a batch size, as a share of those of batch 1, from which on it counts, [-]: n-grams of all sequences of a
+batch are seldom found at once."""
+
+_BENDS: Final = tuple(4.0**power for power in range(2, 9))
+"""Prompt lengths at which the time of a prefill may begin to grow faster, tokens."""
+
+_LEAST: Final = 2
+"""Lengths that must have been timed on either side of a bend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepFit:
+    """What a sweep over batch sizes, contexts and prompts says.
+
+    Attributes
+    ----------
+    cost : of iterations, prefills that had the engine to themselves, and requests.
+    decode_error, prefill_error : root-mean-square relative error of the fit on the cell means, [-].
+    shared_s : what a prefill takes less where it joins a pass that decodes, s; 0 where not measured.
+    n_decode : samples of iterations.
+    """
+
+    cost: TableCost
+    decode_error: float
+    prefill_error: float
+    shared_s: float
+    n_decode: int
+
+
+def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> SweepFit:
+    """Fit a `TableCost` to an engine's timings while nothing else was asked of it.
+
+    Parameters
+    ----------
+    record : the raw samples; warm-ups are not used.
+    rng : if given, fit to a bootstrap resample (within cells).
+
+    Raises
+    ------
+    CalibrationError : no decode sample at batch 1, or no prefill sample.
+    """
+    decode = [sample for sample in record.decode if sample.tokens == 1]
+    if not any(sample.batch == 1 for sample in decode) or not record.prefill:
+        raise CalibrationError("the engine record needs decode samples at batch 1 and prefill samples: calibrate again")
+    batches, times, context_s, decode_error = _fit_decode(decode, rng)
+    apart = [sample for sample in record.prefill if sample.together == 1 and not sample.beside]
+    prefill_s, prefill_token_s, bends, prefill_error = _fit_prefill(apart or record.prefill, rng)
+    request = np.array(record.request_s or [0.0])
+    if rng is not None:
+        request = rng.choice(request, request.size)
+    cost = TableCost(
+        batches=batches,
+        seconds=times,
+        context_s=context_s,
+        prefill_s=prefill_s,
+        prefill_token_s=prefill_token_s,
+        bends=bends,
+        request_s=float(request.mean()),
+    )
+    return SweepFit(
+        cost=cost,
+        decode_error=decode_error,
+        prefill_error=prefill_error,
+        shared_s=_shared_s(cost, record.prefill),
+        n_decode=len(decode),
+    )
+
+
+def _shared_s(cost: TableCost, prefills: Sequence[PrefillSample]) -> float:
+    """What prefills that joined decoding sequences took less than they take alone, median, s: some met others too."""
+    saved = [cost.prefill(one.tokens) - one.seconds for one in prefills if one.beside and one.together == 1]
+    return max(float(np.median(saved)), 0.0) if saved else 0.0
+
+
+def fit_passes(
+    record: EngineRecord, rng: np.random.Generator | None = None, *, method: str = ""
+) -> dict[int, TableCost]:
+    """Fit the time of a pass over several tokens per sequence, for each number of tokens that was measured alone.
+
+    Parameters
+    ----------
+    record : the raw samples, of `DecodeSample.tokens` >= 1; warm-ups are not used.
+    rng : if given, fit to a bootstrap resample (within cells).
+    method : token-level method whose own passes, drafting included, are taken where there are such; else those without
+        drafting are.
+
+    Returns
+    -------
+    Tokens per sequence to iteration times as swept; 1 is plain decoding. Prefill and request times are left at 0.
+    Beyond the batch sizes that were timed often enough, passes grow as plain iterations do.
+    """
+    found: dict[int, TableCost] = {}
+    own = method if any(sample.by == method for sample in record.decode) else ""
+    usable = [sample for sample in record.decode if sample.tokens == 1 or sample.by == own]
+    for tokens in sorted({sample.tokens for sample in usable}):
+        n = Counter(sample.batch for sample in usable if sample.tokens == tokens)
+        samples = [sample for sample in usable if sample.tokens == tokens and n[sample.batch] >= _ENOUGH * n[1]]
+        if n[1]:
+            plain_s = None if tokens == 1 or _lengths_vary(samples) else found[1].context_s
+            batches, times, context_s, _ = _fit_decode(samples, rng, plain_s)
+            table = TableCost(batches=batches, seconds=times, context_s=context_s)
+            found[tokens] = _grown(table, found[1]) if tokens > 1 else table
+    return found
+
+
+def _lengths_vary(samples: Sequence[DecodeSample]) -> bool:
+    """Whether contexts of a batch size tell what context costs: else it would be told by the size of batches alone."""
+    contexts = [[s.context for s in samples if s.batch == batch] for batch in {s.batch for s in samples}]
+    return any(max(each) > 2 * min(each) for each in contexts)
+
+
+def _grown(table: TableCost, plain: TableCost) -> TableCost:
+    """Add the batch sizes beyond the table's largest, growing as in another one."""
+    last = table.batches[-1]
+    plain_s = plain.iteration(last, 0.0)
+    growth = table.seconds[-1] / plain_s if plain_s > 0.0 else 0.0
+    beyond = [(batch, growth * s) for batch, s in zip(plain.batches, plain.seconds, strict=True) if batch > last]
+    return replace(
+        table,
+        batches=(*table.batches, *(batch for batch, _ in beyond)),
+        seconds=(*table.seconds, *(s for _, s in beyond)),
+    )
+
+
+def _fit_decode(
+    samples: Sequence[DecodeSample], rng: np.random.Generator | None, context_s: float | None = None
+) -> tuple[tuple[int, ...], tuple[float, ...], float, float]:
+    """One intercept per batch size, one slope for the context unless it is given, s per token."""
+    cells: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+    for sample in samples:
+        cells[sample.batch, sample.context // 64].append((sample.context, sample.seconds))
+    batches = tuple(sorted({batch for batch, _ in cells}))
+    keys, context, mean, n = _cell_means(cells, rng)
+    design = np.zeros((len(keys), len(batches) + 1))
+    for row, (batch, _) in enumerate(keys):
+        design[row, batches.index(batch)] = 1.0
+    if context_s is None:
+        design[:, -1] = context
+    weights = np.sqrt(n) / mean
+    solution, error = _solve(design, mean - (context_s or 0.0) * context, weights)
+    return batches, tuple(map(float, solution[:-1])), solution[-1] if context_s is None else context_s, error
+
+
+def _fit_prefill(
+    samples: Sequence[PrefillSample], rng: np.random.Generator | None
+) -> tuple[float, float, tuple[tuple[float, float], ...], float]:
+    """Fixed part, slope, bends and error: convex, since all coefficients are >= 0."""
+    cells: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+    for sample in samples:
+        cells[sample.tokens, 0].append((sample.tokens, sample.seconds))
+    _, tokens, mean, n = _cell_means(cells, rng)
+    at = [bend for bend in _BENDS if (tokens <= bend).sum() >= _LEAST and (tokens > bend).sum() >= _LEAST]
+    design = np.column_stack([np.ones_like(tokens), tokens, *(np.maximum(tokens - bend, 0.0) for bend in at)])
+    solution, error = _solve(design, mean, np.sqrt(n) / mean)
+    bends = tuple((bend, float(s)) for bend, s in zip(at, solution[2:], strict=True) if s > 0.0)
+    return float(solution[0]), float(solution[1]), bends, error
+
+
+def _cell_means(
+    cells: dict[tuple[int, int], list[tuple[int, float]]], rng: np.random.Generator | None
+) -> tuple[list[tuple[int, int]], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    keys = sorted(cells)
+    xs, means, counts = [], [], []
+    for key in keys:
+        values = np.array(cells[key])
+        if rng is not None:
+            values = values[rng.integers(0, len(values), len(values))]
+        xs.append(values[:, 0].mean())
+        means.append(max(values[:, 1].mean(), 1e-9))
+        counts.append(len(values))
+    return keys, np.array(xs), np.array(means), np.array(counts, dtype=np.float64)
+
+
+def _solve(
+    design: NDArray[np.float64], mean: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
+    from scipy.optimize import nnls
+
+    solution, _ = nnls((design / scale) * weights[:, None], mean * weights)
+    solution = solution / scale
+    relative = (design @ solution - mean) / mean
+    return solution, float(np.sqrt(np.average(relative**2, weights=weights**2)))
