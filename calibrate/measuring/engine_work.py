@@ -54,10 +54,7 @@ def _in_use(statistics: EngineStatistics, others: Sequence[tuple[float, float]],
     iterations, iterations_s = _shared(statistics.iterations, others)
     prefills, prefills_s = _shared(statistics.prefills, others)
     return InUse(
-        decode=everything.decode,
-        prefill=everything.prefill,
-        waking=everything.waking,
-        joined=everything.joined,
+        **dict(everything),
         request=RequestSums(len(outside), sum(outside)),
         beside=_work(iterations, prefills, woken),
         shared_s=iterations_s + prefills_s,
