@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from calibrate.engines.protocol import GREEDY, Backend, Prompt, Request, Sampling
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.work import EngineStatistics
+from calibrate.engines.work import EngineStatistics, Prefill
 from calibrate.measuring.engine_work import Reporting
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError, ParameterError
 
 __all__ = [
+    "BETWEEN_S",
     "MeasureOptions",
     "MeasuredEngine",
     "measure_drafting_passes",
     "measure_engine",
     "measure_joining_prefills",
+    "prefill_samples",
     "request_of_length",
     "timed_passes",
     "warm_up",
@@ -32,7 +34,7 @@ _PASS_BATCHES: Final = (1, 2, 4, 8, 16)
 _DRAFTING_BATCHES: Final = (1, 4, 16)
 """Between them costs are interpolated."""
 
-_BETWEEN_S: Final = 0.05
+BETWEEN_S: Final = 0.05
 """Between prefills that join a decoding sequence, s."""
 
 _APART: Final = 3
@@ -145,13 +147,13 @@ async def measure_engine(
             told = await engine.stats(clear=True)
             # While a batch forms or ends, fewer decode, and the engine is busy with those that come and go.
             decode += [one for one in (*_decode_samples(told), *_pass_samples(told)) if one.batch == batch]
-            prefill += _prefill_samples(told)
+            prefill += prefill_samples(told.prefills)
             progress(f"{engine.name}: batch {batch}, context {context}")
     for n_tokens in options.prefills:
         for _ in range(options.repeats):
             await engine.generate(request_of_length(next(prompts)(n_tokens), 1, sampling))
         progress(f"{engine.name}: prefill {n_tokens}")
-    prefill += _prefill_samples(await engine.stats(clear=True))
+    prefill += prefill_samples((await engine.stats(clear=True)).prefills)
     request_s = [await _request_latency(engine, next(prompts)(32)) for _ in range(4 * options.repeats)]
     progress(f"{engine.name}: request latency")
     await engine.stats(clear=True)
@@ -164,7 +166,7 @@ async def measure_engine(
         prefill=prefill,
         request_s=request_s,
         warmup_decode=_decode_samples(kept),
-        warmup_prefill=_prefill_samples(kept),
+        warmup_prefill=prefill_samples(kept.prefills),
     )
 
 
@@ -201,14 +203,15 @@ async def measure_joining_prefills(
     company = asyncio.ensure_future(engine.generate(decoding))
     try:
         for request in requests:
-            await asyncio.sleep(_BETWEEN_S)  # a pass or more without any prompt: what it takes is left out
+            await asyncio.sleep(BETWEEN_S)  # a pass or more without any prompt: what it takes is left out
             await engine.generate(request)
             if company.done():
                 break
     finally:
         company.cancel()
         await asyncio.gather(company, return_exceptions=True)
-    return [sample for sample in _prefill_samples(await engine.stats(clear=True)) if sample.beside]
+    told = await engine.stats(clear=True)
+    return [sample for sample in prefill_samples(told.prefills) if sample.beside]
 
 
 async def timed_passes(engine: MeasuredEngine, method: str, k2: int, requests: Sequence[Request]) -> list[DecodeSample]:
@@ -260,8 +263,9 @@ def _pass_samples(statistics: EngineStatistics) -> list[DecodeSample]:
     ]
 
 
-def _prefill_samples(statistics: EngineStatistics) -> list[PrefillSample]:
+def prefill_samples(prefills: Iterable[Prefill]) -> list[PrefillSample]:
+    """Return prefills as a profile has them."""
     return [
         PrefillSample(tokens=p.tokens, cached=p.cached, seconds=p.seconds, together=p.together, beside=p.beside)
-        for p in statistics.prefills
+        for p in prefills
     ]

@@ -9,7 +9,9 @@ noted. On a server that speculates, iterations are passes over drafts.
 
 Prefill: time to the first token, less the median round trip of a request without a model. Request: such a round trip,
 and the time from the last token to the end of the stream. What the server spends on a request before its engine sees
-it, beyond such a round trip, is therefore part of the prefill.
+it, beyond such a round trip, is therefore part of the prefill. A prefill that joins a stream which decodes is what that
+stream's gap grew by (`calibrate.engines.http.activity`): nothing, where the server had more requests than it runs at
+once.
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from calibrate.engines.http.activity import activity
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch, tolerated
 from calibrate.engines.http.stream import Streamed
 from calibrate.engines.token_vocabulary import OF_REQUEST
-from calibrate.measuring.engine_timings import MeasureOptions, request_of_length
+from calibrate.measuring.engine_timings import BETWEEN_S, MeasureOptions, prefill_samples, request_of_length
 from calibrate.measuring.stream_samples import grouped, iterations, levelled, prefill, tail_s
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError
@@ -60,6 +63,12 @@ _PAUSE_S: Final = 0.05
 
 _GIVEN_UP: Final = 3
 """Timings of a batch that were left out, less those that were not, at which it is not tried any more."""
+
+_COMPANY: Final = 32
+"""Words of the prompt of the stream that others join; and tokens of its answer, for each of them."""
+
+_AT_MOST_EACH: Final = 4
+"""Tokens of a word at most."""
 
 _LONG_S: Final = 2.0
 """Wait for a first token after which longer company would not help: the server runs one request after the other, s."""
@@ -132,12 +141,13 @@ async def measure_server(
         for speculation, other in engine.speculating.items() if len(options.batches) > 1 else ():
             passes = await _passes(other, prompts, options, watch)
             decode += [sample.model_copy(update={"by": OF_REQUEST[speculation.method].catalogue}) for sample in passes]
-    trip = statistics.median(trips)  # one late answer must not make all prefills look short
+        trip = statistics.median(trips)  # one late answer must not make all prefills look short
+        joining = await _joining_prefills(engine, prompts, options, trip, watch)
     progress(f"{engine.name}: request latency")
     return EngineRecord(
         device=device,
         decode=decode,
-        prefill=[prefill(streamed, trip) for streamed in first],
+        prefill=[*(prefill(streamed, trip) for streamed in first), *joining],
         request_s=[s + tail_s(streamed) for s, streamed in zip(trips, first, strict=True)],
         warmup_decode=warmup[0],
         warmup_prefill=warmup[1],
@@ -308,6 +318,35 @@ async def _timed_prefill(
         engine.outcomes[_PREFILLS, _LATE] += 1
     _, trip, streamed = min(tried, key=lambda attempt: attempt[0])
     return trip, streamed
+
+
+async def _joining_prefills(
+    engine: OpenAIEngine,
+    prompts: Iterator[Callable[[int], str]],
+    options: MeasureOptions,
+    trip: float,
+    watch: StallWatch,
+) -> list[PrefillSample]:
+    """Prefills that joined a stream which decodes: what its gap grew by. Those that were read late do not count."""
+    lengths = [n for n in options.prefills for _ in range(options.repeats)]
+    room = _most_tokens(engine, _AT_MOST_EACH * _COMPANY)
+    n_tokens = _COMPANY * len(lengths) if room is None else max(min(_COMPANY * len(lengths), room), 2)
+    company, joined = Streamed(), list[Streamed]()
+    task = asyncio.ensure_future(engine.stream(request_of_length(next(prompts)(_COMPANY), n_tokens), company))
+    try:
+        await _wait_for_first_token(task, company)
+        for n_words in lengths:
+            await asyncio.sleep(BETWEEN_S)
+            if task.done():
+                break
+            streamed = await engine.stream(request_of_length(next(prompts)(n_words), 1), Streamed())
+            if watch.longest(streamed.sent, streamed.end) <= tolerated(streamed.end - streamed.sent):
+                joined.append(streamed)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    done = activity([company, *joined], trip_s=trip).prefills
+    return prefill_samples(one for one in done if one.beside)
 
 
 def timing_notes(engine: OpenAIEngine) -> list[str]:

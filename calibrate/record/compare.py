@@ -185,12 +185,13 @@ def _runs(record: EngineRecord) -> dict[Key, list[float]]:
         means[key] = [
             float(np.exp(np.mean([np.log(max(float(np.mean(cell)), 1e-12)) for cell in cells]))) for cells in rounds
         ]
-    by_length: dict[int, list[float]] = defaultdict(list)
+    by_length: dict[Key, list[float]] = defaultdict(list)
     for prefill in record.prefill:
-        by_length[prefill.tokens].append(prefill.seconds)
-    for tokens, seconds in by_length.items():
+        kind = "prefill beside decoding" if prefill.beside else "prefill"
+        by_length[kind, f"{prefill.tokens:4d} tokens"].append(prefill.seconds)
+    for key, seconds in by_length.items():
         if len(seconds) >= 4 * _LEAST_RUNS and min(seconds) > 0.0:
-            means["prefill", f"{tokens:4d} tokens"] = _blocks(seconds)
+            means[key] = _blocks(seconds)
     if len(record.request_s) >= 4 * _LEAST_RUNS and min(record.request_s) > 0.0:
         means["request", ""] = _blocks(record.request_s)
     return means

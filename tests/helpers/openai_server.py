@@ -41,6 +41,8 @@ class Planted:
     """An iteration of b requests takes ``iteration_s + b * sequence_s``."""
     prefill_s: float = 0.0
     prefill_token_s: float = 0.0
+    joining_s: float | None = None
+    """What a prompt adds to the iteration of others that reads it; None: prompts are read apart from iterations."""
     k2: int = 1
     """Tokens that an iteration gives a request: 1 to ``k2``, equally likely."""
     step_tokens: tuple[int, int] = (4, 12)
@@ -93,6 +95,7 @@ class OpenAIServer:
         """Number of a completion request, counted from 0: what happens to it."""
         self.url = ""
         self._running: list[Sequence] = []
+        self._joining: list[asyncio.Future[None]] = []
         self._work = asyncio.Event()
         self._free = asyncio.Semaphore(planted.max_running)
         self._tasks: list[asyncio.Task[None]] = []
@@ -120,16 +123,26 @@ class OpenAIServer:
             await self._work.wait()
             moment = time.monotonic()
             while self._running:
-                batch = list(self._running)
+                batch, joining, self._joining = list(self._running), self._joining, []
                 moment += planted.iteration_s + planted.sequence_s * len(batch)
+                moment += (planted.joining_s or 0.0) * len(joining)
                 await asyncio.sleep(max(moment - time.monotonic(), 0.0))
+                self._read(joining)
                 for sequence in batch:
                     n = min(sequence.passes.randint(1, planted.k2), sequence.left)
                     sequence.tokens.put_nowait(n)
                     sequence.left -= n
                     if sequence.left <= 0 and sequence in self._running:
                         self._running.remove(sequence)
+            self._read(self._joining)
+            self._joining = []
             self._work.clear()
+
+    @staticmethod
+    def _read(joining: list[asyncio.Future[None]]) -> None:
+        for prompt in joining:
+            if not prompt.done():
+                prompt.set_result(None)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -209,7 +222,11 @@ class OpenAIServer:
             return
         async with self._free:
             n_prompt = len(split(body["prompt"]))
-            await asyncio.sleep(self.planted.prefill_s + self.planted.prefill_token_s * n_prompt)
+            if self.planted.joining_s is not None and self._running:
+                self._joining.append(asyncio.get_running_loop().create_future())
+                await self._joining[-1]
+            else:
+                await asyncio.sleep(self.planted.prefill_s + self.planted.prefill_token_s * n_prompt)
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
             await self._stream(reader, writer, answer, fault, began)
 

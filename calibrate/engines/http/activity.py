@@ -138,7 +138,8 @@ def _shared_prefills(gaps: Sequence[_Gap]) -> Iterator[Prefill]:
     for gap in gaps:
         extra = gap.end - gap.begin - gap.n * plain.get(gap.batch, gap.each)
         for streamed in gap.prefilled:
-            yield _prefill(streamed, max(extra, 0.0) / len(gap.prefilled))
+            n = len(gap.prefilled)
+            yield _prefill(streamed, max(extra, 0.0) / n, together=n, beside=gap.batch)
 
 
 def _own_prefills(by_themselves: Sequence[Streamed], begun: Sequence[Streamed], trip_s: float) -> Iterator[Prefill]:
@@ -156,7 +157,7 @@ def _own_prefills(by_themselves: Sequence[Streamed], begun: Sequence[Streamed], 
         if before:
             begin = max(begin, moments[before - 1])
         together = bisect_right(firsts, first + near) - bisect_left(firsts, first - near)
-        yield _prefill(streamed, (first - begin) / together)
+        yield _prefill(streamed, (first - begin) / together, together=together)
 
 
 def _plain(gaps: Sequence[_Gap]) -> Mapping[int, float]:
@@ -168,7 +169,7 @@ def _plain(gaps: Sequence[_Gap]) -> Mapping[int, float]:
     return {batch: fmean(values) for batch, values in seconds.items()}
 
 
-def _prefill(streamed: Streamed, seconds: float) -> Prefill:
+def _prefill(streamed: Streamed, seconds: float, *, together: int, beside: int = 0) -> Prefill:
     """A stream's prefill; what of the prompt was cached is what the server told, or what it had been sent before."""
     cached = streamed.n_cached if streamed.tells_cached else round(streamed.read_before * streamed.n_prompt)
-    return Prefill(max(streamed.n_prompt - cached, 1), cached, seconds, _first(streamed))
+    return Prefill(max(streamed.n_prompt - cached, 1), cached, seconds, _first(streamed), together, beside)
