@@ -16,7 +16,7 @@ from sim.engines.costs import TableCost
 
 __all__ = ["Factors", "Modelled", "Pairs", "factors_in_use", "ratio", "scaled_to_use", "waking_seconds", "work_pairs"]
 
-_HARDLY: Final = 0.01
+_HARDLY: Final = 0.1
 """Share of its work up to which an engine hardly ever did it alone, [-]: then it is taken to always have company."""
 
 _SLOWEST: Final = 8.0
@@ -138,25 +138,31 @@ def work_pairs(modelled: Modelled, done: InUse, beside: float | None) -> Pairs:
 def _alone_and_beside(modelled: Modelled, done: Sequence[InUse], quiet: Sequence[InUse]) -> Factors | None:
     """The factors alone, and by how much company slows; None if one factor will do for both cases.
 
-    An engine that hardly ever worked alone is taken to be as fast then as when it had an answer to itself.
+    How much company slows is told by iterations, or by prefills where there are no others. An engine that hardly ever
+    worked alone is taken to be as fast then as when it had an answer to itself. Prefills mostly begin as the other
+    engine begins, so that few were alone: those in company count too, with what company slows them.
     """
-    both = [one.beside for one in done if one.beside is not None]
-    both_pairs = modelled.decodes(both), modelled.prefills(both)
-    alone = [one.undisturbed for one in done]
-    decode = _usual(modelled.decodes(alone), both_pairs[0])
-    if decode is None:
-        alone = [one.undisturbed for one in quiet]
-        decode = _usual(modelled.decodes(alone), both_pairs[0])
-    if decode is None:
+    alone, both = [one.undisturbed for one in done], [one.beside for one in done if one.beside is not None]
+    by_iterations = bool(modelled.decodes(done))
+    telling = modelled.decodes if by_iterations else modelled.prefills
+    factor = _usual(telling(alone), telling(both)) or _usual(telling([one.undisturbed for one in quiet]), telling(both))
+    if factor is None:
         return None
-    # Prefills that begin as the other engine begins tell nothing of those alone: then as much slower as iterations.
-    prefill = _usual(modelled.prefills(alone), both_pairs[1]) or decode
-    work_s, measured_s = _totals(_scaled(both_pairs[0], decode) + _scaled(both_pairs[1], prefill))
-    in_company_s = _share(done) * measured_s
+    share = _share(done)
+    beside = _company(_scaled(telling(both), factor), share)
+    if beside < 1.0:  # Company speeds nothing up: the few seconds alone were slow by chance.
+        return None
+    in_company = _scaled(modelled.prefills(both), _slowing(share, beside))
+    prefill = ratio(modelled.prefills(alone) + in_company) or factor
+    return Factors(factor if by_iterations else 1.0, prefill, beside)
+
+
+def _company(both: Pairs, share: float) -> float:
+    """By how much company slows an engine that had it for a share of what it took, as the time that the rest leaves."""
+    work_s, measured_s = _totals(both)
+    in_company_s = share * measured_s
     work_s -= measured_s - in_company_s  # what was done in company would have taken so long alone
-    beside = in_company_s / max(work_s, in_company_s / _SLOWEST) if in_company_s > 0.0 else 1.0
-    # Company speeds nothing up: the few seconds alone were slow by chance.
-    return Factors(decode, prefill, beside) if beside >= 1.0 else None
+    return in_company_s / max(work_s, in_company_s / _SLOWEST) if in_company_s > 0.0 else 1.0
 
 
 def _usual(alone: Pairs, both: Pairs) -> float | None:

@@ -1,10 +1,10 @@
 """What a server did for the requests of this process, told from the moments at which their tokens came.
 
 While several requests decode, the stream that began first shows the iterations of all. A request whose first token came
-while others decoded was prefilled in an iteration of theirs: what that took longer than a plain one is put down to the
-prefill, and it is not counted as a decode iteration. A request that had the server to itself was prefilled in the time
-to its first token, less a round trip. Other users of the server are not seen: slow iterations are all that tells of
-them.
+while others decoded was prefilled in an iteration of theirs: what that took longer than the plain ones around it is put
+down to the prefill, and it is not counted as a decode iteration. A request that had the server to itself was prefilled
+in the time to its first token, less a round trip. Other users of the server are not seen: slow iterations are all that
+tells of them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ __all__ = ["activity"]
 
 _JITTER: Final = 0.25
 """By what share of a gap deliveries of one iteration may lie apart, [-]."""
+
+_AROUND: Final = 4
+"""Plain iterations with which one that prefills is compared: they are as long ago as a step of a fast model takes."""
 
 
 @dataclass(slots=True)
@@ -133,13 +136,14 @@ def _prefilling(streamed: Streamed, gaps: Sequence[_Gap], ends: Sequence[float])
 
 
 def _shared_prefills(gaps: Sequence[_Gap]) -> Iterator[Prefill]:
-    """Prefills that were part of an iteration; where none of its batch was plain, none of it is known to be theirs."""
+    """Prefills that were part of an iteration; where none was plain, none of its time is known to be theirs."""
     plain = _plain(gaps)
     for gap in gaps:
-        extra = gap.end - gap.begin - gap.n * plain.get(gap.batch, gap.each)
-        for streamed in gap.prefilled:
-            n = len(gap.prefilled)
-            yield _prefill(streamed, max(extra, 0.0) / n, together=n, beside=gap.batch)
+        if gap.prefilled:
+            n, each = len(gap.prefilled), _nearest_s(gap, plain)
+            extra = 0.0 if each is None else max(gap.end - gap.begin - gap.n * each, 0.0)
+            for streamed in gap.prefilled:
+                yield _prefill(streamed, extra / n, together=n, beside=gap.batch)
 
 
 def _own_prefills(by_themselves: Sequence[Streamed], begun: Sequence[Streamed], trip_s: float) -> Iterator[Prefill]:
@@ -160,13 +164,26 @@ def _own_prefills(by_themselves: Sequence[Streamed], begun: Sequence[Streamed], 
         yield _prefill(streamed, (first - begin) / together, together=together)
 
 
-def _plain(gaps: Sequence[_Gap]) -> Mapping[int, float]:
-    """Mean seconds of an iteration that prefills nothing, by batch size."""
-    seconds: dict[int, list[float]] = defaultdict(list)
+def _plain(gaps: Sequence[_Gap]) -> Mapping[int, list[_Gap]]:
+    """Gaps that prefill nothing, by batch size, in the order of time."""
+    found: dict[int, list[_Gap]] = defaultdict(list)
     for gap in gaps:
         if not gap.prefilled:
-            seconds[gap.batch] += [gap.each] * gap.n
-    return {batch: fmean(values) for batch, values in seconds.items()}
+            found[gap.batch].append(gap)
+    return found
+
+
+def _nearest_s(gap: _Gap, plain: Mapping[int, list[_Gap]]) -> float | None:
+    """Mean seconds of the plain iterations around a gap, for other engines come and go; None where there is none.
+
+    They are of the same batch size, or of the nearest one that was seen.
+    """
+    if not plain:
+        return None
+    alike = plain[min(plain, key=lambda batch: (abs(batch - gap.batch), batch))]
+    at = bisect_left(alike, gap.end, key=lambda other: other.end)
+    around = sorted(alike[max(at - _AROUND, 0) : at + _AROUND], key=lambda other: abs(other.end - gap.end))
+    return fmean(other.each for other in around[:_AROUND])
 
 
 def _prefill(streamed: Streamed, seconds: float, *, together: int, beside: int = 0) -> Prefill:

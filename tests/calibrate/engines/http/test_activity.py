@@ -65,8 +65,9 @@ def test_iterations_and_prefills_are_those_of_the_server(requests: list[tuple[fl
     assert len(found.prefills) == len(requests)
     for prefill in found.prefills:
         assert (prefill.tokens, prefill.cached) == (4, 3)
-        # Nothing is known of the prefill of a batch that was never seen without one.
-        assert prefill.seconds == pytest.approx(PREFILL) or prefill.seconds == 0.0
+        # Of a batch that was never seen without a prefill another one tells; nothing, where there is none.
+        known = not prefill.beside or server.plain[prefill.beside]
+        assert prefill.seconds == pytest.approx(PREFILL, abs=0.0 if known else tau(len(requests)))
     assert found.n_aborted_tokens == 0
 
 
@@ -92,6 +93,19 @@ def test_prompts_that_were_read_together_share_their_time() -> None:
     found = activity(Server([(1.0, 12), (1.0, 12), (4.0, 3), (4.0, 3)]).streams, trip_s=0.0)
     assert [(prefill.together, prefill.beside) for prefill in found.prefills] == [(2, 0), (2, 0), (2, 2), (2, 2)]
     assert [prefill.seconds for prefill in found.prefills] == pytest.approx([PREFILL] * 4)
+
+
+def test_a_prefill_is_compared_with_the_iterations_around_it() -> None:
+    """From 20 s on another engine works beside, and iterations take twice as long: so do the prefills."""
+    moments = [float(i) for i in range(21)] + [20.0 + 2 * i for i in range(1, 21)]
+    moments = [moment + 0.5 * (moment >= 10) + 1.0 * (moment >= 40) for moment in moments]
+    company = Streamed(sent=-1.0, arrivals=[(moment, 1) for moment in moments], ids=[0] * 41, reason="length")
+    joined = [
+        Streamed(sent=at - 0.75, arrivals=[(at, 1)], ids=[0], reason="length", usage={"prompt_tokens": 9})
+        for at in (10.5, 41.5)
+    ]
+    _, alone, beside = activity([company, *joined], trip_s=0.0).prefills
+    assert (alone.seconds, beside.seconds) == pytest.approx((0.5, 1.0))
 
 
 @pytest.mark.parametrize("late", [0.1, -0.1])
