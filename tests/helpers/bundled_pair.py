@@ -7,15 +7,23 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from calibrate.models.asking import bundled_problems
 from calibrate.models.local import TorchModels
 
 if TYPE_CHECKING:
     from calibrate.engines.torch.engine import TorchEngine
+    from calibrate.running.problem import Problem
     from calibrate.running.wall_clock import WallClock
 
-__all__ = ["BundledPair"]
+__all__ = ["BundledPair", "brief_problems"]
 
 T = TypeVar("T")
+
+
+def brief_problems(n: int, seed: int, split: str) -> list[Problem]:
+    """Problems of the bundled task whose answers are short, for tests to which length does not matter."""
+    brief = [one for one in bundled_problems(400, seed, split) if "Be brief" in one.prompt]
+    return sorted(brief, key=lambda one: one.prompt.count("."))[:n]
 
 
 class BundledPair:

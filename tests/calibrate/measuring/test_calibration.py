@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bundled_pair import BundledPair
+from bundled_pair import BundledPair, brief_problems
 from refusals import refuses
 
 from calibrate.measuring.answers import measure_answer
@@ -19,7 +19,7 @@ from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.measuring.stopping import Stopping
 from calibrate.measuring.token_methods import TokenSetting
-from calibrate.models.asking import bundled_problems, bundled_truth
+from calibrate.models.asking import bundled_truth
 from calibrate.models.local import TorchModels
 from calibrate.record.profile import Profile
 from calibrate.replay.summary import acceptance, cost_ratio, replay_error, summarise
@@ -46,8 +46,8 @@ TOKENS = (
 def plan(n: int = 3) -> CalibrationPlan:
     return CalibrationPlan(
         models=BundledPair.models,
-        problems=tuple(bundled_problems(n, 5, "calibration")),
-        texts=tuple(bundled_problems(n + N_TEXTS, 5, "calibration")[n:]),
+        problems=tuple(brief_problems(n, 5, "calibration")),
+        texts=tuple(brief_problems(n + N_TEXTS, 5, "calibration")[n:]),
         truth=bundled_truth(),
         engine=OPTIONS,
         token=TOKENS,
@@ -123,7 +123,7 @@ def test_answers_made_several_at_a_time_say_what_they_say_alone(
         assert (together.problem, together.baseline) == (one.problem, one.baseline)
         assert [_said(step) for step in together.steps] == [_said(step) for step in one.steps]
     assert all(text.alone for text in profile.texts)
-    assert acceptance(profile.all_answers).alpha1.n == len(profile.answers) + len(texts)
+    assert len(profile.all_answers) == len(profile.answers) + len(texts)
     assert Predictor(profile, uncertainty=False).predict(PLAIN).speedup.n == len(profile.all_answers)
 
 
@@ -224,7 +224,7 @@ def test_resampled_systems_differ_in_what_is_fitted_only(measurement: tuple[Prof
 
 
 async def test_real_runs_are_interleaved_and_reproducible(bundled_pair: BundledPair) -> None:
-    problems, clock = bundled_problems(2, 5, "validation"), bundled_pair.clock
+    problems, clock = brief_problems(2, 5, "validation"), bundled_pair.clock
     methods = {"k1=2": lambda root: lookahead_async(root, k1=2)}
     runs = await run_interleaved(clock, problems, methods, truth=bundled_truth())
     again = await clock.run(autoregressive(await clock.root(problems[0].prompt)), stream=problems[0].name)

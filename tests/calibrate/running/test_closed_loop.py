@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from bundled_pair import BundledPair
+from bundled_pair import BundledPair, brief_problems
 
 from calibrate.engines.protocol import Choice, Generation, Progress, Prompt, Request, Times
-from calibrate.models.asking import bundled_problems, bundled_truth
+from calibrate.models.asking import bundled_truth
 from calibrate.record.journal import Journal
 from calibrate.running.closed_loop import Loaded, real_round, rounds_of, run_under_load
 from calibrate.running.interleaved import BASELINE, RealConfiguration
@@ -192,7 +192,7 @@ async def test_what_is_broken_off_goes_on_and_nothing_is_run_twice(tmp_path: Pat
 
 async def test_real_engines_give_the_same_answers_to_many_at_once(bundled_pair: BundledPair) -> None:
     """Three questions by LR, alone and at once: batches differ, texts do not; verdicts of one never reach another."""
-    asked = bundled_problems(3, 11, "validation")
+    asked = brief_problems(3, 11, "validation")
     found = [await real_round(bundled_pair.clock, asked, LOOKAHEAD, load, truth=bundled_truth()) for load in (1, 3)]
     assert found[0].round.tokens == found[1].round.tokens
     assert found[0].correct == found[1].correct

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from bundled_pair import BundledPair
+from bundled_pair import BundledPair, brief_problems
 
-from calibrate.models.asking import bundled_problems, bundled_truth
+from calibrate.models.asking import bundled_truth
 from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal
 from calibrate.running.interleaved import BASELINE, Runs, measured, run_interleaved
@@ -42,7 +42,7 @@ def carry_out(pair: BundledPair, journal: Journal, progress: Callable[[str], Non
         asked += 1
         return {"target": InUse(decode=[(1, asked, 10, 0.5)], prefill=(0, 0, 0.0))}
 
-    problems = bundled_problems(2, 3, "validation")
+    problems = brief_problems(2, 3, "validation")
     return pair.run(
         run_interleaved(
             *(pair.clock, problems, METHODS),
@@ -73,7 +73,7 @@ def test_a_validation_that_is_broken_off_goes_on(bundled_pair: BundledPair, tmp_
     (last,) = runs.sessions  # of the only run that was left
     assert again[3].endswith(last)
     for name in (BASELINE, "lr"):
-        assert [run.problem for run in runs.by_name[name]] == [p.name for p in bundled_problems(2, 3, "validation")]
+        assert [run.problem for run in runs.by_name[name]] == [p.name for p in brief_problems(2, 3, "validation")]
         assert all(run.seconds > 0.0 and run.correct is not None and run.counts.steps for run in runs.by_name[name])
         assert len(runs.work[name]) == 2
     found = measured(runs, "lr")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from bundled_pair import BundledPair
+from bundled_pair import BundledPair, brief_problems
 from measured_profiles import measured
 from sim_worlds import seconds_per_step
 
-from calibrate.models.asking import bundled_problems
 from calibrate.record.engine_records import InUse
 from calibrate.running.interleaved import BASELINE, Runs
 from sim.algorithms import autoregressive, lookahead_async
@@ -19,7 +18,7 @@ from specplan.validating.validation import _at_pace, trace_of_session
 
 
 async def test_a_run_is_replayed_from_what_it_met(bundled_pair: BundledPair) -> None:
-    problem, clock = bundled_problems(1, 7, "validation")[0], bundled_pair.clock
+    problem, clock = brief_problems(1, 7, "validation")[0], bundled_pair.clock
     root = await clock.root(problem.prompt)
     session = await clock.run(lookahead_async(root, k1=3), stream=problem.name)
     alone = await clock.run(autoregressive(root), stream=problem.name)
