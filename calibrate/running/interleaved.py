@@ -13,10 +13,12 @@ from pydantic import TypeAdapter
 from calibrate.engines.speculation import Speculation
 from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal
+from calibrate.running.met import trace_of_session
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
+from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.operations import DRAFT, MakeAlgorithm
 from sim.timeline import Counts
@@ -49,6 +51,12 @@ class RealRun:
 
     false_accepts: int | None = None
     """Wrong draft steps that stand in the answer; None without ground truth."""
+
+    steps: tuple[int, ...] = ()
+    """Tokens of each committed step."""
+
+    met: AnswerTrace | None = None
+    """Lengths and verdicts along the answer; None where the method leaves some of them open."""
 
 
 _RUN: Final = TypeAdapter(RealRun)
@@ -167,7 +175,7 @@ def _key(name: str, number: int, turn: int) -> str:
 def _entry(run: RealRun, did: Mapping[str, InUse]) -> dict[str, Any]:
     """A finished run as the journal keeps it."""
     work = {engine: in_use.model_dump(mode="json") for engine, in_use in did.items()}
-    return {"run": _RUN.dump_python(run, mode="json"), "work": work}
+    return {"run": _RUN.dump_python(run, mode="json", exclude_defaults=True), "work": work}
 
 
 def _kept(entry: Mapping[str, Any]) -> tuple[RealRun, dict[str, InUse]]:
@@ -193,6 +201,8 @@ def _run(problem: Problem, session: WallSession, truth: Truth | None) -> RealRun
         counts=Counts.of(session),
         correct=None if truth is None else truth.answer_is_correct(problem.prompt, session.text),
         false_accepts=None if truth is None else _false_accepts(problem, session, truth),
+        steps=tuple(step.n_tokens for step in session.committed),
+        met=trace_of_session(session),
     )
 
 

@@ -41,7 +41,7 @@ class Validated(Result):
         return [
             flat(
                 {"method": row.name, "predicted": row.prediction.speedup, "measured": row.measured.speedup}
-                | {"error": row.error, "good": row.good, "at_pace": row.at_pace}
+                | {"error": row.error, "good": row.good, "at_pace": row.at_pace, "replayed": row.replayed}
                 | {"accuracy_predicted": row.prediction.accuracy, "accuracy_measured": row.measured.accuracy}
             )
             for row in self.found.rows

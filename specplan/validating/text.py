@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from specplan.output import SCREEN, table
@@ -84,7 +84,7 @@ def as_text(found: Validation) -> str:
         "",
         table(
             [
-                *("method", "predicted", "next measurement", "measured", "error", "at this pace"),
+                *("method", "predicted", "next measurement", "measured", "error", "at this pace", "replayed"),
                 *("accepted", "false accepts", "accuracy", "verdict"),
             ],
             [_plain_row(found), *(_cells(row) for row in found.rows)],
@@ -95,6 +95,7 @@ def as_text(found: Validation) -> str:
         "answer, and right answers. next measurement: where a speedup measured on so many fresh questions was to be. A "
         "prediction is good if it was there, or within 10 %.",
         *_pace(found),
+        *_replays(found),
         *(compared.lines() if compared is not None else ()),
     ]
     if found.effective:
@@ -113,10 +114,22 @@ def _pace(found: Validation) -> list[str]:
     ]
 
 
+def _replays(found: Validation) -> list[str]:
+    """How much of the errors is left where the texts are those of the runs."""
+    left = [row.replayed / row.measured.speedup.value - 1.0 for row in found.rows if row.replayed is not None]
+    if not left:
+        return []
+    return [
+        "replayed: simulated at this pace from the lengths and verdicts that these runs met, where they tell all of "
+        f"them. Errors left, which are no chance of the questions: mean {100 * fmean(map(abs, left)):.1f} %, from "
+        f"{100 * min(left):+.1f} to {100 * max(left):+.1f} %, n = {len(left)}.",
+    ]
+
+
 def _plain_row(found: Validation) -> list[str]:
     base = found.baseline
     time = f"{1e3 * base.seconds_per_answer:.0f} ms/answer"
-    return ["autoregressive", "1", "–", f"1 ({time})", "–", "–", "–", "–", _accuracy(base.accuracy), "baseline"]
+    return ["autoregressive", "1", "–", f"1 ({time})", "–", "–", "–", "–", "–", _accuracy(base.accuracy), "baseline"]
 
 
 def _cells(row: Row) -> list[str]:
@@ -128,6 +141,7 @@ def _cells(row: Row) -> list[str]:
         _interval(real.speedup),
         f"{100 * row.error:+.1f} %",
         "–" if row.at_pace is None else f"{row.at_pace:.3f}",
+        "–" if row.replayed is None else f"{row.replayed:.3f}",
         f"{prediction.accepted:.2f} > {real.accepted:.2f}",
         _false_accepts(prediction, real),
         f"{_accuracy(prediction.accuracy)} > {_accuracy(real.accuracy)}",
@@ -167,6 +181,7 @@ def plain(found: Validation) -> dict[str, Any]:
                 "measured": dataclasses.asdict(row.measured),
                 "error": row.error,
                 "at_pace": row.at_pace,
+                "replayed": row.replayed,
                 "good": row.good,
                 "good_by_measured_interval": row.good_by_measured_interval,
                 "next_measurement": dataclasses.asdict(row.expected),

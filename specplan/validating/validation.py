@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,11 @@ from calibrate.record.uses import Use
 from calibrate.replay.system import use_of
 from calibrate.replay.trials import Trials
 from calibrate.running.interleaved import BASELINE, Measured, RealConfiguration, Runs, measured, run_interleaved
+from calibrate.running.met import trace_of_session
 from calibrate.running.problem import Problem, Truth
-from calibrate.running.session import WallSession
 from sim.answers.drawn import TraceBehaviour
-from sim.answers.traces import AnswerTrace, StepTrace
 from sim.estimate import Estimate
-from sim.operations import DRAFT, TARGET, Generate, Outcome, Verify
+from sim.operations import JUDGE, TARGET
 from sim.timeline import Timeline
 from specplan.planning.predict import Configuration, Prediction, Predictor
 from specplan.validating.closed_forms import closed_form
@@ -41,7 +41,6 @@ __all__ = [
     "plain_answers",
     "predict_all",
     "real_configuration",
-    "trace_of_session",
     "validate",
 ]
 
@@ -60,6 +59,9 @@ class Row:
     """The prediction, with an interval for a measurement on so many fresh questions."""
     at_pace: float | None = None
     """The predicted speedup on engines as fast as they were in the runs; None where engines do not tell."""
+    replayed: float | None = None
+    """The speedup simulated from the very lengths and verdicts that the runs met, on engines as fast as they were then;
+    None where runs leave some of them open."""
     closed_form: float | None = None
     """What the papers' closed forms promise, from the same profile; None for methods without one."""
 
@@ -173,6 +175,7 @@ async def validate(
         opened = of_models(models, roles, clock)
     baseline = measured(runs, BASELINE)
     found, at_pace = _at_pace(profile, by_name, runs)
+    replayed = _replayed(profile, by_name, runs, found)
     measurements = Measurements(profile)
     return Validation(
         profile=profile.name,
@@ -183,6 +186,7 @@ async def validate(
                 measured=measured(runs, name),
                 expected=measurements.expected(p, len(problems)),
                 at_pace=at_pace.get(name),
+                replayed=replayed.get(name),
                 closed_form=closed_form(profile, p.configuration),
             )
             for name, p in by_name.items()
@@ -225,6 +229,30 @@ def _at_pace(
     return found, {name: predictor.predict(p.configuration).speedup.value for name, p in predictions.items()}
 
 
+def _replayed(
+    profile: Profile, predictions: Mapping[str, Prediction], runs: Runs, slower: Mapping[str, float]
+) -> dict[str, float]:
+    """The speedups simulated from what the runs met: what is left of an error then is no draw of texts.
+
+    Each answer of plain decoding to a question is compared with the only one of the configuration, as it is measured.
+    """
+    found = {}
+    plain = [[first, *rest] for first, rest in zip(runs.by_name[BASELINE], runs.again or repeat([]), strict=False)]
+    for name, prediction in predictions.items():
+        if prediction.configuration.decider != (JUDGE, None):
+            continue
+        traces = [
+            replace(run.met, baseline=one.steps)
+            for run, turns in zip(runs.by_name[name], plain, strict=True)
+            for one in turns
+            if run.met is not None and one.steps
+        ]
+        if traces and len(traces) == sum(map(len, plain)):
+            predictor = Predictor(profile, uncertainty=False, slower=slower, behaviour=TraceBehaviour(tuple(traces)))
+            found[name] = predictor.predict(prediction.configuration).speedup.value
+    return found
+
+
 def _done(runs: Runs, name: str, engine: str) -> list[InUse]:
     return [one[engine] for one in runs.work.get(name, ()) if engine in one]
 
@@ -259,33 +287,3 @@ def draw_timelines(profile: Profile, validation: Validation, row: Row, path: Pat
     simulated = predictor.timeline(row.prediction.configuration)
     real = Timeline.of(session, f"measured, {row.name}")
     draw([replace(simulated, label=f"simulated, {what}"), real], path)
-
-
-def trace_of_session(session: WallSession) -> AnswerTrace | None:
-    """Return what a run of Lookahead Reasoning met along its answer; None if a position lacks a step or a verdict."""
-    prefix, steps = session.operations[0].prefix, []  # type: ignore[attr-defined]  # a run begins with a step
-    root = prefix
-    for committed in session.committed:
-        here = {
-            o.role: o
-            for o in session.operations
-            if isinstance(o, Generate) and o.prefix is prefix and o.branch == 0 and o.outcome is not Outcome.DISCARDED
-        }
-        if not {TARGET, DRAFT} <= here.keys() or here[TARGET].result is None or here[DRAFT].result is None:
-            return None
-        target, draft = here[TARGET].result, here[DRAFT].result
-        judged = [o for o in session.operations if isinstance(o, Verify) and o.candidate is draft and o.job is not None]
-        steps.append(
-            StepTrace(
-                draft_tokens=draft.n_tokens,
-                target_tokens=target.n_tokens,
-                accepted=committed is draft,
-                draft_final=draft.final,
-                target_final=target.final,
-                draft_truncated=draft.truncated,
-                target_truncated=target.truncated,
-                judge_tokens=judged[0].job.n_new_tokens if judged else 0,
-            )
-        )
-        prefix = committed
-    return AnswerTrace(prompt_tokens=root.n_tokens, steps=tuple(steps), problem=session.stream)

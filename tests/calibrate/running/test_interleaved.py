@@ -81,6 +81,12 @@ def test_a_validation_that_is_broken_off_goes_on(bundled_pair: BundledPair, tmp_
         whole = carry_out(bundled_pair, journal, again.append)
     assert measured(whole, "lr") == found
     assert whole.work == runs.work
+    assert whole.by_name == runs.by_name
+    for run, plain in zip(runs.by_name["lr"], runs.by_name[BASELINE], strict=True):
+        assert run.met is not None
+        assert plain.met is None
+        assert run.steps == tuple(s.draft_tokens if s.accepted else s.target_tokens for s in run.met.steps)
+        assert sum(plain.steps) == plain.counts.committed_tokens
     assert not whole.sessions
 
 

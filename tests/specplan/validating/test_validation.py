@@ -1,34 +1,20 @@
-"""What a validation adds to its runs: the same answer simulated, and predictions for engines as fast as they were."""
+"""What a validation adds to its runs: predictions for engines as fast as they were, and for the texts that they met."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
-from bundled_pair import BundledPair, brief_problems
 from measured_profiles import measured
-from sim_worlds import seconds_per_step
 
 from calibrate.record.engine_records import InUse
-from calibrate.running.interleaved import BASELINE, Runs
-from sim.algorithms import autoregressive, lookahead_async
-from sim.answers.drawn import TraceBehaviour
+from calibrate.replay.traces import trace_of
+from calibrate.running.interleaved import BASELINE, RealRun, Runs
 from sim.configuration import Configuration
-from sim.trial import run_answer
+from sim.timeline import Counts
 from specplan.planning.predict import Predictor
-from specplan.validating.validation import _at_pace, trace_of_session
-
-
-async def test_a_run_is_replayed_from_what_it_met(bundled_pair: BundledPair) -> None:
-    problem, clock = brief_problems(1, 7, "validation")[0], bundled_pair.clock
-    root = await clock.root(problem.prompt)
-    session = await clock.run(lookahead_async(root, k1=3), stream=problem.name)
-    alone = await clock.run(autoregressive(root), stream=problem.name)
-    trace = trace_of_session(session)
-    assert trace.prompt_tokens == root.n_tokens
-    answer = TraceBehaviour((trace,)).answer(0)
-    replayed = run_answer(lambda prompt: lookahead_async(prompt, k1=3), answer, seconds_per_step(0.2))
-    real = [(step.role, step.n_tokens, step.final) for step in session.committed]
-    assert [(step.role, step.n_tokens, step.final) for step in replayed.committed] == real
-    assert trace_of_session(alone) is None
+from specplan.validating.validation import _at_pace, _replayed
 
 
 def _did(seconds: float, n: int = 10) -> InUse:
@@ -53,3 +39,27 @@ def test_predictions_for_engines_as_fast_as_they_were() -> None:
     assert abs(expected - predictions[name].speedup.value) > 0.01
     assert at_pace[name] == pytest.approx(expected, rel=1e-3)
     assert _at_pace(profile, predictions, Runs()) == ({}, {})
+
+
+def _run(**told: Any) -> RealRun:
+    return RealRun(problem="q", seconds=1.0, counts=Counts(), correct=None, **told)
+
+
+@pytest.mark.parametrize("n_plain", [1, 2])
+def test_what_the_runs_met_is_simulated_on_engines_as_fast_as_they_were(n_plain: int) -> None:
+    """The runs met rejections of which the profile knows nothing, and engines that took twice as long."""
+    profile, other = measured([True] * 8), measured([True, False] * 4, target_s=0.02, draft_s=0.002)
+    lr = Configuration(method="lr-async", k1=2)
+    predictions = {lr.name: Predictor(profile, uncertainty=False).predict(lr)}
+    met = [trace_of(answer) for answer in other.answers]
+    plain = [_run(steps=trace.baseline) for trace in met]
+    runs = Runs(
+        by_name={BASELINE: plain, lr.name: [_run(met=replace(trace, baseline=())) for trace in met]},
+        again=[[run] * (n_plain - 1) for run in plain],
+    )
+    found = _replayed(profile, predictions, runs, {"big": 2.0, "small": 2.0})
+    expected = Predictor(other, uncertainty=False).predict(lr).speedup.value
+    assert found == {lr.name: pytest.approx(expected, rel=1e-6)}
+    assert abs(expected - predictions[lr.name].speedup.value) > 0.1
+    runs.by_name[lr.name][1] = _run()  # a run that leaves some of it open
+    assert _replayed(profile, predictions, runs, {}) == {}
