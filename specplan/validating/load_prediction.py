@@ -16,6 +16,7 @@ from sim.estimate import Estimate, student_quantile
 from sim.operations import DRAFT, TARGET
 from sim.random_streams import stream
 from sim.serving.rounds import Round, check_clients, limited, simulated_round
+from specplan.validating.next_measurement import Measurements
 
 __all__ = ["METRICS", "PERCENTILES", "LoadPredictor", "Metric", "share_beyond", "swept_batches"]
 
@@ -86,6 +87,7 @@ class LoadPredictor:
     most: Mapping[str, int] = field(default_factory=dict)
     _known: dict[tuple[Configuration, int, int | None], list[Round]] = field(default_factory=dict, init=False)
     _expected: dict[tuple[Configuration, int], dict[str, Estimate]] = field(default_factory=dict, init=False)
+    _measurements: Measurements | None = field(default=None, init=False)
 
     def rounds(self, configuration: Configuration, load: int, variant: int | None = None) -> list[Round]:
         """Return simulated rounds of a configuration with so many clients."""
@@ -106,8 +108,10 @@ class LoadPredictor:
     def expected(self, configuration: Configuration, load: int) -> dict[str, Estimate]:
         """Return what the next measurement with so many clients is expected to show, by the names of `METRICS`.
 
-        The interval has two parts, in squares on the logarithm: questions (those of the profile and the fresh ones are
-        samples of the same; rounds are drawn anew from the simulated ones), and the profile's timings, resampled.
+        The interval has three parts, in squares on the logarithm: questions (those of the profile and fresh ones are
+        samples of the same; rounds are drawn anew from the simulated ones), the profile's timings, resampled, and of a
+        gain what else a measurement meets: texts that are written anew, and the pace from one answer to the next
+        (`specplan.validating.next_measurement`).
         """
         if (configuration, load) not in self._expected:
             self._expected[configuration, load] = self._expectation(configuration, load)
@@ -119,7 +123,11 @@ class LoadPredictor:
         found = {}
         for name, metric in METRICS.items():
             value = metric(own, plain)
-            half = math.hypot(self._by_questions(metric, own, plain), self._by_profile(metric, configuration, load))
+            half = math.hypot(
+                self._by_questions(metric, own, plain),
+                self._by_profile(metric, configuration, load),
+                self._beyond_questions(configuration) if name == "gain" else 0.0,
+            )
             found[name] = Estimate(
                 value=value,
                 stderr=value * half / 1.96,
@@ -141,6 +149,14 @@ class LoadPredictor:
         logs = [math.log(metric([own[i] for i in pick], [plain[i] for i in pick])) for pick in picks]
         recorded = len(self.trials.profile.all_answers)
         return 1.96 * float(np.std(logs)) * math.sqrt(1.0 + sum(self.sizes) / recorded + len(self.sizes) / len(own))
+
+    def _beyond_questions(self, configuration: Configuration) -> float:
+        """Half-width, on the logarithm, of what the next measurement of a gain meets besides; plain decoding's is 1."""
+        if configuration == PLAIN:
+            return 0.0
+        if self._measurements is None:
+            self._measurements = Measurements(self.trials.profile)
+        return 1.96 * self._measurements.beyond_questions(configuration) / math.sqrt(sum(self.sizes))
 
     def _by_profile(self, metric: Metric, configuration: Configuration, load: int) -> float:
         """Half-width, on the logarithm, of what other timings of the same engines would make of it."""

@@ -55,8 +55,11 @@ class Measurements:
 
     def spread(self, prediction: Prediction) -> float:
         """Return the standard error of a speedup measured on n questions times sqrt(n), as a share of it."""
-        redrawn = _redrawn(self._profile, prediction.configuration)
-        return math.hypot(prediction.answer_spread, redrawn, math.sqrt(2.0) * self.pace)
+        return math.hypot(prediction.answer_spread, self.beyond_questions(prediction.configuration))
+
+    def beyond_questions(self, configuration: Configuration) -> float:
+        """Return the part of `spread` that is no draw of questions: texts that are written anew, and the pace."""
+        return math.hypot(_redrawn(self._profile, configuration), math.sqrt(2.0) * self.pace)
 
     def expected(self, prediction: Prediction, n: int) -> Estimate:
         """Return the predicted speedup with a 95 % interval for its measurement.

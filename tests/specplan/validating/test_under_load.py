@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from sim.timeline import Counts
 from specplan.output import SCREEN
 from specplan.validating.load_prediction import LoadPredictor, share_beyond, swept_batches
 from specplan.validating.load_rows import off_from, verdict_on
+from specplan.validating.next_measurement import Measurements
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded.json"
 LR = Configuration(method="lr-async", k1=2)
@@ -214,6 +216,25 @@ def test_an_engine_without_places_for_all_makes_requests_wait() -> None:
     assert full.expected(PLAIN, 4)["p50_s"].value == pytest.approx(free.expected(PLAIN, 4)["p50_s"].value)
     paces = [one.expected(PLAIN, 8)["answers_per_s"].value for one in (free, full)]
     assert paces[0] == pytest.approx(2.0 * paces[1], rel=1e-3)
+
+
+def test_the_interval_of_a_gain_has_the_noise_that_one_of_single_answers_has() -> None:
+    """The pace from one answer to the next, of both; and nothing else is changed by it."""
+    even = measured([True] * 6)
+    slow = even.answers[1].model_copy(
+        update={"baseline": [s.model_copy(update={"seconds": 1.5 * s.seconds}) for s in even.answers[1].baseline]}
+    )
+    uneven = even.model_copy(update={"answers": [even.answers[0], slow, even.answers[2]]})
+    before, after = (LoadPredictor(Trials(one), [8, 8], {}).expected(LR, 4) for one in (even, uneven))
+    halves = [math.log(one["gain"].high / one["gain"].value) for one in (before, after)]
+    noise = 1.96 * math.sqrt(2.0) * Measurements(uneven).pace / math.sqrt(16)
+    assert noise > 0.1
+    assert halves[1] == pytest.approx(math.hypot(halves[0], noise), rel=1e-9)
+    assert after["gain"].value == before["gain"].value
+    assert {name: one for name, one in after.items() if name != "gain"} == {
+        name: one for name, one in before.items() if name != "gain"
+    }
+    assert LoadPredictor(Trials(uneven), [8, 8], {}).expected(PLAIN, 4)["gain"].high == 1.0
 
 
 def test_batches_that_were_not_timed_are_told() -> None:
