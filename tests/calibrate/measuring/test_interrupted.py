@@ -58,8 +58,8 @@ def small(target: OpenAIServer, draft: OpenAIServer, output: Path, n: int = 6) -
 
 
 def start(arguments: list[str], **options: Any) -> subprocess.Popen[str]:
-    # Where the tests themselves run in the background of a shell, they and their children would be deaf to Ctrl-C.
-    options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    # Where the tests themselves run in the background of a shell or under nohup, children would be deaf to these.
+    options.setdefault("preexec_fn", lambda: [signal.signal(n, signal.SIG_DFL) for n in (signal.SIGINT, signal.SIGHUP)])
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
