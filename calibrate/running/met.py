@@ -11,6 +11,8 @@ __all__ = ["trace_of_session"]
 
 def trace_of_session(session: WallSession) -> AnswerTrace | None:
     """Return what a run of Lookahead Reasoning met along its answer; None if a position lacks a step or a verdict."""
+    if not session.committed:
+        return None
     prefix, steps = session.operations[0].prefix, []  # type: ignore[attr-defined]  # a run begins with a step
     root = prefix
     for committed in session.committed:
@@ -22,6 +24,8 @@ def trace_of_session(session: WallSession) -> AnswerTrace | None:
         if not {TARGET, DRAFT} <= here.keys() or here[TARGET].result is None or here[DRAFT].result is None:
             return None
         target, draft = here[TARGET].result, here[DRAFT].result
+        if committed is not draft and committed is not target:  # one of several candidates
+            return None
         judged = [o for o in session.operations if isinstance(o, Verify) and o.candidate is draft and o.job is not None]
         steps.append(
             StepTrace(

@@ -14,6 +14,7 @@ from sim_worlds import seconds_per_step
 from calibrate.engines.protocol import Choice, Times
 from calibrate.measuring.answers import Inspection, measure_answer
 from calibrate.replay.traces import trace_of
+from calibrate.running.met import trace_of_session
 from calibrate.running.problem import Problem
 from calibrate.running.scorers import (
     GradeChooser,
@@ -249,6 +250,8 @@ async def test_every_step_method_runs_for_real_and_obeys_the_laws(
         session = await clock.run(method(name).build(**knobs)(root), stream=stream)
         await clock.drain()
         check(session, max_targets=method(name).most_sequences(**knobs))
+        met = trace_of_session(session)  # whatever the method leaves open
+        assert met is None or len(met.steps) == len(session.committed)
 
 
 async def test_what_is_recorded_is_replayed(engines: Any) -> None:
