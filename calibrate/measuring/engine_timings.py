@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from calibrate.engines.protocol import GREEDY, Backend, Prompt, Request, Sampling
 from calibrate.engines.speculation import Speculation
@@ -17,9 +17,9 @@ from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillS
 from theory.errors import CalibrationError, ParameterError
 
 __all__ = [
-    "BETWEEN_S",
     "MeasureOptions",
     "MeasuredEngine",
+    "ask_beside",
     "measure_drafting_passes",
     "measure_engine",
     "measure_joining_prefills",
@@ -29,12 +29,14 @@ __all__ = [
     "warm_up",
 ]
 
+Answered = TypeVar("Answered")
+
 _PASS_BATCHES: Final = (1, 2, 4, 8, 16)
 
 _DRAFTING_BATCHES: Final = (1, 4, 16)
 """Between them costs are interpolated."""
 
-BETWEEN_S: Final = 0.05
+_BETWEEN_S: Final = 0.05
 """Between prefills that join a decoding sequence, s."""
 
 _APART: Final = 3
@@ -200,18 +202,26 @@ async def measure_joining_prefills(
     requests = [request_of_length(next(prompts)(n), 1, sampling) for n in lengths]
     decoding = request_of_length(next(prompts)(32), 16 + 8 * len(requests), sampling)
     await engine.stats(clear=True)
-    company = asyncio.ensure_future(engine.generate(decoding))
+    await ask_beside(asyncio.ensure_future(engine.generate(decoding)), requests, engine.generate)
+    told = await engine.stats(clear=True)
+    return [sample for sample in prefill_samples(told.prefills) if sample.beside]
+
+
+async def ask_beside(
+    company: asyncio.Future[Any], requests: Iterable[Request], ask: Callable[[Request], Awaitable[Answered]]
+) -> list[Answered]:
+    """Ask one request after the other while a sequence decodes, as long as it does; then end that."""
+    answered = []
     try:
         for request in requests:
-            await asyncio.sleep(BETWEEN_S)  # a pass or more without any prompt: what it takes is left out
-            await engine.generate(request)
+            await asyncio.sleep(_BETWEEN_S)  # a pass or more without any prompt: what it takes is left out
             if company.done():
                 break
+            answered.append(await ask(request))
     finally:
         company.cancel()
         await asyncio.gather(company, return_exceptions=True)
-    told = await engine.stats(clear=True)
-    return [sample for sample in prefill_samples(told.prefills) if sample.beside]
+    return answered
 
 
 async def timed_passes(engine: MeasuredEngine, method: str, k2: int, requests: Sequence[Request]) -> list[DecodeSample]:

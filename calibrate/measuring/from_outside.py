@@ -31,7 +31,7 @@ from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch, tolerated
 from calibrate.engines.http.stream import Streamed
 from calibrate.engines.token_vocabulary import OF_REQUEST
-from calibrate.measuring.engine_timings import BETWEEN_S, MeasureOptions, prefill_samples, request_of_length
+from calibrate.measuring.engine_timings import MeasureOptions, ask_beside, prefill_samples, request_of_length
 from calibrate.measuring.stream_samples import grouped, iterations, levelled, prefill, tail_s
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError
@@ -331,21 +331,16 @@ async def _joining_prefills(
     lengths = [n for n in options.prefills for _ in range(options.repeats)]
     room = _most_tokens(engine, _AT_MOST_EACH * _COMPANY)
     n_tokens = _COMPANY * len(lengths) if room is None else max(min(_COMPANY * len(lengths), room), 2)
-    company, joined = Streamed(), list[Streamed]()
+    company = Streamed()
     task = asyncio.ensure_future(engine.stream(request_of_length(next(prompts)(_COMPANY), n_tokens), company))
     try:
         await _wait_for_first_token(task, company)
-        for n_words in lengths:
-            await asyncio.sleep(BETWEEN_S)
-            if task.done():
-                break
-            streamed = await engine.stream(request_of_length(next(prompts)(n_words), 1), Streamed())
-            if watch.longest(streamed.sent, streamed.end) <= tolerated(streamed.end - streamed.sent):
-                joined.append(streamed)
+        requests = (request_of_length(next(prompts)(n_words), 1) for n_words in lengths)
+        asked = await ask_beside(task, requests, lambda request: engine.stream(request, Streamed()))
     finally:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-    done = activity([company, *joined], trip_s=trip).prefills
+    in_time = [one for one in asked if watch.longest(one.sent, one.end) <= tolerated(one.end - one.sent)]
+    done = activity([company, *in_time], trip_s=trip).prefills
     return prefill_samples(one for one in done if one.beside)
 
 

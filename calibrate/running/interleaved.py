@@ -82,11 +82,15 @@ class Runs:
         return 1 + (len(self.again[0]) if self.again else 0)
 
     @property
+    def plain(self) -> list[list[RealRun]]:
+        """All answers of plain decoding, by problem."""
+        further = self.again or [[] for _ in self.by_name[BASELINE]]
+        return [[first, *rest] for first, rest in zip(self.by_name[BASELINE], further, strict=True)]
+
+    @property
     def plain_seconds(self) -> list[float]:
         """Seconds of plain decoding, by problem, in the mean of its answers."""
-        further = self.again or [[] for _ in self.by_name[BASELINE]]
-        pairs = zip(self.by_name[BASELINE], further, strict=True)
-        return [fmean([first.seconds, *(run.seconds for run in rest)]) for first, rest in pairs]
+        return [fmean(run.seconds for run in answers) for answers in self.plain]
 
     def add(self, name: str, turn: int, run: RealRun, did: Mapping[str, InUse] | None) -> None:
         """Add a run; ``turn`` counts the answers of one configuration to one problem, from 0."""

@@ -13,8 +13,9 @@ def trace_of_session(session: WallSession) -> AnswerTrace | None:
     """Return what a run of Lookahead Reasoning met along its answer; None if a position lacks a step or a verdict."""
     if not session.committed:
         return None
-    prefix, steps = session.operations[0].prefix, []  # type: ignore[attr-defined]  # a run begins with a step
-    root = prefix
+    root = session.committed[0].parent
+    assert root is not None  # only the prompt stands after nothing
+    prefix, steps = root, list[StepTrace]()
     for committed in session.committed:
         here = {
             o.role: o

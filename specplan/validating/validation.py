@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -237,17 +236,16 @@ def _replayed(
     Each answer of plain decoding to a question is compared with the only one of the configuration, as it is measured.
     """
     found = {}
-    plain = [[first, *rest] for first, rest in zip(runs.by_name[BASELINE], runs.again or repeat([]), strict=False)]
     for name, prediction in predictions.items():
         if prediction.configuration.decider != (JUDGE, None):
             continue
         traces = [
             replace(run.met, baseline=one.steps)
-            for run, turns in zip(runs.by_name[name], plain, strict=True)
-            for one in turns
+            for run, answers in zip(runs.by_name[name], runs.plain, strict=True)
+            for one in answers
             if run.met is not None and one.steps
         ]
-        if traces and len(traces) == sum(map(len, plain)):
+        if traces and len(traces) == sum(map(len, runs.plain)):
             predictor = Predictor(profile, uncertainty=False, slower=slower, behaviour=TraceBehaviour(tuple(traces)))
             found[name] = predictor.predict(prediction.configuration).speedup.value
     return found
