@@ -6,7 +6,8 @@ Both clocks leave the same operations behind, so both make the same `Timeline`; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -27,7 +28,7 @@ from sim.operations import (
     Verify,
 )
 
-__all__ = ["CommitMark", "Counts", "Run", "Span", "Timeline", "perfetto"]
+__all__ = ["CommitMark", "Counts", "Run", "Span", "Timeline", "acceptance", "perfetto"]
 
 
 class Run(Protocol):
@@ -201,6 +202,15 @@ _COUNTED = {
     (TARGET, Outcome.REFERENCE): "targets_reference",
     (TARGET, Outcome.DISCARDED): "targets_discarded",
 }
+
+
+def acceptance(counts: Iterable[Counts]) -> float:
+    """Return the share of judged drafts that were accepted over several runs, in [0, 1]; NaN if none was judged."""
+    accepted = rejected = 0
+    for one in counts:
+        accepted += one.accepted
+        rejected += one.rejected
+    return accepted / (accepted + rejected) if accepted + rejected else math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

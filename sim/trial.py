@@ -24,7 +24,7 @@ from sim.estimate import Estimate, mean, ratio_of_totals
 from sim.fast.choosing import fast_seconds
 from sim.fast.one_by_one import runs_one_by_one
 from sim.operations import MakeAlgorithm
-from sim.timeline import Counts
+from sim.timeline import Counts, acceptance
 from sim.virtual_clock import Answer, Session, VirtualClock
 from theory.errors import ParameterError
 
@@ -141,6 +141,11 @@ class Runs:
     def accepted(self) -> float:
         """Share of the committed steps that the draft wrote, in [0, 1]."""
         return self._total("accepted") / max(self._total("steps"), 1)
+
+    @property
+    def acceptance(self) -> float:
+        """Share of judged drafts that were accepted, in [0, 1]; NaN if none was judged."""
+        return acceptance(self.counts)
 
     @property
     def wasted_draft(self) -> float:

@@ -21,7 +21,7 @@ from sim.algorithms import autoregressive
 from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.operations import DRAFT, MakeAlgorithm
-from sim.timeline import Counts
+from sim.timeline import Counts, acceptance
 from theory.errors import ParameterError
 
 __all__ = ["BASELINE", "Measured", "RealConfiguration", "RealRun", "measured", "run_interleaved"]
@@ -226,7 +226,7 @@ class Measured:
     """Seconds of plain decoding / seconds of the configuration, ratio of totals over the same problems."""
 
     seconds_per_answer: float
-    accepted: float
+    acceptance: float
     """Share of judged drafts that were accepted, in [0, 1]; NaN if none was judged."""
 
     accuracy: Estimate | None
@@ -242,13 +242,11 @@ def measured(runs: Runs, name: str) -> Measured:
     """Summarise the runs of one configuration against those of plain decoding."""
     own, plain = runs.by_name[name], runs.plain_seconds
     seconds = plain if name == BASELINE else [run.seconds for run in own]
-    accepted = sum(run.counts.accepted for run in own)
-    judged = accepted + sum(run.counts.rejected for run in own)
     graded = [run.correct for run in own if run.correct is not None]
     return Measured(
         speedup=ratio_of_totals(plain, seconds, estimator="ratio of totals, measured"),
         seconds_per_answer=sum(seconds) / len(seconds),
-        accepted=accepted / judged if judged else float("nan"),
+        acceptance=acceptance(run.counts for run in own),
         accuracy=proportion(sum(graded), len(graded)) if graded else None,
         n=len(own),
         false_accepts=mean(wrong) if (wrong := [r.false_accepts for r in own if r.false_accepts is not None]) else None,

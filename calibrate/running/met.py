@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from calibrate.running.session import WallSession
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.operations import DRAFT, TARGET, Generate, Outcome, Verify
+from sim.operations import DRAFT, JUDGE, TARGET, Generate, Outcome, Verify
 
 __all__ = ["trace_of_session"]
 
 
 def trace_of_session(session: WallSession) -> AnswerTrace | None:
-    """Return what a run of Lookahead Reasoning met along its answer; None if a position lacks a step or a verdict."""
+    """Return what a run of Lookahead Reasoning or ConfSpec met along its answer; None if a position leaves that open.
+
+    A position where the draft was asked for nothing (the last one of a cycle of LR sync) has the target's own step for
+    one, refused: under the schedule of the run nobody asks for it.
+    """
     if not session.committed:
         return None
     root = session.committed[0].parent
@@ -22,22 +26,31 @@ def trace_of_session(session: WallSession) -> AnswerTrace | None:
             for o in session.operations
             if isinstance(o, Generate) and o.prefix is prefix and o.branch == 0 and o.outcome is not Outcome.DISCARDED
         }
-        if not {TARGET, DRAFT} <= here.keys() or here[TARGET].result is None or here[DRAFT].result is None:
+        if TARGET not in here:
             return None
-        target, draft = here[TARGET].result, here[DRAFT].result
+        target, draft = here[TARGET].result, here.get(DRAFT, here[TARGET]).result
+        if target is None or draft is None:
+            return None
         if committed is not draft and committed is not target:  # one of several candidates
             return None
-        judged = [o for o in session.operations if isinstance(o, Verify) and o.candidate is draft and o.job is not None]
+        asked = [
+            o
+            for o in session.operations
+            if isinstance(o, Verify) and o.candidate is draft and o.job is not None and o.result is not None
+        ]
+        scores = {o.role: o.result.score for o in asked if o.result.score is not None}
         steps.append(
             StepTrace(
                 draft_tokens=draft.n_tokens,
                 target_tokens=target.n_tokens,
-                accepted=committed is draft,
+                accepted=committed is not target,
                 draft_final=draft.final,
                 target_final=target.final,
                 draft_truncated=draft.truncated,
                 target_truncated=target.truncated,
-                judge_tokens=judged[0].job.n_new_tokens if judged else 0,
+                judge_tokens=asked[0].job.n_new_tokens if asked else 0,
+                judge_score=scores.get(JUDGE),
+                scores={role: score for role, score in scores.items() if role != JUDGE},
             )
         )
         prefix = committed

@@ -43,8 +43,8 @@ class Asking:
 class Expected:
     """What the plan expects of a configuration."""
 
-    accepted: float
-    """Share of committed steps that the draft wrote, in [0, 1]."""
+    acceptance: float | None
+    """Share of judged drafts that were accepted, in [0, 1]; None if none was judged."""
     speedup: float
     """Seconds of plain decoding / seconds of the method, [-]."""
     token_settings: Mapping[str, Any] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class _Configuration(_Foreign):
 class _Row(_Foreign):
     configuration: _Configuration
     speedup: _Value
-    accepted: _Share
+    acceptance: _Share | None
     baseline_seconds: _Positive
     token_settings: dict[str, Any] = {}
 
@@ -220,7 +220,7 @@ def _of_profile(plan: _Plan) -> ServingPlan:
         ),
         expected={
             row.configuration.configuration(): Expected(
-                accepted=row.accepted, speedup=row.speedup.value, token_settings=row.token_settings
+                acceptance=row.acceptance, speedup=row.speedup.value, token_settings=row.token_settings
             )
             for row in plan.rows
         },

@@ -27,7 +27,7 @@ __all__ = ["Limits", "Serving", "drift_watch"]
 _DECIDED: Final = (Outcome.ACCEPTED, Outcome.REJECTED)
 
 _PLANNED: Final = 0.05
-"""Half-width that is given to the planned share of accepted steps where no profile says how well it is known."""
+"""Half-width that is given to the planned share of accepted drafts where no profile says how well it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,13 +155,13 @@ class Serving:
 
 
 def drift_watch(plan: ServingPlan, profile: Profile | None, false_alarm: float) -> DriftWatch:
-    """Return what is watched for a plan: all that the profile predicts, or else the plan's share of accepted steps."""
+    """Return what is watched for a plan: all that the profile predicts, or else the plan's share of accepted drafts."""
     first = next((one for one in plan.configurations if one.spec.drafts_steps), None)
     if first is None:
         return DriftWatch(false_alarm=false_alarm)
     if profile is None:
         known = plan.expected.get(first)
-        p = None if known is None else known.accepted
+        p = None if known is None else known.acceptance
         band = None if p is None else Band.of_half_width(p, _PLANNED)
         return DriftWatch(accepted=band, false_alarm=false_alarm)
     ranks = {role: lengths(profile, role) for role in (TARGET, DRAFT)}

@@ -66,6 +66,8 @@ class Prediction:
     """Mean time of an answer by the target alone, s."""
     accepted: float
     """Share of committed steps that the draft wrote, in [0, 1]."""
+    acceptance: float
+    """Share of judged drafts that were accepted, in [0, 1]; NaN if none was judged."""
     wasted_draft: float
     """Draft tokens generated in vain per committed token, [-]."""
     wasted_target: float
@@ -196,6 +198,7 @@ class Predictor:
             errors=errors,
             answer_spread=raw.stderr * math.sqrt(raw.n) / raw.value,
             accepted=runs.accepted,
+            acceptance=runs.acceptance,
             wasted_draft=runs.wasted_draft,
             wasted_target=runs.wasted_target,
             peak_sequences=runs.peak_targets,

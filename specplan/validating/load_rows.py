@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -20,6 +19,7 @@ from sim.estimate import Estimate, proportion, ratio_of_totals
 from sim.operations import TARGET
 from sim.random_streams import stream
 from sim.serving.rounds import Round
+from sim.timeline import acceptance
 from specplan.validating.load_prediction import PERCENTILES, LoadPredictor, share_beyond
 from specplan.validating.validation import TOLERANCE
 
@@ -41,7 +41,7 @@ class LoadRow:
     measured: Mapping[str, Estimate]
     accuracy: Estimate | None
     """Share of right answers as measured; None without ground truth."""
-    accepted: float
+    acceptance: float
     """Share of judged drafts that were accepted as measured, in [0, 1]; NaN if none was judged."""
     answers_at_once: tuple[float, float]
     """Answers in flight, mean over a round, predicted and measured: fewer than clients while a round ends."""
@@ -94,9 +94,6 @@ def row_of(
     """Compare what was expected of a configuration at one load with what came."""
     simulated, real = expected.rounds(configuration, load), found[configuration.name, load]
     seen = _seen(real)
-    counts = [one for part in real for one in part.counts]
-    accepted = sum(one.accepted for one in counts)
-    judged = accepted + sum(one.rejected for one in counts)
     graded = [one for part in real for one in part.correct or ()]
     return LoadRow(
         name=configuration.name,
@@ -104,7 +101,7 @@ def row_of(
         predicted=expected.expected(configuration, load),
         measured=_measured(seen, _seen(found[BASELINE, load])),
         accuracy=proportion(sum(graded), len(graded)) if graded else None,
-        accepted=accepted / judged if judged else math.nan,
+        acceptance=acceptance(one for part in real for one in part.counts),
         answers_at_once=(_at_once(simulated), _at_once(seen)),
         most_steps=(_most_steps(simulated), _most_steps(seen)),
         beyond={role: (share_beyond(simulated, role, n), share_beyond(seen, role, n)) for role, n in swept.items()},

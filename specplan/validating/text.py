@@ -85,7 +85,7 @@ def as_text(found: Validation) -> str:
         table(
             [
                 *("method", "predicted", "next measurement", "measured", "error", "at this pace", "replayed"),
-                *("accepted", "false accepts", "accuracy", "verdict"),
+                *("acceptance", "false accepts", "accuracy", "verdict"),
             ],
             [_plain_row(found), *(_cells(row) for row in found.rows)],
         ),
@@ -121,7 +121,8 @@ def _replays(found: Validation) -> list[str]:
         return []
     return [
         "replayed: simulated at this pace from the lengths and verdicts that these runs met, where they tell all of "
-        f"them. Errors left, which are no chance of the questions: mean {100 * fmean(map(abs, left)):.1f} %, from "
+        "them (rounds of token-level methods are the profile's). "
+        f"Errors left, which are no chance of the questions: mean {100 * fmean(map(abs, left)):.1f} %, from "
         f"{100 * min(left):+.1f} to {100 * max(left):+.1f} %, n = {len(left)}.",
     ]
 
@@ -142,7 +143,7 @@ def _cells(row: Row) -> list[str]:
         f"{100 * row.error:+.1f} %",
         "–" if row.at_pace is None else f"{row.at_pace:.3f}",
         "–" if row.replayed is None else f"{row.replayed:.3f}",
-        f"{prediction.accepted:.2f} > {real.accepted:.2f}",
+        f"{prediction.acceptance:.2f} > {real.acceptance:.2f}",
         _false_accepts(prediction, real),
         f"{_accuracy(prediction.accuracy)} > {_accuracy(real.accuracy)}",
         "good" if row.good else "off",

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from calibrate.costs.fit import pace
 from calibrate.measuring.engine_work import work_done
@@ -19,13 +20,22 @@ from calibrate.record.journal import Journal, digest
 from calibrate.record.profile import Profile
 from calibrate.record.uses import Use
 from calibrate.replay.system import use_of
-from calibrate.replay.trials import Trials
-from calibrate.running.interleaved import BASELINE, Measured, RealConfiguration, Runs, measured, run_interleaved
+from calibrate.replay.trials import PLAIN, Trials
+from calibrate.running.interleaved import (
+    BASELINE,
+    Measured,
+    RealConfiguration,
+    RealRun,
+    Runs,
+    measured,
+    run_interleaved,
+)
 from calibrate.running.met import trace_of_session
 from calibrate.running.problem import Problem, Truth
+from sim.algorithms.checks import VERIFIERS
 from sim.answers.drawn import TraceBehaviour
 from sim.estimate import Estimate
-from sim.operations import JUDGE, TARGET
+from sim.operations import RANDOM, TARGET
 from sim.timeline import Timeline
 from specplan.planning.predict import Configuration, Prediction, Predictor
 from specplan.validating.closed_forms import closed_form
@@ -45,6 +55,9 @@ __all__ = [
 
 TOLERANCE = 0.10
 """A prediction is good if it is off by at most this share, or the measurement inside the interval for it."""
+
+_TOLD: Final = frozenset(VERIFIERS) - {RANDOM}
+"""Who decides about drafts in such a way that a run tells all that it met: chance would decide anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,22 +187,9 @@ async def validate(
         opened = of_models(models, roles, clock)
     baseline = measured(runs, BASELINE)
     found, at_pace = _at_pace(profile, by_name, runs)
-    replayed = _replayed(profile, by_name, runs, found)
-    measurements = Measurements(profile)
     return Validation(
         profile=profile.name,
-        rows=tuple(
-            Row(
-                name=name,
-                prediction=p,
-                measured=measured(runs, name),
-                expected=measurements.expected(p, len(problems)),
-                at_pace=at_pace.get(name),
-                replayed=replayed.get(name),
-                closed_form=closed_form(profile, p.configuration),
-            )
-            for name, p in by_name.items()
-        ),
+        rows=_rows(profile, by_name, runs, at_pace, _replayed(profile, by_name, runs, found)),
         baseline=baseline,
         runs=runs,
         pace=found,
@@ -200,6 +200,28 @@ async def validate(
             questions=of_questions(problems, source, seed, baseline.speedup.confidence, n_plain),
             methods={name: of_configuration(p.configuration, methods[name]) for name, p in by_name.items()},
         ),
+    )
+
+
+def _rows(
+    profile: Profile,
+    predictions: Mapping[str, Prediction],
+    runs: Runs,
+    at_pace: Mapping[str, float],
+    replayed: Mapping[str, float],
+) -> tuple[Row, ...]:
+    measurements = Measurements(profile)
+    return tuple(
+        Row(
+            name=name,
+            prediction=p,
+            measured=measured(runs, name),
+            expected=measurements.expected(p, len(runs.plain)),
+            at_pace=at_pace.get(name),
+            replayed=replayed.get(name),
+            closed_form=closed_form(profile, p.configuration),
+        )
+        for name, p in predictions.items()
     )
 
 
@@ -231,23 +253,22 @@ def _at_pace(
 def _replayed(
     profile: Profile, predictions: Mapping[str, Prediction], runs: Runs, slower: Mapping[str, float]
 ) -> dict[str, float]:
-    """The speedups simulated from what the runs met: what is left of an error then is no draw of texts.
+    """The speedups simulated from what the runs met: what is left of an error then is no draw of texts."""
 
-    Each answer of plain decoding to a question is compared with the only one of the configuration, as it is measured.
-    """
+    def seconds(configuration: Configuration, answers: Sequence[RealRun]) -> float | None:
+        met = [replace(run.met, baseline=run.steps) for run in answers if run.met is not None]
+        if len(met) < len(answers):
+            return None
+        predictor = Predictor(profile, uncertainty=False, slower=slower, behaviour=TraceBehaviour(tuple(met)))
+        return predictor.predict(configuration).seconds_per_answer
+
+    plain_s = seconds(PLAIN, list(chain.from_iterable(runs.plain)))
     found = {}
     for name, prediction in predictions.items():
-        if prediction.configuration.decider != (JUDGE, None):
-            continue
-        traces = [
-            replace(run.met, baseline=one.steps)
-            for run, answers in zip(runs.by_name[name], runs.plain, strict=True)
-            for one in answers
-            if run.met is not None and one.steps
-        ]
-        if traces and len(traces) == sum(map(len, runs.plain)):
-            predictor = Predictor(profile, uncertainty=False, slower=slower, behaviour=TraceBehaviour(tuple(traces)))
-            found[name] = predictor.predict(prediction.configuration).speedup.value
+        if plain_s is not None and prediction.configuration.decider[0] in _TOLD:
+            method_s = seconds(prediction.configuration, runs.by_name[name])
+            if method_s is not None:
+                found[name] = plain_s / method_s
     return found
 
 

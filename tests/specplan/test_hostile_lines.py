@@ -25,7 +25,7 @@ NOBODY = "http://127.0.0.1:1"
 ROW = {
     "configuration": {"method": "lr-async", "knobs": {"k1": 2}},
     "speedup": {"value": 1.5},
-    "accepted": 0.6,
+    "acceptance": 0.6,
     "baseline_seconds": 1.0,
 }
 PLAN: dict[str, Any] = {"schema": "specplan.plan", "schema_version": 1, "profile": "x", "rows": [ROW]}
@@ -44,7 +44,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "k1-negative": {"rows": row(configuration={"method": "lr-async", "knobs": {"k1": -1}})},
     "specs": {"rows": row(configuration={"method": "specs"})},
     "token": {"rows": row(configuration={"method": "lr-async", "token": "nope"})},
-    "share": {"rows": row(accepted=2)},
+    "share": {"rows": row(acceptance=2)},
     "none": {"rows": []},
     "load": {"at_once": [{"answers": 1, "configuration": "lr-async k1=x", "gain": {"value": 1}}]},
     "place": {"advice": {"client": {"target": "file:///etc/passwd", "draft": "http://x y", "judge": "\x1b[31m"}}},

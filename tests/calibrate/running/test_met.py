@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
+import pytest
 from bundled_pair import BundledPair, brief_problems
 from sim_worlds import seconds_per_step
 
 from calibrate.running.met import trace_of_session
-from sim.algorithms import autoregressive, lookahead_async
+from sim.algorithms import autoregressive, draft_trajectory, lookahead_async, lookahead_sync
+from sim.algorithms.checks import CASCADE, Check
+from sim.algorithms.confspec import confspec
 from sim.answers.drawn import TraceBehaviour
+from sim.operations import Algorithm, Step
 from sim.trial import run_answer
 
 
-async def test_a_run_is_replayed_from_what_it_met(bundled_pair: BundledPair) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(lookahead_async, k1=3),
+        partial(lookahead_sync, k1=3),
+        partial(lookahead_sync, k1=1),
+        partial(confspec, k1=3, fallback="reuse"),
+        partial(lookahead_async, k1=3, check=Check(verifier=CASCADE)),
+        autoregressive,
+    ],
+    ids=["async", "sync", "no drafts", "Algorithm 1", "cascade", "plain"],
+)
+async def test_a_run_is_replayed_from_what_it_met(bundled_pair: BundledPair, make: Callable[[Step], Algorithm]) -> None:
     problem, clock = brief_problems(1, 7, "validation")[0], bundled_pair.clock
     root = await clock.root(problem.prompt)
-    session = await clock.run(lookahead_async(root, k1=3), stream=problem.name)
-    alone = await clock.run(autoregressive(root), stream=problem.name)
+    session = await clock.run(make(root), stream=problem.name)
     trace = trace_of_session(session)
+    assert trace is not None
     assert trace.prompt_tokens == root.n_tokens
     answer = TraceBehaviour((trace,)).answer(0)
-    replayed = run_answer(lambda prompt: lookahead_async(prompt, k1=3), answer, seconds_per_step(0.2))
+    replayed = run_answer(make, answer, seconds_per_step(0.2))
     real = [(step.role, step.n_tokens, step.final) for step in session.committed]
     assert [(step.role, step.n_tokens, step.final) for step in replayed.committed] == real
-    assert trace_of_session(alone) is None
+
+
+async def test_steps_without_a_targets_step_beside_them_leave_it_open(bundled_pair: BundledPair) -> None:
+    problem, clock = brief_problems(1, 7, "validation")[0], bundled_pair.clock
+    session = await clock.run(draft_trajectory(await clock.root(problem.prompt), scorers=()), stream=problem.name)
+    assert session.committed
+    assert trace_of_session(session) is None

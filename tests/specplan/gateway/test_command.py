@@ -27,7 +27,7 @@ PLAN: dict[str, Any] = {
         {
             "configuration": {"method": "lr-async", "knobs": {"k1": 2}},
             "speedup": {"value": 1.5},
-            "accepted": 0.6,
+            "acceptance": 0.6,
             "baseline_seconds": 1.0,
         }
     ],

@@ -21,7 +21,7 @@ ASYNC = Configuration.parse("lr-async k1=2")
 @pytest.mark.parametrize(("expected", "drifts"), [(0.95, True), (0.6, False)])
 async def test_drift_of_acceptance_is_told(expected: float, drifts: bool) -> None:
     said: list[str] = []
-    planned = {ASYNC: Expected(accepted=expected, speedup=1.5)}
+    planned = {ASYNC: Expected(acceptance=expected, speedup=1.5)}
     planted = Planted(steps=12, acceptance=0.6, step_tokens=(2, 4))
     async with planted_gateway(ASYNC, planted=planted, expected=planned, tell=said.append) as served:
         await asyncio.gather(*(served.answer(f"{i}", seed=i) for i in range(8)))

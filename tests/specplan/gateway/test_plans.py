@@ -46,7 +46,7 @@ def test_a_plan_by_load_has_the_best_of_each(written: dict[str, Any], tmp_path: 
         assert configuration == (Configuration.parse(best["configuration"]) if gains else PLAIN)
     assert [load for load, _ in plan.by_load] == [1, 64]
     assert plan.asking.temperature == written["advice"]["client"]["temperature"]
-    assert plan.expected[plan.by_load[0][1]].accepted == written["rows"][0]["accepted"]
+    assert plan.expected[plan.by_load[0][1]].acceptance == written["rows"][0]["acceptance"]
 
 
 def test_without_loads_it_is_the_first_row(written: dict[str, Any], tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_validation_under_load() -> None:
             predicted={"gain": of(gain)},
             measured={"gain": of(gain + 0.1)},
             accuracy=None,
-            accepted=0.8,
+            acceptance=0.8,
             answers_at_once=(clients, clients),
             most_steps=(4, 4),
             beyond={},
