@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 from calibrate.engines.http.addresses import split_endpoint
 from calibrate.engines.http.chat import UserTurns
@@ -95,6 +96,33 @@ class RemoteModels(AskedModels):
     def identity(self) -> dict[str, Any]:
         """Return the settings on which results depend."""
         return {name: value for name, value in self.settings().items() if name not in _NOT_MEASURED}
+
+    def at(self, servers: Mapping[str, str]) -> Self:
+        """Return the same models on servers that have other addresses now.
+
+        Parameters
+        ----------
+        servers : address here to address now, each ``URL[#model]``; servers that are not in it stay where they are.
+
+        Raises
+        ------
+        ParameterError : none of these servers has such an address, or it is none.
+        """
+        speculating = parsed_settings(self.speculative)
+        here = (self.target, self.draft, self.judge, *(str(one["server"]) for one in speculating))
+        known = {split_endpoint(endpoint): endpoint for endpoint in here if endpoint}
+        now = {known.get(split_endpoint(old)): new for old, new in servers.items()}
+        if None in now:
+            old = next(old for old in servers if split_endpoint(old) not in known)
+            raise ParameterError("server", old, f"must be one of these models': {', '.join(known.values())}")
+        moved = [{**one, "server": now.get(str(one["server"]), one["server"])} for one in speculating]
+        return replace(
+            self,
+            target=now.get(self.target, self.target),
+            draft=now.get(self.draft, self.draft),
+            judge=now.get(self.judge, self.judge),
+            speculative=json.dumps(moved) if moved else "",
+        )
 
     @property
     def is_bundled(self) -> bool:

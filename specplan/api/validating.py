@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -132,6 +132,7 @@ def validate(
     n_answers: int = 40,
     n_plain: int | None = None,
     prompts: str | Path | None = None,
+    servers: Mapping[str, str] | None = None,
     seed: int = 1,
     journal: Path | None = None,
 ) -> Validated:
@@ -152,6 +153,7 @@ def validate(
     n_answers : fresh questions, each run every way, >= 2.
     n_plain : how often plain decoding answers each, >= 1; default the root of the number of configurations, rounded.
     prompts : JSONL file of fresh questions; default those of the bundled task, for the bundled pair.
+    servers : those that have another address now than in the profile: address there to address now, ``URL[#model]``.
     seed : of the questions and the order of runs.
     journal : file in which finished runs are kept; the same call goes on from there. The caller removes it.
 
@@ -164,7 +166,7 @@ def validate(
 
     given = profile_of(of) if isinstance(of, (str, Path)) else of
     chosen = _chosen(configurations)
-    models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed)
+    models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed, servers or {})
     return run_validation(given, chosen, models, questions, n_plain=n_plain, seed=seed, journal=journal)
 
 
@@ -176,6 +178,7 @@ def validate_under_load(
     n_answers: int = 40,
     n_rounds: int = 4,
     prompts: str | Path | None = None,
+    servers: Mapping[str, str] | None = None,
     seed: int = 1,
     journal: Path | None = None,
 ) -> ValidatedUnderLoad:
@@ -188,7 +191,7 @@ def validate_under_load(
 
     Parameters
     ----------
-    of, configurations, prompts, seed, journal : as for `validate`.
+    of, configurations, prompts, servers, seed, journal : as for `validate`.
     concurrency : numbers of clients, each of which takes the next question when its last answer is there.
     n_answers, n_rounds : fresh questions in all, and rounds into which they are parted, >= 2.
 
@@ -201,7 +204,7 @@ def validate_under_load(
     given = profile_of(of) if isinstance(of, (str, Path)) else of
     chosen = _chosen(configurations)
     loads = [concurrency] if isinstance(concurrency, int) else sorted(set(concurrency))
-    models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed)
+    models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed, servers or {})
     return run_under_load(given, chosen, models, questions, loads, n_rounds, seed=seed, journal=journal)
 
 

@@ -76,6 +76,13 @@ _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "
 @click.option(
     "--prompts", type=click.Path(path_type=Path), help="JSONL file of fresh questions (not the bundled task)."
 )
+@click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    metavar="URL=URL",
+    help="A server that has another address now than in the profile: that one = this one; repeatable.",
+)
 @click.option("--seed", type=SEED, default=1, show_default=True, help="Of the questions and the order of runs.")
 @click.option(
     "--timeline", type=OutputFile(".png", ".svg", ".pdf"), help="PNG or SVG: a simulated above a measured answer."
@@ -111,6 +118,7 @@ def command(
     answers: int,
     plain_answers: int | None,
     prompts: Path | None,
+    servers: tuple[str, ...],
     seed: int,
     timeline: Path | None,
     plot: Path | None,
@@ -149,7 +157,7 @@ def command(
     windows = k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""
     below = Below(token, token_settings, _counts("k2", k2_list or ""))
     configurations = named(runs) or configurations_of(method, settings, _counts("k1", windows), rules, below)
-    models, questions = to_ask(profile, answers, prompts, seed)
+    models, questions = to_ask(profile, answers, prompts, seed, _moved(servers))
     warn_of_clear_key(models)
     journal = None if output is None else journal_of(output)
     from specplan.api.validating import Validated, ValidatedUnderLoad, run_under_load, run_validation
@@ -175,6 +183,16 @@ def command(
         save(report, found.report())
     if journal is not None:
         journal.unlink(missing_ok=True)
+
+
+def _moved(servers: tuple[str, ...]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in servers]
+    for text, (old, _, now) in zip(servers, pairs, strict=True):
+        if not old or not now:
+            raise ParameterError(
+                "server", text, "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:8000/v1"
+            )
+    return {old: now for old, _, now in pairs}
 
 
 def _counts(name: str, text: str) -> list[int]:

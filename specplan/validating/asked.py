@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from calibrate.measuring.plan import MeasurableModels
 from calibrate.models.asking import bundled_problems, bundled_truth
 from calibrate.models.recorded import models_of
+from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
 from calibrate.running.problem import Problem, Truth
 from sim.catalogue import choice
@@ -30,18 +31,28 @@ class Questions:
     truth: Truth | None
 
 
-def to_ask(profile: Profile, answers: int, prompts: Path | None, seed: int) -> tuple[MeasurableModels, Questions]:
+def to_ask(
+    profile: Profile, answers: int, prompts: Path | None, seed: int, servers: Mapping[str, str]
+) -> tuple[MeasurableModels, Questions]:
     """Return the models of a profile, and so many fresh questions for them.
+
+    Parameters
+    ----------
+    servers : those that have another address now than in the profile: address there to address now.
 
     Raises
     ------
-    ParameterError : a profile that names no models, too few answers, or no questions for these models.
+    ParameterError : a profile that names no models, or no such server; too few answers; no questions for these models.
     """
     if profile.source != "measured":
         raise ParameterError("profile", profile.name, "must be a measured one: a published one names no models to run")
     if answers < 2:
         raise ParameterError("answers", answers, "must be an integer >= 2")
     models = models_of(dict(profile.settings))
+    if servers:
+        if not isinstance(models, RemoteModels):
+            raise ParameterError("server", next(iter(servers)), "is for models on servers: this profile has none")
+        models = models.at(servers)
     if prompts is not None:
         return models, Questions(problems=read_prompts(prompts, answers), source=str(prompts), truth=None)
     if not models.is_bundled:

@@ -79,6 +79,19 @@ def test_a_validation_asks_as_the_calibration_did(run_main: Main, questions: str
     answers = [prompt for prompt in asked if "three" in prompt]
     assert len(answers) >= 4
     assert all(prompt.startswith(" so ") for prompt in answers)
+    with serving(FAST) as there, serving(Planted(iteration_s=2e-3, k2=4, chats=True)) as fast_there:
+        moved = {target.url: there.url, fast.url: fast_there.url}
+        code, out, err = run_main(
+            *words, *(word for old, new in moved.items() for word in ("--server", f"{old}={new}"))
+        )
+        assert code == 0, err
+        assert there.bodies
+        assert fast_there.bodies
+    assert "prompt-lookup k2=4" in out
+    for pair, said in (("http://a=http://b", "must be one of these models'"), ("http://a", "must be OLD=NEW")):
+        code, out, err = run_main(*words, "--server", pair)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert said in err
 
 
 @pytest.mark.parametrize(
