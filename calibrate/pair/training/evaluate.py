@@ -32,8 +32,9 @@ from calibrate.pair.task import (
 )
 from calibrate.pair.training.head import acceptance, read_texts, written_texts
 from calibrate.pair.training.inference import LanguageModel, load
+from sim.estimate import proportion
 
-__all__ = ["area_under_curve", "evaluate", "main", "weights_hash", "wilson"]
+__all__ = ["area_under_curve", "evaluate", "main", "weights_hash"]
 
 TEMPERATURE: Final = 0.6
 _MAX_ANSWER_TOKENS: Final = 1000
@@ -58,27 +59,23 @@ class Decision:
         return step_is_correct(self.problem.question, self.prefix, step)
 
 
-def wilson(successes: int, n: int) -> dict[str, float | int]:
-    """A proportion with its 95 % Wilson interval; n = 0 gives the whole unit interval."""
-    if n == 0:
-        return {"n": 0, "value": 0.5, "low": 0.0, "high": 1.0}
-    z, p = 1.959963984540054, successes / n
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5 / (1 + z * z / n)
-    return {"n": n, "value": p, "low": max(0.0, centre - half), "high": min(1.0, centre + half)}
-
-
 def _share(flags: Iterable[bool]) -> dict[str, float | int]:
+    """A proportion with its 95 % interval; of nothing, the whole unit interval."""
     seen = list(flags)
-    return wilson(sum(seen), len(seen))
+    if not seen:
+        return {"n": 0, "value": 0.5, "low": 0.0, "high": 1.0}
+    share = proportion(sum(seen), len(seen))
+    return {"n": share.n, "value": share.value, "low": share.low, "high": share.high}
 
 
 def area_under_curve(scores: Sequence[float], positive: Sequence[bool]) -> float:
     """Probability that a right step outscores a wrong one, ties counted half; NaN without both kinds."""
-    right = [s for s, good in zip(scores, positive, strict=True) if good]
-    wrong = [s for s, good in zip(scores, positive, strict=True) if not good]
-    wins = sum((a > b) + 0.5 * (a == b) for a in right for b in wrong)
-    return wins / (len(right) * len(wrong)) if right and wrong else float("nan")
+    from scipy.stats import rankdata
+
+    n_right = sum(positive)
+    pairs = n_right * (len(positive) - n_right)
+    ranks = sum(rank for rank, good in zip(rankdata(scores), positive, strict=True) if good)
+    return float(ranks - n_right * (n_right + 1) / 2) / pairs if pairs else math.nan
 
 
 def weights_hash(folder: Path) -> str:

@@ -10,7 +10,7 @@ import torch
 
 from calibrate import pair
 from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES
-from calibrate.pair.training.evaluate import area_under_curve, weights_hash, wilson
+from calibrate.pair.training.evaluate import area_under_curve, weights_hash
 from calibrate.pair.training.inference import LanguageModel, load
 
 PATHS = {"target": pair.target_path, "draft": pair.draft_path, "judge": pair.judge_path}
@@ -92,14 +92,6 @@ def test_the_card_reaches_what_the_pair_is_for(path: tuple[str, ...], least: flo
     for key in path:
         value = value[key]
     assert value >= least
-
-
-def test_wilson_interval_of_known_counts() -> None:
-    """8 of 10: (0.4902, 0.9433), the textbook interval."""
-    interval = wilson(8, 10)
-    assert interval["low"] == pytest.approx(0.4902, abs=5e-5)
-    assert interval["high"] == pytest.approx(0.9433, abs=5e-5)
-    assert wilson(0, 0) == {"n": 0, "value": 0.5, "low": 0.0, "high": 1.0}
 
 
 def test_area_under_curve_counts_ordered_pairs() -> None:
