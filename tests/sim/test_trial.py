@@ -25,7 +25,8 @@ from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.operations import Algorithm, Step
 from sim.serving.arrivals import poisson_times
 from sim.serving.run import OverloadError, arriving, closed_loop
-from sim.trial import Trial, simulate, with_plain
+from sim.timeline import Counts
+from sim.trial import Runs, Trial, simulate, with_plain
 from theory.errors import ParameterError
 
 FIXED = seconds_per_step(0.1)
@@ -242,3 +243,11 @@ def test_a_step_is_not_an_algorithm() -> None:
 
 def _nonsense(root: Step) -> Algorithm:
     yield root  # type: ignore[misc]
+
+
+def test_the_draft_writes_fewer_steps_than_its_acceptance_says_where_some_are_not_drafted() -> None:
+    """LR sync has no draft for the last step of a cycle."""
+    runs = Runs(np.ones(2), (Counts(steps=8, accepted=5, rejected=1, discarded=2), Counts(steps=2)))
+    assert runs.accepted == 0.5
+    assert runs.acceptance == 5 / 6
+    assert math.isnan(Runs(np.ones(1), (Counts(steps=3),)).acceptance)
