@@ -108,20 +108,27 @@ class RemoteModels(AskedModels):
         ------
         ParameterError : none of these servers has such an address, or it is none.
         """
+        now = {split_endpoint(old): new for old, new in servers.items()}
         speculating = parsed_settings(self.speculative)
-        here = (self.target, self.draft, self.judge, *(str(one["server"]) for one in speculating))
-        known = {split_endpoint(endpoint): endpoint for endpoint in here if endpoint}
-        now = {known.get(split_endpoint(old)): new for old, new in servers.items()}
-        if None in now:
-            old = next(old for old in servers if split_endpoint(old) not in known)
-            raise ParameterError("server", old, f"must be one of these models': {', '.join(known.values())}")
-        moved = [{**one, "server": now.get(str(one["server"]), one["server"])} for one in speculating]
+        here = {
+            split_endpoint(endpoint): endpoint
+            for endpoint in (self.target, self.draft, self.judge, *(str(one["server"]) for one in speculating))
+            if endpoint
+        }
+        for old in servers:
+            if split_endpoint(old) not in here:
+                raise ParameterError("server", old, f"must be one of these models': {', '.join(here.values())}")
+
+        def moved(endpoint: str) -> str:
+            return now.get(split_endpoint(endpoint), endpoint) if endpoint else ""
+
+        others = [{**one, "server": moved(str(one["server"]))} for one in speculating]
         return replace(
             self,
-            target=now.get(self.target, self.target),
-            draft=now.get(self.draft, self.draft),
-            judge=now.get(self.judge, self.judge),
-            speculative=json.dumps(moved) if moved else "",
+            target=moved(self.target),
+            draft=moved(self.draft),
+            judge=moved(self.judge),
+            speculative=json.dumps(others) if others else "",
         )
 
     @property
