@@ -162,8 +162,8 @@ class Predictor:
 
     def accuracy(self, configuration: Configuration) -> float | None:
         """The share of right answers on some of them; None where the profile's task has no ground truth."""
-        runs = self.simulated(configuration, min(_GRADED_ANSWERS, self.n_answers))
-        right = self._accuracy(configuration, runs.counts)
+        graded = self.simulated(configuration, min(_GRADED_ANSWERS, self.n_answers))
+        right = self._accuracy(configuration, graded.counts)
         return None if right is None else right.value
 
     def predict(self, configuration: Configuration, *, n_answers: int | None = None) -> Prediction:
@@ -340,8 +340,7 @@ class Predictor:
         """
         if self.profile.published is None:
             return measured_error(configuration)
-        looks_ahead = configuration.method in ("lr-sync", "lr-async") and configuration.decider == (JUDGE, None)
-        if not looks_ahead:
+        if configuration.method not in ("lr-sync", "lr-async") or configuration.decider != (JUDGE, None):
             return ModelError(gain=1.0, spread=0.0, n=0)
         return model_error(self.profile.name, combined=configuration.k2 > 1, rules=PUBLISHED_RULES)
 
@@ -352,12 +351,10 @@ class Predictor:
         if configuration.speculates and len(timed.runs.counts) < timed.seconds.size:
             few, of = f"{_SIMULATED[0]} to {_SIMULATED[-1]}", timed.seconds.size
             notes.append(f"{few} answers simulated, extended to {of} by recursion without shared iterations")
-        if model is not None:
-            notes.append(model.note)
+        notes += [] if model is None else [model.note]
         if JUDGE in asked_roles(configuration):
             notes.append(self._verdict_note())
-        lost = self._corruption_note(configuration)
-        if lost:
+        if lost := self._corruption_note(configuration):
             notes.append(lost)
         if configuration.width > 1 and self._recorded is None:
             notes.append(f"drafts of one position correlated {ASSUMED.siblings}, as in LR Table 3 (GSM8K)")
