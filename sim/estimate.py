@@ -14,6 +14,7 @@ from theory.errors import ParameterError
 __all__ = [
     "Estimate",
     "mean",
+    "on_logarithm",
     "proportion",
     "ratio_of_totals",
     "student_quantile",
@@ -159,6 +160,25 @@ def proportion(successes: int, n: int, *, confidence: float = 0.95, seed: int | 
         n=n,
         confidence=confidence,
         estimator="proportion (Wilson)",
+        seed=seed,
+    )
+
+
+def on_logarithm(value: float, half_width: float, n: int, *, estimator: str, seed: int | None = None) -> Estimate:
+    """Return an estimate of n observations whose 95 % interval is even on the logarithm: a speedup cannot be negative.
+
+    Parameters
+    ----------
+    value : > 0.
+    half_width : of the interval of the logarithm, >= 0, [-].
+    """
+    return Estimate(
+        value=value,
+        stderr=value * half_width / student_quantile(0.95, max(n - 1, 1)),
+        low=value * math.exp(-half_width),
+        high=value * math.exp(half_width),
+        n=n,
+        estimator=estimator,
         seed=seed,
     )
 

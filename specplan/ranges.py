@@ -5,7 +5,7 @@ A number outside, NaN, infinity and what is no number are refused before anythin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import click
@@ -34,8 +34,22 @@ __all__ = [
     "ListOf",
     "Number",
     "WholeNumber",
+    "pairs",
     "typed",
 ]
+
+
+def pairs(name: str, texts: Sequence[str], rule: str) -> dict[str, str]:
+    """Read options of the form ``KEY=VALUE``, by key; ``rule`` is what is said of others."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not (key and equals and value):
+            raise ParameterError(name, text, rule)
+        if key in found:
+            raise ParameterError(name, text, f"says again where the {key} goes")
+        found[key] = value
+    return found
 
 
 class WholeNumber(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only

@@ -17,7 +17,7 @@ from specplan.output import (
     to_json,
     verbose_option,
 )
-from specplan.ranges import ANSWERS, MICROSECONDS, PROBABILITY, WINDOW, WholeNumber
+from specplan.ranges import ANSWERS, MICROSECONDS, PROBABILITY, WINDOW, WholeNumber, pairs
 from theory.errors import ParameterError
 
 __all__ = ["command"]
@@ -115,22 +115,9 @@ def command(
         n_answers=answers,
         concurrency=concurrency,
         corruption=corruption,
-        places=_by_role(places),
+        places=pairs("place", places, "must be ROLE=ROLE or ROLE=own"),
     )
     drawn = found.timeline(answer) if timeline is not None or answer else None  # which refuses an answer there is not
     if timeline is not None and drawn is not None:
         save_timeline(drawn, timeline, until=until)
     deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
-
-
-def _by_role(places: tuple[str, ...]) -> dict[str, str]:
-    """Where engines go, by role."""
-    found: dict[str, str] = {}
-    for text in places:
-        role, equals, place = (part.strip() for part in text.partition("="))
-        if not (role and equals and place):
-            raise ParameterError("place", text, "must be ROLE=ROLE or ROLE=own")
-        if role in found:
-            raise ParameterError("place", text, f"says again where the {role} goes")
-        found[role] = place
-    return found

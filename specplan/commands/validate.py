@@ -19,7 +19,7 @@ from specplan.output import (
     to_json,
     verbose_option,
 )
-from specplan.ranges import ANSWERS, SEED, WINDOW, ListOf, WholeNumber
+from specplan.ranges import ANSWERS, SEED, WINDOW, ListOf, WholeNumber, pairs
 from specplan.reports.saving import report_option, save
 from theory.errors import ParameterError
 
@@ -27,6 +27,8 @@ __all__ = ["command"]
 
 _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "k2_list", "rules")
 """Parameters for which --run stands."""
+
+_MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:8000/v1"
 
 
 @click.command(name="validate")
@@ -157,7 +159,7 @@ def command(
     windows = k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""
     below = Below(token, token_settings, _counts("k2", k2_list or ""))
     configurations = named(runs) or configurations_of(method, settings, _counts("k1", windows), rules, below)
-    models, questions = to_ask(profile, answers, prompts, seed, _moved(servers))
+    models, questions = to_ask(profile, answers, prompts, seed, pairs("server", servers, _MOVED))
     warn_of_clear_key(models)
     journal = None if output is None else journal_of(output)
     from specplan.api.validating import Validated, ValidatedUnderLoad, run_under_load, run_validation
@@ -183,16 +185,6 @@ def command(
         save(report, found.report())
     if journal is not None:
         journal.unlink(missing_ok=True)
-
-
-def _moved(servers: tuple[str, ...]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in servers]
-    for text, (old, _, now) in zip(servers, pairs, strict=True):
-        if not old or not now:
-            raise ParameterError(
-                "server", text, "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:8000/v1"
-            )
-    return {old: now for old, _, now in pairs}
 
 
 def _counts(name: str, text: str) -> list[int]:

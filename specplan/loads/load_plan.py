@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from calibrate.replay.trials import PLAIN
-from sim.estimate import Estimate, student_quantile
+from sim.estimate import Estimate, on_logarithm
 from sim.operations import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.arrivals import bursty_times
@@ -385,12 +385,5 @@ class _Arriving:
 def with_errors(value: float, errors: Mapping[str, float], n: int, *, of: str = "tokens per second") -> Estimate:
     """Return a gain with an interval of all its errors in squares, on the logarithm: a gain cannot be negative."""
     total = math.sqrt(sum(part * part for part in errors.values()))
-    return Estimate(
-        value=value,
-        stderr=value * total / student_quantile(0.95, max(n - 1, 1)),
-        low=value * math.exp(-total),
-        high=value * math.exp(total),
-        n=n,
-        estimator=f"ratio of {of}, simulated; interval: " + (", ".join(sorted(errors)) or "none"),
-        seed=0,
-    )
+    estimator = f"ratio of {of}, simulated; interval: " + (", ".join(sorted(errors)) or "none")
+    return on_logarithm(value, total, n, estimator=estimator, seed=0)

@@ -26,7 +26,7 @@ from calibrate.replay.token_level import TokenModel
 from calibrate.replay.trials import PLAIN, Trials
 from sim.answers.drawn import Behaviour
 from sim.configuration import METHOD_NAMES, Configuration
-from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile
+from sim.estimate import Estimate, on_logarithm, proportion, ratio_of_totals, student_quantile
 from sim.operations import JUDGE
 from sim.timeline import Counts, Timeline
 from sim.trial import Runs, false_accepts, run_trial, session_of, trial_seconds
@@ -351,7 +351,8 @@ class Predictor:
         if configuration.speculates and len(timed.runs.counts) < timed.seconds.size:
             few, of = f"{_SIMULATED[0]} to {_SIMULATED[-1]}", timed.seconds.size
             notes.append(f"{few} answers simulated, extended to {of} by recursion without shared iterations")
-        notes += [] if model is None else [model.note]
+        if model is not None:
+            notes.append(model.note)
         if JUDGE in asked_roles(configuration):
             notes.append(self._verdict_note())
         if lost := self._corruption_note(configuration):
@@ -387,14 +388,7 @@ class Predictor:
 
 
 def _with_interval(value: float, raw: Estimate, errors: dict[str, float]) -> Estimate:
-    """All errors in squares, on the logarithm: a speedup cannot be negative."""
+    """All errors in squares."""
     total = math.sqrt(sum(part * part for part in errors.values()))
-    return Estimate(
-        value=value,
-        stderr=value * total / student_quantile(0.95, max(raw.n - 1, 1)),
-        low=value * math.exp(-total),
-        high=value * math.exp(total),
-        n=raw.n,
-        estimator="ratio of totals over answers, simulated; interval: " + ", ".join(sorted(errors)),
-        seed=raw.seed,
-    )
+    estimator = "ratio of totals over answers, simulated; interval: " + ", ".join(sorted(errors))
+    return on_logarithm(value, total, raw.n, estimator=estimator, seed=raw.seed)

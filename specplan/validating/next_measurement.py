@@ -27,7 +27,7 @@ from calibrate.record.token_records import TokenRecord
 from calibrate.replay.token_passes import counts_of
 from calibrate.replay.trials import PLAIN
 from sim.configuration import Configuration
-from sim.estimate import Estimate, ratio_of_totals, student_quantile
+from sim.estimate import Estimate, on_logarithm, ratio_of_totals, student_quantile
 from specplan.planning.predict import Prediction, Predictor
 from theory.errors import ParameterError
 
@@ -77,15 +77,8 @@ class Measurements:
             raise ParameterError("n", n, "must be an integer >= 2")
         value, quantile = prediction.speedup.value, student_quantile(0.95, n - 1)
         half = math.hypot(quantile * self.spread(prediction) / math.sqrt(n), *prediction.errors.values())
-        return Estimate(
-            value=value,
-            stderr=value * half / quantile,
-            low=value * math.exp(-half),
-            high=value * math.exp(half),
-            n=n,
-            estimator="prediction; interval: " + ", ".join(sorted([*prediction.errors, "measurement"])),
-            seed=prediction.speedup.seed,
-        )
+        estimator = "prediction; interval: " + ", ".join(sorted([*prediction.errors, "measurement"]))
+        return on_logarithm(value, half, n, estimator=estimator, seed=prediction.speedup.seed)
 
 
 def _pace(profile: Profile) -> float:

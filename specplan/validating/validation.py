@@ -260,7 +260,7 @@ def _replayed(
         if len(met) < len(answers):
             return None
         predictor = Predictor(profile, uncertainty=False, slower=slower, behaviour=TraceBehaviour(tuple(met)))
-        return predictor.predict(configuration).seconds_per_answer
+        return float(predictor.simulated(configuration, len(met)).seconds.mean())
 
     plain_s = seconds(PLAIN, list(chain.from_iterable(runs.plain)))
     found = {}
