@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from urllib.parse import urlsplit
+
+from connections import ConnectionServer, in_thread
 
 __all__ = ["FaultProxy", "proxied", "random_faults"]
 
@@ -41,51 +42,33 @@ def random_faults(rates: Mapping[str, float], seed: int, path: str = "/v1/comple
     return plan
 
 
-class FaultProxy:
-    """The proxy; belongs to the event loop in which it was started.
+class FaultProxy(ConnectionServer):
+    """The proxy.
 
     Attributes
     ----------
-    url : where it listens.
     seen : faults that happened, and how often.
     """
 
     def __init__(self, upstream: str, plan: Plan = lambda number, path: "") -> None:
+        super().__init__()
         parts = urlsplit(upstream)
-        self._host, self._port = parts.hostname or "", parts.port or 80
+        self._upstream = parts.hostname or "", parts.port or 80
         self.plan = plan
         self.seen: Counter[str] = Counter()
-        self.url = ""
         self.n_requests = 0
-        self._listening = 0
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
         self._later: set[asyncio.Task[None]] = set()
-
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._client, "127.0.0.1", self._listening)
-        self._listening = self._server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{self._listening}"
 
     async def stop(self) -> None:
         for task in self._later:
             task.cancel()
-        await self._down()
-
-    async def _down(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        tasks = self._connections - {asyncio.current_task()}  # type: ignore[arg-type]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await super().stop()
 
     def die(self, seconds: float) -> None:
         """Be gone for a while: connections break, and new ones are refused."""
 
         async def gone() -> None:
-            await self._down()
+            await super(FaultProxy, self).stop()
             await asyncio.sleep(seconds)
             await self.start()
 
@@ -93,19 +76,10 @@ class FaultProxy:
         self._later.add(task)
         task.add_done_callback(self._later.discard)
 
-    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        try:
-            while True:
-                head, path, body = await _request(reader)
-                await self._answer(reader, writer, head + body, path)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
-            pass  # cancelled by `_down`; the stream protocol would report it as an error
-        finally:
-            writer.transport.abort()
-            self._connections.discard(task)
+    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head, path, body = await _request(reader)
+            await self._answer(reader, writer, head + body, path)
 
     async def _answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes, path: str
@@ -139,7 +113,7 @@ class FaultProxy:
         end: int | None,
         kind: str,
     ) -> None:
-        upstream, to_server = await asyncio.open_connection(self._host, self._port)
+        upstream, to_server = await asyncio.open_connection(*self._upstream)
         try:
             to_server.write(request)
             relay = asyncio.ensure_future(_response(upstream, writer, end, kind))
@@ -219,16 +193,5 @@ async def _response(upstream: asyncio.StreamReader, writer: asyncio.StreamWriter
 @contextmanager
 def proxied(upstream: str, plan: Plan = lambda number, path: "") -> Iterator[FaultProxy]:
     """Run a proxy in a thread with an event loop of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    proxy = FaultProxy(upstream, plan)
-    try:
-        asyncio.run_coroutine_threadsafe(proxy.start(), loop).result(60)
+    with in_thread(FaultProxy(upstream, plan)) as proxy:
         yield proxy
-    finally:
-        with suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(proxy.stop(), loop).result(60)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(60)
-        loop.close()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from connections import stopped
 from fault_proxy import FaultProxy
 from openai import AsyncOpenAI
 from openai_server import OpenAIServer, Planted, serving
@@ -172,9 +172,7 @@ class PlantedGateway:
 
     async def kill(self, role: str) -> None:
         """Have a server die, with its connections."""
-        server = self.servers[role]
-        loop = server._server.get_loop()
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(server.stop(), loop))
+        await stopped(self.servers[role])
 
 
 @asynccontextmanager

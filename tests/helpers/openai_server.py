@@ -14,12 +14,13 @@ import math
 import random
 import re
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+from connections import ConnectionServer, in_thread
 
 __all__ = ["OpenAIServer", "Planted", "serving"]
 
@@ -81,10 +82,11 @@ class Died(Exception):  # noqa: N818 (a signal)
     """The connection is to be cut."""
 
 
-class OpenAIServer:
-    """The server; belongs to the event loop in which it was started."""
+class OpenAIServer(ConnectionServer):
+    """The server."""
 
     def __init__(self, planted: Planted) -> None:
+        super().__init__()
         self.planted = planted
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[Headers] = []
@@ -93,12 +95,11 @@ class OpenAIServer:
         """Seconds from having read a request to writing its first token."""
         self.faults: dict[int, str] = {}
         """Number of a completion request, counted from 0: what happens to it."""
-        self.url = ""
         self._running: list[Sequence] = []
         self._joining: list[asyncio.Future[None]] = []
         self._work = asyncio.Event()
         self._free = asyncio.Semaphore(planted.max_running)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._decoding: asyncio.Task[None]
 
     def fail(self, fault: str, *, after: int = 0, times: int = 1) -> None:
         """Plant a fault in requests that come later: a status, reset, die:N, truncate:N, error:N, quiet:N or stall."""
@@ -106,15 +107,13 @@ class OpenAIServer:
         self.faults.update(dict.fromkeys(range(start, start + times), fault))
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._connection, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        self._tasks.append(asyncio.create_task(self._decode()))
+        await super().start()
+        self._decoding = asyncio.create_task(self._decode())
 
     async def stop(self) -> None:
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._decoding.cancel()
+        await asyncio.gather(self._decoding, return_exceptions=True)
+        await super().stop()
 
     async def _decode(self) -> None:
         """Iterations, for ever."""
@@ -144,19 +143,10 @@ class OpenAIServer:
             if not prompt.done():
                 prompt.set_result(None)
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.append(task)
-        try:
+    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(Died):
             while await self._request(reader, writer):
                 pass
-        except (Died, ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # cancelled by `stop`; the stream protocol would report it as an error
-        finally:
-            writer.transport.abort()
-            if task in self._tasks:
-                self._tasks.remove(task)
 
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -369,16 +359,8 @@ def serving(planted: Planted | None = None) -> Iterator[OpenAIServer]:
     """Run a server in a thread with an event loop of its own."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-4)  # else a token waits up to 5 ms for the other thread
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    server = OpenAIServer(planted or Planted())
     try:
-        asyncio.run_coroutine_threadsafe(server.start(), loop).result(60)
-        yield server
+        with in_thread(OpenAIServer(planted or Planted())) as server:
+            yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(60)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(60)
-        loop.close()
         sys.setswitchinterval(before)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -199,3 +202,22 @@ def test_the_proxy_lets_a_server_see_that_its_client_left() -> None:
         asyncio.run(leave(proxy.url))
         assert server.aborted == 1
         assert isinstance(proxy, FaultProxy)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_proxy_that_stops_leaves_no_connection_open(turns: int) -> None:
+    async def connect_and_stop() -> list[socket.socket]:
+        proxy = FaultProxy("http://127.0.0.1:9")
+        await proxy.start()
+        clients = [socket.create_connection(("127.0.0.1", int(proxy.url.rsplit(":", 1)[1]))) for _ in range(3)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await proxy.stop()
+        return clients
+
+    clients = asyncio.run(connect_and_stop())
+    gc.collect()  # a socket left open is an error here, as every warning is
+    for client in clients:
+        client.settimeout(10.0)
+        with client, suppress(ConnectionError):
+            assert client.recv(1) == b""

@@ -25,6 +25,7 @@ from sim.configuration import Configuration
 pytest.importorskip("vllm")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
+from connections import stopped
 from fault_proxy import FaultProxy, proxied
 from openai import AsyncOpenAI
 from served_plans import serve_plan, write_plan, write_profile
@@ -162,9 +163,7 @@ def test_no_answer_is_lost_when_a_helper_dies(endpoints: dict[str, str], tmp_pat
                 for i, problem in enumerate(PROBLEMS[:4])
             ]
             await asyncio.sleep(rng.uniform(0.0, 4.0))
-            assert proxy._server is not None
-            dead = asyncio.run_coroutine_threadsafe(proxy.stop(), proxy._server.get_loop())
-            await asyncio.wrap_future(dead)
+            await stopped(proxy)
             return await asyncio.gather(*asked)
 
     with (
