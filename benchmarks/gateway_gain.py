@@ -41,8 +41,8 @@ TOKENS: Final = 600
 """Of an answer at most."""
 ROUNDS: Final = 2
 """Questions of a turn, over those at once."""
-ROUNDS_OF_TIMING: Final = 3
-"""Of each batch size, where servers are measured first."""
+ROUNDS_OF_TIMING: Final = 6
+"""Three of each context, where servers are measured first."""
 
 
 @contextmanager

@@ -158,7 +158,7 @@ class _Sitting:
 
     async def measure(self, precision: Callable[[Profile], Precision] | None) -> list[str]:
         """Measure everything, or until the stopping rule is content; return what is to be noted about that."""
-        rule, rounds = self.plan.stopping, self.plan.engine.rounds
+        rule, rounds = self.plan.stopping, self.plan.n_rounds
         await self._texts()
         if rule is None or precision is None:
             await self._block(len(self.plan.problems), rounds)
@@ -179,8 +179,7 @@ class _Sitting:
             if outcome.reason:
                 return [rule.told(outcome, n_looks)]
             n_answers, n_rounds = self._decided(n_looks, following.n_answers, following.n_rounds)
-            per_round = len(self.engines) * self.plan.engine.n_parts
-            self._n_parts += n_answers - self.n_answers + (n_rounds - self.n_rounds) * per_round
+            self._n_parts += n_answers - self.n_answers + (n_rounds - self.n_rounds) * self.plan.parts_per_round
             self._watch(self._status())
 
     def _precision(self, of_profile: Callable[[Profile], Precision], n_looks: int) -> Precision:
@@ -216,15 +215,14 @@ class _Sitting:
 
     async def _round(self, number: int) -> None:
         """One round of timing all engines; the first one keeps the warm-up."""
-        started, new = time.monotonic(), False
+        started, new, options = time.monotonic(), False, self.plan.timed(number)
         for name, engine in self.engines.items():
             key = f"engine:{name}:{number}"
             if key in self._journal:
-                for _ in range(self.plan.engine.n_parts):
+                for _ in range(options.n_parts):
                     self._step(f"{name}: kept")
                 continue
             new = True
-            options = replace(self.plan.engine, seed=self.plan.engine.seed + number)
             record = await self._timing(name, engine, options)
             if number:
                 record = record.model_copy(update={"warmup_decode": [], "warmup_prefill": []})
@@ -371,7 +369,7 @@ class _Sitting:
         if not answers or not rounds:
             return None
         parts = max(self._n_parts - self._done, 0)
-        per_round = len(self.engines) * self.plan.engine.n_parts
+        per_round = self.plan.parts_per_round
         n_total = self.n_answers + self.n_rounds * per_round
         share = self.n_answers / max(n_total, 1)
         seconds = parts * (

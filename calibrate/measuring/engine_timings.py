@@ -69,8 +69,9 @@ class MeasureOptions:
     k2: int = 16
     """Largest number of tokens per sequence for the times of passes that verify a draft; 1 leaves them out."""
 
-    rounds: int = 6
-    """Rounds of timing, spread evenly between the answers: a machine that is slow for some seconds slows all alike."""
+    rounds: int | None = None
+    """Rounds of timing, spread evenly between the answers: a machine that is slow for some seconds slows all alike.
+    None: as many as suit the number of answers (`calibrate.measuring.plan`)."""
 
     seed: int = 0
     """Of the random prompts."""
@@ -83,8 +84,9 @@ class MeasureOptions:
         if 1 not in self.batches:
             raise ParameterError("batches", self.batches, "must contain 1")
         for name, least in (("iterations", 2), ("repeats", 1), ("k2", 1), ("rounds", 1)):
-            if getattr(self, name) < least:
-                raise ParameterError(name, getattr(self, name), f"must be an integer >= {least}")
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ParameterError(name, value, f"must be an integer >= {least}")
 
     @property
     def pass_batches(self) -> tuple[int, ...]:
@@ -181,13 +183,13 @@ async def measure_drafting_passes(
     is drafted is seldom right, and costs as much. A batch's first pass reads the prompts once more, for the drafter,
     and does not count.
     """
-    prompts = _prompts(engine, random.Random(f"{method} {speculation.k2} {options.seed}"))
     samples: list[DecodeSample] = []
     for context in options.contexts:
+        prompts = _prompts(engine, random.Random(f"drafting {context} {options.seed}"))
+        texts = [next(prompts)(context + _APART * i) for i in range(_DRAFTING_BATCHES[-1])]
         for batch in (size for size in options.batches if size in _DRAFTING_BATCHES):
-            texts = [next(prompts)(context + _APART * i) for i in range(batch)]
-            length = options.iterations + 2 * speculation.k2  # the last passes draft less than fits
-            requests = [request_of_length(text, length, sampling) for text in texts]
+            length = options.iterations // 2 + 2 * speculation.k2  # the last passes draft less than fits
+            requests = [request_of_length(text, length, sampling) for text in texts[:batch]]
             speculating = [replace(request, speculation=speculation) for request in requests]
             samples += (await timed_passes(engine, method, speculation.k2, speculating))[1:]
     return samples

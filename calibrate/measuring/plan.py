@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from calibrate.measuring.answers import Inspection
@@ -22,6 +23,9 @@ __all__ = ["CalibrationPlan", "MeasurableModels"]
 
 _TOKEN_ANSWERS: Final = 40
 _TOKEN_RUNS: Final = 480
+_ROUNDS_PER_ANSWER: Final = 0.3
+_ROUNDS: Final = (2, 6)
+"""Fewest and most in which a context is timed; of one alone nobody could tell how well it is known."""
 
 
 class MeasurableModels(Speculating, Protocol):
@@ -134,6 +138,7 @@ class CalibrationPlan:
         return {
             **self.models.identity(),
             **{f"measure_{name}": value for name, value in asdict(self.engine).items()},
+            "measure_rounds": self.n_rounds,
             **stopping,
             **({"token": [setting.key for setting in self.token]} if self.token else {}),
             **({} if self.n_token_answers is None else {"token_answers": self.n_token_answers}),
@@ -150,7 +155,36 @@ class CalibrationPlan:
         return index < most if self.stopping is not None else (index + 1) * most // n > index * most // n
 
     @property
+    def n_answers(self) -> int:
+        """Answers in all; with a stopping rule those before its first look."""
+        return len(self.problems) if self.stopping is None else self.stopping.min_answers
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds of timing beside these answers: unless it is said, three of each context for ten answers, 2 to 6.
+
+        A round may take as long as several answers, and few answers leave more open than few timings do.
+        """
+        if self.engine.rounds is not None:
+            return self.engine.rounds
+        least, most = _ROUNDS
+        return len(self.engine.contexts) * min(max(math.ceil(self.n_answers * _ROUNDS_PER_ANSWER), least), most)
+
+    def timed(self, number: int) -> MeasureOptions:
+        """What the round of that number measures: the contexts take turns, if there are rounds enough for all.
+
+        Many short rounds tell more than few long ones: what a machine's slow phase does to one, it does to all of it.
+        """
+        contexts = self.engine.contexts
+        turn = contexts if self.n_rounds < len(contexts) else (contexts[number % len(contexts)],)
+        return replace(self.engine, seed=self.engine.seed + number, contexts=turn)
+
+    @property
+    def parts_per_round(self) -> int:
+        """Parts of a round of timing all engines."""
+        return self.models.n_engines * self.timed(0).n_parts
+
+    @property
     def n_parts(self) -> int:
         """Parts of the work, for a progress bar; with a stopping rule the least."""
-        answers = len(self.problems) if self.stopping is None else self.stopping.min_answers
-        return self.models.n_engines * (self.engine.rounds * self.engine.n_parts + 1) + answers + len(self.texts)
+        return self.n_rounds * self.parts_per_round + self.models.n_engines + self.n_answers + len(self.texts)

@@ -93,7 +93,7 @@ class Stopping:
 
     min_answers: int = 24
     max_answers: int = 120
-    max_rounds: int = 24
+    max_rounds: int = 48
     growth: float = 1.4
     """Answers at a look over those at the look before."""
 

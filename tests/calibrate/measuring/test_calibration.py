@@ -154,6 +154,29 @@ def test_answers_with_token_level_methods_are_spread_evenly() -> None:
     assert taken(replace(plan(10), n_token_answers=4, stopping=rule)) == [0, 1, 2, 3]
 
 
+def test_engines_are_timed_more_often_beside_more_answers() -> None:
+    """A round takes as long as several answers; few answers leave more open than few timings do."""
+    untold = MeasureOptions(batches=(1,), contexts=(8, 64))
+    plans = {n: replace(plan(n), engine=untold) for n in (2, 6, 7, 10, 17, 60)}
+    assert {n: each.n_rounds for n, each in plans.items()} == {2: 4, 6: 4, 7: 6, 10: 6, 17: 12, 60: 12}
+    assert plan(60).n_rounds == OPTIONS.rounds == 2
+    rule = Stopping(precision=0.1, min_answers=6, max_answers=17, growth=1.4)
+    assert replace(plans[17], stopping=rule).n_rounds == 4  # those before the first look
+    assert plans[7].settings()["measure_rounds"] == 6  # what a journal goes on with
+    assert plans[7].settings() == replace(plans[7], engine=replace(untold, rounds=6)).settings()
+
+
+def test_contexts_take_turns() -> None:
+    """Each as often as another unless a number was named, all at once where there are too few rounds."""
+    many = replace(plan(60), engine=MeasureOptions(batches=(1,), contexts=(8, 64)))
+    assert [many.timed(i).contexts for i in range(3)] == [(8,), (64,), (8,)]
+    assert len({many.timed(i).seed for i in range(12)}) == 12
+    once = replace(many, engine=replace(many.engine, rounds=1))
+    assert once.timed(0).contexts == (8, 64)
+    n = many.models.n_engines
+    assert many.n_parts == n * (12 * many.timed(0).n_parts + 1) + 60 + len(many.texts)
+
+
 def test_token_level_methods_answer_some_problems(measurement: tuple[Profile, list[str], Path]) -> None:
     """With prompt lookup the answers are those of plain decoding, so the recorded steps have the same tokens."""
     profile, _, _ = measurement
