@@ -215,7 +215,7 @@ class _Sitting:
 
     async def _round(self, number: int) -> None:
         """One round of timing all engines; the first one keeps the warm-up."""
-        started, new, options = time.monotonic(), False, self.plan.timed(number)
+        started, new, options = time.monotonic(), False, self.plan.options_of_round(number)
         for name, engine in self.engines.items():
             key = f"engine:{name}:{number}"
             if key in self._journal:

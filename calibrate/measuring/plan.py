@@ -170,7 +170,7 @@ class CalibrationPlan:
         least, most = _ROUNDS
         return len(self.engine.contexts) * min(max(math.ceil(self.n_answers * _ROUNDS_PER_ANSWER), least), most)
 
-    def timed(self, number: int) -> MeasureOptions:
+    def options_of_round(self, number: int) -> MeasureOptions:
         """What the round of that number measures: the contexts take turns, if there are rounds enough for all.
 
         Many short rounds tell more than few long ones: what a machine's slow phase does to one, it does to all of it.
@@ -182,7 +182,7 @@ class CalibrationPlan:
     @property
     def parts_per_round(self) -> int:
         """Parts of a round of timing all engines."""
-        return self.models.n_engines * self.timed(0).n_parts
+        return self.models.n_engines * self.options_of_round(0).n_parts
 
     @property
     def n_parts(self) -> int:

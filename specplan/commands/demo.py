@@ -50,7 +50,7 @@ def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
             "--profile",
             profile,
             "-n",
-            "12",
+            "10",
             "--plain-answers",
             "1",
             "--k1",

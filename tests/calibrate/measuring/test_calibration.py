@@ -169,12 +169,12 @@ def test_engines_are_timed_more_often_beside_more_answers() -> None:
 def test_contexts_take_turns() -> None:
     """Each as often as another unless a number was named, all at once where there are too few rounds."""
     many = replace(plan(60), engine=MeasureOptions(batches=(1,), contexts=(8, 64)))
-    assert [many.timed(i).contexts for i in range(3)] == [(8,), (64,), (8,)]
-    assert len({many.timed(i).seed for i in range(12)}) == 12
+    assert [many.options_of_round(i).contexts for i in range(3)] == [(8,), (64,), (8,)]
+    assert len({many.options_of_round(i).seed for i in range(12)}) == 12
     once = replace(many, engine=replace(many.engine, rounds=1))
-    assert once.timed(0).contexts == (8, 64)
+    assert once.options_of_round(0).contexts == (8, 64)
     n = many.models.n_engines
-    assert many.n_parts == n * (12 * many.timed(0).n_parts + 1) + 60 + len(many.texts)
+    assert many.n_parts == n * (12 * many.options_of_round(0).n_parts + 1) + 60 + len(many.texts)
 
 
 def test_token_level_methods_answer_some_problems(measurement: tuple[Profile, list[str], Path]) -> None:
