@@ -34,12 +34,13 @@ from calibrate.pair.training.head import acceptance, read_texts, written_texts
 from calibrate.pair.training.inference import LanguageModel, load
 from sim.estimate import proportion
 
-__all__ = ["area_under_curve", "evaluate", "main", "weights_hash"]
+__all__ = ["area_under_curve", "evaluate", "main", "separation", "weights_hash"]
 
 TEMPERATURE: Final = 0.6
 _MAX_ANSWER_TOKENS: Final = 1000
 _SEED: Final = 7_919
 _HEAD_DEPTH: Final = 5
+_RESAMPLES: Final = 2000
 _WRITERS: Final = ("target", "draft")
 
 
@@ -76,6 +77,24 @@ def area_under_curve(scores: Sequence[float], positive: Sequence[bool]) -> float
     pairs = n_right * (len(positive) - n_right)
     ranks = sum(rank for rank, good in zip(rankdata(scores), positive, strict=True) if good)
     return float(ranks - n_right * (n_right + 1) / 2) / pairs if pairs else math.nan
+
+
+def separation(scores: Sequence[float], positive: Sequence[bool], question: Sequence[str]) -> dict[str, float | int]:
+    """The area under the curve with a 95 % interval: percentiles of a bootstrap over questions, whose steps depend."""
+    import numpy as np
+
+    by_question: dict[str, list[int]] = {}
+    for i, asked in enumerate(question):
+        by_question.setdefault(asked, []).append(i)
+    groups, rng = list(by_question.values()), np.random.default_rng(_SEED)
+
+    def once() -> float:
+        drawn = [i for k in rng.integers(len(groups), size=len(groups)) for i in groups[k]]
+        return area_under_curve([scores[i] for i in drawn], [positive[i] for i in drawn])
+
+    low, high = np.nanquantile([once() for _ in range(_RESAMPLES)], (0.025, 0.975))
+    value = area_under_curve(scores, positive)
+    return {"n": len(groups), "value": value, "low": float(low), "high": float(high)}
 
 
 def weights_hash(folder: Path) -> str:
@@ -145,11 +164,12 @@ def _judge_card(judge: LanguageModel, decisions: Sequence[Decision]) -> dict[str
 
 
 def _score_card(model: LanguageModel, decisions: Sequence[Decision]) -> dict[str, Any]:
-    """How well the expected grade separates right steps from wrong ones, over the steps of both models."""
+    """How well the expected grade separates right steps from wrong ones: of both models, and of each alone."""
     asked = [(d, step) for d in decisions for step in (d.target, d.draft)]
     prompts = [score_prompt(d.problem.question, d.prefix, step) for d, step in asked]
     grades = [sum(i * p for i, p in enumerate(row)) for row in model.reply(prompts, SCORE_TOKENS)]
     right = [d.is_correct(step) for d, step in asked]
+    questions = [d.problem.question for d, _ in asked]
     mean = {
         name: sum(g for g, good in zip(grades, right, strict=True) if good == kind) / max(1, right.count(kind))
         for name, kind in (("right", True), ("wrong", False))
@@ -158,7 +178,10 @@ def _score_card(model: LanguageModel, decisions: Sequence[Decision]) -> dict[str
     return {
         "n_right": right.count(True),
         "n_wrong": right.count(False),
-        "auc": area_under_curve(grades, right),
+        "auc": separation(grades, right, questions),
+        "auc_by_writer": {
+            writer: separation(grades[i::2], right[i::2], questions[i::2]) for i, writer in enumerate(_WRITERS)
+        },
         "mean_grade_right": mean["right"],
         "mean_grade_wrong": mean["wrong"],
         "accuracy_at_7": _share(a == b for a, b in zip(at_least_7, right, strict=True)),
