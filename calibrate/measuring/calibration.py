@@ -158,12 +158,11 @@ class _Sitting:
 
     async def measure(self, precision: Callable[[Profile], Precision] | None) -> list[str]:
         """Measure everything, or until the stopping rule is content; return what is to be noted about that."""
-        rule, rounds = self.plan.stopping, self.plan.n_rounds
+        rule, n_answers, n_rounds, n_looks = self.plan.stopping, self.plan.n_answers, self.plan.n_rounds, 0
         await self._texts()
         if rule is None or precision is None:
-            await self._block(len(self.plan.problems), rounds)
+            await self._block(n_answers, n_rounds)
             return []
-        n_answers, n_rounds, n_looks = rule.min_answers, rounds, 0
         while True:
             await self._block(n_answers, n_rounds)
             n_looks += 1

@@ -184,11 +184,12 @@ async def measure_drafting_passes(
     and does not count.
     """
     samples: list[DecodeSample] = []
+    batches = [size for size in options.batches if size in _DRAFTING_BATCHES]
+    length = options.iterations // 2 + 2 * speculation.k2  # the last passes draft less than fits
     for context in options.contexts:
-        prompts = _prompts(engine, random.Random(f"drafting {context} {options.seed}"))
-        texts = [next(prompts)(context + _APART * i) for i in range(_DRAFTING_BATCHES[-1])]
-        for batch in (size for size in options.batches if size in _DRAFTING_BATCHES):
-            length = options.iterations // 2 + 2 * speculation.k2  # the last passes draft less than fits
+        prompts = _prompts(engine, random.Random(f"drafting {context} {options.seed}"))  # those of every setting
+        texts = [next(prompts)(context + _APART * i) for i in range(max(batches))]
+        for batch in batches:
             requests = [request_of_length(text, length, sampling) for text in texts[:batch]]
             speculating = [replace(request, speculation=speculation) for request in requests]
             samples += (await timed_passes(engine, method, speculation.k2, speculating))[1:]

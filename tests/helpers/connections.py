@@ -12,6 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TypeVar
 
 __all__ = ["ConnectionServer", "in_thread", "stopped"]
@@ -57,14 +58,14 @@ class ConnectionServer(ABC):
         await asyncio.sleep(0)  # a transport closes its socket in the next turn of the loop
 
     def _accept(self, listener: socket.socket) -> None:
-        try:
-            accepted, _ = listener.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return
-        task = self.loop.create_task(self._talk(accepted))
-        self._connections.add(task)
-        task.add_done_callback(lambda _: accepted.close())  # also where it is cancelled before its first line
-        task.add_done_callback(self._connections.discard)
+        """Take all that wait, at once: requests that were sent together shall begin together."""
+        with suppress(BlockingIOError, ConnectionAbortedError):
+            while True:
+                accepted, _ = listener.accept()
+                task = self.loop.create_task(self._talk(accepted))
+                self._connections.add(task)
+                task.add_done_callback(partial(_close, accepted))  # also where it is cancelled before its first line
+                task.add_done_callback(self._connections.discard)
 
     async def _talk(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)
@@ -75,6 +76,10 @@ class ConnectionServer(ABC):
                 await self.connection(reader, writer)
         finally:
             writer.transport.abort()
+
+
+def _close(accepted: socket.socket, _: asyncio.Task[None]) -> None:
+    accepted.close()
 
 
 S = TypeVar("S", bound=ConnectionServer)
