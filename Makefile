@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV); this happens once and takes some minutes."
 	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
 		$(BIN)/python -m pip install --quiet --editable '.[torch,openai,serve,embedding,docs,dev]'
-	$(BIN)/python -m compileall -q theory sim calibrate specplan
+	$(BIN)/python -m compileall -q theory ledger sim calibrate specplan
 	@touch $@
 
 demo: setup

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from specplan.drift.shares import Record, ShareBets
+from specplan.live.drift.shares import Record, ShareBets
 
 STREAMS: Final = 400
 FALSE_ALARM: Final = 0.05

@@ -21,9 +21,9 @@ from functools import partial
 from typing import Final
 
 from calibrate.models.asking import bundled_problems
-from specplan.explaining.explanation import Explanation, explained, point_of
-from specplan.explaining.reading import Reading, read_metrics
-from specplan.explaining.window import Window, window
+from specplan.live.explaining.explanation import Explanation, explained, point_of
+from specplan.live.explaining.reading import Reading, read_metrics
+from specplan.live.explaining.window import Window, window
 
 QUESTIONS: Final = 12
 """Of a turn."""

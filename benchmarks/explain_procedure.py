@@ -3,7 +3,7 @@
     python -m benchmarks.explain_procedure [--worlds 20]
 
 A server is a curve of acceptance by position and what its rounds take. Curves are those of published heads and of
-published figures of draft models (draws of `specplan.deployment.priors`), of the bundled pair by model and by head, and
+published figures of draft models (draws of `specplan.worlds.priors`), of the bundled pair by model and by head, and
 of drafts whose difficulty varies (mixtures by a beta distribution). Each answer departs from the curve, as answers do.
 The server counts as vLLM does; without speculation it was measured once. Then the advice is followed: run the k that is
 said to come next, give what ran before as a baseline, until explain is sure.
@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.engines.prometheus import SpecDecode
-from specplan.deployment.priors import token_curves
-from specplan.explaining.costs import Point
-from specplan.explaining.depth import Depth
-from specplan.explaining.explanation import explained, point_of
-from specplan.explaining.histogram import Histogram
-from specplan.explaining.reading import Reading
-from specplan.explaining.window import window
+from specplan.live.explaining.costs import Point
+from specplan.live.explaining.depth import Depth
+from specplan.live.explaining.explanation import explained, point_of
+from specplan.live.explaining.histogram import Histogram
+from specplan.live.explaining.reading import Reading
+from specplan.live.explaining.window import window
+from specplan.worlds.priors import token_curves
 
 Floats = NDArray[np.float64]
 

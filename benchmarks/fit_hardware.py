@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from benchmarks.operator_tables import FILES, fitted, log_errors, shapes_left_out, tables
-from specplan.scoreboard.deployments import facts_of, precision_of, served_parallel
-from specplan.scoreboard.doubts import served_doubt
-from specplan.scoreboard.rows import Served
-from specplan.scoreboard.served import ENGINE, unexplained
-from specplan.scoreboard.tables import read_folder
+from specplan.check.scoreboard.deployments import facts_of, precision_of, served_parallel
+from specplan.check.scoreboard.doubts import served_doubt
+from specplan.check.scoreboard.rows import Served
+from specplan.check.scoreboard.served import ENGINE, unexplained
+from specplan.check.scoreboard.tables import read_folder
 from theory.errors import SpecplanError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import GPUS, gpu_named

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from specplan.scoreboard.doubts import doubts_of_loaded, doubts_of_speculated, twins
-from specplan.scoreboard.loaded import loop_of, model_of, rate_of
-from specplan.scoreboard.rows import Loaded, Speculated
-from specplan.scoreboard.speculated import CONTEXT, besides, deployed
-from specplan.scoreboard.tables import read_folder
+from specplan.check.scoreboard.doubts import doubts_of_loaded, doubts_of_speculated, twins
+from specplan.check.scoreboard.loaded import loop_of, model_of, rate_of
+from specplan.check.scoreboard.rows import Loaded, Speculated
+from specplan.check.scoreboard.speculated import CONTEXT, besides, deployed
+from specplan.check.scoreboard.tables import read_folder
 from theory.errors import SpecplanError
 from theory.hardware.engines import EngineConstants
 from theory.hardware.loads import closed_loop

@@ -37,8 +37,8 @@ from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.trial import Trial, trial_seconds
 from specplan.planning.planner import Request, plan
 from specplan.planning.predict import Predictor
-from specplan.sweeping.grid import Grid
-from specplan.sweeping.sweep import run_sweep
+from specplan.planning.sweeping.grid import Grid
+from specplan.planning.sweeping.sweep import run_sweep
 from theory.speedup import f_async
 
 COMMITTED = Path(__file__).with_name("speed.json")

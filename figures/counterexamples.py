@@ -9,9 +9,9 @@ from _common import BLUE, GREY, VERMILION, new_figure, save
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from theory.claims.lookahead_reasoning import exact
-from theory.claims.lookahead_reasoning.hybrid.points import Asynchronous
-from theory.claims.lookahead_reasoning.hybrid.theorem_4 import box_points
+from ledger.lookahead_reasoning import exact
+from ledger.lookahead_reasoning.hybrid.points import Asynchronous
+from ledger.lookahead_reasoning.hybrid.theorem_4 import box_points
 
 COST, DEPTH = Fraction(2, 5), 2
 ALPHAS = np.linspace(0.05, 0.9, 18)

@@ -8,9 +8,9 @@ from _common import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, new_figure, sa
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from specplan.check.reproducing import confspec, specs
+from specplan.check.reproducing.lookahead_trees import trees
 from specplan.planning.model_error import PUBLISHED_RULES, compared, rows
-from specplan.reproducing import confspec, specs
-from specplan.reproducing.lookahead_trees import trees
 
 Pairs = list[tuple[float, float]]
 

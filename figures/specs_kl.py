@@ -8,8 +8,8 @@ import numpy as np
 from _common import BLUE, GREEN, GREY, VERMILION, new_figure, save
 from numpy.typing import NDArray
 
-from theory.claims.proving.balls import point, precision
-from theory.claims.specs.exact import Instance, coverage, selection_law
+from ledger.proving.balls import point, precision
+from ledger.specs.exact import Instance, coverage, selection_law
 from theory.specs.bounds import kl_bound, kl_bound_printed
 from theory.specs.laws import coverage_coefficient, kl_divergence
 from theory.specs.selection import optimal_distribution, selection_kl, specs_output_distribution

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bundled_pair import BundledPair
     from evidence import Shared
 
-    from theory.claims.runner import Verification
+    from ledger.runner import Verification
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -73,8 +73,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
 @pytest.fixture(scope="session")
 def verified(shared: Shared) -> Callable[[str], Verification]:
     """Call with the id of a claim: its verification."""
-    from theory.claims.ledger import claim
-    from theory.claims.runner import verify_claim
+    from ledger.ledger import claim
+    from ledger.runner import verify_claim
 
     return lambda claim_id: shared.get(claim_id, lambda: verify_claim(claim(claim_id)))
 

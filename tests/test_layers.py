@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LAYERS = ("theory", "sim", "calibrate", "specplan")
+LAYERS = ("theory", "ledger", "sim", "calibrate", "specplan")
 THEORY_MAY_IMPORT = {"numpy", "scipy", "sympy", "flint", "joblib"}  # joblib: the ledger's parallel runner
 HEAVY = {
     "torch",
@@ -28,8 +29,8 @@ HEAVY = {
 }
 HEAVY_FOLDERS = ("calibrate/engines/", "calibrate/pair/")
 MODULES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
-MOST_MODULES, MOST_LINES = 13, 400
-"""Of a folder, its ``__init__`` apart, and of a file: what a newcomer can survey."""
+MOST_MODULES, MOST_LINES, MOST_FOLDERS = 13, 400, 9
+"""Of a folder, its ``__init__`` apart, and of a file: what a newcomer can survey; and folders of `specplan`."""
 
 
 def imports(tree: ast.AST, *, top_level_only: bool = False) -> Iterator[str]:
@@ -48,6 +49,7 @@ def imports(tree: ast.AST, *, top_level_only: bool = False) -> Iterator[str]:
             stack.extend(ast.iter_child_nodes(node))
 
 
+@cache
 def parsed(path: Path) -> ast.AST:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
@@ -66,6 +68,13 @@ def modules_imported(tree: ast.AST, modules: Collection[str]) -> set[str]:
             members = {alias: f"{node.module}.{alias.name}" for alias in node.names}
             imported.update(name if name in modules else str(node.module) for name in members.values())
     return imported & set(modules)
+
+
+def siblings(module: str, other: str) -> tuple[str, str]:
+    """The names of two modules up to the first part in which they differ; equal if one is above the other."""
+    pairs = list(zip(module.split("."), other.split("."), strict=False))
+    depth = next((i + 1 for i, (mine, theirs) in enumerate(pairs) if mine != theirs), len(pairs))
+    return ".".join(module.split(".")[:depth]), ".".join(other.split(".")[:depth])
 
 
 def circles(imported_by: Mapping[str, set[str]]) -> list[str]:
@@ -95,6 +104,33 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     modules = {dotted(path): parsed(path) for path in MODULES}
     there = circles({name: modules_imported(tree, modules) - {name} for name, tree in modules.items()})
     assert not there, "circles of imports (move what both sides need to a third module):\n" + "\n".join(there)
+
+
+def test_no_sibling_folders_import_each_other_in_a_circle() -> None:
+    """A folder stands for all that is below it; files directly in its parent are shared by the parent's folders."""
+    modules = {dotted(path): parsed(path) for path in MODULES}
+    packages = {dotted(path) for path in MODULES if path.name == "__init__.py"}
+    imported_by: dict[str, set[str]] = {package: set() for package in packages}
+    for name, tree in modules.items():
+        for other in modules_imported(tree, modules):
+            mine, theirs = siblings(name, other)
+            if mine != theirs and mine in packages and theirs in packages:
+                imported_by[mine].add(theirs)
+    there = circles(imported_by)
+    assert not there, "circles of folders (move what both sides need to a third folder):\n" + "\n".join(there)
+
+
+def test_the_room_of_commands_is_small() -> None:
+    folders = [path.name for path in (ROOT / "specplan").iterdir() if (path / "__init__.py").is_file()]
+    assert len(folders) <= MOST_FOLDERS, sorted(folders)
+
+
+def test_only_the_theorems_need_the_ledger() -> None:
+    """Planning works without the ledger: of the product, the command and page of the theorems alone import it."""
+    for path in MODULES:
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith("ledger/") and "theorems" not in path.name:
+            assert "ledger" not in imports(parsed(path)), f"{name} imports the ledger"
 
 
 def test_folders_can_be_surveyed() -> None:

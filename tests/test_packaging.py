@@ -1,4 +1,4 @@
-"""The list of packages against the tree and a built wheel, and the pinned versions against the dependencies."""
+"""The packages of the tree against a built wheel, and the pinned versions against the dependencies."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
+from setuptools import find_packages
 
 import specplan
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-LISTED = PROJECT["tool"]["setuptools"]["packages"]
 DATA = PROJECT["tool"]["setuptools"]["package-data"]
-LAYERS = ("theory", "sim", "calibrate", "specplan")
+LAYERS = ("theory", "ledger", "sim", "calibrate", "specplan")
+INSTALLED = sorted(find_packages(str(ROOT), include=PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]))
 
 
 def packages_in_tree() -> set[str]:
@@ -37,7 +38,7 @@ def data_in_tree() -> set[str]:
 def data_listed() -> set[str]:
     found: set[str] = set()
     for package, patterns in DATA.items():
-        for name in LISTED if package == "*" else [package]:
+        for name in INSTALLED if package == "*" else [package]:
             folder = ROOT.joinpath(*name.split("."))
             found |= {
                 p.relative_to(ROOT).as_posix() for pattern in patterns for p in folder.glob(pattern) if p.is_file()
@@ -45,14 +46,9 @@ def data_listed() -> set[str]:
     return found
 
 
-def test_packages_listed_are_those_of_the_tree() -> None:
-    assert set(LISTED) == packages_in_tree()
-    assert sorted(LISTED) == LISTED
-
-
-def test_every_package_has_an_init() -> None:
-    missing = [name for name in LISTED if not ROOT.joinpath(*name.split("."), "__init__.py").is_file()]
-    assert not missing
+def test_packages_installed_are_those_of_the_tree() -> None:
+    """Every folder with code is a package, and no other top-level folder is installed."""
+    assert set(INSTALLED) == packages_in_tree()
 
 
 def test_data_listed_is_that_of_the_tree() -> None:

@@ -32,8 +32,8 @@ from calibrate.record.profile import Profile
 from calibrate.running.interleaved import BASELINE, RealRun, Runs, measured, run_interleaved
 from calibrate.running.problem import Problem, Truth
 from sim.timeline import Counts
+from specplan.check.validating.validation import Row, Validation, predict_all
 from specplan.planning.predict import Configuration, Prediction
-from specplan.validating.validation import Row, Validation, predict_all
 from theory.errors import CalibrationError, ParameterError, SchemaError
 
 __all__ = ["Campaign", "campaign", "run"]
@@ -288,9 +288,9 @@ def _settings(wanted: Campaign, profile: Profile) -> dict[str, Any]:
 
 def _report(wanted: Campaign, profile: Profile, predictions: Sequence[Prediction], journal: Journal, out: Path) -> None:
     """Print predicted beside measured, and write it."""
+    from specplan.check.validating.next_measurement import Measurements
+    from specplan.check.validating.text import as_text, plain
     from specplan.output import to_json
-    from specplan.validating.next_measurement import Measurements
-    from specplan.validating.text import as_text, plain
 
     runs = Runs()
     for piece in _pieces(wanted.validation):

@@ -1,8 +1,8 @@
 """The bundled pair: tiny language models (a target, a ten times cheaper draft, a judge) and the task they solve.
 
 Synthetic step-by-step arithmetic with blank lines between the steps, many wordings of the same step and computable
-ground truth. Importing this package loads neither torch nor numpy; ``calibrate.pair.training.train`` makes the weights
-and ``calibrate.pair.training.evaluate`` measures them.
+ground truth. Importing this package loads neither torch nor numpy; ``workshop.training.train`` makes the weights
+and ``workshop.training.evaluate`` measures them.
 
 >>> from calibrate import pair
 >>> problem, = pair.problems(1, seed=0)
@@ -78,5 +78,5 @@ def head_path() -> Path:
 
 
 def card_path() -> Path:
-    """What was measured on these weights, and their hash (from ``python -m calibrate.pair.training.evaluate``)."""
+    """What was measured on these weights, and their hash (from ``python -m workshop.training.evaluate``)."""
     return _WEIGHTS / "card.json"

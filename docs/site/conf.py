@@ -36,7 +36,7 @@ STANDS_FOR = {
     "reference/validation": ROOT / "VALIDATION.md",
     "reference/architecture": ROOT / "ARCHITECTURE.md",
     "reference/changelog": ROOT / "CHANGELOG.md",
-    "reference/claims": ROOT / "theory/claims/README.md",
+    "reference/claims": ROOT / "ledger/README.md",
     "reference/pair": ROOT / "calibrate/pair/README.md",
     "reference/gpu": ROOT / "benchmarks/gpu/README.md",
     "reference/readme": ROOT / "README.md",
@@ -92,10 +92,10 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 
 def errata(key: str) -> str:
     """The errata of a paper as a page; every verdict is derived anew."""
+    from ledger.errata.errata import errata_of
+    from ledger.errata.markdown import markdown
+    from ledger.ledger import PAPERS
     from specplan.api.theorems import theorems
-    from specplan.errata.errata import errata_of
-    from specplan.errata.markdown import markdown
-    from theory.claims.ledger import PAPERS
 
     text = markdown(errata_of(key, theorems(paper=PAPERS[key], verify=True, jobs=1).derived))
     head, rest = text.split("\n\n## ", 1)

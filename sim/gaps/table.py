@@ -1,6 +1,6 @@
 """Where the closed forms hold, and by how much they miss where they do not: each against the simulator.
 
-``python -m tools.gaps_table`` simulates every method that has a closed form, first under the assumptions of that form
+``python -m workshop.gaps_table`` simulates every method that has a closed form, first under the form's assumptions
 (constant step lengths, independent acceptance, free verification, parallel steps for free, no request overhead, long
 answers), then with one of them broken at a time, then with all of them broken; ``--write`` renews ``gaps.json``, which
 ``specplan methods --gaps`` prints. How badly an assumption is broken is what was measured on real models (`MEASURED`).

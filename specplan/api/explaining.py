@@ -15,10 +15,10 @@ from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
-    from specplan.drift.offline import Drift
-    from specplan.explaining.costs import Named, Point
-    from specplan.explaining.explanation import Explanation
-    from specplan.explaining.reading import Reading
+    from specplan.live.drift.offline import Drift
+    from specplan.live.explaining.costs import Named, Point
+    from specplan.live.explaining.explanation import Explanation
+    from specplan.live.explaining.reading import Reading
 
 __all__ = ["Explained", "Metrics", "explain"]
 
@@ -43,7 +43,7 @@ class Explained(Result):
 
     def headline(self) -> str:
         """Return why it is slow and which k would be best, with how sure."""
-        from specplan.explaining.first_screen import summary
+        from specplan.live.explaining.first_screen import summary
 
         return "" if self.explanation is None else summary(self.explanation)
 
@@ -70,19 +70,19 @@ class Explained(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan explain --json`` prints."""
-        from specplan.drift.offline_text import drift_as_json
-        from specplan.explaining.text import explanation_as_json
+        from specplan.live.drift.offline_text import drift_as_json
+        from specplan.live.explaining.text import explanation_as_json
 
         drift = None if self.drift is None else drift_as_json(self.drift)
         if self.explanation is None:
-            return {"schema": "specplan.drift", "schema_version": 1, **(drift or {})}
+            return {"schema": "specplan.live.drift", "schema_version": 1, **(drift or {})}
         return {**explanation_as_json(self.explanation), "drift": drift}
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan explain`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.drift.offline_text import drift_as_text
-        from specplan.explaining.first_screen import first_screen
-        from specplan.explaining.text import explanation_as_text
+        from specplan.live.drift.offline_text import drift_as_text
+        from specplan.live.explaining.first_screen import first_screen
+        from specplan.live.explaining.text import explanation_as_text
 
         told = explanation_as_text if verbose else first_screen
         blocks = [] if self.explanation is None else [told(self.explanation)]
@@ -142,7 +142,7 @@ def explain(
     ParameterError : too few readings, or arguments that do not belong together.
     SchemaError : readings that do not belong together, or of a server that does not speculate.
     """
-    from specplan.explaining.explanation import explained
+    from specplan.live.explaining.explanation import explained
 
     pages = _pages([sources] if isinstance(sources, str) else list(sources), seconds)
     if (behind := _of_gateway(pages, profile, plan, false_alarm)) is not None:
@@ -184,7 +184,7 @@ def _page(source: Metrics) -> _Page:
 
 
 def _reading(page: _Page) -> Reading:
-    from specplan.explaining.reading import read_metrics
+    from specplan.live.explaining.reading import read_metrics
 
     return read_metrics(*page)
 
@@ -203,7 +203,7 @@ def _of_gateway(
     pages: Sequence[_Page], profile: Profile | str | Path | None, plan: str | Path | None, false_alarm: float
 ) -> Drift | None:
     """What moved behind a gateway; None where the metrics are of no gateway."""
-    from specplan.drift.gateway_reading import read_gateway
+    from specplan.live.drift.gateway_reading import read_gateway
 
     readings = [read_gateway(text, source) for text, source, _ in pages]
     known = [one for one in readings if one is not None]
@@ -217,8 +217,8 @@ def _of_gateway(
         rule = "is missing: a gateway's metrics are compared with the profile that its plan was made from"
         raise ParameterError("profile", "", rule)
     from sim.configuration import Configuration
-    from specplan.drift.offline import gateway_drift
-    from specplan.gateway.plans import read_plan
+    from specplan.live.drift.offline import gateway_drift
+    from specplan.live.gateway.plans import read_plan
 
     runs = Configuration.parse("lr-async")
     if plan is not None:
@@ -235,8 +235,8 @@ def _of_server(
         if method is not None:
             raise ParameterError("method", method, "needs a profile: it says which of its records is meant")
         return None
-    from specplan.drift.offline import token_drift
-    from specplan.explaining.window import window, windows
+    from specplan.live.drift.offline import token_drift
+    from specplan.live.explaining.window import window, windows
 
     parts = windows(found) or [window(found[0], found[-1])]
     return token_drift(parts, _known(profile), method=method, false_alarm=false_alarm)
@@ -248,8 +248,8 @@ def _known(profile: Profile | str | Path) -> Profile:
 
 def _baselines(given: Metrics | Sequence[Metrics], chunk: int) -> tuple[list[Point], float]:
     """The rounds of baselines, and the tokens in the cache of one without speculation; NaN where none is given."""
-    from specplan.explaining.explanation import point_of
-    from specplan.explaining.window import since_start, window
+    from specplan.live.explaining.explanation import point_of
+    from specplan.live.explaining.window import since_start, window
 
     points: list[Point] = []
     plain_cache = math.nan
@@ -277,7 +277,7 @@ def _benchmark(source: Metrics) -> Point | None:
 
     if _is_text(source) or not is_benchmark(Path(source)):
         return None
-    from specplan.explaining.costs import Point
+    from specplan.live.explaining.costs import Point
 
     run = read_benchmarks(str(source))[0]
     return Point(k=run.k, seconds=run.round_s, batch=max(run.concurrency, 1.0), source=run.source)
@@ -295,8 +295,8 @@ def _named(
     if target is None or gpu is None:
         rule = "must be given too: a round's costs are modelled from target and gpu"
         raise ParameterError("target" if target is None else "gpu", None, rule)
-    from specplan.explaining.names import named_round
-    from specplan.explaining.window import window
+    from specplan.live.explaining.names import named_round
+    from specplan.live.explaining.window import window
 
     whole = window(found[0], found[-1])
     return named_round(target, draft=draft, eagle=eagle, gpu=gpu, tp=tp, found=whole, engine=found[-1].engine)

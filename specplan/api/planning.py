@@ -13,10 +13,10 @@ from specplan.output import progress
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
     from sim.estimate import Estimate
-    from specplan.loads.asked import AskedPlan
     from specplan.planning.advice import Advice
     from specplan.planning.at_once import AtOnce
     from specplan.planning.latency import Timed
+    from specplan.planning.loads.asked import AskedPlan
     from specplan.planning.planner import Plan, Row
 
 __all__ = ["LoadsPlan", "ProfilePlan", "choose_methods", "plan", "plan_models", "profile", "profiles"]
@@ -123,20 +123,20 @@ class LoadsPlan(Result):
 
     def headline(self) -> str:
         """Return what to do at the first of the loads."""
-        from specplan.loads.text import verdict
+        from specplan.planning.loads.text import verdict
 
         return verdict(*self.asked.plan.loads[0])
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan plan --target`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.loads.first_screen import first_screen
-        from specplan.loads.text import plan_as_text
+        from specplan.planning.loads.first_screen import first_screen
+        from specplan.planning.loads.text import plan_as_text
 
         return plan_as_text(self.asked.plan, self.asked.settings) if verbose else first_screen(self.asked.plan)
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan plan --target --json`` prints."""
-        from specplan.loads.text import plan_as_json
+        from specplan.planning.loads.text import plan_as_json
 
         return plan_as_json(self.asked.plan, self.asked.settings)
 
@@ -249,8 +249,8 @@ def plan_models(
     ------
     ParameterError : an unknown name, models that do not fit, or options that contradict each other.
     """
-    from specplan.loads.asked import deployment_plan
-    from specplan.loads.asking import DEPLOYMENT, LOADS
+    from specplan.planning.loads.asked import deployment_plan
+    from specplan.planning.loads.asking import DEPLOYMENT, LOADS
     from theory.errors import ParameterError
 
     options = dict.fromkeys((*DEPLOYMENT, *LOADS))

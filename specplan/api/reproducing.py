@@ -15,9 +15,9 @@ from specplan.output import SCREEN, progress
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from specplan.reports.page import Report
-    from specplan.scoreboard.board import Board
-    from specplan.scoreboard.operators import OperatorErrors
+    from specplan.check.scoreboard.board import Board
+    from specplan.check.scoreboard.operators import OperatorErrors
+    from specplan.show.page import Report
 
 __all__ = ["Measured", "OperatorsScored", "Paper", "Reproduced", "ReproducedPapers", "Scored", "reproduce"]
 
@@ -30,7 +30,7 @@ _MODULES: Final[dict[str, str]] = {
     "specs": "specs",
     "lookahead-decoding": "lookahead_decoding",
 }
-"""Paper to the module of `specplan.reproducing` that predicts it."""
+"""Paper to the module of `specplan.check.reproducing` that predicts it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -68,7 +68,7 @@ class Reproduced(Result):
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        from specplan.reports.reproductions import cells_report
+        from specplan.show.reproductions import cells_report
 
         return cells_report(self.paper.TITLE, self.headline(), self.records(), self.paper.REASONS)
 
@@ -102,7 +102,7 @@ class ReproducedPapers(Result):
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        from specplan.reports.reproductions import papers_report
+        from specplan.show.reproductions import papers_report
 
         return papers_report([one.report() for one in self.papers.values()])
 
@@ -126,25 +126,25 @@ class Scored(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan reproduce`` prints with ``--json``."""
-        from specplan.scoreboard.text import as_json
+        from specplan.check.scoreboard.text import as_json
 
         return as_json(self.board)
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan reproduce`` prints, with ``verbose`` what it prints with ``--rows``."""
-        from specplan.scoreboard.text import rows_text, summary_text
+        from specplan.check.scoreboard.text import rows_text, summary_text
 
         return rows_text(self.board) if verbose else summary_text(self.board)
 
     def csv(self) -> str:
         """Return all rows as CSV, those that are not predicted too."""
-        from specplan.scoreboard.text import as_csv
+        from specplan.check.scoreboard.text import as_csv
 
         return as_csv(self.board)
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        from specplan.reports.reproductions import board_report
+        from specplan.show.reproductions import board_report
 
         return board_report(self.board)
 
@@ -165,7 +165,7 @@ class OperatorsScored(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan reproduce operators`` prints."""
-        from specplan.scoreboard.text import operators_text
+        from specplan.check.scoreboard.text import operators_text
 
         return operators_text(self.errors)
 
@@ -212,13 +212,13 @@ def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | Repr
 
 
 def _reproduced(name: str) -> Reproduced:
-    paper: Any = import_module(f"specplan.reproducing.{_MODULES[name]}")
+    paper: Any = import_module(f"specplan.check.reproducing.{_MODULES[name]}")
     with progress(f"simulating {paper.TITLE}", paper.N_STEPS) as step_done:
         return Reproduced(paper=paper, cells=tuple(paper.cells(step_done=step_done)))
 
 
 def _scored(which: str, folder: Path) -> Scored:
-    from specplan.scoreboard.board import hardware_board, speculation_board
+    from specplan.check.scoreboard.board import hardware_board, speculation_board
 
     board_of = hardware_board if which == "hardware" else speculation_board
     with ExitStack() as stack:
@@ -231,8 +231,8 @@ def _scored(which: str, folder: Path) -> Scored:
 
 
 def _operators(folder: Path) -> OperatorsScored:
-    from specplan.scoreboard.operators import operator_errors
-    from specplan.scoreboard.tables import table_files
+    from specplan.check.scoreboard.operators import operator_errors
+    from specplan.check.scoreboard.tables import table_files
 
     with progress("predicting operators", len(table_files(folder))) as step_done:
         return OperatorsScored(errors=tuple(operator_errors(folder, step_done)))

@@ -13,7 +13,7 @@ from specplan.api.result import Result
 from specplan.output import progress, table
 
 if TYPE_CHECKING:
-    from specplan.sweeping.sweep import Row
+    from specplan.planning.sweeping.sweep import Row
 
 __all__ = ["Swept", "sweep"]
 
@@ -97,9 +97,9 @@ def sweep(
     SweepError : no point has a speedup.
     """
     from sim.catalogue import choice
-    from specplan.sweeping.backends import BACKENDS
-    from specplan.sweeping.grid import grid_of, read_grid
-    from specplan.sweeping.sweep import run_sweep
+    from specplan.planning.sweeping.backends import BACKENDS
+    from specplan.planning.sweeping.grid import grid_of, read_grid
+    from specplan.planning.sweeping.sweep import run_sweep
 
     points = read_grid(grid) if isinstance(grid, (str, Path)) else grid_of(grid)
     where: Any = choice("backend", backend, BACKENDS)

@@ -11,8 +11,8 @@ from specplan.output import progress
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from theory.claims.ledger import Claim, Testable
-    from theory.claims.runner import Verification
+    from ledger.ledger import Claim, Testable
+    from ledger.runner import Verification
 
 __all__ = ["Theorems", "theorems"]
 
@@ -98,7 +98,7 @@ def theorems(
     ------
     ParameterError : no such claim, paper, verdict or severity.
     """
-    from theory.claims.ledger import claim as claim_of
+    from ledger.ledger import claim as claim_of
 
     if jobs < 1:
         raise ParameterError("jobs", jobs, "must be at least 1")
@@ -110,7 +110,7 @@ def theorems(
 
 def _of_paper(paper: str | None) -> tuple[Claim, ...]:
     """The claims of the ledger, or of one paper."""
-    from theory.claims.ledger import claims
+    from ledger.ledger import claims
 
     if paper is None:
         return claims()
@@ -124,10 +124,10 @@ def _of_paper(paper: str | None) -> tuple[Claim, ...]:
 
 def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None) -> tuple[Claim, ...]:
     """Those of a verdict and of a severity; an empty list is an answer too."""
+    from ledger.errata.cause import Severity
+    from ledger.errata.errata import severity_of
+    from ledger.ledger import Verdict
     from sim.catalogue import choice
-    from specplan.errata.cause import Severity
-    from specplan.errata.errata import severity_of
-    from theory.claims.ledger import Verdict
 
     if severity is not None:
         grave = choice("severity", severity, tuple(one.value for one in Severity))
@@ -138,7 +138,7 @@ def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None
 
 def _derived(chosen: Sequence[Claim], jobs: int) -> dict[str, Verification]:
     """Derive the verdicts, with a bar on stderr."""
-    from theory.claims.runner import verify_all
+    from ledger.runner import verify_all
 
     with progress("deriving verdicts", len(chosen)) as step_done:
         results = verify_all(
@@ -148,7 +148,7 @@ def _derived(chosen: Sequence[Claim], jobs: int) -> dict[str, Verification]:
 
 
 def _severity(one: Claim) -> str | None:
-    from specplan.errata.errata import severity_of
+    from ledger.errata.errata import severity_of
 
     found = severity_of(one.id)
     return None if found is None else found.value

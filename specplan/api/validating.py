@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from calibrate.measuring.plan import MeasurableModels
     from calibrate.record.profile import Profile
     from sim.configuration import Configuration
+    from specplan.check.validating.asked import Questions
+    from specplan.check.validating.under_load import LoadValidation
+    from specplan.check.validating.validation import Validation
     from specplan.planning.advice import Advice
-    from specplan.reports.page import Report
-    from specplan.validating.asked import Questions
-    from specplan.validating.under_load import LoadValidation
-    from specplan.validating.validation import Validation
+    from specplan.show.page import Report
 
 __all__ = ["Validated", "ValidatedUnderLoad", "validate", "validate_under_load"]
 
@@ -49,13 +49,13 @@ class Validated(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan validate --json`` prints."""
-        from specplan.validating.text import plain
+        from specplan.check.validating.text import plain
 
         return {**plain(self.found), "advice": self.advice.plain()}
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan validate`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.validating.text import as_text, first_screen
+        from specplan.check.validating.text import as_text, first_screen
 
         first = first_screen(self.found)
         return "\n\n".join([first, self.advice.text(), as_text(self.found)]) if verbose else first
@@ -63,7 +63,7 @@ class Validated(Result):
     def plot(self, path: Path) -> None:
         """Draw predicted against measured speedups into a PNG, SVG or PDF, as ``specplan validate --plot`` does."""
         from calibrate.record.files import replacing
-        from specplan.validating.picture import draw_rows
+        from specplan.check.validating.picture import draw_rows
 
         with replacing(path) as temporary:
             draw_rows(self.found, temporary)
@@ -71,7 +71,7 @@ class Validated(Result):
     def draw(self, path: Path) -> bool:
         """Draw an answer of the fastest configuration, simulated above measured; return whether one was run now."""
         from calibrate.record.files import replacing
-        from specplan.validating.validation import draw_timelines
+        from specplan.check.validating.validation import draw_timelines
 
         rows = [row for row in self.found.rows if row.name in self.found.runs.sessions]
         if not rows:
@@ -83,7 +83,7 @@ class Validated(Result):
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        from specplan.reports.validations import validation_report
+        from specplan.show.validations import validation_report
 
         return validation_report(self.found, self.advice)
 
@@ -107,20 +107,20 @@ class ValidatedUnderLoad(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan validate --concurrency --json`` prints."""
-        from specplan.validating.load_text import plain
+        from specplan.check.validating.load_text import plain
 
         return plain(self.found)
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan validate --concurrency`` prints."""
-        from specplan.validating.load_text import as_text, first_screen
+        from specplan.check.validating.load_text import as_text, first_screen
 
         first = first_screen(self.found)
         return f"{first}\n\n{as_text(self.found)}" if verbose else first
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        from specplan.reports.validations import load_validation_report
+        from specplan.show.validations import load_validation_report
 
         return load_validation_report(self.found)
 
@@ -162,7 +162,7 @@ def validate(
     ParameterError : a profile that names no models, no such configuration, or no questions for these models.
     CalibrationError : an engine failed.
     """
-    from specplan.validating.asked import to_ask
+    from specplan.check.validating.asked import to_ask
 
     given = profile_of(of) if isinstance(of, (str, Path)) else of
     chosen = _chosen(configurations)
@@ -199,7 +199,7 @@ def validate_under_load(
     ------
     ParameterError, CalibrationError : as `validate`; or too few questions for so many rounds.
     """
-    from specplan.validating.asked import to_ask
+    from specplan.check.validating.asked import to_ask
 
     given = profile_of(of) if isinstance(of, (str, Path)) else of
     chosen = _chosen(configurations)
@@ -229,8 +229,8 @@ def run_validation(
 ) -> Validated:
     """As `validate`, of models and questions that are at hand."""
     from calibrate.models.servers import timeouts_as_such
+    from specplan.check.validating import validation
     from specplan.planning.advice import advise
-    from specplan.validating import validation
 
     predictions = validation.predict_all(profile, configurations)
     n_plain = validation.plain_answers(len(predictions)) if n_plain is None else n_plain
@@ -267,7 +267,7 @@ def run_under_load(
 ) -> ValidatedUnderLoad:
     """As `validate_under_load`, of models and questions that are at hand."""
     from calibrate.models.servers import timeouts_as_such
-    from specplan.validating import under_load
+    from specplan.check.validating import under_load
 
     under_load.check_rounds(len(questions.problems), n_rounds, loads)
     parts = (len(configurations) + 1) * len(loads) * (n_rounds + 1)

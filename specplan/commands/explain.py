@@ -18,7 +18,7 @@ from specplan.output import (
     verbose_option,
 )
 from specplan.ranges import GPUS, SEED, SHARE, TOKENS, Number, WholeNumber
-from specplan.reports.saving import report_option, save
+from specplan.show.saving import report_option, save
 from theory.errors import ParameterError
 
 __all__ = ["command"]
@@ -97,7 +97,7 @@ def command(
     if report is not None:
         if found.explanation is None:
             raise ParameterError("--report", str(report), "has no use with the metrics of a gateway: leave it out")
-        from specplan.reports.explanations import explanation_report
+        from specplan.show.explanations import explanation_report
 
         save(report, explanation_report(found.explanation))
     deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from specplan.loads.asking import deployment_options
 from specplan.output import InputName, check_output, deliver, json_option, output_options, to_json, verbose_option
+from specplan.planning.loads.asking import deployment_options
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
-from specplan.reports.saving import report_option, save
+from specplan.show.saving import report_option, save
 
 __all__ = ["command"]
 
@@ -107,12 +107,12 @@ def command(
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
     if asked["target"] is not None:
         from specplan.api.planning import LoadsPlan, choose_methods
-        from specplan.loads.asked import deployment_plan
+        from specplan.planning.loads.asked import deployment_plan
 
         for_loads = LoadsPlan(asked=deployment_plan({**asked, "gpu": gpu}, choose_methods(names), max_accuracy_loss))
         deliver(to_json(for_loads.plain()) if as_json else for_loads.text(verbose=verbose), output)
         if report is not None:
-            from specplan.reports.load_plans import load_plan_report
+            from specplan.show.load_plans import load_plan_report
 
             save(report, load_plan_report(for_loads))
         return
@@ -140,12 +140,12 @@ def command(
     deliver(to_json(found.plain()) if as_json else found.text(verbose=verbose), output)
     if picture is not None:
         from calibrate.record.files import replacing
-        from specplan.loads.picture import draw_crowds
+        from specplan.planning.loads.picture import draw_crowds
 
         with replacing(picture) as temporary:
             draw_crowds(found.at_once, temporary)
     if report is not None:
-        from specplan.reports.plans import plan_report
+        from specplan.show.plans import plan_report
 
         save(report, plan_report(found))
 

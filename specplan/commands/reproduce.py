@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from specplan.output import check_output, deliver, json_option, output_options, to_json, verbose_option
-from specplan.reports.saving import report_option, save
+from specplan.show.saving import report_option, save
 
 if TYPE_CHECKING:
     from specplan.api.reproducing import Measured, Paper

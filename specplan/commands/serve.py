@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import uvicorn
 
     from calibrate.record.profile import Profile
-    from specplan.gateway.plans import ServingPlan
-    from specplan.gateway.servers import Endpoints
-    from specplan.gateway.serving import Limits
+    from specplan.live.gateway.plans import ServingPlan
+    from specplan.live.gateway.servers import Endpoints
+    from specplan.live.gateway.serving import Limits
 
 __all__ = ["command"]
 
@@ -105,7 +105,7 @@ def command(
     plain decoding when a draft, judge or scorer fails. With a plan for several loads (plan --concurrency 1,8,32) it
     changes k1 and method, or switches speculation off, by the answers in flight.
     """
-    from specplan.gateway.plans import read_plan
+    from specplan.live.gateway.plans import read_plan
 
     check_output(replan, force=force)
     if replan is not None and profile is None:
@@ -113,8 +113,8 @@ def command(
     plan = read_plan(plan_path)
     _need_extra()
     from calibrate.record.library import load
-    from specplan.gateway.servers import Endpoints
-    from specplan.gateway.serving import Limits
+    from specplan.live.gateway.servers import Endpoints
+    from specplan.live.gateway.serving import Limits
 
     given = {"target": target, "draft": draft, "judge": judge}
     urls = {role: plan.asking.endpoints.get(role, "") if url is None else url for role, url in given.items()}
@@ -186,9 +186,9 @@ def _run(
 ) -> None:
     import asyncio
 
-    from specplan.gateway.listening import server_for
-    from specplan.gateway.servers import models_of, opened
-    from specplan.gateway.serving import Serving
+    from specplan.live.gateway.listening import server_for
+    from specplan.live.gateway.servers import models_of, opened
+    from specplan.live.gateway.serving import Serving
 
     models = models_of(endpoints, plan, {} if profile is None else dict(profile.settings))
 

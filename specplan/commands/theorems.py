@@ -10,7 +10,7 @@ import click
 
 from specplan.output import check_folder, check_output, deliver, json_option, output_options, to_json, verbose_option
 from specplan.ranges import WholeNumber
-from specplan.reports.saving import report_option, save
+from specplan.show.saving import report_option, save
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["command", "theorems"]
 
 _VERDICTS = ["proved", "proved with fix", "false", "verified", "numeric", "open"]
-"""As `theory.claims.ledger.Verdict`, which is not imported for a list of options."""
+"""As `ledger.ledger.Verdict`, which is not imported for a list of options."""
 _SEVERITIES = ["statement", "argument", "edge", "slip"]
-"""As `specplan.errata.cause.Severity`, which is not imported for a list of options."""
+"""As `ledger.errata.cause.Severity`, which is not imported for a list of options."""
 
 
 @click.command()
@@ -68,7 +68,7 @@ def theorems(
 
     found = found_of(claim_id, paper=paper, verdict=verdict, severity=severity, verify=verify, jobs=jobs)
     if report is not None:
-        from specplan.reports.theorems import theorems_report
+        from specplan.show.theorems import theorems_report
 
         save(report, theorems_report(found.claims, found.derived))
     coloured = output is None and not as_json and sys.stdout.isatty()
@@ -94,11 +94,11 @@ def _refuse_beside_errata(others: Mapping[str, str | None]) -> None:
 def _write_errata(paper: str, folder: Path | None, jobs: int, *, force: bool) -> None:
     """Derive all verdicts of the paper, and write its errata in both forms."""
     from calibrate.record.files import write_atomically
+    from ledger.errata.errata import errata_of, paper_key
+    from ledger.errata.latex import latex
+    from ledger.errata.markdown import markdown
+    from ledger.ledger import PAPERS
     from specplan.api.theorems import theorems
-    from specplan.errata.errata import errata_of, paper_key
-    from specplan.errata.latex import latex
-    from specplan.errata.markdown import markdown
-    from theory.claims.ledger import PAPERS
     from theory.errors import ParameterError
 
     key = paper_key(paper)

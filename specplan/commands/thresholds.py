@@ -19,7 +19,7 @@ from specplan.output import (
     verbose_option,
 )
 from specplan.ranges import CONFIDENCE, COST, PARALLEL, PROBABILITY, SEED, WINDOW, ListOf, Number
-from specplan.reports.saving import report_option, save
+from specplan.show.saving import report_option, save
 from theory.errors import ParameterError
 
 __all__ = ["command"]
@@ -82,7 +82,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["plot"] is not None:
         found.draw(options["plot"])
     if options["report"] is not None:
-        from specplan.reports.thresholds import thresholds_report
+        from specplan.show.thresholds import thresholds_report
 
         save(options["report"], thresholds_report(found.found, found.labelled))
     text = to_json(found.plain()) if options["as_json"] else found.text(verbose=options["verbose"])

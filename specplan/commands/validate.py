@@ -20,7 +20,7 @@ from specplan.output import (
     verbose_option,
 )
 from specplan.ranges import ANSWERS, SEED, WINDOW, ListOf, WholeNumber, pairs
-from specplan.reports.saving import report_option, save
+from specplan.show.saving import report_option, save
 from theory.errors import ParameterError
 
 __all__ = ["command"]
@@ -153,7 +153,7 @@ def command(
         raise ParameterError("run", runs[0], "names method and knobs itself: leave --method and its knobs out")
     from calibrate.record.library import load
     from specplan.calibrating import resumable, warn_of_clear_key
-    from specplan.validating.asked import Below, configurations_of, named, to_ask
+    from specplan.check.validating.asked import Below, configurations_of, named, to_ask
 
     profile = load(profile_path)
     windows = k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, Terms, parsed_settings
 from calibrate.token_acceptance.measured import best_ngram, dynamic_stats_of
+from calibrate.token_acceptance.speculative_config import speculative_config
 from sim.operations import DRAFT, JUDGE, TARGET
-from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from calibrate.record.profile import ModelRecord, Profile
     from calibrate.token_acceptance.schedule import Schedule
     from sim.configuration import Configuration
 
-__all__ = ["Advice", "Server", "advise", "batch_schedule", "speculative_config"]
+__all__ = ["Advice", "Server", "advise", "batch_schedule"]
 
 _PORTS: Final = {"target": 8000, "draft": 8001, "judge": 8002}
 _STOP: Final = "\n\n"
@@ -85,46 +85,6 @@ class Advice:
             lines += ["", "Settings of the step-level client:", ""]
             lines += [f"  {line}" for line in json.dumps(self.client, indent=2, sort_keys=True).splitlines()]
         return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)])
-
-
-def speculative_config(
-    method: str,
-    k2: int,
-    *,
-    model: str | None = None,
-    max_ngram: int | None = None,
-    schedule: Schedule | None = None,
-) -> dict[str, Any]:
-    """VLLM's ``--speculative-config`` as a dictionary.
-
-    Parameters
-    ----------
-    method : vLLM's name of it.
-    k2 : tokens per target pass, >= 2; ``num_speculative_tokens`` is k2 - 1.
-    model : the draft model or the EAGLE head; needed for these, not allowed for n-grams.
-    max_ngram : longest n-gram to look up, >= 1; needed for n-grams, not allowed for models. The shortest is 1.
-    schedule : speculative tokens by batch size, none above k2 - 1.
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or one that the method does not go with.
-    """
-    if method not in OF_VLLM:
-        raise ParameterError("method", method, f"must be one of {', '.join(OF_VLLM)}")
-    if isinstance(k2, bool) or not isinstance(k2, int) or k2 < 2:
-        raise ParameterError("k2", k2, "must be an integer >= 2: num_speculative_tokens is k2 - 1")
-    lookup = not OF_VLLM[method].needs
-    if lookup != (model is None):
-        rule = "must be left out: n-grams need no model" if lookup else f"must name the model of {method}"
-        raise ParameterError("model", model, rule)
-    if lookup != (max_ngram is not None) or (max_ngram is not None and max_ngram < 1):
-        raise ParameterError("max_ngram", max_ngram, "must be an integer >= 1 for n-grams, and left out for models")
-    config = OF_VLLM[method].vllm_configuration(k2, model=model, max_ngram=max_ngram)
-    if schedule is not None:
-        if schedule.most > k2 - 1:
-            raise ParameterError("schedule", schedule.plain(), f"must not ask for more than k2 - 1 = {k2 - 1} tokens")
-        config["num_speculative_tokens_per_batch_size"] = schedule.plain()
-    return config
 
 
 def batch_schedule(profile: Profile, k2: int) -> tuple[Schedule | None, str]:

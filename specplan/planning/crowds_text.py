@@ -25,7 +25,7 @@ def counts_of(concurrency: str | None) -> list[int]:
     ------
     ParameterError : no integers.
     """
-    from specplan.loads.asked import numbers
+    from specplan.planning.loads.asked import numbers
 
     return [] if concurrency is None else numbers("concurrency", concurrency, int)
 

@@ -1,6 +1,6 @@
 """The simulator's own error on measured profiles: what validations left over that chance does not explain.
 
-``python -m tools.fit_model_error`` takes predicted and measured speedups from validations and renews
+``python -m workshop.fit_model_error`` takes predicted and measured speedups from validations and renews
 ``model_error.json``, from which `measured_error` reads. Of a kind of methods,
 
     log(measured / predicted) = model error + sampling of the prediction + sampling of the measurement,

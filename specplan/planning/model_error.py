@@ -1,6 +1,6 @@
 """How well the simulator predicts the published table, and what that says about a prediction for one of its rows.
 
-``python -m tools.published_table --write`` predicts every row of Lookahead Reasoning's Table 1 from its acceptance
+``python -m workshop.published_table --write`` predicts every row of Lookahead Reasoning's Table 1 from its acceptance
 column and renews ``table1.json``, from which `model_error` reads. For a row, the error is measured on the *other* rows:
 its own published speedup never enters its prediction.
 """

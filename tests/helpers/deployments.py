@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from specplan.deployment.arrangements import Arrangement
-from specplan.deployment.model_files import draft_head, shape_of
-from specplan.deployment.request import Deployment, Load, ServedModel
-from specplan.loads.options import Option
+from specplan.planning.loads.options import Option
+from specplan.worlds.arrangements import Arrangement
+from specplan.worlds.model_files import draft_head, shape_of
+from specplan.worlds.request import Deployment, Load, ServedModel
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 

@@ -20,9 +20,9 @@ from calibrate.pair import draft_path, target_path
 from calibrate.running.embedding import EmbeddingSimilarity
 from sim.configuration import Configuration
 from sim.operations import DRAFT, EMBEDDING, JUDGE, TARGET
-from specplan.gateway.plans import Asking, Expected, ServingPlan
-from specplan.gateway.servers import Endpoints, models_of, opened
-from specplan.gateway.serving import Limits, Serving
+from specplan.live.gateway.plans import Asking, Expected, ServingPlan
+from specplan.live.gateway.servers import Endpoints, models_of, opened
+from specplan.live.gateway.serving import Limits, Serving
 
 if TYPE_CHECKING:
     from bundled_pair import BundledPair

@@ -24,7 +24,7 @@ from starlette.routing import Route
 from calibrate.engines.protocol import Backend, Sampling
 from calibrate.engines.protocol import Request as Wanted
 from calibrate.running.scorers import DIGITS
-from specplan.gateway.listening import server_for
+from specplan.live.gateway.listening import server_for
 
 __all__ = ["PairServer", "listening", "running"]
 

@@ -157,7 +157,7 @@ def swept() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def cases() -> list[tuple[str, list[str]]]:
     """The commands to type."""
-    from specplan.loads.asking import DEPLOYMENT, LOADS
+    from specplan.planning.loads.asking import DEPLOYMENT, LOADS
 
     named = {f"--{name.replace('_', '-')}" for name in (*DEPLOYMENT, *LOADS)} - {"--task"}
     found = []

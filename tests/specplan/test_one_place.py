@@ -30,10 +30,10 @@ OPENED: dict[str, str] = {
     "specplan/cli.py": "/dev/null in place of a closed stream",
     "specplan/planning/measured_error.py": "data of the package",
     "specplan/planning/model_error.py": "data of the package",
-    "specplan/deployment/known_models.py": "data of the package",
-    "specplan/deployment/prior_constants.py": "data of the package",
-    "specplan/reports/rendering.py": "templates of the package",
-    "specplan/sweeping/sweep.py": "the temporary file of an output",
+    "specplan/worlds/known_models.py": "data of the package",
+    "specplan/worlds/prior_constants.py": "data of the package",
+    "specplan/show/rendering.py": "templates of the package",
+    "specplan/planning/sweeping/sweep.py": "the temporary file of an output",
 }
 PARSED: dict[str, str] = {
     "calibrate/record/json_text.py": "the one place",
@@ -45,9 +45,9 @@ PARSED: dict[str, str] = {
     "calibrate/engines/http/refusals.py": "what servers say, with a refusal of its own",
     "specplan/planning/measured_error.py": "data of the package",
     "specplan/planning/model_error.py": "data of the package",
-    "specplan/deployment/known_models.py": "data of the package",
-    "specplan/deployment/prior_constants.py": "data of the package",
-    "specplan/validating/run_record.py": "numbers of our own, as plain data",
+    "specplan/worlds/known_models.py": "data of the package",
+    "specplan/worlds/prior_constants.py": "data of the package",
+    "specplan/check/validating/run_record.py": "numbers of our own, as plain data",
 }
 
 

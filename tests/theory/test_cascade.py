@@ -11,9 +11,9 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger.confspec import statements as cs
+from ledger.confspec.exact import iteration
 from theory import cascade
-from theory.claims.confspec import statements as cs
-from theory.claims.confspec.exact import iteration
 from theory.errors import ParameterError
 
 EPS = np.finfo(np.float64).eps

@@ -1,4 +1,4 @@
 """Facts that the papers print: their tables and the constants of their figures, each number once, with its place.
 
-`tools.check_published` compares them with the papers' text, where that is at hand.
+`workshop.check_published` compares them with the papers' text, where that is at hand.
 """

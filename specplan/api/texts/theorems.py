@@ -12,8 +12,8 @@ from specplan.output import SCREEN, table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from theory.claims.ledger import Claim, Evidence, Testable
-    from theory.claims.runner import Verification
+    from ledger.ledger import Claim, Evidence, Testable
+    from ledger.runner import Verification
 
 __all__ = ["all_columns", "first_screen", "one_claim", "summary"]
 

@@ -174,8 +174,8 @@ def test_the_profile_holds_what_was_measured_and_how(profile: Profile) -> None:
 def test_predictions_beside_real_runs(profile: Profile) -> None:
     """Token level, step level and both, interleaved in one set of engines; the figures are in VALIDATION.md."""
     from sim.configuration import Configuration
-    from specplan.validating.text import as_text
-    from specplan.validating.validation import predict_all, validate
+    from specplan.check.validating.text import as_text
+    from specplan.check.validating.validation import predict_all, validate
 
     configurations = [
         Configuration(method="prompt-lookup", k2=4),

@@ -23,9 +23,9 @@ from calibrate.pair.task import (
     state_after,
     word_step,
 )
-from calibrate.pair.training.examples import MAX_QUALITY, corrupt, judge_example, quality, writing_example
 from calibrate.pair.wording import LAST_NUMBER, parse_step, verbosity_at
 from theory.errors import ParameterError
+from workshop.training.examples import MAX_QUALITY, corrupt, judge_example, quality, writing_example
 
 SEEDS = st.integers(0, 10**6)
 FEW = settings(max_examples=40, deadline=None)

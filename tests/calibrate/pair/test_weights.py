@@ -11,8 +11,8 @@ import torch
 
 from calibrate import pair
 from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES
-from calibrate.pair.training.evaluate import area_under_curve, separation, weights_hash
-from calibrate.pair.training.inference import LanguageModel, load
+from workshop.training.evaluate import area_under_curve, separation, weights_hash
+from workshop.training.inference import LanguageModel, load
 
 PATHS = {"target": pair.target_path, "draft": pair.draft_path, "judge": pair.judge_path}
 FOLDERS = {**PATHS, "eagle": pair.head_path}

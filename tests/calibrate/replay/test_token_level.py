@@ -28,12 +28,12 @@ from sim.algorithms import autoregressive
 from sim.catalogue import method
 from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration
 from sim.operations import DRAFT, TARGET, Step, prompt
+from specplan.check.validating import validation
+from specplan.check.validating.asked import Below, configurations_of, named
 from specplan.cli import cli
 from specplan.planning.overshoot import EFFECTS, overshoot
 from specplan.planning.planner import Request, kind, label, plan
 from specplan.planning.predict import Predictor
-from specplan.validating import validation
-from specplan.validating.asked import Below, configurations_of, named
 from theory.errors import ParameterError
 
 NONE = [False] * 8

@@ -11,10 +11,10 @@ from public_tables import LOADED_HEAD, SERVED_HEAD, loaded_line, served_line
 
 import specplan as sp
 from specplan.api.reproducing import Reproduced, ReproducedPapers
+from specplan.check.reproducing import confspec
+from specplan.check.reproducing import lookahead_reasoning as lr
 from specplan.output import SCREEN, to_json
 from specplan.planning.model_error import PUBLISHED_RULES, rows
-from specplan.reproducing import confspec
-from specplan.reproducing import lookahead_reasoning as lr
 from theory.errors import ParameterError
 
 Main = Callable[..., tuple[int, str, str]]

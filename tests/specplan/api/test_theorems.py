@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 import specplan as sp
+from ledger.ledger import claims
 from specplan.output import SCREEN, to_json
-from theory.claims.ledger import claims
 from theory.errors import ParameterError
 
 Main = Callable[..., tuple[int, str, str]]

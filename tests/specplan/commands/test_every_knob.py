@@ -18,8 +18,8 @@ from calibrate.replay.system import as_seen_by, system_of, use_of
 from sim.answers.drawn import TraceBehaviour
 from sim.catalogue import Knob, KnobValue, Method, methods
 from sim.configuration import Configuration
+from specplan.check.validating.validation import predict_all, validate
 from specplan.planning.predict import Predictor
-from specplan.validating.validation import predict_all, validate
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded.json"
 

@@ -10,7 +10,7 @@ import pytest
 from calibrate.record import library as profiles
 from calibrate.record.profile import Profile, PublishedValue
 from theory.errors import ParameterError, SchemaError
-from tools.make_published import published_profiles
+from workshop.make_published import published_profiles
 
 PUBLISHED = {profile.name: profile for profile in published_profiles()}
 

@@ -62,7 +62,7 @@ def test_hardware_tells_errors_doubts_and_refusals(run_main: Main, hardware: Pat
 def test_hardware_as_json_and_csv(run_main: Main, hardware: Path, tmp_path: Path) -> None:
     code, out, _ = run_main("reproduce", "hardware", str(hardware), "--json")
     data = json.loads(out)
-    assert (code, data["schema"], data["schema_version"]) == (0, "specplan.scoreboard", 1)
+    assert (code, data["schema"], data["schema_version"]) == (0, "specplan.check.scoreboard", 1)
     per_token = data["quantities"]["time per output token"]
     assert per_token["counted"]["n"] == 3
     assert set(per_token["by"]["GPU"]) == {"H100 SXM", "B300 SXM"}

@@ -17,8 +17,9 @@ from calibrate.record.engine_records import DecodeSample
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
+from calibrate.token_acceptance.speculative_config import speculative_config
 from sim.configuration import Configuration
-from specplan.planning.advice import advise, batch_schedule, speculative_config
+from specplan.planning.advice import advise, batch_schedule
 from theory.errors import ParameterError
 
 ROOT = Path(__file__).resolve().parents[3]

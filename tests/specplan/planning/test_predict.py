@@ -22,7 +22,7 @@ from specplan.planning.predict import Configuration, Predictor
 from theory import f_async, f_sync, g
 from theory.errors import ParameterError
 from theory.token_methods import expected_passes
-from tools.published_table import simulated_rows
+from workshop.published_table import simulated_rows
 
 ALL, NONE = [True] * 24, [False] * 24
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from specplan.deployment.trace_files import read_trace
 from specplan.readers.formats import _Vllm, is_benchmark, read_benchmarks
+from specplan.worlds.trace_files import read_trace
 from theory.errors import SchemaError
 
 DATA = Path(__file__).parents[2] / "data" / "benchmarks"

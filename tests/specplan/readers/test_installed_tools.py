@@ -15,8 +15,8 @@ import pytest
 from openai_server import Planted, serving
 
 from calibrate import pair
-from specplan.deployment.trace_files import read_trace
 from specplan.readers.formats import read_benchmarks
+from specplan.worlds.trace_files import read_trace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

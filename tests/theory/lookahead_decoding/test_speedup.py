@@ -11,7 +11,7 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from theory.claims.lookahead_decoding import statements as ld
+from ledger.lookahead_decoding import statements as ld
 from theory.errors import ParameterError
 from theory.lookahead_decoding import speedup as lookahead
 

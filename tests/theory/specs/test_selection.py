@@ -12,9 +12,9 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from theory.claims.specs import statements as stmt
-from theory.claims.specs.block_tree import TREES, Tree
-from theory.claims.specs.exact import INSTANCES, Law, selection_law
+from ledger.specs import statements as stmt
+from ledger.specs.block_tree import TREES, Tree
+from ledger.specs.exact import INSTANCES, Law, selection_law
 from theory.errors import ParameterError
 from theory.specs import bounds
 from theory.specs import selection as specs

@@ -17,9 +17,9 @@ from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods.eagle import EagleHead
 from calibrate.engines.torch.token_methods.eagle_head import build_head, load_head, read_head, save_head
 from calibrate.pair import head_path, problems, target_path
-from calibrate.pair.training.head import Text, drafts
-from calibrate.pair.training.inference import load
 from theory.errors import CalibrationError
+from workshop.training.head import Text, drafts
+from workshop.training.inference import load
 
 LIMITS = Limits(max_batch=4, n_idle=4, max_context=400)
 EAGLE = Speculation(method="eagle", k2=5, model=head_path())

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrate.engines.torch.token_methods.gram_verification import by_draw, by_rejection
-from theory.claims.lookahead_decoding import exact
+from ledger.lookahead_decoding import exact
 from theory.lookahead_decoding.speedup import lookahead_pmf
 
 

@@ -17,7 +17,7 @@ from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods.jacobi import JacobiBlock
 from calibrate.models.asking import bundled_problems
-from theory.claims.lookahead_decoding import exact
+from ledger.lookahead_decoding import exact
 from theory.errors import ParameterError
 
 LIMITS = Limits(max_batch=4, n_idle=4, max_context=512)

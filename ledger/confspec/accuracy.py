@@ -1,0 +1,216 @@
+"""Claims of ConfSpec about accuracy: what preserving the target's accuracy can and cannot mean."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from ledger.confspec.formulas import DIFFERING
+from ledger.ledger import Claim, Evidence, statement
+from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between
+from ledger.proving.once import once
+from ledger.proving.records import mutant, proved, refuted, verified
+from ledger.proving.tools import all_of, exhaustive, identity
+from theory.published.confspec import CONFIDENT
+
+__all__ = ["CLAIMS"]
+
+
+def _differs(share: str, agreement: str) -> Fraction:
+    """P(cascade decision differs from the target's)."""
+    return Fraction(share) * (1 - Fraction(agreement))
+
+
+@once
+def _preserves(agreement: str | None = None) -> Cases:
+    """No decision differs, 0 = share (1 - agreement among the confident)."""
+    return Cases(
+        text="the cascade decides as the target does",
+        test=lambda share, agreement: _differs(share, agreement) == 0,
+        cases=rows(*[{"share": row[2], "agreement": agreement or row[1]} for row in CONFIDENT.values()]),
+        where="both families of Figure 1",
+    )
+
+
+def _verify_preserves(agreement: str | None = None) -> Evidence:
+    return searched(
+        _preserves(agreement), explain=lambda **row: f"it differs in {float(100 * _differs(**row)):.1f} % of decisions"
+    )
+
+
+def _accuracy_change(rates: tuple[Fraction, ...]) -> Fraction:
+    """Worst case: the answer flips as soon as one decision differs; rates[i] = P(decision i differs | none before)."""
+    same = Fraction(1)
+    for rate in rates:
+        same *= 1 - rate
+    return 1 - same
+
+
+def _verify_bound(bound: Callable[[Fraction, int], Fraction] | None = None) -> Evidence:
+    """Coupling: the traces are equal until a decision differs, so accuracies differ by at most P(some differs)."""
+    from ledger.confspec.statements import accuracy_loss_bound, delta, n
+
+    limit = bound or (lambda d, m: 1 - (1 - d) ** m)
+    rates = (Fraction(0), Fraction(1, 10), Fraction(1, 4))
+
+    def holds(decisions: int, code: int) -> bool:
+        chosen = tuple(rates[code // 3**i % 3] for i in range(decisions))
+        return _accuracy_change(chosen) <= limit(max(chosen, default=Fraction(0)), decisions) <= decisions * max(chosen)
+
+    x = sp.Symbol("x", positive=True)
+    step = accuracy_loss_bound().subs(n, n + 1) - accuracy_loss_bound() - delta * (1 - delta) ** n
+    return all_of(
+        lambda: exhaustive(
+            holds, {"decisions": range(1, 6), "code": range(3**5)}, what="worst-case traces within the bound"
+        ),
+        identity(step, "one more decision adds delta (1 - delta)^n: reached if none differed before"),
+        identity((1 - x) * (1 - n * x) - (1 - (n + 1) * x) - n * x**2, "(1 - x)^n >= 1 - n x, so <= n delta"),
+    )
+
+
+_CELLS = tuple(itertools.product(("accept", "reject"), repeat=2))
+"""(decision of the cascade, decision of the target)."""
+
+
+@once
+def _error_types(*counted: tuple[str, str]) -> Cases:
+    """All joint laws of the two decisions in quarters, all 0/1 values of draft step and replacement per cell."""
+    laws = [law for law in itertools.product(range(5), repeat=len(_CELLS)) if sum(law) == 4]
+
+    def holds(law: int, draft_right: int, target_right: int) -> bool:
+        change, errors = Fraction(0), Fraction(0)
+        for cell, (ours, theirs) in enumerate(_CELLS):
+            mass = Fraction(laws[law][cell], 4)
+            right = {"accept": draft_right >> cell & 1, "reject": target_right >> cell & 1}
+            change += mass * (right[theirs] - right[ours])
+            errors += mass * ((ours, theirs) in counted)
+        return change <= errors
+
+    return Cases(
+        text=f"accuracy lost at one decision <= P({', '.join('/'.join(cell) for cell in counted)}), cascade/target",
+        test=holds,
+        cases=grid(law=range(len(laws)), draft_right=range(16), target_right=range(16)),
+        where="laws in quarters",
+        partial=True,
+    )
+
+
+_BOTH_ERRORS: Final = (("accept", "reject"), ("reject", "accept"))
+
+
+def _verify_error_types(*counted: tuple[str, str]) -> Evidence:
+    return walked(_error_types(*counted))
+
+
+def _tv(p: Fraction, q: Fraction) -> Fraction:
+    """Total variation of two laws on {right, wrong}."""
+    return abs(p - q)
+
+
+def _drift(steps: int = 2) -> Predicate:
+    """Replacing steps one by one, each by one whose answer law is eps away: the end can be steps * eps away."""
+    return Predicate(
+        text=f"after {steps} replacements the answer law is still within eps, where each lowers P(right) by eps",
+        test=lambda eps, right: _tv(right, right - steps * eps) <= eps,
+        domain={"eps": between(0, "1/2"), "right": between(0, 1)},
+        premise=lambda eps, right: right >= steps * eps,
+        given=f"right >= {steps} eps",
+    )
+
+
+def _verify_drift(steps: int = 2) -> Evidence:
+    return searched(
+        _drift(steps),
+        {"eps": "1/10", "right": "9/10"},
+        explain=lambda eps, right: f"P(right) went from {right} to {right - steps * eps}",
+    )
+
+
+def _errors_add(**path: Fraction) -> bool:
+    hops = [_tv(x, y) for x, y in itertools.pairwise(path.values())]
+    return _tv(path["a"], path["d"]) <= sum(hops) <= 3 * max(hops)
+
+
+_TRIANGLE: Final = "distance after n replacements <= sum of the n distances <= n eps (triangle)"
+_PATHS: Final = Predicate(
+    text=f"{_TRIANGLE}, n = 3", test=_errors_add, domain=dict.fromkeys("abcd", between(0, 1, "[]"))
+)
+
+
+def _verify_triangle() -> Evidence:
+    """All paths of three replacements over laws on a grid of tenths."""
+    ranges = dict.fromkeys("abcd", range(11))
+    return exhaustive(
+        lambda **at: _errors_add(**{name: Fraction(x, 10) for name, x in at.items()}),
+        ranges,
+        what=_TRIANGLE,
+        reach="n = 3 and laws in tenths",
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    refuted(
+        id="CS-P1",
+        source="ConfSpec, Equation 4, section 4.2",
+        statement="The cascade preserves the decisions of the target verifier.",
+        assumptions="Figure 1: confident share 61 and 85 %, agreement there 81 and 87 %; values as printed",
+        formula=_preserves(),
+        correction_formula=DIFFERING,
+        verify=_verify_preserves,
+        correction="A decision differs with probability share x (1 - agreement), 12 and 11 % here; accuracies then "
+        "differ by at most 1 - (1 - d)^n <= n d over n decisions, each different with probability at most d given the "
+        "past.",
+        correction_verify=_verify_bound,
+        mutants=(mutant("perfect gate", "agreement 1 among the confident", _verify_preserves, "1"),),
+        notes="At d = 0.116 the bound is void after a few dozen decisions, so the accuracies of Table 2 are not "
+        "implied by the gate.",
+    ),
+    proved(
+        id="CS-P2",
+        source="ConfSpec, section 4.2, bound derived here",
+        statement="If each of n decisions differs from the target's with probability <= d given the past, accuracy "
+        "changes by at most 1 - (1 - d)^n <= n d.",
+        expression=statement("confspec", "accuracy_loss_bound"),
+        assumptions="both runs share their random numbers; steps after a differing decision may be arbitrary",
+        formula=DIFFERING,
+        verify=_verify_bound,
+        mutants=(
+            mutant("d", "bound d for any n", _verify_bound, lambda d, _n: d),
+            mutant("n - 1", "bound for n - 1 decisions", _verify_bound, lambda d, m: 1 - (1 - d) ** (m - 1)),
+        ),
+        notes="Tight: a model whose answer flips with the first differing decision reaches it. With d = 1 a gate that "
+        "is always confident and always accepts turns accuracy 1 into 0 without a single escalation.",
+    ),
+    verified(
+        id="CS-P3",
+        source="ConfSpec, section 4.2, bound derived here",
+        statement="The accuracy lost at one decision is at most P(false accept) + P(false reject), both against the "
+        "target's decision.",
+        assumptions="nothing is known about which of the two steps is right",
+        reach="laws in quarters",
+        formula=_error_types(*_BOTH_ERRORS),
+        verify=lambda: _verify_error_types(*_BOTH_ERRORS),
+        mutants=(mutant("accepts only", "false rejects left out", _verify_error_types, ("accept", "reject")),),
+        notes="The bound is linear in the law, so its corners, single cells of mass 1, decide it; they are among the "
+        "runs. False accepts alone bound the loss where a replacement is never worse than the draft step.",
+    ),
+    refuted(
+        id="CS-P4",
+        source="ConfSpec, section 2.3 and Appendix C",
+        statement="Steps that leave the answer law nearly unchanged can be exchanged throughout a trace with the "
+        "answer law nearly unchanged.",
+        assumptions="'nearly' means total variation at most eps per step; the number of steps is not limited",
+        formula=_drift(),
+        correction_formula=_PATHS,
+        verify=_verify_drift,
+        correction="The errors add: n exchanges move the answer law by at most n eps, and that much is possible while "
+        "n eps <= 1.",
+        correction_verify=_verify_triangle,
+        mutants=(mutant("one step", "a single exchange", _verify_drift, steps=1),),
+        notes="Near-equality is not transitive, so it is not an equivalence of steps.",
+    ),
+)

@@ -1,0 +1,240 @@
+"""Claims of ConfSpec about Algorithm 1: the law of the trace, contexts, the trace as a set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+from ledger.confspec.exact import Fallback, distance, iteration, models, trace
+from ledger.ledger import Claim, Evidence
+from ledger.proving.cases import Cases, Predicate, grid, searched, walked
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between
+from ledger.proving.once import once
+from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.sequences import Law, Model, target_law
+from ledger.proving.tools import all_of, exhaustive, identity
+
+__all__ = ["CLAIMS"]
+
+_HALF = Fraction(1, 2)
+_EXACT = "verification without errors: accept exactly if draft and target step have one meaning; sampling target"
+
+
+def _first_step(fallback: Fallback, target: tuple[Fraction, ...], draft: tuple[Fraction, ...]) -> Law:
+    """Law of the first committed step for fixed laws of target and draft, one drafted step."""
+    return iteration(lambda _s: target, lambda _s: draft, (), 1, fallback)
+
+
+def _first(fallback: Fallback, p: Fraction, q: Fraction) -> Fraction:
+    """Probability that meaning 0 is committed, where target and draft write it with p and q."""
+    return _first_step(fallback, (p, 1 - p), (q, 1 - q)).get((0,), Fraction(0))
+
+
+def _target_law(fallback: Fallback = "printed") -> Predicate:
+    return Predicate(
+        text="the committed step has the law of the target when verification makes no error (two meanings; p and q the "
+        "target's and the draft's chance of the first)",
+        test=lambda p, q: _first(fallback, p, q) == p,
+        domain={"p": _CLOSED, "q": _CLOSED},
+    )
+
+
+def _verify_law(fallback: Fallback = "printed", draft: str = "1") -> Evidence:
+    """Target (1/2, 1/2), draft always meaning 0, verification without errors."""
+
+    def explain(p: Fraction, q: Fraction) -> str:
+        return f"meaning 0 is committed with probability {_first(fallback, p, q)}"
+
+    return searched(_target_law(fallback), {"p": _HALF, "q": draft}, explain=explain)
+
+
+def _verify_reuse(fallback: Fallback = "reuse") -> Evidence:
+    """Two-step traces of every pair of models with 2 and 3 meanings and depths 1 to 3 against the target alone."""
+    pairs: list[tuple[Model, Model]] = []
+    for meanings, members in ((2, 8), (3, 5)):
+        family = list(models(meanings, members))
+        pairs.extend((target, draft) for target in family for draft in family)
+
+    def holds(pair: int, depth: int) -> bool:
+        target, draft = pairs[pair]
+        return trace(target, draft, depth, 2, fallback) == target_law(target, 2)
+
+    return exhaustive(
+        holds,
+        {"pair": range(len(pairs)), "depth": (1, 2, 3)},
+        what="with the compared target step committed on a rejection, the step committed always has the meaning of the "
+        "target's own sample, so the law is the target's",
+        reach="two steps of two or three meanings",
+    )
+
+
+def _biased(
+    p: Fraction, q: Fraction, stated: Callable[[Any, Any, Any], Any] | None = None, largest: Fraction = Fraction(1, 4)
+) -> bool:
+    """The law of the first step is the one stated, and near enough to the target's."""
+    from ledger.confspec.statements import committed_law
+
+    target, draft = (p, 1 - p), (q, 1 - q)
+    same = sum((x * y for x, y in zip(target, draft, strict=True)), Fraction(0))
+    law = _first_step("printed", target, draft)
+    exact = all(law.get((i,), 0) == (stated or committed_law)(target[i], draft[i], same) for i in (0, 1))
+    return exact and distance(law, {(0,): target[0], (1,): target[1]}) <= largest
+
+
+_CLOSED: Final = between(0, 1, "[]")
+_BIAS: Final = Predicate(
+    text="meaning 0 is committed with probability p (1 + q - A), at most 1/4 from p (two meanings)",
+    test=_biased,
+    domain={"p": _CLOSED, "q": _CLOSED},
+)
+
+
+def _verify_bias(formula: Callable[[Any, Any, Any], Any] | None = None, largest: Fraction = Fraction(1, 4)) -> Evidence:
+    """``p (1 + q - A)`` = p q (accepted) + (1 - A) p (rejected); distance <= 1/4, as q has deviation <= 1/2."""
+    from ledger.confspec.statements import committed_law
+
+    p, q, agreement, mean = sp.symbols("p q A m", positive=True)
+    stated = formula or committed_law
+    eighths = [Fraction(i, 8) for i in range(9)]
+    return all_of(
+        lambda: exhaustive(
+            lambda p0, q0: _biased(eighths[p0], eighths[q0], stated, largest),
+            {"p0": range(9), "q0": range(9)},
+            what="law of the first step, two meanings, in eighths",
+        ),
+        identity(p * q + (1 - agreement) * p - stated(p, q, agreement), "accept or regenerate"),
+        identity(
+            mean - mean**2 - (sp.Rational(1, 4) - (mean - sp.Rational(1, 2)) ** 2),
+            "E (q - m)^2 <= E q - m^2 = 1/4 - (m - 1/2)^2 as q^2 <= q, so the distance E|q - m| / 2 <= 1/4",
+        ),
+    )
+
+
+def _accepted_by_perfect_draft(depth: int, cumulative: bool) -> int:
+    """A target that counts 1, 2, 3, ... and a draft that does the same: drafts accepted in one iteration."""
+
+    def model(context: tuple[int, ...]) -> int:
+        return len(context) + 1
+
+    drafts: tuple[int, ...] = ()
+    for _ in range(depth):
+        drafts = (*drafts, model(drafts))
+    m = 0
+    for j in range(depth):
+        context = drafts[:j] if cumulative else (drafts[j],)
+        if model(context) != drafts[j]:
+            break
+        m += 1
+    return m
+
+
+@once
+def _context(cumulative: bool = False) -> Cases:
+    """Line 7 gives the target the context and s_j itself, so it writes the step after the one it is compared with."""
+    return Cases(
+        text="a draft that writes the same steps as the target is accepted (target and draft count 1, 2, 3, ...)",
+        test=lambda k: _accepted_by_perfect_draft(k, cumulative) == k,
+        cases=grid(k=range(1, 9)),
+        where="k <= 8",
+        partial=True,
+    )
+
+
+def _verify_context(cumulative: bool = False) -> Evidence:
+    return searched(
+        _context(cumulative), explain=lambda k: f"{_accepted_by_perfect_draft(k, cumulative)} of {k} accepted"
+    )
+
+
+def _kept(repeats: int, as_set: bool) -> int:
+    steps = ["s"] * repeats
+    return len(set(steps)) if as_set else len(steps)
+
+
+@once
+def _trace(as_set: bool = True) -> Cases:
+    """S is built by set union; a step that occurs twice is kept once."""
+    return Cases(
+        text="the trace S holds every committed step",
+        test=lambda repeats: _kept(repeats, as_set) == repeats,
+        cases=grid(repeats=range(1, 9)),
+        where="up to 8 repeats",
+        partial=True,
+    )
+
+
+def _verify_set(as_set: bool = True) -> Evidence:
+    return searched(_trace(as_set), explain=lambda repeats: f"{_kept(repeats, as_set)} of {repeats} equal steps kept")
+
+
+def _law_statement() -> sp.Basic:
+
+    from ledger.confspec.statements import committed_law
+
+    return committed_law(*sp.symbols("p q A", positive=True))
+
+
+CLAIMS: tuple[Claim, ...] = (
+    refuted(
+        id="CS-A1-law",
+        source="ConfSpec, section 4.2 (Stage 3) and Algorithm 1, lines 16 to 22",
+        statement="Up to verification errors the trace has the law of the target, thanks to the fallback.",
+        assumptions=_EXACT,
+        formula=_target_law(),
+        verify=_verify_law,
+        correction="Commit the target step that the draft was compared with: the committed meaning is then always that "
+        "of the target's own sample. A fresh sample after a rejection favours what the draft favours (see CS-A1-bias).",
+        correction_verify=_verify_reuse,
+        mutants=(
+            mutant("reuse", "the compared target step is committed", _verify_law, "reuse"),
+            mutant("uniform draft", "a draft without preference", _verify_law, draft="1/2"),
+        ),
+        notes="A rejection is evidence that the target's sample is unlike the draft; a fresh sample forgets it. A "
+        "greedy target is unharmed.",
+    ),
+    proved(
+        id="CS-A1-bias",
+        source="ConfSpec, Algorithm 1, lines 16 to 22, law derived here",
+        statement="A first step of meaning c is committed with probability p (1 + q - A), A = sum p q; the distance "
+        "from the target is at most 1/4.",
+        expression=_law_statement,
+        assumptions=_EXACT + "; one step, p and q the probabilities of c",
+        formula=_BIAS,
+        verify=_verify_bias,
+        mutants=(
+            mutant("sign", "p (1 - q + A)", _verify_bias, lambda p, q, same: p * (1 - q + same)),
+            mutant("1/5", "distance at most 1/5", _verify_bias, largest=Fraction(1, 5)),
+        ),
+        notes="1/4 is reached at p = (1/2, 1/2), q = (1, 0). Later steps of an iteration are biased more, as they are "
+        "drafted again.",
+    ),
+    refuted(
+        id="CS-A1-context",
+        source="ConfSpec, Algorithm 1, lines 6 to 8",
+        statement="The target step s_j is generated from the context followed by the draft step of the same index, and "
+        "compared with it.",
+        assumptions="as printed",
+        formula=_context(),
+        correction_formula=_context(cumulative=True),
+        verify=_verify_context,
+        correction="Generate s_j from the context followed by the first j - 1 drafts (Appendix B.1 speaks of "
+        "cumulative contexts): as printed a perfect draft is always rejected.",
+        correction_verify=lambda: walked(_context(cumulative=True)),
+        mutants=(mutant("cumulative", "drafts 1 to j - 1 as context", _verify_context, True),),
+    ),
+    refuted(
+        id="CS-A1-set",
+        source="ConfSpec, Algorithm 1, lines 1, 17 and 21",
+        statement="The reasoning trace S is the union of the committed steps.",
+        assumptions="steps may repeat",
+        formula=_trace(),
+        correction_formula=_trace(as_set=False),
+        verify=_verify_set,
+        correction="S is a sequence and steps are appended, as to the context: a union loses repeated steps and their "
+        "order.",
+        correction_verify=lambda: walked(_trace(as_set=False)),
+        mutants=(mutant("sequence", "steps are appended", _verify_set, as_set=False),),
+    ),
+)

@@ -1,0 +1,215 @@
+"""Claims of ConfSpec about the steps that an iteration of Algorithm 1 commits: lines against text, progress, cost."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, Final
+
+from ledger.confspec.exact import Fallback
+from ledger.confspec.formulas import COMMITTED, COMMITTED_LESS
+from ledger.ledger import Claim, Evidence, statement
+from ledger.proving.cases import Cases, Predicate, rows, searched, walked
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between, whole
+from ledger.proving.once import once
+from ledger.proving.records import mutant, proved, refuted, repaired, verified
+from ledger.proving.tools import all_of, exhaustive, identity
+
+__all__ = ["CLAIMS"]
+
+
+def _committed(depth: int, accepted: int, rule: Fallback) -> int:
+    """Steps committed after `accepted` of `depth` drafts passed."""
+    if accepted == depth:
+        return depth
+    if rule == "printed":
+        return max(accepted, 1)
+    return accepted + 1
+
+
+_AS_THE_TEXT: Final = Predicate(
+    text="lines 16 to 22 commit what the text says, where m of k drafts are accepted",
+    test=lambda k, m: _committed(int(k), int(m), "printed") == _committed(int(k), int(m), "text"),
+    domain={"k": whole(1), "m": whole(0)},
+    premise=lambda k, m: m <= k,
+    given="m <= k",
+)
+
+
+def _verify_text(depths: tuple[int, ...] = (1, 2)) -> Evidence:
+    """Section 4.2 lets the target write a step after the first rejection; lines 16 to 22 do so only if m = 0."""
+    return searched(
+        _AS_THE_TEXT,
+        *[{"k": k, "m": m} for k in depths for m in range(k + 1)],
+        explain=lambda k, m: (
+            f"{_committed(int(k), int(m), 'printed')} steps from the lines, "
+            f"{_committed(int(k), int(m), 'text')} from the text"
+        ),
+    )
+
+
+def _verify_commits(extra: int = 0) -> Evidence:
+    """Means of committed steps by induction on k, with P(m = j) = a^j (1 - a) for j < k and P(m = k) = a^k."""
+    from ledger.confspec.statements import a, committed_after_text, committed_as_printed, k
+
+    def mean(rule: Fallback, depth: int) -> Any:
+        miss = sum(_committed(depth, j, rule) * a**j * (1 - a) for j in range(depth))
+        return miss + _committed(depth, depth, rule) * a**depth
+
+    def agrees(depth: int) -> bool:
+        forms: dict[Fallback, Any] = {"printed": committed_as_printed(), "reuse": committed_after_text()}
+        return all(sp.expand(mean(rule, depth) - f.subs(k, depth).doit() - extra) == 0 for rule, f in forms.items())
+
+    growth = (k + 1) * a ** (k + 1) + k * a**k * (1 - a) - k * a**k
+    return all_of(
+        lambda: exhaustive(agrees, {"depth": range(1, 7)}, what="closed forms = mean over m, symbolic in a"),
+        identity(growth - a ** (k + 1), "one more drafted step adds a^(k+1) to the mean of m"),
+    )
+
+
+_EVERY_OUTCOME: Final = rows(*[{"k": k, "m": m} for k in range(1, 9) for m in range(k + 1)])
+
+
+@once
+def _dominance(strict: bool = False) -> Cases:
+    """Pointwise in m: reuse commits at least as many steps and needs no second target generation."""
+
+    def holds(k: int, m: int) -> bool:
+        ours, theirs = (_committed(k, m, rule) for rule in ("reuse", "printed"))
+        generations = {"reuse": 1, "printed": 1 + (m == 0)}
+        more = ours > theirs if strict else ours >= theirs
+        return more and generations["reuse"] <= generations["printed"]
+
+    what = "reuse commits min(m + 1, k) >= max(m, 1) steps with one target generation (m + 1 > m once m >= 1)"
+    return Cases(text=what, test=holds, cases=_EVERY_OUTCOME, where="k <= 8", partial=True)
+
+
+def _verify_dominance(strict: bool = False) -> Evidence:
+    return walked(_dominance(strict))
+
+
+@once
+def _progress(fallback_runs: bool = True) -> Cases:
+    """Every iteration commits 1 to k steps."""
+
+    def holds(k: int, m: int) -> bool:
+        return 1 <= (_committed(k, m, "printed") if fallback_runs else m) <= k
+
+    what = "max(m, 1) lies in 1..k for 0 <= m <= k, since 1 and m do"
+    return Cases(text=what, test=holds, cases=_EVERY_OUTCOME, where="k <= 8", partial=True)
+
+
+def _verify_progress(fallback_runs: bool = True) -> Evidence:
+    return walked(_progress(fallback_runs))
+
+
+def _per_committed(rule: Fallback, a: Fraction, k: Fraction) -> Fraction:
+    """Verified steps per committed step."""
+    from ledger.confspec import statements as cs
+
+    form = cs.committed_as_printed() if rule == "printed" else cs.committed_after_text()
+    values = {cs.a: str(a), cs.k: int(k)}
+    return Fraction(str((cs.verified_steps() / form).subs(values).doit()))
+
+
+def _one_each(rule: Fallback = "printed") -> Predicate:
+    return Predicate(
+        text="a committed step needs one verification on average",
+        test=lambda a, k: _per_committed(rule, a, k) == 1,
+        domain={"a": between(0, 1), "k": whole(1)},
+    )
+
+
+def _verify_per_committed(rule: Fallback = "printed") -> Evidence:
+    return searched(
+        _one_each(rule),
+        {"a": "1/2", "k": 1},
+        {"a": "1/2", "k": 2},
+        explain=lambda a, k: f"{_per_committed(rule, a, k)} verifications per committed step",
+    )
+
+
+def _verify_verifications() -> Evidence:
+    """Verified = sum_{j<k} a^j; committed is the same sum after the text, and smaller by a - a^k as printed."""
+    from ledger.confspec import statements as cs
+
+    def holds(k: int) -> bool:
+        verified, text, lines = (
+            form.subs(cs.k, k).doit()
+            for form in (cs.verified_steps(), cs.committed_after_text(), cs.committed_as_printed())
+        )
+        reached = sum(cs.a**j for j in range(k))
+        return all(sp.expand(x) == 0 for x in (verified - reached, verified - text, verified - lines - cs.a + cs.a**k))
+
+    return exhaustive(
+        holds,
+        {"k": range(1, 9)},
+        what="verified - committed = a - a^k as printed, 0 after the text (symbolic in a)",
+        tail=identity(
+            (cs.a - cs.a ** (cs.k + 1)) - (cs.a - cs.a**cs.k) - (cs.a**cs.k - cs.a ** (cs.k + 1)),
+            "one more drafted step adds a^k verified and, as printed, a^(k+1) committed steps",
+        ),
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    refuted(
+        id="CS-A1-text",
+        source="ConfSpec, section 4.2 (Stage 3) against Algorithm 1, lines 16 to 22",
+        statement="After the first rejection the target writes the next step (as the text says of lines 19 to 21).",
+        assumptions="k >= 2",
+        formula=_AS_THE_TEXT,
+        verify=_verify_text,
+        correction="The lines do so only when no draft was accepted; with 0 < m < k accepted they commit m steps where "
+        "the text commits m + 1. On average they commit sum_{j=1}^{k} a^j + 1 - a, the text sum_{j<k} a^j.",
+        correction_verify=_verify_commits,
+        mutants=(mutant("k = 1", "one drafted step", _verify_text, depths=(1,)),),
+    ),
+    proved(
+        id="CS-A1-commits",
+        source="ConfSpec, Algorithm 1, lines 9 to 22, means derived here",
+        statement="An iteration commits sum_{j=1}^{k} a^j + 1 - a steps on average as printed, sum_{j<k} a^j with a "
+        "target step after every rejection.",
+        expression=statement("confspec", "committed_as_printed"),
+        assumptions="each draft is accepted with probability a given that its predecessors were",
+        formula=COMMITTED,
+        verify=_verify_commits,
+        mutants=(mutant("one more", "one step more", _verify_commits, extra=1),),
+    ),
+    verified(
+        id="CS-A1-reuse",
+        source="ConfSpec, Algorithm 1, lines 16 to 22, comparison derived here",
+        statement="Committing the compared target step is never slower than the printed fallback: no fewer steps and "
+        "no second generation.",
+        assumptions="any acceptance pattern; target generation is the only cost of the fallback",
+        reach="k <= 8",
+        formula=_dominance(),
+        verify=_verify_dominance,
+        mutants=(mutant("strictly", "always more steps", _verify_dominance, strict=True),),
+        notes="Equal for m = 0 and m = k in steps; for m = 0 one target generation is saved, for 0 < m < k one step is "
+        "gained.",
+    ),
+    verified(
+        id="CS-A1-progress",
+        source="ConfSpec, Algorithm 1, lines 2 to 23",
+        statement="Every iteration adds between 1 and k steps, so a trace of n steps takes at most n iterations.",
+        assumptions="k >= 1",
+        reach="k <= 8",
+        formula=_progress(),
+        verify=_verify_progress,
+        mutants=(mutant("no fallback", "lines 19 to 22 left out", _verify_progress, False),),
+    ),
+    repaired(
+        id="CS-V1-committed",
+        source="ConfSpec, section 4.4 with Algorithm 1",
+        statement="The expected verification cost per step, c_d + e c_t, is per step of the trace.",
+        assumptions="drafts accepted with probability a; k steps drafted",
+        formula=_one_each(),
+        correction_formula=COMMITTED_LESS,
+        printed=_verify_per_committed,
+        correction="It is per verified step. As printed an iteration verifies a - a^k more steps than it commits (6/5 "
+        "per committed step at a = 1/2, k = 2); with a target step after every rejection the two are equal.",
+        repair=_verify_verifications,
+        mutants=(mutant("after the text", "a target step after every rejection", _verify_per_committed, "text"),),
+    ),
+)

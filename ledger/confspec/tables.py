@@ -1,0 +1,216 @@
+"""Claims of ConfSpec that compare its own numbers: means, percentages and accuracies of Tables 2 to 5 and 7.
+
+A printed number stands for every value that rounds to it, so a contradiction found here is one for every such value.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+from ledger.confspec.cells import Checked, Failure, checked, over
+from ledger.ledger import Claim, Evidence, Verdict
+from ledger.proving.once import once
+from ledger.proving.records import corrected, mutant, refuted
+from ledger.proving.rounding import could_round_to, mean, printed, quotient
+from ledger.proving.tools import numeric
+from theory.published.confspec import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, accuracies, speedups
+
+__all__ = ["CLAIMS"]
+
+_FAMILIES = ("2 DeepSeek", "2 Qwen3")
+_ROWS = tuple((table, method) for table, methods in TABLES.items() for method in methods)
+_WRONG_MEANS = frozenset({("2 DeepSeek", "Target Model"), ("3", "Target Model")})
+_WRONG_COUNTS = frozenset({"68.46", "35.89"})
+_SETTINGS = tuple((table, i) for table in _FAMILIES for i in range(len(BENCHMARKS)))
+"""(table, column) of every benchmark of Table 2."""
+
+
+def _mean_failure(row: tuple[str, str]) -> Failure:
+    for name, cells in (("accuracy", accuracies(*row)), ("speedup", speedups(*row))):
+        if cells and not could_round_to(mean(cells[:5]), cells[5]):
+            true = float(sum(map(Fraction, cells[:5])) / 5)
+            where = f"{row[1]} in Table {row[0]}: mean {name} {true:.3f} of the cells against {cells[5]} printed"
+            return where, dict(zip((*BENCHMARKS, "Mean"), cells, strict=True))
+    return None
+
+
+@once
+def _means(skip: frozenset[tuple[str, str]] = frozenset()) -> Checked:
+    return over(
+        [row for row in _ROWS if row not in skip], _mean_failure, "the last column is the mean of the five before"
+    )
+
+
+_verify_means = checked(_means)
+
+
+@once
+def _counts(skip: frozenset[str] = frozenset()) -> Checked:
+    """An accuracy over 30 problems with 16 samples each is a multiple of 100 / 480 percent."""
+    total = SAMPLES * PROBLEMS["AIME24"]
+
+    def failure(cell: tuple[str, str, str]) -> Failure:
+        low, high = printed(cell[2])
+        if any(low <= Fraction(100 * right, total) <= high for right in range(total + 1)):
+            return None
+        return f"{cell[1]} in Table {cell[0]}: {cell[2]} % is no multiple of 1/{total}", {"AIME24": cell[2]}
+
+    cells = [(*row, accuracies(*row)[0]) for row in _ROWS if accuracies(*row)]
+    kept = [cell for cell in cells if cell[2] not in skip]
+    return over(kept, failure, f"AIME24 accuracies are means of {total} results 0 or 1")
+
+
+_verify_counts = checked(_counts)
+
+
+@once
+def _one_baseline(value: str | None = None) -> Checked:
+    """The target's AIME24 accuracy is the same in Tables 2, 3 and 4."""
+    cells = [(table, value or accuracies(table, "Target Model")[0]) for table in ("2 DeepSeek", "3", "4")]
+
+    def failure(pair: tuple[tuple[str, str], tuple[str, str]]) -> Failure:
+        (left, x), (right, y) = pair
+        shown = {f"Table {left}": x, f"Table {right}": y}
+        return None if x == y else (f"Tables {left} and {right}: {x} and {y}", shown)
+
+    return over(list(itertools.pairwise(cells)), failure, "the target has one accuracy on AIME24 in all tables")
+
+
+_verify_one_baseline = checked(_one_baseline)
+
+
+@once
+def _retains(quoted: str, reference: str) -> Checked:
+    """ConfSpec (gamma = 0.9) mean accuracy over the reference row's, for every table that prints the reference."""
+    ours = printed(accuracies("3", "ConfSpec gamma=0.9")[5])
+    tables = [t for t in ("2 DeepSeek", "3", "4") if reference in TABLES[t]]
+
+    def failure(table: str) -> Failure:
+        theirs = accuracies(table, reference)[5]
+        low, high = (100 * x for x in quotient(ours, printed(theirs)))
+        if could_round_to((low, high), quoted):
+            return None
+        text = f"Table {table}: 81.51 / {theirs} = {float(low):.2f} to {float(high):.2f} %, not {quoted} %"
+        return text, {"ConfSpec": "81.51", "reference": theirs, "quoted": quoted}
+
+    return over(tables, failure, f"ConfSpec keeps {quoted} % of the accuracy of '{reference}'")
+
+
+_retained = checked(_retains)
+
+
+@once
+def _upper_bound(slack: Fraction = Fraction(0)) -> Checked:
+    """No ConfSpec cell of Table 2 above the target's, plus a slack in points."""
+
+    def failure(cell: tuple[str, int]) -> Failure:
+        table, i = cell
+        ours, target = accuracies(table, "ConfSpec")[i], accuracies(table, "Target Model")[i]
+        if printed(ours)[0] <= printed(target)[1] + slack:
+            return None
+        return f"{BENCHMARKS[i]} in Table {table}: {ours} against {target}", {"ConfSpec": ours, "Target Model": target}
+
+    return over(_SETTINGS, failure, f"accuracy at most the target's plus {float(slack)} points")
+
+
+_verify_upper_bound = checked(_upper_bound)
+
+
+def _matches_target(method: str = "ConfSpec", threshold: float = 2.81) -> Evidence:
+    """Z of each difference, with the smallest standard error that 16 samples per problem can have hidden.
+
+    The error of a mean over a fixed set of problems is at most that of as many independent trials, sqrt(p (1 - p) / n),
+    so the true |z| is at least the one computed. 2.81 is the two-sided 5 % level for ten comparisons (Bonferroni).
+    """
+    worst, where = 0.0, ""
+    for table, (i, name) in itertools.product(_FAMILIES, enumerate(BENCHMARKS)):
+        p, q = (float(accuracies(table, row)[i]) / 100 for row in (method, "Target Model"))
+        n = SAMPLES * PROBLEMS[name]
+        z = (p - q) / math.sqrt((p * (1 - p) + q * (1 - q)) / n)
+        if abs(z) > abs(worst):
+            worst, where = z, f"{name}, Table {table}"
+    what = f"largest |z| of the ten differences from the target {worst:.2f} ({where}) against {threshold}"
+    return numeric(abs(worst) <= threshold, what=what, effort={"comparisons": 10})
+
+
+CLAIMS: tuple[Claim, ...] = (
+    corrected(
+        id="CS-N1",
+        source="ConfSpec, Tables 2 to 5 and 7",
+        statement="The mean column is the mean of the five benchmarks.",
+        assumptions="cells rounded as printed",
+        formula=_means()[0],
+        verify=_verify_means,
+        correction="The target's mean for DeepSeek is 82.00 (Table 4), not 81.99 (Table 2), and with 68.46 on AIME24 "
+        "it would be 81.99, not 82.03 (Table 3). All other rows are right.",
+        holds=mutant("two rows excepted", "without the two rows named", _verify_means, _WRONG_MEANS),
+    ),
+    refuted(
+        id="CS-N2",
+        source="ConfSpec, Tables 2, 3 and 4, section 5.2",
+        statement="The DeepSeek target has one AIME24 accuracy throughout.",
+        assumptions="same model, same runs",
+        formula=_one_baseline()[0],
+        correction_formula=_counts(_WRONG_COUNTS)[0],
+        verify=_verify_one_baseline,
+        correction="68.54 (Tables 2 and 4) is possible with 16 samples of 30 problems; 68.46 (Table 3, section 5.2) is "
+        "not, see CS-N3.",
+        correction_verify=lambda: _verify_counts(_WRONG_COUNTS),
+        mutants=(mutant("68.54", "68.54 everywhere", _verify_one_baseline, "68.54"),),
+    ),
+    corrected(
+        id="CS-N3",
+        source="ConfSpec, Tables 2 to 5 and 7, section 5.1",
+        statement="AIME24 accuracies are means over 16 samples of each of 30 problems.",
+        assumptions="each sample is right or wrong; rounding as printed",
+        formula=_counts()[0],
+        verify=_verify_counts,
+        correction="True of all AIME24 cells but 68.46 (target, and gamma = 0.95) and 35.89 (draft verification), all "
+        "in Table 3.",
+        holds=mutant("cells excepted", "without 68.46 and 35.89", _verify_counts, _WRONG_COUNTS),
+        notes="On HumanEval and GPQA many cells fail the same test, so another number of samples or problems may have "
+        "been used there.",
+    ),
+    refuted(
+        id="CS-N4",
+        source="ConfSpec, section 5.3 (threshold)",
+        statement="At gamma = 0.9 ConfSpec keeps 99.7 % of the target model's accuracy.",
+        assumptions="mean accuracies of Tables 2, 3 and 4",
+        formula=_retains("99.7", "Target Model")[0],
+        correction_formula=_retains("99.4", "Target Model")[0],
+        verify=lambda: _retained("99.7", "Target Model"),
+        correction="99.4 % of the target model's (for each of its three printed means); 99.7 % is the ratio to the row "
+        "'Target Verification'.",
+        correction_verify=lambda: _retained("99.4", "Target Model"),
+        mutants=(mutant("other row", "against 'Target Verification'", _retained, "99.7", "Target Verification"),),
+    ),
+    corrected(
+        id="CS-N8",
+        source="ConfSpec, captions of Tables 2 and 5",
+        statement="The target model is the upper bound for accuracy.",
+        assumptions="Table 2, rounding as printed",
+        formula=_upper_bound()[0],
+        verify=_verify_upper_bound,
+        correction="ConfSpec is above the target in three cells of Table 2, by at most 0.68 points.",
+        holds=mutant("0.68 points", "0.68 points of slack", _verify_upper_bound, Fraction(68, 100)),
+        notes="A sampling target is a reference, not a bound; differences of this size are within sampling noise "
+        "(CS-N10).",
+    ),
+    Claim(
+        id="CS-N10",
+        source="ConfSpec, abstract, sections 1 and 5.2",
+        statement="ConfSpec matches the accuracy of the target model.",
+        assumptions="Table 2; 16 independent samples per problem; no standard errors are given",
+        no_formula="a test statistic over ten differences",
+        verdict=Verdict.NUMERIC,
+        verify=_matches_target,
+        mutants=(
+            mutant("SpecCoT", "another method", _matches_target, "SpecCoT"),
+            mutant("one comparison", "5 % level of a single test", _matches_target, threshold=1.96),
+        ),
+        notes="Not refuted, which is weak: on HumanEval (DeepSeek) accuracy falls by 1.8 points, 2.4 standard errors "
+        "or more. The errors used are upper bounds, so a paired test on the raw samples could still find a difference.",
+    ),
+)

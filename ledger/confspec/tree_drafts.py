@@ -1,0 +1,299 @@
+"""Claims of ConfSpec about its schedule and its trees: speed limits, candidates, selection by confidence."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from ledger.ledger import Claim, Evidence, statement
+from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between, whole
+from ledger.proving.once import once
+from ledger.proving.records import mutant, proved, refuted, repaired, verified
+from ledger.proving.rounding import printed
+from ledger.proving.signs import nonnegative
+from ledger.proving.tools import all_of, identity
+from theory.published.confspec import LATENCY_MS, TABLES, speedups
+
+__all__ = ["CLAIMS"]
+
+
+@once
+def _schedule(serial: bool = True) -> Cases:
+    """Largest speedup of the printed order of stages at Table 6 latencies: 5 drafts accepted after one check."""
+    draft, target, check = (printed(LATENCY_MS[x]) for x in ("draft step", "target step", "draft verification"))
+    largest = max(printed(cell)[0] for cell in speedups("3", "Draft Verification")[:5])
+    bound = 5 * target[1] / (5 * draft[0] + target[1] + check[0]) if serial else target[1] / draft[0]
+    return Cases(
+        text=f"drafting {'before' if serial else 'while'} the target generates allows the speedups of Table 3, at most "
+        f"{float(bound):.3f}",
+        test=lambda speedup: speedup <= bound,
+        cases=rows({"speedup": largest}),
+        where="the largest of draft-only verification",
+    )
+
+
+def _verify_schedule(serial: bool = True) -> Evidence:
+    return searched(_schedule(serial), explain=lambda speedup: f"at least {float(speedup):.3f} reported")
+
+
+def _pipeline() -> Cases:
+    bound = printed(LATENCY_MS["target step"])[0] / printed(LATENCY_MS["draft step"])[1]
+    return Cases(
+        text=f"every speedup of Table 3 is below t / d >= {float(bound):.2f}, the limit of drafting in parallel",
+        test=lambda speedup: Fraction(speedup) < bound,
+        cases=rows(*[{"speedup": x} for method in TABLES["3"] for x in speedups("3", method)]),
+        where="every entry",
+    )
+
+
+_PIPELINE: Final = _pipeline()
+
+
+def _verify_pipeline() -> Evidence:
+    return walked(_PIPELINE)
+
+
+@once
+def _tree(form: Callable[[int, int], int] | None = None) -> Cases:
+    """Nodes of the tree counted one by one against W (W^k - 1) / (W - 1), k for W = 1."""
+
+    def stated(w: int, depth: int) -> int:
+        from ledger.confspec.statements import k, tree_candidates, width
+
+        return int(tree_candidates().subs({width: w, k: depth}).doit())
+
+    def holds(w: int, depth: int) -> bool:
+        nodes = sum(1 for level in range(1, depth + 1) for _ in itertools.product(range(w), repeat=level))
+        return nodes == (form or stated)(w, depth)
+
+    return Cases(
+        text="candidates of a tree of width w (W = 4, k = 5: 1364)",
+        test=holds,
+        cases=grid(w=range(1, 5), depth=range(1, 6)),
+        where="w <= 4 and depths up to 5",
+        partial=True,
+    )
+
+
+def _verify_tree(form: Callable[[int, int], int] | None = None) -> Evidence:
+    from ledger.confspec.statements import k, width
+
+    closed = (width ** (k + 1) - width) / (width - 1)
+    return walked(
+        _tree(form),
+        tail=identity(closed.subs(k, k + 1) - closed - width ** (k + 1), "a deeper level adds W times the level above"),
+    )
+
+
+def _chosen(draft: Fraction, target: Fraction, accuracy: Fraction) -> tuple[Fraction, Fraction]:
+    """Chance that the candidate with the higher confidence is right, and that the other one is."""
+    return (accuracy, target) if draft > target else (target, accuracy)
+
+
+def _selection(draft_accuracy: str = "0.81") -> Predicate:
+    """A candidate that the draft passed, right so often, against one that the target passed, which is calibrated."""
+
+    def holds(draft: Fraction, target: Fraction) -> bool:
+        chosen, other = _chosen(draft, target, Fraction(draft_accuracy))
+        return chosen >= other
+
+    return Predicate(
+        text="the candidate with the highest confidence is the one most likely right",
+        test=holds,
+        domain={"draft": between("9/10", 1, "[]"), "target": between("1/2", 1, "[]")},
+    )
+
+
+def _verify_selection(draft_accuracy: str = "0.81") -> Evidence:
+    def explain(draft: Fraction, target: Fraction) -> str:
+        chosen, other = _chosen(draft, target, Fraction(draft_accuracy))
+        return f"chosen: right with {float(chosen)}, other: {float(other)}"
+
+    return searched(_selection(draft_accuracy), {"draft": "0.95", "target": "0.9"}, explain=explain)
+
+
+def _most_likely(first: int, second: int, third: int) -> bool:
+    """Where each confidence is the probability of being right, its maximum is the maximum of the latter."""
+    right = [Fraction(x, 4) for x in (first, second, third)]
+    confidence = list(right)
+    return right[confidence.index(max(confidence))] == max(right)
+
+
+_CALIBRATED: Final = Cases(
+    text="with calibrated confidences the selected candidate is the most likely right one",
+    test=_most_likely,
+    cases=grid(first=range(5), second=range(5), third=range(5)),
+    where="three candidates with confidences in quarters",
+    partial=True,
+)
+
+
+def _verify_calibrated_selection() -> Evidence:
+    return walked(_CALIBRATED)
+
+
+@once
+def _equivalent(error: bool = False) -> Cases:
+    """All sets of up to three candidates with three meanings and one target step: those that pass have its meaning."""
+
+    def holds(meanings: tuple[int, ...], target: int) -> bool:
+        passed = [x for x in meanings if x == target or (error and x == 0)]
+        return len(set(passed)) <= 1
+
+    return Cases(
+        text="candidates that pass an exact check have one meaning",
+        test=holds,
+        cases=grid(meanings=itertools.product(range(3), repeat=3), target=range(3)),
+        where="three candidates of three meanings",
+        partial=True,
+    )
+
+
+def _verify_equivalent(error: bool = False) -> Evidence:
+    return walked(_equivalent(error))
+
+
+def _longest(lengths: tuple[int, ...] = (1, 3)) -> Cases:
+    """Two target steps at once, each of either length with chance 1/2: they take as long as the longer one."""
+    pairs = list(itertools.product(lengths, repeat=2))
+    both, one = Fraction(sum(map(max, pairs)), len(pairs)), Fraction(sum(lengths), len(lengths))
+    return Cases(
+        text=f"two steps at once, of lengths {' and '.join(map(str, lengths))} evenly, take the mean time of one",
+        test=lambda both, one: both == one,
+        cases=rows({"both": both, "one": one}),
+        where="two steps",
+    )
+
+
+_UNEVEN: Final = _longest()
+
+
+def _verify_at_once(lengths: tuple[int, ...] = (1, 3)) -> Evidence:
+    statement = _UNEVEN if lengths == (1, 3) else _longest(lengths)
+    return searched(statement, explain=lambda both, one: f"{both} on average for two, {one} for one")
+
+
+def _at_most(length: Fraction, more: Fraction, n: Fraction) -> bool:
+    """The longest of n steps of two lengths, evenly: between the mean and n times the mean."""
+    longest, mean = length + more - more / 2 ** int(n), length + more / 2
+    return bool(mean <= longest <= n * mean)
+
+
+_LONGEST: Final = Predicate(
+    text="the longest of n steps, each of length l or l + d evenly, takes between the mean of one and n times it",
+    test=_at_most,
+    domain={"length": between(0, None), "more": between(0, None, "[)"), "n": whole(1, 40)},
+)
+
+
+def _fix_at_once() -> Evidence:
+    length, more, k = sp.symbols("l d k", nonnegative=True)
+    n, half = 2 + k, sp.Symbol("h", nonnegative=True)  # h = 2**-n, at most 1/4
+    longest, mean = length + more - more / (4 + half), length + more / 2
+    return all_of(
+        lambda: nonnegative(longest - mean, what="at least the mean of one, for two steps or more"),
+        lambda: nonnegative(n * mean - (length + more), what="at most n times the mean"),
+    )
+
+
+def _verify_memory(draft: str = "1.5") -> Evidence:
+    return walked(_memory(draft))
+
+
+@once
+def _memory(draft: str = "1.5") -> Cases:
+    """Two bytes for each parameter against the gigabytes of Appendix B.2."""
+    return Cases(
+        text="two bytes per parameter fit into the memory that is stated, and fill at least half of it",
+        test=lambda parameters, stated: Fraction(stated, 2) <= 2 * Fraction(parameters) <= stated,
+        cases=rows({"parameters": "32", "stated": 70}, {"parameters": draft, "stated": 5}),
+        where="billions of parameters of both models, gigabytes",
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    refuted(
+        id="CS-B1",
+        source="ConfSpec, Algorithm 1 (order of stages) with Tables 3 and 6",
+        statement="Drafting k = 5 steps, then generating and verifying, allows the reported speedups at the reported "
+        "latencies.",
+        assumptions="mean latencies of Table 6; traces of the same number and length of steps as the target's",
+        formula=_schedule(),
+        correction_formula=_PIPELINE,
+        verify=_verify_schedule,
+        correction="The serial order is limited to 5 t / (5 d + t + c_d) = 2.1; the asynchronous pipeline of Appendix "
+        "B.1 is limited by t / d = 3.6, which all entries obey.",
+        correction_verify=_verify_pipeline,
+        mutants=(mutant("pipeline", "drafting while the target generates", _verify_schedule, False),),
+        notes="Draft-only verification reports 2.34 on AIME24; wrong accepts may also shorten its traces, which Table "
+        "3 does not show.",
+    ),
+    repaired(
+        id="CS-B2",
+        source="ConfSpec, Appendix B.1, parallel target generation",
+        statement="Generating k target steps in parallel takes the time of a single step.",
+        assumptions="decoding is bound by memory, so that a batch costs what one sequence does; steps of random length",
+        formula=_UNEVEN,
+        correction_formula=_LONGEST,
+        printed=_verify_at_once,
+        correction="It takes the time of the longest of the k steps: that of one step where all are equally long, more "
+        "otherwise, and never more than k times the mean.",
+        repair=_fix_at_once,
+        mutants=(mutant("equal", "steps of one length", _verify_at_once, (2, 2)),),
+        notes="With cumulative contexts the j-th step cannot start before j - 1 drafts are written, either: at "
+        "Table 6's latencies the last of five starts after 452 ms and ends after 861 ms, 2.1 times the time of one.",
+    ),
+    proved(
+        id="CS-M1",
+        source="ConfSpec, Appendix B.2, memory",
+        statement="The target of 32 billion parameters needs about 70 GB and the draft of 1.5 billion about 5 GB.",
+        assumptions="weights in 16 bits; what is stated may hold more than weights",
+        formula=_memory(),
+        verify=_verify_memory,
+        mutants=(mutant("1", "a draft of 1 billion parameters", _verify_memory, "1"),),
+        notes="The weights alone are 64 and 3 GB.",
+    ),
+    proved(
+        id="CS-T1",
+        source="ConfSpec, section 5.3 (tree width)",
+        statement="The number of candidates of a draft tree grows exponentially with depth: sum_{j=1}^{k} W^j.",
+        expression=statement("confspec", "tree_candidates"),
+        assumptions="every node has W children, W >= 1",
+        formula=_tree(),
+        verify=_verify_tree,
+        mutants=(mutant("beams", "W k candidates", _verify_tree, lambda w, depth: w * depth),),
+        notes="Exponential for W >= 2 only; k for W = 1.",
+    ),
+    refuted(
+        id="CS-T2",
+        source="ConfSpec, Equation 5, section 4.3",
+        statement="Among accepted candidates the one with the highest confidence is most likely right, whichever model "
+        "gave the confidence.",
+        assumptions="confidence of the draft above 0.9 is right 81 % of the time (Figure 1); that of the target is "
+        "calibrated",
+        formula=_selection(),
+        correction_formula=_CALIBRATED,
+        verify=_verify_selection,
+        correction="True when both models' confidences are calibrated; otherwise map each to its measured accuracy "
+        "first.",
+        correction_verify=_verify_calibrated_selection,
+        mutants=(mutant("calibrated draft", "draft right 95 % of the time at 0.95", _verify_selection, "0.95"),),
+    ),
+    verified(
+        id="CS-T3",
+        source="ConfSpec, section 4.3, consequence derived here",
+        statement="When verification makes no error, all accepted candidates of a node mean the same, and selection "
+        "cannot change the trace.",
+        assumptions="meaning is an equivalence; all candidates are compared with one target step",
+        reach="three candidates of three meanings",
+        formula=_equivalent(),
+        verify=_verify_equivalent,
+        mutants=(mutant("errors", "one wrong meaning passes too", _verify_equivalent, error=True),),
+        notes="So gains of wider trees come from verification errors or from more accepted steps, not from better "
+        "paths among equals.",
+    ),
+)

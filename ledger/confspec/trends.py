@@ -1,0 +1,273 @@
+"""Claims of ConfSpec about Equations 1 and 2, and about trends over the threshold (Table 3) and the draft (Table 7)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Final
+
+from ledger.ledger import Claim, Evidence
+from ledger.proving.cases import Cases, grid, rows, searched, walked
+from ledger.proving.once import once
+from ledger.proving.records import corrected, mutant, proved, verified
+from ledger.proving.tools import exhaustive
+from theory.published.confspec import BENCHMARKS, accuracies, speedups
+
+__all__ = ["CLAIMS"]
+
+_GATES = ("ConfSpec gamma=0.8", "ConfSpec gamma=0.9", "ConfSpec gamma=0.95")
+_DRAFTS = ("ConfSpec 0.6B", "ConfSpec 1.7B", "ConfSpec 4B")
+_COLUMNS = range(len(BENCHMARKS))
+
+_Numbers = Callable[[str, str], Sequence[str]]
+
+
+def _next(drafts: Sequence[int]) -> Fraction:
+    """Chance that the next draft step is 1: a model that has seen `drafts` repeats what is frequent (Polya's urn)."""
+    return Fraction(1 + sum(drafts), 2 + len(drafts))
+
+
+def _chance(steps: Sequence[int], *, seen: bool) -> Fraction:
+    """Steps generated one after the other, each given those before it or (not `seen`) the committed ones alone."""
+    whole = Fraction(1)
+    for j, step in enumerate(steps):
+        one = _next(steps[:j] if seen else ())
+        whole *= one if step else 1 - one
+    return whole
+
+
+@once
+def _joint(seen: bool = True) -> Cases:
+    """The joint law of k steps of the urn is 1 / ((k + 1) binom(k, ones)), known without the chain rule."""
+
+    def holds(k: int) -> bool:
+        sequences = itertools.product((0, 1), repeat=k)
+        return all(_chance(s, seen=seen) == Fraction(1, (k + 1) * math.comb(k, sum(s))) for s in sequences)
+
+    return Cases(
+        text="k steps in turn have the joint law of the draft",
+        test=holds,
+        cases=grid(k=range(1, 8)),
+        where="k <= 7",
+        partial=True,
+    )
+
+
+def _verify_joint(seen: bool = True) -> Evidence:
+    return walked(_joint(seen))
+
+
+@once
+def _decides(answers: int = 2) -> Cases:
+    """Every answer of draft and target, confident or not: the cascade accepts or rejects."""
+    names = ("accept", "reject", "neither")
+
+    def holds(draft: int, target: int, confident: int) -> bool:
+        return names[draft if confident else target] in {"accept", "reject"}
+
+    return Cases(
+        text="Equation 4 is one of the two decisions of Equation 2",
+        test=holds,
+        cases=grid(draft=range(answers), target=range(answers), confident=(0, 1)),
+        where="every answer of both verifiers",
+    )
+
+
+def _verify_decides(answers: int = 2) -> Evidence:
+    return walked(_decides(answers))
+
+
+_MONOTONE: Final = Cases(
+    text="a higher threshold is at least as accurate on each benchmark",
+    test=lambda column, lower, higher: Fraction(higher) >= Fraction(lower),
+    cases=rows(
+        *[
+            {"column": i + 1, "lower": accuracies("3", low)[i], "higher": accuracies("3", high)[i]}
+            for low, high in itertools.pairwise(_GATES)
+            for i in _COLUMNS
+        ]
+    ),
+    where="thresholds 0.8, 0.9, 0.95 of Table 3",
+)
+
+
+def _verify_monotone() -> Evidence:
+    """Accuracy of Table 3 rises with the threshold."""
+    return searched(
+        _MONOTONE,
+        explain=lambda column, lower, higher: (
+            f"{BENCHMARKS[column - 1]} has {higher} after {lower} % at the threshold before"
+        ),
+    )
+
+
+def _fix_monotone(largest_fall: str = "0.29") -> Evidence:
+    def mean(row: str) -> Fraction:
+        return Fraction(accuracies("3", row)[-1])
+
+    def at(row: str, i: int) -> Fraction:
+        return Fraction(accuracies("3", row)[i])
+
+    low, middle, high = _GATES
+    facts = [mean(low) < mean(middle) < mean(high), *[at(low, i) < at(middle, i) for i in _COLUMNS]]
+    facts += [at(middle, i) - at(high, i) <= Fraction(largest_fall) for i in _COLUMNS]
+    what = f"means rise, each benchmark rises from 0.8 to 0.9, none falls by more than {largest_fall} after"
+    return exhaustive(lambda fact: facts[fact], {"fact": range(len(facts))}, what=what)
+
+
+@once
+def _falling(table: str, names: tuple[str, ...], numbers: _Numbers, what: str) -> Cases:
+    """Numbers of a table fall from row to row on every benchmark."""
+    pairs = itertools.pairwise(names)
+    return Cases(
+        text=what,
+        test=lambda benchmark, before, after: Fraction(before) > Fraction(after),
+        cases=rows(
+            *[
+                {"benchmark": BENCHMARKS[i], "before": numbers(table, first)[i], "after": numbers(table, second)[i]}
+                for first, second in pairs
+                for i in _COLUMNS
+            ]
+        ),
+        where=f"Table {table}",
+    )
+
+
+def _falls(table: str, names: tuple[str, ...], numbers: _Numbers, what: str) -> Evidence:
+    return walked(_falling(table, names, numbers, what))
+
+
+def _lost(draft: str, column: int) -> Fraction:
+    """Points of accuracy below the target in Table 7."""
+    return Fraction(accuracies("7", "Target Model")[column]) - Fraction(accuracies("7", draft)[column])
+
+
+@once
+def _loses(points: str, draft: str, *, at_least: bool) -> Cases:
+    return Cases(
+        text=f"{draft} loses at {'least' if at_least else 'most'} {points} points on each benchmark",
+        test=lambda column: (
+            (_lost(draft, column) >= Fraction(points)) if at_least else (_lost(draft, column) <= Fraction(points))
+        ),
+        cases=grid(column=_COLUMNS),
+        where="Table 7",
+    )
+
+
+def _verify_collapse(points: str = "20", draft: str = "ConfSpec 0.6B") -> Evidence:
+    return walked(_loses(points, draft, at_least=True))
+
+
+def _verify_kept(points: str = "0.93", draft: str = "ConfSpec 1.7B") -> Evidence:
+    return walked(_loses(points, draft, at_least=False))
+
+
+_SLOWER: Final = ("3", _GATES, speedups, "speedups fall as the threshold rises")
+_HEAVIER: Final = ("7", _DRAFTS, speedups, "speedups fall as the draft grows")
+
+
+CLAIMS: tuple[Claim, ...] = (
+    verified(
+        id="CS-E1",
+        source="ConfSpec, Equation 1, section 4.2",
+        statement="Drafting k steps one after the other, each given the committed steps and the drafts before it, "
+        "draws from the joint law of Equation 1.",
+        assumptions="Equation 1 read as the law of the whole draft",
+        reach="k <= 7 on a model that repeats itself",
+        formula=_joint(),
+        verify=_verify_joint,
+        mutants=(mutant("apart", "each step given the committed ones alone", _verify_joint, seen=False),),
+        notes="Read step by step, Equation 1 leaves the earlier drafts out of the condition; the text's "
+        "'autoregressively' puts them in.",
+    ),
+    proved(
+        id="CS-E2",
+        source="ConfSpec, Equations 2 and 4, section 4.2",
+        statement="The cascade accepts or rejects every step.",
+        assumptions="both verifiers answer accept or reject, as Equation 2 has it",
+        formula=_decides(),
+        verify=_verify_decides,
+        mutants=(mutant("neither", "a verifier may answer neither", _verify_decides, 3),),
+        notes="An answer that cannot be read as either needs a rule that the paper does not give.",
+    ),
+    corrected(
+        id="CS-N11",
+        source="ConfSpec, section 4.4 (threshold) against Table 3",
+        statement="A higher threshold is more reliable: accuracy does not fall on any benchmark.",
+        assumptions="Table 3, thresholds 0.8, 0.9, 0.95; printed means",
+        formula=_MONOTONE,
+        verify=_verify_monotone,
+        correction="The mean of the five rises at both steps, and each benchmark from 0.8 to 0.9; from 0.9 to 0.95 "
+        "AIME24 falls from 68.75 to 68.46 %, which is within the noise of its 480 samples.",
+        holds=mutant("means", "the means, and each benchmark up to 0.29 points", _fix_monotone),
+        notes="Agreement with the target's verdict is monotone (CS-G1); accuracy need not be.",
+    ),
+    proved(
+        id="CS-N12",
+        source="ConfSpec, section 5.3 (threshold), speedups of Table 3",
+        statement="A higher threshold is slower, on every benchmark.",
+        assumptions="Table 3, thresholds 0.8, 0.9, 0.95",
+        formula=_falling(*_SLOWER),
+        verify=lambda: _falls(*_SLOWER),
+        mutants=(
+            mutant("reversed", "faster", _falls, "3", _GATES[::-1], speedups, "speedups rise with the threshold"),
+            mutant("accuracy", "less accurate", _falls, "3", _GATES, accuracies, "accuracy falls with the threshold"),
+        ),
+    ),
+    proved(
+        id="CS-N13",
+        source="ConfSpec, Appendix D and Table 7 (speed)",
+        statement="A larger draft model is slower, on every benchmark.",
+        assumptions="drafts of 0.6B, 1.7B and 4B parameters",
+        formula=_falling(*_HEAVIER),
+        verify=lambda: _falls(*_HEAVIER),
+        mutants=(
+            mutant(
+                "accuracy",
+                "a smaller draft is more accurate",
+                _falls,
+                "7",
+                _DRAFTS,
+                accuracies,
+                "accuracy falls as the draft grows",
+            ),
+            mutant(
+                "larger",
+                "a larger draft is more accurate",
+                _falls,
+                "7",
+                _DRAFTS[::-1],
+                accuracies,
+                "accuracy rises with the draft",
+            ),
+        ),
+        notes="Accuracy does not follow the size everywhere: on HumanEval 1.7B is ahead of 4B, 94.35 to 93.70 %, and "
+        "on GPQA they are equal.",
+    ),
+    proved(
+        id="CS-N14",
+        source="ConfSpec, Appendix D and Table 7 (collapse of the smallest draft)",
+        statement="The accuracy of the 0.6B draft collapses.",
+        assumptions="'collapses' is read as by at least 20 points, on each benchmark",
+        formula=_loses("20", "ConfSpec 0.6B", at_least=True),
+        verify=_verify_collapse,
+        mutants=(
+            mutant("30", "by at least 30", _verify_collapse, "30"),
+            mutant("1.7B", "of the 1.7B draft", _verify_collapse, "20", "ConfSpec 1.7B"),
+        ),
+    ),
+    proved(
+        id="CS-N15",
+        source="ConfSpec, Appendix D and Table 7 (the default draft)",
+        statement="The 1.7B draft keeps the target's accuracy tightly.",
+        assumptions="'tightly' is read as within 1 point on each benchmark; the largest loss is 0.93",
+        formula=_loses("0.93", "ConfSpec 1.7B", at_least=False),
+        verify=_verify_kept,
+        mutants=(
+            mutant("half", "within half a point", _verify_kept, "0.5"),
+            mutant("0.6B", "the 0.6B draft", _verify_kept, "1", "ConfSpec 0.6B"),
+        ),
+    ),
+)

@@ -1,0 +1,122 @@
+"""Claims of Lookahead Decoding about Equations 1 to 3: greedy decoding, guess and verify, the system of Jacobi."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+
+from ledger.ledger import Claim
+from ledger.lookahead_decoding.exact import Gram, greedy_models, greedy_run
+from ledger.proving.cases import Cases, grid, searched, walked
+from ledger.proving.records import corrected, mutant, verified
+
+__all__ = ["CLAIMS"]
+
+_TOKENS = 3
+"""Positions of the exhaustive runs, on two tokens: 128 greedy targets."""
+_REACH = "outputs of three tokens of two letters"
+_TARGETS = tuple(greedy_models(_TOKENS))
+_SEQUENCES = tuple(itertools.product((0, 1), repeat=_TOKENS))
+_EVERY_DRAFT = grid(target=range(len(_TARGETS)), draft=_SEQUENCES)
+
+
+def _system(most_context: int = _TOKENS) -> Cases:
+    """Sequences that solve Equation 3; each equation sees the last `most_context` tokens before its own."""
+
+    def one_solution(target: int) -> bool:
+        choose = _TARGETS[target]
+        solutions = [
+            y for y in _SEQUENCES if all(y[i] == choose(y[:i][max(0, i - most_context) :]) for i in range(_TOKENS))
+        ]
+        return solutions == [greedy_run(choose, _TOKENS)]
+
+    what = "the system has one solution, the greedy output"
+    return Cases(text=what, test=one_solution, cases=grid(target=range(len(_TARGETS))), where=_REACH, partial=True)
+
+
+def _accepted(target: int, draft: Gram, *, correct: bool) -> Gram:
+    """Draft tokens that match the answers of Equation 2; with the answer at the first mismatch (`correct`)."""
+    choose = _TARGETS[target]
+    out: Gram = ()
+    for token in draft:
+        answer = choose(out)
+        if answer != token:
+            return (*out, answer) if correct else out
+        out = (*out, token)
+    return out
+
+
+def _prefix(shift: int = 0) -> Cases:
+    """Accepted tokens begin the greedy output, for drafts of three tokens; a mutant compares `shift` positions on."""
+
+    def begins(target: int, draft: Gram) -> bool:
+        out = _accepted(target, draft, correct=False)
+        return out[: len(out) - shift] == greedy_run(_TARGETS[target], _TOKENS)[shift : len(out)]
+
+    what = "accepted tokens begin the greedy output"
+    return Cases(text=what, test=begins, cases=_EVERY_DRAFT, where=_REACH, partial=True)
+
+
+def _advances(target: int, draft: Gram) -> bool:
+    """With the answer at the first mismatch a step adds greedy tokens, at least one."""
+    out = _accepted(target, draft, correct=True)
+    return len(out) > 0 and out == greedy_run(_TARGETS[target], len(out))
+
+
+_SYSTEM, _PREFIX = _system(), _prefix()
+_PROGRESS = Cases(
+    text="a step adds at least one token (the target's next token is 0)",
+    test=lambda draft: bool(_accepted(0, (draft,), correct=False)),
+    cases=grid(draft=(0, 1)),
+    where="a target that answers 0 first, drafts of one token",
+)
+_ANSWER_TOO = Cases(
+    text="with the answer at the first mismatch each step advances",
+    test=_advances,
+    cases=_EVERY_DRAFT,
+    where=_REACH,
+    partial=True,
+)
+
+
+CLAIMS: tuple[Claim, ...] = (
+    verified(
+        id="LD-E1",
+        source="Lookahead Decoding, Equations 1 and 3, section 2",
+        statement="The equations f(y_i, y_1..y_(i-1), x) = 0 have one common solution, the greedy output.",
+        assumptions="greedy target with one largest probability in every context",
+        reach=_REACH,
+        formula=_SYSTEM,
+        verify=partial(walked, _SYSTEM),
+        mutants=(mutant("one token", "each equation sees one token of context", walked, _system(1)),),
+        notes="In general by induction: y_1 is fixed by the prompt, y_i by the tokens before it.",
+    ),
+    verified(
+        id="LD-E2",
+        source="Lookahead Decoding, Equation 2, section 2",
+        statement="Draft tokens that match the answers of Equation 2, up to the first that does not, begin the greedy "
+        "output.",
+        assumptions="greedy target",
+        reach=_REACH,
+        formula=_PREFIX,
+        verify=partial(walked, _PREFIX),
+        mutants=(mutant("shifted", "each compared with the next answer", walked, _prefix(1)),),
+    ),
+    corrected(
+        id="LD-E2-progress",
+        source="Lookahead Decoding, guess and verify after Equation 2, section 2",
+        statement="A step that adds the matching draft tokens, and no other, decodes the sequence.",
+        assumptions="greedy target, any draft; read as: every step adds a token",
+        formula=_PROGRESS,
+        verify=partial(
+            searched,
+            _PROGRESS,
+            explain=lambda draft: "no token matches, and none is added; a draft of the same token again never ends",
+        ),
+        correction="The answer of the target at the first mismatch must be added as well (Algorithm 3 does so); then "
+        "every step adds at least one greedy token.",
+        correction_formula=_ANSWER_TOO,
+        holds=mutant("answer too", "with the answer at the first mismatch", walked, _ANSWER_TOO),
+        notes="Equation 2 prints n + 1 answers, so the answer is at hand.",
+    ),
+)

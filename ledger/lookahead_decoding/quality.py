@@ -1,0 +1,278 @@
+"""Claims of Lookahead Decoding about its Tables 2, 3, 5 and 6: quality, compression, orders, ranges of speedups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+
+from ledger.ledger import Claim
+from ledger.proving.cases import Cases, grid, rows, searched, walked
+from ledger.proving.records import corrected, mutant, proved
+from theory.published.lookahead_decoding import METHODS, SCORES, TABLE_2, TABLE_3, TABLE_6
+
+__all__ = ["CLAIMS"]
+
+
+_SUMMARIES = ("CNN", "XSum")
+_BENCHMARKS = ("MT-Bench", "HumanEval")
+
+
+def _rouge(limit: str = "0.07", temperatures: Sequence[str] = ("0.0", "1.0")) -> Cases:
+    """Points of Rouge between the two methods, in each printed cell."""
+    cells = [(row.plain, row.own) for (_data, temperature), row in TABLE_2.items() if temperature in temperatures]
+    scores = [{"plain": x, "own": y} for plain, own in cells for x, y in zip(plain, own, strict=True)]
+    return Cases(
+        text=f"Rouge differs by at most {limit} points",
+        test=lambda plain, own: abs(Fraction(plain) - Fraction(own)) <= Fraction(limit),
+        cases=rows(*scores),
+        where=f"the {len(scores)} scores of Table 2 at temperature {' and '.join(temperatures)}",
+    )
+
+
+_SAME_ROUGE = Cases(
+    text="at temperature 0 the printed Rouge scores are equal",
+    test=lambda autoregressive, lookahead: autoregressive == lookahead,
+    cases=rows(
+        *(
+            {"autoregressive": Fraction(x), "lookahead": Fraction(y)}
+            for data in _SUMMARIES
+            for x, y in zip(TABLE_2[data, "0.0"].plain, TABLE_2[data, "0.0"].own, strict=True)
+        )
+    ),
+    where="the six scores of Table 2 at temperature 0",
+)
+
+
+def _explain_rouge(autoregressive: Fraction, lookahead: Fraction) -> str:
+    return f"{float(autoregressive)} against {float(lookahead)}"
+
+
+def _sampling(factor: str = "1") -> Cases:
+    return Cases(
+        text=f"sampling gains less than greedy search, by a factor of {factor} at least",
+        test=lambda data: (
+            Fraction(TABLE_2[data, "1.0"].speedup) * Fraction(factor) < Fraction(TABLE_2[data, "0.0"].speedup)
+        ),
+        cases=grid(data=_SUMMARIES),
+        where="Table 2, both data sets",
+    )
+
+
+def _below_compression(factor: str = "1") -> Cases:
+    measured = [(row.speedup, row.compression) for row in TABLE_2.values()]
+    measured += [(row.speedup, row.compression) for row in TABLE_3.values()]
+    return Cases(
+        text=f"the speedup times {factor} is below S",
+        test=lambda speedup, compression: Fraction(speedup) * Fraction(factor) < Fraction(compression),
+        cases=rows(*({"speedup": speed, "compression": s} for speed, s in measured)),
+        where=f"the {len(measured)} rows of Tables 2 and 3",
+    )
+
+
+def _speed(tag: int) -> Fraction:
+    return Fraction(TABLE_3[tag].speedup)
+
+
+def _orders(lookup_below: tuple[int, ...] = ()) -> Cases:
+    """Orders that section 5.4 draws from Table 3; a mutant adds settings that prompt lookup is to surpass."""
+    balanced = [{"faster": 8, "slower": tag} for tag in (3, 4, 5, 6, 7)]
+    prompted = [{"faster": 9, "slower": 8}, {"faster": 6, "slower": 5}]
+    lookup = [{"faster": 2, "slower": tag} for tag in (3, 4, *lookup_below)]
+    return Cases(
+        text="one setting of Table 3 is faster than another",
+        test=lambda faster, slower: _speed(faster) > _speed(slower),
+        cases=rows(*balanced, *prompted, *lookup),
+        where="tags: balanced above W = 1 and G = 1; with prompt above without; prompt lookup above tags 3 and 4",
+    )
+
+
+def _best(limit: str = "1.8") -> Cases:
+    """The abstract's largest speedup on MT-Bench against Table 3."""
+    return Cases(
+        text=f"on MT-Bench no speedup rounds above {limit}",
+        test=lambda tag, speed: speed < Fraction(limit) + Fraction(1, 20),
+        cases=rows(*({"tag": tag, "speed": _speed(tag)} for tag in (7, 8, 9))),
+        where="the last three rows of Table 3",
+    )
+
+
+_BEST_BY_PROMPT = Cases(
+    text="1.88 with the prompt as reference, at most 1.78 elsewhere",
+    test=lambda tag: _speed(tag) == Fraction("1.88") if tag == 9 else _speed(tag) <= Fraction("1.78"),
+    cases=grid(tag=TABLE_3),
+    where="the rows of Table 3; tag 9 has the prompt as reference",
+)
+
+
+def _score(at_least: str = "0") -> Cases:
+    return Cases(
+        text=f"the score of MT-Bench is not below by {at_least} or more",
+        test=lambda own, plain: Fraction(own) - Fraction(plain) >= Fraction(at_least),
+        cases=rows(dict(zip(("own", "plain"), SCORES, strict=True))),
+        where="Table 5",
+    )
+
+
+def _gain(method: str, row: tuple[str, str]) -> Fraction:
+    return Fraction(TABLE_6[row][METHODS.index(method)])
+
+
+def _compared(least_pgj: str = "1.1", second: str = "LD") -> Cases:
+    """PJ below 1, PGJ from 1.1 to 1.2, Medusa largest and `second` next."""
+    rest = [each for each in METHODS if each not in {"Medusa", second} and not each.startswith("SD")]
+
+    def ranked(row: tuple[str, str]) -> bool:
+        gauss_seidel = [_gain("PGJ 5", row), _gain("PGJ 16", row)]
+        runner_up = _gain(second, row)
+        return (
+            _gain("PJ", row) < 1
+            and all(Fraction(least_pgj) <= x <= Fraction("1.2") for x in gauss_seidel)
+            and all(_gain("Medusa", row) > runner_up > _gain(name, row) for name in rest)
+        )
+
+    return Cases(
+        text=f"Jacobi slower, Gauss-Seidel-Jacobi from {least_pgj} to 1.2, Medusa first, {second} second",
+        test=ranked,
+        cases=grid(row=TABLE_6),
+        where="the rows of Table 6",
+    )
+
+
+def _sizes(larger: str = "7B", smaller: str = "13B") -> Cases:
+    return Cases(
+        text=f"Lookahead Decoding gains more for {larger} than for {smaller}",
+        test=lambda data: _gain("LD", (larger, data)) > _gain("LD", (smaller, data)),
+        cases=grid(data=_BENCHMARKS),
+        where="Table 6, both data sets",
+    )
+
+
+def _range(low: str = "1.4", high: str = "2.3") -> Cases:
+    """Printed greedy speedups with the settings of Table 4, against the range read off Figure 5."""
+    summaries = [Fraction(TABLE_2[data, "0.0"].speedup) for data in _SUMMARIES]
+    return Cases(
+        text=f"speedups from {low} to {high}",
+        test=lambda speedup: Fraction(low) <= speedup <= Fraction(high),
+        cases=grid(speedup=[*(_gain("LD", row) for row in TABLE_6), _speed(8), *summaries]),
+        where="the greedy speedups of Tables 2, 3 and 6 for balanced branches without prompt",
+    )
+
+
+_ROUGE, _GREEDY_ROUGE, _SAMPLING, _BELOW = _rouge(), _rouge("0.01", ("0.0",)), _sampling(), _below_compression()
+_ORDERS, _BEST, _SCORE, _COMPARED, _SIZES, _RANGE = _orders(), _best(), _score(), _compared(), _sizes(), _range()
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="LD-N6",
+        source="Lookahead Decoding, section 5.3 and Table 2 (quality)",
+        statement="Rouge scores are those of autoregressive decoding up to 0.07 points, with and without sampling.",
+        assumptions="values as printed; no standard errors are given",
+        formula=_ROUGE,
+        verify=partial(walked, _ROUGE),
+        mutants=(mutant("0.05", "up to 0.05 points", walked, _rouge("0.05")),),
+        notes="The paper says that quality is preserved; 0.07 is the largest of the twelve printed differences.",
+    ),
+    corrected(
+        id="LD-N7",
+        source="Lookahead Decoding, Appendix E and Table 2 (greedy search)",
+        statement="At temperature 0 the quality does not change: the Rouge scores are the same.",
+        assumptions="Table 2, of four rows per data set the last two are those of temperature 0",
+        formula=_SAME_ROUGE,
+        verify=partial(searched, _SAME_ROUGE, explain=_explain_rouge),
+        correction="They differ by 0.01 points in the three scores of XSum, and by nothing on CNN/Daily Mail; the "
+        "paper puts such differences down to half precision.",
+        correction_formula=_GREEDY_ROUGE,
+        holds=mutant("0.01", "up to 0.01 points", walked, _GREEDY_ROUGE),
+    ),
+    proved(
+        id="LD-N8",
+        source="Lookahead Decoding, section 5.3 and Table 2 (sampling)",
+        statement="With sampling the speedup is smaller than with greedy search.",
+        assumptions="Table 2, both data sets",
+        formula=_SAMPLING,
+        verify=partial(walked, _SAMPLING),
+        mutants=(mutant("a tenth", "smaller by a tenth", walked, _sampling(factor="1.1")),),
+        notes="S is smaller as well.",
+    ),
+    proved(
+        id="LD-N9",
+        source="Lookahead Decoding, Tables 2 and 3, speedup against compression",
+        statement="The speedup is below the compression S in every row.",
+        assumptions="twelve rows, values as printed",
+        formula=_BELOW,
+        verify=partial(walked, _BELOW),
+        mutants=(mutant("a tenth", "below S by a tenth", walked, _below_compression("1.1")),),
+        notes="As the model of section 4 wants it: a step with more tokens takes longer. S is 1.07 to 1.13 times the "
+        "speedup.",
+    ),
+    proved(
+        id="LD-N10",
+        source="Lookahead Decoding, section 5.4 and Table 3",
+        statement="Balanced branches are faster than W = 1 and than G = 1; a prompt as reference adds to them; prompt "
+        "lookup can be faster than W = 1 with the prompt.",
+        assumptions="Table 3; 'can be' is read as in some settings",
+        formula=_ORDERS,
+        verify=partial(walked, _ORDERS),
+        mutants=(mutant("every setting", "prompt lookup faster than tag 6 too", walked, _orders((6,))),),
+        notes="Prompt lookup beats tags 3 and 4 and loses to tag 6 (G = 30), 1.44 against 1.46. Without the prompt, W "
+        "= 1 gains 1.04 (tag 5).",
+    ),
+    corrected(
+        id="LD-N11",
+        source="Lookahead Decoding, Abstract, against Table 3",
+        statement="The speedup on MT-Bench is up to 1.8.",
+        assumptions="Table 3, values that round to 1.8 or less",
+        formula=_BEST,
+        verify=partial(searched, _BEST, explain=lambda tag, speed: f"row {tag} of Table 3 has {float(speed)}"),
+        correction="Up to 1.78 without and 1.88 with the prompt as reference: the abstract says less than the table.",
+        correction_formula=_BEST_BY_PROMPT,
+        holds=mutant("1.88", "1.78 without, 1.88 with the prompt", walked, _BEST_BY_PROMPT),
+    ),
+    proved(
+        id="LD-N12",
+        source="Lookahead Decoding, Appendix E and Table 5",
+        statement="With sampling the score of MT-Bench is not below that of autoregressive decoding.",
+        assumptions="6.51 and 6.47 as printed; no standard errors are given",
+        formula=_SCORE,
+        verify=partial(walked, _SCORE),
+        mutants=(mutant("0.05", "above by 0.05", walked, _score("0.05")),),
+    ),
+    proved(
+        id="LD-N13",
+        source="Lookahead Decoding, Appendix F and Table 6 (other methods)",
+        statement="Parallel Jacobi decoding is slower than plain decoding, its Gauss-Seidel variant gains 1.1 to 1.2, "
+        "Medusa gains most.",
+        assumptions="Table 6 as printed; Lookahead Decoding is second in every row",
+        formula=_COMPARED,
+        verify=partial(walked, _COMPARED),
+        mutants=(
+            mutant("1.2", "the variant gains at least 1.2", walked, _compared("1.2")),
+            mutant("second", "the variant is second", walked, _compared(second="PGJ 5")),
+        ),
+    ),
+    proved(
+        id="LD-N14",
+        source="Lookahead Decoding, section 5.1, sizes of models, against Table 6",
+        statement="Smaller models gain more.",
+        assumptions="Table 6, Vicuna 7B and 13B; the figure that the sentence speaks of prints no numbers",
+        formula=_SIZES,
+        verify=partial(walked, _SIZES),
+        mutants=(mutant("13B", "13B gains more", walked, _sizes("13B", "7B")),),
+    ),
+    proved(
+        id="LD-N15",
+        source="Lookahead Decoding, section 5.1 (range) against Tables 2, 3 and 6",
+        statement="Speedups run from 1.4 to 2.3.",
+        assumptions="greedy speedups that the tables print for balanced branches without prompt; Figure 5, which the "
+        "sentence speaks of, prints no numbers",
+        formula=_RANGE,
+        verify=partial(walked, _RANGE),
+        mutants=(
+            mutant("2.0", "to 2.0", walked, _range(high="2.0")),
+            mutant("1.6", "from 1.6", walked, _range(low="1.6")),
+        ),
+        notes="The seven printed values lie from 1.57 to 2.1, so neither end of the range is shown by a table.",
+    ),
+)

@@ -1,0 +1,362 @@
+"""Claims of Lookahead Decoding about scaling (section 4.2): what is linear in the logarithm of what, and how far.
+
+The tool is a band for unbounded gamma. With ``x = ln(1 / alpha)``, harmonic numbers ``H_b`` and
+``g(i) = 1 - (1 - alpha^i)^b``, Equation 5 tends to ``E(b) = sum_{i >= 0} g(i)``; g falls, and its integral over [0, oo)
+is ``H_b / x``, so ``H_b / x <= E(b) <= 1 + H_b / x``. Compression is therefore linear in ln(b) with slope
+``1 / (f x)``, to within one token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+
+from flint import arb
+
+from ledger.ledger import Claim, Evidence, Verdict, statement
+from ledger.lookahead_decoding import formulas
+from ledger.proving.balls import point, precision
+from ledger.proving.cases import Cases, Predicate, rows, searched
+from ledger.proving.deferred import sp
+from ledger.proving.formulas import between, whole
+from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.rounding import printed
+from ledger.proving.tools import Part, all_of, exhaustive, identity, numeric, prove_identity, refute, screened
+from theory.published.lookahead_decoding import ALPHA, STEPS_PER_HIT, TABLE_3
+
+__all__ = ["CLAIMS"]
+
+_BITS = 128
+_RANGE = "0 < alpha < 1; Equations 5 and 7 as they stand, with G = W = b and gamma = N - 1"
+_SETTING = {"alpha": Fraction(ALPHA), "f": Fraction(STEPS_PER_HIT)}
+"""Figure 4 (b) of the paper."""
+
+
+def _hit(alpha: arb, i: int, b: int) -> arb:
+    """Ball of ``1 - (1 - alpha^i)^b``: some of b sequences pass their first i tokens."""
+    return arb(1) if i == 0 else -(b * (-(alpha**i)).log1p()).expm1()
+
+
+def _tokens(alpha: arb, gamma: int, b: int) -> arb:
+    """Ball of Equation 5."""
+    return sum((_hit(alpha, i, b) for i in range(1, gamma + 1)), arb(1))
+
+
+def _unbounded(alpha: arb, b: int) -> arb:
+    """Ball of Equation 5 for gamma to infinity: terms until the tail ``b alpha^i / (1 - alpha)`` is negligible."""
+    total, i = arb(1), 1
+    while not b * alpha**i / (1 - alpha) < arb(2) ** -60:
+        total += _hit(alpha, i, b)
+        i += 1
+    return total + arb(0, (b * alpha**i / (1 - alpha)).upper())
+
+
+def _harmonic(b: int) -> Fraction:
+    return sum((Fraction(1, k) for k in range(1, b + 1)), Fraction(0))
+
+
+def _exact(alpha: Fraction, gamma: int, b: int) -> Fraction:
+    """Equation 5 in rationals."""
+    return gamma + 1 - sum(((1 - alpha**i) ** b for i in range(1, gamma + 1)), Fraction(0))
+
+
+def _band_parts() -> tuple[Part, ...]:
+    """The steps of the band, each a symbolic identity (built on demand: sympy takes a second to import)."""
+    x, u, y = sp.symbols("x u y", positive=True)
+    rate = sp.Symbol("lambda", positive=True)
+    b = sp.Symbol("b", integer=True, positive=True)
+    fall = sp.exp(-rate * y)
+    slope = -b * rate * fall * (1 - fall) ** (b - 1)
+    return (
+        prove_identity(
+            sp.diff(1 - (1 - fall) ** b, y) - slope, what="g falls: its derivative is minus a positive product"
+        ),
+        identity(sp.diff(1 - fall, y) - rate * (1 - (1 - fall)), "with u = 1 - alpha^y, du = x (1 - u) dy"),
+        identity((u**b - u ** (b + 1)) / (1 - u) - u**b, "(1 - u^b) / (1 - u) gains u^b from b to b + 1"),
+        identity(sp.integrate(u**b, (u, 0, 1)) - 1 / (b + 1), "its integral gains 1 / (b + 1), so it is H_b"),
+        identity(sp.diff(x - sp.log(1 + x), x) - x / (1 + x), "ln(1 + x) <= x"),
+        identity(
+            sp.diff(sp.log(1 + x) - x / (1 + x), x) - x / (1 + x) ** 2,
+            "x / (1 + x) <= ln(1 + x): ln b <= H_b <= 1 + ln b",
+        ),
+    )
+
+
+def _verify_band(upper: Fraction = Fraction(1), base: int | None = None) -> Evidence:
+    """``H_b / x <= E(b) <= upper + H_b / x``; a base other than e mistakes the slope."""
+
+    def holds(alpha: Fraction, b: Fraction) -> bool:
+        with precision(_BITS):
+            rate, count = point(alpha), int(b)
+            scale = -rate.log() if base is None else -rate.log() / arb(base).log()
+            line = point(_harmonic(count)) / scale
+            value = _unbounded(rate, count)
+            # at b = 1 and alpha -> 0 the upper edge is approached, never touched; both comparisons are certain
+            return bool(value > line) and bool(value < line + point(upper))
+
+    rates = [Fraction(k, 10) for k in range(1, 10)] + [Fraction(1, 100), Fraction(1, 10**100)]
+    grid = [{"alpha": rate, "b": b} for rate in rates for b in (1, 2, 3, 5, 10, 100, 1000)]
+    what = f"H_b / ln(1/alpha) < E(b) < {upper} + H_b / ln(1/alpha) (balls)"
+    return screened(refute(holds, grid, what=what), *_band_parts())
+
+
+def _saved(alpha: Fraction, gamma: Fraction, factor: Fraction, *, of_steps: bool) -> tuple[Fraction, Fraction]:
+    """What b from 1 to ``factor`` and from there to its square adds in tokens per step (saves in steps per token)."""
+    tokens = [_exact(alpha, int(gamma), int(factor) ** k) for k in range(3)]
+    values = [-1 / t for t in tokens] if of_steps else tokens
+    return values[1] - values[0], values[2] - values[1]
+
+
+def _octaves(*, of_steps: bool) -> Predicate:
+    def even(**at: Fraction) -> bool:
+        first, second = _saved(**at, of_steps=of_steps)
+        return Fraction(1, 2) <= second / first <= 2
+
+    return Predicate(
+        text=("decoding steps fall" if of_steps else "tokens per step rise")
+        + " by equal amounts for equal factors of b, within a factor 2",
+        test=even,
+        domain={"alpha": between(0, 1), "gamma": whole(8, 32), "factor": whole(2, 16)},
+    )
+
+
+_OCTAVES = _octaves(of_steps=True)
+
+
+def _search_octaves(printed: Predicate = _OCTAVES) -> Evidence:
+    """At gamma = 16 the drafts are long enough for 256 guesses."""
+
+    def explain(**at: Fraction) -> str:
+        first, second = _saved(**at, of_steps=True)
+        return f"b from 1 to 16 saves {float(first):.3f} steps per token, b from 16 to 256 saves {float(second):.3f}"
+
+    return searched(printed, {"alpha": "1/2", "gamma": 16, "factor": 16}, explain=explain)
+
+
+def _gain(alpha: Fraction, gamma: Fraction, b: Fraction) -> Fraction:
+    """Tokens that a doubling of b adds."""
+    return _exact(alpha, int(gamma), 2 * int(b)) - _exact(alpha, int(gamma), int(b))
+
+
+_SATURATION = Predicate(
+    text="at a fixed gamma a doubling of b adds as much late as early, within a factor 2",
+    test=lambda alpha, gamma, b: _gain(alpha, gamma, b) >= _gain(alpha, gamma, Fraction(1)) / 2,
+    domain={"alpha": between(0, 1), "gamma": whole(1, 64), "b": whole(1, 64)},
+)
+
+
+def _search_saturation(gamma: int) -> Evidence:
+    def explain(alpha: Fraction, gamma: Fraction, b: Fraction) -> str:
+        late, early = float(_gain(alpha, gamma, b)), float(_gain(alpha, gamma, Fraction(1)))
+        return f"doubling b adds {early:.3f} tokens at b = 1 and {late:.3f} at b = {b}"
+
+    return searched(_SATURATION, *({"alpha": "1/2", "gamma": gamma, "b": b} for b in (16, 64)), explain=explain)
+
+
+def _verify_truncation() -> Evidence:
+    """``0 <= E(b) - E_gamma(b) <= b alpha^(gamma+1) / (1 - alpha)`` by Bernoulli's inequality and a geometric tail."""
+    from ledger.lookahead_decoding.statements import alpha, gamma
+
+    x, b = sp.symbols("x b", positive=True)
+    tail = b * alpha ** (gamma + 1) / (1 - alpha)
+
+    def holds(tenths: int, gamma: int, b: int) -> bool:
+        with precision(_BITS):
+            rate = point(Fraction(tenths, 10))
+            lost = _unbounded(rate, b) - _tokens(rate, gamma, b)
+            # b = 1 reaches the bound exactly, so the comparison allows the width of the balls
+            return bool(lost > 0) and bool(lost < b * rate ** (gamma + 1) / (1 - rate) + arb(2) ** -50)
+
+    grid = {"tenths": range(1, 10), "gamma": (1, 4, 16), "b": (1, 16, 256)}
+    return all_of(
+        identity((1 - x) * (1 - b * x) - (1 - (b + 1) * x) - b * x**2, "(1 - x)^b >= 1 - b x by induction"),
+        identity(tail - tail.subs(gamma, gamma + 1) - b * alpha ** (gamma + 1), "the tail is geometric"),
+        lambda: exhaustive(holds, grid, what="loss by a finite gamma within the bound (balls)"),
+        detail="gamma >= ln(b / (d (1 - alpha))) / ln(1/alpha) keeps the line to within d tokens",
+    )
+
+
+def _verify_growth(
+    guesses: Callable[[Fraction, int], int] | None = None, depth: Callable[[int], int] = lambda k: k
+) -> Evidence:
+    """``E_K(b) >= 1 + 0.63 K`` once ``b >= alpha^(-K)``: every term i <= K is at least ``1 - 1/e``."""
+    x = sp.Symbol("x", positive=True)
+
+    def holds(tenths: int, k: int) -> bool:
+        alpha = Fraction(tenths, 10)
+        b = -((-1 / alpha**k) // 1) if guesses is None else guesses(alpha, k)
+        with precision(_BITS):
+            return bool(_tokens(point(alpha), depth(k), int(b)) > 1 + point(Fraction(63 * k, 100)))
+
+    def constant() -> Evidence:
+        with precision(_BITS):
+            ok = bool(1 - arb(-1).exp() > point(Fraction(63, 100)))
+        return exhaustive(lambda one: ok, {"one": (1,)}, what="1 - 1/e > 63/100 (ball)")
+
+    return all_of(
+        lambda: exhaustive(holds, {"tenths": range(1, 10), "k": range(1, 13)}, what="E_K(b) > 1 + 0.63 K (balls)"),
+        identity(sp.diff(-sp.log(1 - x) - x, x) - x / (1 - x), "-ln(1 - x) >= x, so (1 - x)^(1/x) <= 1/e"),
+        constant,
+        detail="E_gamma(b) grows with gamma and with b, so with both unbounded it passes 1 + 0.63 K for every K",
+    )
+
+
+def _verify_alone(gap_factor: int = 1) -> Evidence:
+    """Fixed gamma: ``0 < gamma + 1 - E <= gamma (1 - alpha^gamma)^b -> 0``. Fixed b: the band."""
+
+    def holds(tenths: int, gamma: int, b: int) -> bool:
+        alpha = Fraction(tenths, 10)
+        gap = gamma + 1 - _exact(alpha, gamma, b)
+        return 0 < gap * gap_factor <= gamma * (1 - alpha**gamma) ** b
+
+    grid = {"tenths": range(1, 10), "gamma": range(1, 5), "b": (1, 2, 7, 30)}
+    what = "0 < gamma + 1 - E <= gamma (1 - alpha^gamma)^b, as each term is at most the last"
+    return all_of(lambda: exhaustive(holds, grid, what=what), _verify_band)
+
+
+def _verify_rate(slack: Fraction = Fraction(0)) -> Evidence:
+    """``H_b > x (E_gamma(b) - 1)``: the band, as E_gamma(b) is below E(b); slack adds tokens to the right side."""
+
+    def holds(tenths: int, gamma: int, b: int) -> bool:
+        with precision(_BITS):
+            alpha = point(Fraction(tenths, 10))
+            tokens = _tokens(alpha, gamma, b)
+            return bool(point(_harmonic(b)) > -alpha.log() * (tokens - 1 + point(slack)))
+
+    grid = {"tenths": range(1, 10), "gamma": (1, 4, 16, 64), "b": (1, 16, 256)}
+    what = "H_b > ln(1/alpha) (E_gamma(b) - 1) (balls)"
+    return all_of(lambda: exhaustive(holds, grid, what=what), _verify_band)
+
+
+def _fitted(alpha: Fraction, f: Fraction) -> Cases:
+    """Prediction for N = 5, W = G = 15 against the published compression of Table 3, tag 8."""
+
+    def near(alpha: Fraction, f: Fraction, published: str) -> bool:
+        predicted = (f - 1 + _exact(alpha, 4, 15)) / f
+        return max(abs(predicted / end - 1) for end in printed(published)) < Fraction(2, 100)
+
+    return Cases(
+        text="predicted and published compression differ by less than 2 %",
+        test=near,
+        cases=rows({"alpha": alpha, "f": f, "published": TABLE_3[8].compression}),
+        where="N = 5, W = G = 15, the only point with a printed number",
+    )
+
+
+_FITTED = _fitted(**_SETTING)
+
+
+def _fit(fitted: Cases = _FITTED) -> Evidence:
+    (case,) = fitted.cases()
+    predicted = float((case["f"] - 1 + _exact(case["alpha"], 4, 15)) / case["f"])
+    off = max(abs(predicted / float(end) - 1) for end in printed(case["published"]))
+    what = f"predicted S = {predicted:.3f} against {case['published']} published: at most {100 * off:.1f} % off"
+    return numeric(fitted.holds(case), what=what, effort={"points": 1})
+
+
+CLAIMS: tuple[Claim, ...] = (
+    refuted(
+        id="LD-S1",
+        source="Lookahead Decoding, section 4.2 (also abstract, sections 1, 5.5 and 7)",
+        statement="With gamma large enough, the number of decoding steps falls linearly in log(b).",
+        expression=statement("lookahead_decoding", "tokens_per_log_guess"),
+        assumptions=_RANGE + "; gamma unbounded",
+        formula=_OCTAVES,
+        verify=_search_octaves,
+        correction="Compression, not the number of steps, is linear: E lies between H_b / ln(1/alpha) and that plus 1, "
+        "so S rises by 1 / (f ln(1/alpha)) per unit of ln(b), and the number of steps falls like its reciprocal.",
+        correction_formula=formulas.BAND,
+        correction_verify=_verify_band,
+        mutants=(
+            mutant(
+                "compression", "tokens per step instead of steps per token", _search_octaves, _octaves(of_steps=False)
+            ),
+        ),
+        notes="Steps per token are positive, so no falling line can hold for all b. At the paper's alpha = 0.425, f = "
+        "3.106 a doubling of b adds 0.26 to S. The offset of E from H_b / ln(1/alpha) does not converge: it oscillates "
+        "within the band.",
+    ),
+    proved(
+        id="LD-S1-band",
+        source="Lookahead Decoding, section 4.2, reading of 'linear' as compression",
+        statement="For unbounded gamma, H_b / ln(1/alpha) < E(b) < 1 + H_b / ln(1/alpha).",
+        expression=statement("lookahead_decoding", "expected_tokens_unbounded"),
+        assumptions=_RANGE + "; gamma unbounded; b >= 1",
+        formula=formulas.BAND,
+        verify=_verify_band,
+        mutants=(
+            mutant("half a token", "upper edge 1/2", _verify_band, upper=Fraction(1, 2)),
+            mutant("nearly a token", "upper edge 0.99", _verify_band, upper=Fraction(99, 100)),
+            mutant("binary logarithm", "log2(1/alpha) for ln(1/alpha)", _verify_band, base=2),
+        ),
+        notes="Sum against integral of a decreasing function, whose first term is 1; ln b <= H_b <= 1 + ln b.",
+    ),
+    refuted(
+        id="LD-S2",
+        source="Lookahead Decoding, section 4.2 (scaling law)",
+        statement="With a fixed N that is large enough, compression rises linearly in the logarithm of the work per "
+        "step, which is proportional to (W + G)(N - 1).",
+        assumptions=_RANGE + "; N fixed while W = G grows",
+        formula=_SATURATION,
+        verify=partial(_search_saturation, 4),
+        correction="The line holds while b alpha^(gamma+1) / (1 - alpha) is small, that is b well below "
+        "alpha^(-gamma); then S saturates at (f + gamma) / f. N must grow like log(b), and the slope in log(work) then "
+        "tends to 1 / (f ln(1/alpha)).",
+        correction_formula=formulas.TRUNCATED,
+        correction_verify=_verify_truncation,
+        mutants=(mutant("long n-grams", "gamma = 64 >> log2(b)", _search_saturation, 64),),
+        notes="At N = 5 and the paper's f = 3.106, S cannot pass 2.29. With gamma of order ln(b) the work is 2 b "
+        "gamma, so its logarithm is ln(b) + ln ln(b) + constant: linear to first order only.",
+    ),
+    proved(
+        id="LD-S3",
+        source="Lookahead Decoding, section 4.2",
+        statement="When gamma and b both grow, compression passes every bound, unlike one sequence with its ceiling 1 "
+        "/ (1 - alpha).",
+        assumptions=_RANGE,
+        formula=formulas.GROWTH,
+        verify=_verify_growth,
+        mutants=(
+            mutant("b fixed", "one sequence while gamma grows", _verify_growth, lambda _a, _k: 1),
+            mutant("gamma fixed", "gamma = 2 while b grows", _verify_growth, depth=lambda _k: 2),
+        ),
+        notes="Any joint growth diverges, but the growth is linear in gamma only if b >= alpha^(-gamma) or so (see "
+        "LD-S5).",
+    ),
+    proved(
+        id="LD-S4",
+        source="Lookahead Decoding, section 4.2, the word 'simultaneously'",
+        statement="One of them alone is not enough: for fixed gamma E tends to gamma + 1 from below as b grows, and "
+        "for fixed b it stays below 1 + H_b / ln(1/alpha) as gamma grows.",
+        assumptions=_RANGE,
+        formula=formulas.ALONE,
+        verify=_verify_alone,
+        mutants=(mutant("faster limit", "a quarter of the bound on the gap", _verify_alone, gap_factor=4),),
+    ),
+    proved(
+        id="LD-S5",
+        source="Lookahead Decoding, section 4.2, rate left open by the paper",
+        statement="To emit E tokens per step, b must be exponential in E: H_b > ln(1/alpha) (E - 1), whatever gamma "
+        "is.",
+        assumptions=_RANGE,
+        formula=formulas.PRICE,
+        verify=_verify_rate,
+        mutants=(mutant("one token more", "E - 1 replaced by E", _verify_rate, Fraction(1)),),
+        notes="A number of guesses that is polynomial in gamma gives only O(log gamma) tokens per step.",
+    ),
+    Claim(
+        id="LD-S6",
+        source="Lookahead Decoding, Figure 4 and Table 3 (tag 8), section 4.2",
+        statement="Equations 5 and 7 with alpha = 0.425 and f = 3.106 agree with the measured compression.",
+        assumptions="N = 5, W = G = 15, LLaMA-2-Chat-7B on MT-Bench; the only point with a printed number",
+        verdict=Verdict.NUMERIC,
+        formula=_FITTED,
+        verify=_fit,
+        mutants=(
+            mutant("other alpha", "alpha = 1/2", _fit, _fitted(Fraction(1, 2), _SETTING["f"])),
+            mutant("other f", "f = 2", _fit, _fitted(_SETTING["alpha"], Fraction(2))),
+        ),
+        notes="Both parameters were fitted to the same kind of run, so one agreeing point is weak evidence.",
+    ),
+)

@@ -1,0 +1,153 @@
+"""Claims of Lookahead Decoding that compare its own numbers: quoted percentages and multiples against the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+
+from ledger.ledger import Claim
+from ledger.proving.cases import Cases, rows, searched, walked
+from ledger.proving.records import mutant, proved, refuted, repaired
+from ledger.proving.rounding import could_round_to, printed, quotient
+from theory.published.lookahead_decoding import METHODS, TABLE_2, TABLE_4, TABLE_6
+
+__all__ = ["CLAIMS"]
+
+_QUOTED_WORK = {"7B": 120, "13B": 80, "34B": 56}
+"""Section 5.5: model of Table 4 -> quoted multiple."""
+_SAMPLING_SPEEDUPS = tuple(Fraction(row.speedup) for row in TABLE_2.values())
+_DRAFT_MODEL_SPEEDUPS = tuple(
+    row[METHODS.index(draft)]
+    for row in TABLE_6.values()
+    for draft in ("SD 1B", "SD 7B")
+    if row[METHODS.index(draft)] != "-"
+)
+
+
+def _flops(text: str, current: int) -> Cases:
+    """Quoted work against (W + G)(N - 1) tokens, less `current` of which plain decoding pays too."""
+    settings = [(*TABLE_4[model], quoted) for model, quoted in _QUOTED_WORK.items()]
+    return Cases(
+        text=text,
+        test=lambda W, N, quoted: 2 * W * (N - 1) - current == quoted,  # noqa: N803
+        cases=rows(*({"W": w, "N": n, "quoted": quoted} for w, n, quoted in settings)),
+        where="the three settings of Table 4, W = G",
+    )
+
+
+_EXTRA = _flops("the quoted multiple is the work beyond that of one token", 1)
+_TOTAL = _flops("120, 80 and 56 are the total (W + G)(N - 1) for Table 4", 0)
+
+
+def _explain_flops(W: int, N: int, quoted: int) -> str:  # noqa: N803
+    return f"{2 * W * (N - 1) - 1} tokens beyond the current one, {quoted} quoted"
+
+
+def _flash(quoted: str = "1.8") -> Cases:
+    return Cases(
+        text=f"the quotient of the two speedups can round to {quoted}",
+        test=lambda with_it, without: could_round_to(quotient(printed(with_it), printed(without)), quoted),
+        cases=rows({"with_it": "1.9", "without": "1.07"}),
+        where="the two speedups of section 5.2",
+    )
+
+
+def _equal_compression(flash: str = "0.3", devices: str = "0.1") -> Cases:
+    """Largest relative differences that the printed means allow, against the quoted limits in percent."""
+
+    def within(high: str, low: str, limit: str) -> bool:
+        return 100 * (quotient(printed(high), printed(low))[1] - 1) < Fraction(limit)
+
+    return Cases(
+        text="the two means of S differ by less than the limit, in percent",
+        test=within,
+        cases=rows(
+            {"high": "3.267", "low": "3.259", "limit": flash}, {"high": "2.558", "low": "2.557", "limit": devices}
+        ),
+        where="with and without FlashAttention; one and several devices",
+    )
+
+
+def _sampling_range(low: str = "1.46", high: str = "1.60") -> Cases:
+    return Cases(
+        text=f"speedups of Table 2 run from {low} to {high}",
+        test=lambda least, most: (least, most) == (Fraction(low), Fraction(high)),
+        cases=rows({"least": min(_SAMPLING_SPEEDUPS), "most": max(_SAMPLING_SPEEDUPS)}),
+        where="the least and the greatest speedup of Table 2",
+    )
+
+
+def _slower(text: str, test: Callable[[Fraction], bool]) -> Cases:
+    return Cases(
+        text=text,
+        test=test,
+        cases=rows(*({"speedup": Fraction(x)} for x in _DRAFT_MODEL_SPEEDUPS)),
+        where="Table 6, both draft models",
+    )
+
+
+_FLASH, _EQUAL_COMPRESSION, _SAMPLING_RANGE = _flash(), _equal_compression(), _sampling_range()
+_SLOWER = _slower("every entry is below 1.0", lambda speedup: speedup < 1)
+_NOT_FASTER = _slower("no entry is above 1.0", lambda speedup: speedup <= 1)
+
+
+CLAIMS: tuple[Claim, ...] = (
+    repaired(
+        id="LD-N1",
+        source="Lookahead Decoding, section 5.5 and Table 4",
+        statement="The settings of Table 4 cost 120, 80 and 56 times the work of one token on top of it, per step.",
+        assumptions="work proportional to input tokens, attention over the prefix ignored",
+        formula=_EXTRA,
+        printed=partial(searched, _EXTRA, explain=_explain_flops),
+        correction="120, 80 and 56 are totals that contain the current token; the extra work is 119, 79 and 55 tokens.",
+        correction_formula=_TOTAL,
+        repair=partial(walked, _TOTAL),
+        mutants=(mutant("total", "the current token counted as extra", searched, _TOTAL),),
+    ),
+    proved(
+        id="LD-N2",
+        source="Lookahead Decoding, section 5.2",
+        statement="1.9 times against 1.07 times is a gain of 1.8 times.",
+        assumptions="numbers rounded as printed",
+        formula=_FLASH,
+        verify=partial(walked, _FLASH),
+        mutants=(mutant("1.9", "a gain of 1.9 times", walked, _flash("1.9")),),
+        notes="The ratio can be anything from 1.72 to 1.83, so 1.7 would be as good.",
+    ),
+    proved(
+        id="LD-N3",
+        source="Lookahead Decoding, Appendix E",
+        statement="Mean S with and without FlashAttention differ by less than 0.3 %, on one and several devices by "
+        "less than 0.1 %.",
+        assumptions="means 3.267 and 3.259, 2.558 and 2.557, rounded as printed",
+        formula=_EQUAL_COMPRESSION,
+        verify=partial(walked, _EQUAL_COMPRESSION),
+        mutants=(
+            mutant("0.2 %", "0.2 % with FlashAttention", walked, _equal_compression(flash="0.2")),
+            mutant("0.05 %", "0.05 % over devices", walked, _equal_compression(devices="0.05")),
+        ),
+    ),
+    proved(
+        id="LD-N4",
+        source="Lookahead Decoding, section 5.3 and Table 2",
+        statement="Summarisation gains 1.46 to 1.60 times.",
+        assumptions="values as printed",
+        formula=_SAMPLING_RANGE,
+        verify=partial(walked, _SAMPLING_RANGE),
+        mutants=(mutant("1.50", "from 1.50 times", walked, _sampling_range(low="1.50")),),
+    ),
+    refuted(
+        id="LD-N5",
+        source="Lookahead Decoding, Appendix F and Table 6",
+        statement="Speculative decoding with the two draft models is always slower than plain decoding.",
+        assumptions="values as printed, to one decimal",
+        formula=_SLOWER,
+        verify=partial(searched, _SLOWER),
+        correction="No entry is above 1.0; one (Vicuna-13B with the 1B draft on HumanEval) is 1.0, which the rounding "
+        "leaves open.",
+        correction_formula=_NOT_FASTER,
+        correction_verify=partial(walked, _NOT_FASTER),
+        mutants=(mutant("not faster", "at most 1.0", searched, _NOT_FASTER),),
+    ),
+)

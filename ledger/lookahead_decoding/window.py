@@ -1,0 +1,248 @@
+"""Claims of Lookahead Decoding about Algorithms 1 and 2: the window, its indices, tokens per step, parallel columns."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ledger.ledger import Claim, Evidence, statement
+from ledger.lookahead_decoding.exact import greedy_models, greedy_run, jacobi_iterations
+from ledger.proving.cases import Cases, grid, searched, walked
+from ledger.proving.records import mutant, proved, refuted, verified
+from ledger.proving.tools import identity
+
+__all__ = ["CLAIMS"]
+
+_SIZE = 3
+"""Tokens of the exhaustive Jacobi runs."""
+_TARGETS = tuple(greedy_models(_SIZE))
+_GUESSES = tuple(itertools.product((0, 1), repeat=_SIZE))
+
+
+def _jacobi(spare: int = 0) -> Cases:
+    """All 128 greedy targets and all 8 first guesses of 3 tokens."""
+
+    def reaches(target: int, guess: tuple[int, ...]) -> bool:
+        updates, out = jacobi_iterations(_TARGETS[target], guess)
+        return updates <= _SIZE - spare and out == greedy_run(_TARGETS[target], _SIZE)
+
+    return Cases(
+        text=f"greedy decoding of 3 tokens within {_SIZE - spare} updates",
+        test=reaches,
+        cases=grid(target=range(len(_TARGETS)), guess=_GUESSES),
+        where="m = 3 tokens of two letters",
+        partial=True,
+    )
+
+
+def _context(step: int, column: int, size: int) -> list[tuple[Any, ...]]:
+    """What line 13 of Algorithm 1 conditions a new window token on, oldest first: (kind, row, column)."""
+    oldest = [("w", step + 1 - size, c) for c in range(2, column + 1)]
+    own = [("w", row, column) for row in range(step + 2 - size, step)]
+    return [("o", step - 1), *oldest, *own]
+
+
+def _one_trajectory(N: int, i: int, j: int, *, first: bool = False) -> bool:  # noqa: N803
+    """Whether the n-gram pooled from column j at iteration i ends in a token generated right after those before it."""
+    gram: list[tuple[Any, ...]] = [("w", row, j) for row in range(i + 1 - N, i + 1)]
+    if first and j == 1:
+        gram[0] = ("o", i - 1)
+    return _context(i, j, N)[-(N - 1) :] == gram[:-1]
+
+
+def _trajectory(*, first: bool = False) -> Cases:
+    """As printed; with the current token as its first token (`first`)."""
+    return Cases(
+        text="each pooled n-gram is a piece of one trajectory",
+        test=partial(_one_trajectory, first=first),
+        cases=grid(N=(2, 3, 4, 5), i=(1,), j=(2, 1)),
+        where="N <= 5, columns 1 and 2 of the first iteration",
+    )
+
+
+def _explain_trajectory(**_case: int) -> str:
+    return "column 1 was generated after the current token, but the n-gram holds an old guess there"
+
+
+_TRAJECTORY = _trajectory()
+_TRAJECTORY_FIXED = Cases(
+    text="with the current token as its first token, column 1 fits too",
+    test=partial(_one_trajectory, first=True),
+    cases=grid(N=range(2, 9), i=(1, 5), j=range(1, 9)),
+    where="N <= 8, columns 1 to 8",
+    partial=True,
+)
+
+
+def _progress(sizes: tuple[int, ...]) -> list[tuple[int, int, bool]]:
+    """Iterations of Algorithm 1 for given numbers of emitted tokens: (i, size of o before, skipped)."""
+    size, draws, trace = 1, iter(sizes), []
+    for i in range(1, len(sizes) + 1):
+        skipped = size >= i + 1
+        trace.append((i, size, skipped))
+        size += 0 if skipped else next(draws)
+    return trace
+
+
+def _in_step(lag: int = 0) -> Cases:
+    """All sequences of emitted counts 1 to 3 over six iterations: a step that runs starts with size(o) = i."""
+    return Cases(
+        text="at an iteration i that is not skipped, o holds o_0 to o_(i-1), so o_(i-1) is the current token",
+        test=lambda emitted: all(skipped or size == i - lag for i, size, skipped in _progress(emitted)),
+        cases=grid(emitted=itertools.product((1, 2, 3), repeat=6)),
+        where="six iterations of 1 to 3 tokens",
+        partial=True,
+    )
+
+
+def _index(last: int = 0, highest: int = 2) -> Cases:
+    """Lines 14 and 22 read o_1 to o_i (`last` = 0); the highest index that exists at iteration i is i - 1."""
+    name = f"o_(i{last:+d})" if last else "o_i"
+    return Cases(
+        text=f"o_1 to {name} exist at iteration i",
+        test=lambda i: all(1 <= index <= i - 1 for index in range(1, i + last + 1)),
+        cases=grid(i=range(1, highest + 1)),
+        where=f"i <= {highest}",
+        partial=True,
+    )
+
+
+def _inputs(window: int, size: int, guesses: int) -> int:
+    """Distinct input tokens of one step: the contexts of all columns, and N - 1 tokens per n-gram."""
+    seen = {token for column in range(1, window + 1) for token in _context(0, column, size)}
+    return len(seen) + guesses * (size - 1)
+
+
+def _step_tokens(form: Callable[[Any, Any, Any], Any] = lambda w, n, g: (w + g) * (n - 1)) -> Cases:
+    """Count from line 13 against a form of W, N and G."""
+    return Cases(
+        text="distinct input tokens of a step, the current token included",
+        test=lambda W, N, G: _inputs(W, N, G) == form(W, N, G),  # noqa: N803
+        cases=grid(W=range(1, 9), N=range(2, 8), G=range(5)),
+        where="W <= 8, N <= 7, G <= 4",
+    )
+
+
+_STEP_TOKENS = _step_tokens()
+
+
+def _verify_tokens(counted: Cases = _STEP_TOKENS) -> Evidence:
+    """The count, and beyond it the general sum 1 + (W - 1) + W (N - 2) + G (N - 1)."""
+    from ledger.lookahead_decoding.statements import G, N, W, step_tokens
+
+    total = 1 + (W - 1) + W * (N - 2) + G * (N - 1)
+    return walked(counted, tail=identity(total - step_tokens(), "1 + (W - 1) + W (N - 2) + G (N - 1) tokens"))
+
+
+def _columns(shared_rows: int = 1) -> Cases:
+    """Two columns share the current token and window tokens of the oldest row only."""
+
+    def apart(N: int, left: int, right: int) -> bool:  # noqa: N803
+        if left >= right:
+            return True
+        shared = set(_context(0, left, N)) & set(_context(0, right, N))
+        return all(token[0] == "o" or token[1] < 1 - N + shared_rows for token in shared)
+
+    return Cases(
+        text="columns of the window meet only in the current token and the oldest row",
+        test=apart,
+        cases=grid(N=range(2, 8), left=range(1, 9), right=range(1, 9)),
+        where="N <= 7, columns 1 to 8",
+        partial=True,
+    )
+
+
+_JACOBI, _IN_STEP, _COLUMNS = _jacobi(), _in_step(), _columns()
+_INDEX, _INDEX_FIXED = _index(), _index(last=-1, highest=19)
+
+
+CLAIMS: tuple[Claim, ...] = (
+    verified(
+        id="LD-A2",
+        source="Lookahead Decoding, section 2 and Algorithm 2",
+        statement="Jacobi decoding reaches the greedy output of m tokens in at most m updates from any first guess.",
+        assumptions="greedy target, exact arithmetic",
+        reach=_JACOBI.where,
+        formula=_JACOBI,
+        verify=partial(walked, _JACOBI),
+        mutants=(mutant("m - 1", "at most m - 1 updates", walked, _jacobi(spare=1)),),
+        notes="Exhaustive for m = 3 on two tokens; in general the first t tokens are right after t updates, since "
+        "token t + 1 depends on the first t only.",
+    ),
+    verified(
+        id="LD-A1-progress",
+        source="Lookahead Decoding, Algorithm 1, lines 5 to 10 and 20",
+        statement="An iteration i that is not skipped starts with exactly i entries of o, so o_(i-1) is the current "
+        "token.",
+        assumptions="each verification emits at least one token",
+        reach=_IN_STEP.where,
+        formula=_IN_STEP,
+        verify=partial(walked, _IN_STEP),
+        mutants=(mutant("one behind", "i - 1 entries", walked, _in_step(lag=1)),),
+        notes="size(o) >= i + 1 after iteration i, by induction; so o_1 to o_m exist at the end.",
+    ),
+    refuted(
+        id="LD-A1-index",
+        source="Lookahead Decoding, Algorithm 1, lines 14 and 22",
+        statement="The context of iteration i is o_1 to o_i.",
+        assumptions="o_0 is the last prompt token, as in line 5",
+        formula=_INDEX,
+        verify=partial(searched, _INDEX, explain=lambda i: f"o holds o_0 to o_{i - 1} then"),
+        correction="The context is o_1 to o_(i-1) after the prompt (which already contains o_0): o_i is what the "
+        "iteration is to find.",
+        correction_formula=_INDEX_FIXED,
+        correction_verify=partial(walked, _INDEX_FIXED),
+        mutants=(mutant("shorter", "o_1 to o_(i-1)", searched, _index(last=-1)),),
+        notes="Line 20 has a second slip of the same kind: it assigns g^i where the loop variable is j.",
+    ),
+    refuted(
+        id="LD-A1-ngram",
+        source="Lookahead Decoding, Algorithm 1, lines 13 and 26",
+        statement="Each n-gram put into the pool is a piece of one trajectory: its last token was generated after its "
+        "first N - 1.",
+        assumptions="N >= 2, every column j of the window",
+        formula=_TRAJECTORY,
+        verify=partial(searched, _TRAJECTORY, explain=_explain_trajectory),
+        correction="True for j >= 2. Column 1 was generated after the current token, so its n-gram must start with "
+        "o_(i-1), not with the old guess w_1^(i+1-N).",
+        correction_formula=_TRAJECTORY_FIXED,
+        correction_verify=partial(walked, _TRAJECTORY_FIXED),
+        mutants=(mutant("current token first", "column 1 starts with o_(i-1)", searched, _trajectory(first=True)),),
+        notes="Costs acceptance, not correctness: Theorem A holds for any n-grams.",
+    ),
+    proved(
+        id="LD-TOKENS",
+        source="Lookahead Decoding, section 4.2 and section 5.5",
+        statement="A decoding step feeds (W + G) (N - 1) tokens to the model.",
+        expression=statement("lookahead_decoding", "step_tokens"),
+        assumptions="N >= 2, W >= 1, all G guesses found; tokens as in line 13 of Algorithm 1",
+        formula=_STEP_TOKENS,
+        verify=_verify_tokens,
+        mutants=(
+            mutant("N", "(W + G) N", _verify_tokens, _step_tokens(lambda w, n, g: (w + g) * n)),
+            mutant(
+                "current token apart",
+                "one token more",
+                _verify_tokens,
+                _step_tokens(lambda w, n, g: (w + g) * (n - 1) + 1),
+            ),
+        ),
+        notes="Exact, not only roughly: the current token takes the place of the first window token. Fig. 2 (W = 5, N "
+        "= 4, G = 2): 21.",
+    ),
+    verified(
+        id="LD-LP",
+        source="Lookahead Decoding, section 3.4",
+        statement="Columns of the window can run on different devices without communication if the current token and "
+        "the oldest row are computed on each.",
+        assumptions="contexts as in line 13 of Algorithm 1",
+        reach=_COLUMNS.where,
+        formula=_COLUMNS,
+        verify=partial(walked, _COLUMNS),
+        mutants=(mutant("nothing shared", "columns share no window token", walked, _columns(0)),),
+        notes="The device of column W holds all W tokens of that row, so work per device never falls below W: with G = "
+        "W at most a factor 2 (N - 1) is gained, however many devices there are.",
+    ),
+)

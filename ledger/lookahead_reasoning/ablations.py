@@ -1,0 +1,333 @@
+"""Lookahead Reasoning: percentages and multiples of the abstract and of Section 4 against Tables 1, 2 and 3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+
+from ledger.ledger import Claim
+from ledger.lookahead_reasoning.tables import measured
+from ledger.proving.cases import Cases, grid, rows, searched, walked
+from ledger.proving.records import corrected, mutant, proved, refuted
+from ledger.proving.rounding import could_round_to, printed
+from theory.published.lookahead_reasoning import TABLE_2, TABLE_3, VERIFIERS
+
+__all__ = ["CLAIMS"]
+
+_DATASETS = tuple(TABLE_2)
+_QUOTED_DROPS = (
+    ("Random", 0, "3.5"),
+    ("Random", 1, "11"),
+    ("Emb. 0.85", 0, "2"),
+    ("Score 9", 0, "5.9"),
+    ("Score 9", 1, "12.5"),
+)
+"""Section 4.3: verifier, data set, points of accuracy lost."""
+
+
+def _cell(verifier: str, data: int, row: str) -> str:
+    return TABLE_2[_DATASETS[data]][row][VERIFIERS.index(verifier)]
+
+
+def _acceptance(verifier: str, data: int) -> Fraction:
+    return Fraction(_cell(verifier, data, "acceptance"))
+
+
+def _drop(verifier: str, data: int) -> Fraction:
+    """Points of accuracy below the target alone."""
+    return Fraction(_cell("target", data, "accuracy")) - Fraction(_cell(verifier, data, "accuracy"))
+
+
+_DATA = tuple(range(len(_DATASETS)))
+_JUDGES = ("LLM-J 7B", "LLM-J 32B")
+
+
+def _near(exact: Fraction, points: str) -> bool:
+    """Two means, each printed to a tenth of a point, leave this difference in the digits quoted."""
+    return could_round_to((exact - Fraction(1, 10), exact + Fraction(1, 10)), points)
+
+
+def _drops(quoted: Sequence[tuple[str, int, str]] = _QUOTED_DROPS) -> Cases:
+    """Each quoted loss is what the printed means leave, in the digits quoted."""
+    text = ", ".join(f"{points} ({verifier}, {_DATASETS[data]})" for verifier, data, points in quoted)
+    return Cases(
+        text=f"points of accuracy lost: {text}",
+        test=lambda verifier, data, points: _near(_drop(verifier, data), points),
+        cases=rows(*(dict(zip(("verifier", "data", "points"), row, strict=True)) for row in quoted)),
+        where="the losses quoted in section 4.3",
+    )
+
+
+def _judges(limit: str = "2", judges: Sequence[str] = _JUDGES) -> Cases:
+    """No loss on GSM8K, at most `limit` points on AIME."""
+    return Cases(
+        text=f"no loss on GSM8K, at most {limit} points on AIME",
+        test=lambda judge: _drop(judge, 0) <= 0 and abs(_drop(judge, 1)) <= Fraction(limit),
+        cases=grid(judge=judges),
+        where=f"Table 2, {' and '.join(judges)}",
+    )
+
+
+def _random(than: Sequence[str] = _JUDGES) -> Cases:
+    """Random acceptance accepts no more than these verifiers and loses more accuracy."""
+    return Cases(
+        text=f"accepts no more, and loses more, than {' and '.join(than)}",
+        test=lambda other, data: (
+            _acceptance("Random", data) <= _acceptance(other, data) and _drop("Random", data) > _drop(other, data)
+        ),
+        cases=grid(other=than, data=_DATA),
+        where="Table 2, both data sets",
+    )
+
+
+def _scores(others: Sequence[str] = ("Random", *_JUDGES, "Emb. 0.85", "Emb. 0.95")) -> Cases:
+    """Both scores lose more accuracy than every other verifier."""
+    return Cases(
+        text=f"scores lose more accuracy than {', '.join(others)}",
+        test=lambda score, other, data: _drop(score, data) > _drop(other, data),
+        cases=grid(score=("Score 7", "Score 9"), other=others, data=_DATA),
+        where="Table 2, both data sets",
+    )
+
+
+_MIRRORED = Cases(
+    text="on AIME the threshold 0.95 loses at most 1 point and the threshold 0.85 about 2",
+    test=lambda strict, loose: strict <= 1 and _near(loose, "2"),
+    cases=rows({"strict": _drop("Emb. 0.95", 1), "loose": _drop("Emb. 0.85", 1)}),
+    where="Table 2, AIME",
+)
+_ORDER = Cases(
+    text="the stricter threshold accepts less and loses less accuracy",
+    test=lambda data: (
+        _acceptance("Emb. 0.95", data) < _acceptance("Emb. 0.85", data)
+        and _drop("Emb. 0.95", data) < _drop("Emb. 0.85", data)
+    ),
+    cases=grid(data=_DATA),
+    where="Table 2, both data sets",
+)
+
+
+def _explain_mirrored(strict: Fraction, loose: Fraction) -> str:
+    return f"{float(strict)} points are lost at 0.95, {float(loose)} at 0.85"
+
+
+def _lost(data: str, judge: str, index: int, narrower: int = 0) -> Fraction:
+    """Points of accuracy below a narrower tree, by default W = 1."""
+    row = TABLE_3[data, judge]["accuracy"]
+    return Fraction(row[narrower]) - Fraction(row[index])
+
+
+def _widths(*, each_step: bool = False, judge: str = "7B") -> Cases:
+    """Accuracy below that of W = 1 (`each_step`: of the next narrower tree) with a judge, most on AIME24."""
+
+    def loses(index: int) -> bool:
+        grade, hard = (_lost(data, judge, index, index - 1 if each_step else 0) for data in ("GSM8K", "AIME24"))
+        return grade > 0 and hard > 0 and (index < 2 or hard > grade)
+
+    return Cases(
+        text=f"with the {judge} judge wider trees are less accurate, from W = 4 on more on AIME24",
+        test=loses,
+        cases=grid(index=(1, 2, 3)),
+        where="Table 3, W = 2, 4 and 8",
+    )
+
+
+def _stronger(slack: str = "0") -> Cases:
+    """The 32B judge: never below W = 1 on GSM8K (by a slack), and less lost than with the 7B judge on both."""
+    return Cases(
+        text="with the 32B judge nothing is lost on GSM8K, and less than with the 7B judge on both data sets",
+        test=lambda data, index: (
+            _lost(data, "32B", index) < _lost(data, "7B", index)
+            and (data == "AIME24" or _lost(data, "32B", index) <= -Fraction(slack))
+        ),
+        cases=grid(data=("GSM8K", "AIME24"), index=(1, 2, 3)),
+        where="Table 3, W = 2, 4 and 8",
+    )
+
+
+def _both_round(token: Fraction, both: Fraction, printed_token: str, printed_both: str) -> bool:
+    return could_round_to((token, token), printed_token) and could_round_to((both, both), printed_both)
+
+
+def _lift(only: str = "") -> Cases:
+    """Token-level 1.4, combined 2.1, in the digits quoted, in the cells whose name starts with `only`."""
+    cells = [{"token": cell["token"], "both": cell["both"]} for name, cell in measured() if name.startswith(only)]
+    return Cases(
+        text=f"from 1.4 to 2.1 in {only or 'all 14 cells of Table 1'}",
+        test=lambda token, both: _both_round(token, both, "1.4", "2.1"),
+        cases=rows(*cells),
+        where=only or "the 14 cells of Table 1",
+    )
+
+
+def _explain_lift(token: Fraction, both: Fraction) -> str:
+    return f"from {float(token)} to {float(both)}"
+
+
+def _facts_of_lift(fact: str) -> bool:
+    cells = dict(measured())
+    best = cells["GSM8K, DeepSeek-R1-Distill"]
+    if fact == "best cell":
+        return _both_round(best["token"], best["both"], "1.4", "2.1")
+    if fact == "alone above 2.05":
+        return sum(cell["both"] > printed("2.1")[0] for cell in cells.values()) == 1
+    token, both = (sum((cell[key] for cell in cells.values()), Fraction(0)) / len(cells) for key in ("token", "both"))
+    return _both_round(token, both, "1.39", "1.62")
+
+
+_LIFT_ONCE = Cases(
+    text="1.39 to 2.11 on GSM8K (DeepSeek), alone above 2.05; means 1.39 and 1.62",
+    test=_facts_of_lift,
+    cases=grid(fact=("best cell", "alone above 2.05", "means")),
+    where="Table 1",
+)
+
+
+def _most(highest: str = "2.11", lowest: str = "1.32") -> Cases:
+    speeds = [cell["both"] for _name, cell in measured()]
+    return Cases(
+        text=f"combined speedups of Table 1 run from {lowest} to {highest}",
+        test=lambda least, greatest: (least, greatest) == (Fraction(lowest), Fraction(highest)),
+        cases=rows({"least": min(speeds), "greatest": max(speeds)}),
+        where="the least and the greatest of 14 cells",
+    )
+
+
+_DROPS, _JUDGED, _AT_RANDOM, _SCORED, _WIDTHS = _drops(), _judges(), _random(), _scores(), _widths()
+_STRONGER, _LIFT, _MOST = _stronger(), _lift(), _most()
+
+
+CLAIMS: tuple[Claim, ...] = (
+    refuted(
+        id="LR-P8",
+        source="Lookahead Reasoning, Abstract, speedup across benchmarks, against Table 1",
+        statement="Across GSM8K, AIME and other benchmarks the speedup of token-level speculation rises from 1.4 to "
+        "2.1.",
+        assumptions="Table 1, both pairs of models; 'across' is read as on each",
+        formula=_LIFT,
+        correction_formula=_LIFT_ONCE,
+        verify=partial(searched, _LIFT, explain=_explain_lift),
+        correction="On GSM8K with the DeepSeek pair, from 1.39 to 2.11, as Section 1 says; in no other of the 14 cells "
+        "does the combination reach 2.05. The means of the 14 cells are 1.39 and 1.62.",
+        correction_verify=partial(walked, _LIFT_ONCE),
+        mutants=(mutant("GSM8K", "GSM8K with the DeepSeek pair", searched, _lift("GSM8K, DeepSeek")),),
+    ),
+    proved(
+        id="LR-P9",
+        source="Lookahead Reasoning, Section 4.1, combined speedup",
+        statement="The combined speedup reaches 2.11; its smallest value is 1.32.",
+        assumptions="Table 1",
+        formula=_MOST,
+        verify=partial(walked, _MOST),
+        mutants=(
+            mutant("2.10", "at most 2.10", walked, _most("2.10")),
+            mutant("1.39", "at least 1.39", walked, _most(lowest="1.39")),
+        ),
+        notes="The largest value is the paper's; the smallest, Qwen3 on LiveCodeBench, stands in the table only.",
+    ),
+    proved(
+        id="LR-P10",
+        source="Lookahead Reasoning, Section 4.3, losses of accuracy by verifier",
+        statement="Random acceptance loses about 3.5 points on GSM8K and 11 on AIME, embeddings at 0.85 about 2 on "
+        "GSM8K, scores at 9 lose 5.9 and 12.5.",
+        assumptions="Table 2; means rounded as printed",
+        formula=_DROPS,
+        verify=partial(walked, _DROPS),
+        mutants=(
+            mutant("12", "12 on AIME", walked, _drops((("Random", 1, "12"),))),
+            mutant("6.2", "6.2 with scores on GSM8K", walked, _drops((("Score 9", 0, "6.2"),))),
+        ),
+        notes="The paper writes per cent and means points.",
+    ),
+    proved(
+        id="LR-P11",
+        source="Lookahead Reasoning, Section 4.3, judges",
+        statement="A judge of either size loses no accuracy on GSM8K, and at most 1 to 2 points on AIME.",
+        assumptions="Table 2, printed means",
+        formula=_JUDGED,
+        verify=partial(walked, _JUDGED),
+        mutants=(
+            mutant("one", "at most 1 point", walked, _judges("1")),
+            mutant("embedding", "embeddings at 0.95", walked, _judges("2", ("Emb. 0.95",))),
+        ),
+        notes="On AIME 1.6 and 1.8 points, within the printed standard deviations.",
+    ),
+    proved(
+        id="LR-P12",
+        source="Lookahead Reasoning, Section 4.3, random acceptance",
+        statement="Random acceptance accepts no more steps than the judges, and loses more accuracy.",
+        assumptions="Table 2, both data sets",
+        formula=_AT_RANDOM,
+        verify=partial(walked, _AT_RANDOM),
+        mutants=(
+            mutant(
+                "scores",
+                "than scores at 9",
+                walked,
+                _random(("Score 9",)),
+            ),
+        ),
+    ),
+    corrected(
+        id="LR-P13",
+        source="Lookahead Reasoning, Section 4.3, embeddings on AIME",
+        statement="The pattern of GSM8K, where the threshold 0.95 keeps the accuracy and 0.85 loses about 2 points, is "
+        "mirrored on AIME.",
+        assumptions="Table 2; 'keeps' is read as loses at most 1 point",
+        formula=_MIRRORED,
+        correction_formula=_ORDER,
+        verify=partial(searched, _MIRRORED, explain=_explain_mirrored),
+        correction="What is mirrored is the order: the stricter threshold accepts less and loses less. On AIME it "
+        "still loses 4.1 points, and 0.85 loses 6.8.",
+        holds=mutant("order", "the order of the two thresholds", walked, _ORDER),
+        notes="Both losses are within the printed standard deviations of about 6 points.",
+    ),
+    proved(
+        id="LR-P14",
+        source="Lookahead Reasoning, Section 4.3, scores",
+        statement="Scores of the target lose more accuracy than any other verifier, at either threshold.",
+        assumptions="Table 2, both data sets; random acceptance among the others",
+        formula=_SCORED,
+        verify=partial(walked, _SCORED),
+        mutants=(
+            mutant(
+                "each other",
+                "than scores at 7 too",
+                walked,
+                _scores(("Random", "Score 7")),
+            ),
+        ),
+    ),
+    proved(
+        id="LR-P15",
+        source="Lookahead Reasoning, Section 4.3, accuracy of wider trees",
+        statement="With the 7B judge every wider tree is less accurate than W = 1, more so on AIME24 from W = 4 on.",
+        assumptions="Table 3, printed means",
+        formula=_WIDTHS,
+        verify=partial(walked, _WIDTHS),
+        mutants=(
+            mutant("each step", "than the next narrower tree", walked, _widths(each_step=True)),
+            mutant("32B", "with the 32B judge", walked, _widths(judge="32B")),
+        ),
+        notes="On GSM8K accuracy rises again from W = 4 to W = 8, 91.1 to 91.5. All differences are below the printed "
+        "standard deviations.",
+    ),
+    proved(
+        id="LR-P16",
+        source="Lookahead Reasoning, Section 4.3, a stronger judge",
+        statement="With the 32B judge wider trees lose nothing on GSM8K, and on both data sets less than with the 7B "
+        "judge.",
+        assumptions="Table 3, printed means",
+        formula=_STRONGER,
+        verify=partial(walked, _STRONGER),
+        mutants=(
+            mutant(
+                "gain",
+                "they gain half a point on GSM8K",
+                walked,
+                _stronger("1/2"),
+            ),
+        ),
+    ),
+)

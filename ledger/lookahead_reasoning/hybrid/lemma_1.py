@@ -1,0 +1,369 @@
+"""Lookahead Reasoning, Lemma 1: halving a budget between the two levels beats giving it to one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+
+from flint import arb
+
+from ledger.ledger import Claim, Evidence, Verdict
+from ledger.lookahead_reasoning import exact
+from ledger.lookahead_reasoning.formulas import lemmas
+from ledger.proving.cases import Cases, Predicate, rows, searched, walked
+from ledger.proving.deferred import sp
+from ledger.proving.formulas import between, whole
+from ledger.proving.records import mutant, proved, refuted, repaired
+from ledger.proving.tools import (
+    Box,
+    all_of,
+    identity,
+    prove_identity,
+    prove_positive,
+    prove_sign,
+    refute,
+    screened,
+)
+
+__all__ = ["CLAIMS", "halving_identity"]
+
+_RATE, _COST1 = between("1/2", "4/5"), between(0, "1/3")
+
+_LEMMA_1 = "0.5 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5, even M >= 16"
+
+
+def _lemma_1_points(budgets: tuple[int, ...], low: str = "51/100") -> Iterator[dict[str, str]]:
+    """Points of the box of Lemma 1, near its corners and inside."""
+    ends = (low, "13/20", "79/100")
+    for a1, a2, c1, c2, m in itertools.product(ends, ends, ("1/50", "33/100"), ("1/50", "19/100"), budgets):
+        yield {"alpha1": a1, "alpha2": a2, "c1": c1, "c2": c2, "M": str(m)}
+
+
+def _w(alpha1: Fraction, alpha2: Fraction, c1: Fraction, c2: Fraction, budget: int, depth: int) -> Fraction:
+    """``w(depth) = f(depth) g(M / depth)`` of Lemma 1, f without its switch."""
+    value: Fraction = exact.f_saturated(alpha1, c1, depth) * exact.g(alpha2, c2, budget // depth)
+    return value
+
+
+def _token_only_loses(budgets: tuple[int, ...], power: int) -> Evidence:
+    """w(2) > w(1): exact search at the budgets, then a proof for every M >= 2 power."""
+
+    def holds(alpha1: Fraction, alpha2: Fraction, c1: Fraction, c2: Fraction, M: Fraction) -> bool:  # noqa: N803
+        return _w(alpha1, alpha2, c1, c2, int(M), 2) > _w(alpha1, alpha2, c1, c2, int(M), 1)
+
+    def gain(alpha1: arb, alpha2: arb, c1: arb, t: arb) -> arb:
+        # alpha2**(M/2) = t alpha2**power with 0 < t <= 1 for every M >= 2 power
+        return (1 + alpha1) - (1 + t * alpha2**power) * (1 + alpha1 * c1 * (1 - alpha1))
+
+    box: Box = {"alpha1": ("1/2", "4/5"), "alpha2": ("1/2", "4/5"), "c1": (0, "1/3"), "t": (0, 1)}
+    return screened(
+        refute(holds, _lemma_1_points(budgets), what="w(2) > w(1)"),
+        _ratio_at_two,
+        _pass_time_ratio,
+        lambda: prove_positive(gain, box, what=f"the rest of w(2)/w(1) exceeds 1 for every M >= {2 * power}"),
+    )
+
+
+def _ratio_at_two() -> Evidence:
+    """The displayed first factor: S2(2) = (1 + alpha)/(1 + alpha c (1 - alpha))."""
+    from ledger.lookahead_reasoning.statements import ALPHA1, C1, K1, f_async_saturated
+
+    target = (1 + ALPHA1) / (1 + ALPHA1 * C1 * (1 - ALPHA1))
+    return prove_identity(f_async_saturated().subs(K1, sp.Integer(2)) - target, what="S2(2) as displayed")
+
+
+def _pass_time_ratio() -> Evidence:
+    """The displayed last factor, (1 - c2 + c2 M)/(1 - c2 + c2 M/2), exceeds 1."""
+    c, m = sp.symbols("c2 M", positive=True)
+    return prove_sign((1 - c + c * m) / (1 - c + c * m / 2) - 1, unit=("c2",), what="the pass-time factor exceeds 1")
+
+
+def _step_only_loses(budgets: tuple[int, ...], power: int) -> Evidence:
+    """w(M/2) > w(M): exact search, the displayed identity, then bounds for every M >= 2 power."""
+
+    def holds(alpha1: Fraction, alpha2: Fraction, c1: Fraction, c2: Fraction, M: Fraction) -> bool:  # noqa: N803
+        return _w(alpha1, alpha2, c1, c2, int(M), int(M) // 2) > _w(alpha1, alpha2, c1, c2, int(M), int(M))
+
+    def margin(alpha1: arb, alpha2: arb, c2: arb, t: arb) -> arb:
+        q = t * alpha1**power
+        # w(M/2)/w(M) > (1 + alpha2)/(1 + c2) (1 - q/(1 + q)) = (1 + alpha2)/((1 + c2)(1 + q))
+        return (1 + alpha2) - (1 + c2) * (1 + q)
+
+    box: Box = {"alpha1": ("1/2", "4/5"), "alpha2": ("1/2", "4/5"), "c2": (0, "1/5"), "t": (0, 1)}
+    return screened(
+        refute(holds, _lemma_1_points(budgets), what="w(M/2) > w(M)"),
+        halving_identity,
+        _partial_sums,
+        lambda: prove_positive(margin, box, what=f"the bound of w(M/2)/w(M) exceeds 1 for every M >= {2 * power}"),
+    )
+
+
+def halving_identity(sign: int = 1) -> Evidence:
+    """f(M/2)/f(M) as displayed, with q = alpha1**(M/2)."""
+    a, c, q, m = sp.symbols("alpha1 c1 q M", positive=True)
+
+    def below(power: sp.Expr, depth: sp.Expr) -> sp.Expr:
+        return 1 - a + c * a * (1 - power) - c * depth * power * (1 - a)
+
+    half, whole = below(q, m / 2), below(q**2, m)
+    left = (1 - q) / half / ((1 - q**2) / whole)
+    right = 1 - sign * (1 - c * m * (1 - q) / 2) * q / (1 + q) * (1 - a) / half
+    return prove_identity(left - right, what="the displayed form of f(M/2)/f(M)", samples=[_HALVING_POINT])
+
+
+_HALVING_POINT = {"alpha1": "1/2", "c1": "1/4", "q": "1/4", "M": "4"}
+
+
+def _partial_sums() -> Evidence:
+    """(alpha + ... + alpha**n) - n alpha**n > 0 for n >= 2, by induction with a symbol for alpha**n."""
+    a = sp.Symbol("alpha1", positive=True)
+    q = sp.Symbol("q", positive=True)
+    n = sp.Symbol("n", positive=True, integer=True)
+
+    def gap(k: sp.Expr) -> sp.Expr:
+        return a * (1 - a**k) / (1 - a) - k * a**k
+
+    return all_of(
+        lambda: prove_sign(
+            sp.expand(a + a**2 - 2 * a**2), unit=("alpha1",), what="the sum exceeds n alpha**n at n = 2"
+        ),
+        identity(gap(n + 1) - gap(n) - n * a**n * (1 - a), "the gap grows by n alpha**n (1 - alpha)"),
+        lambda: prove_sign(n * q * (1 - a), unit=("alpha1", "q"), what="which is positive"),
+    )
+
+
+def _first_factor(alpha1: Fraction, alpha2: Fraction, c1: Fraction, budget: int) -> Fraction:
+    """The expression whose monotonicity the proof of Lemma 1 uses."""
+    return (1 + alpha1) / ((1 + alpha2 ** (budget // 2)) * (1 + alpha1 * c1 * (1 - alpha1)))
+
+
+def _monotone(direction_in_budget: int) -> Predicate:
+    """The displayed expression falls in c1 and alpha2, rises in alpha1, and moves with M in the claimed direction."""
+
+    def moves(alpha1: Fraction, alpha2: Fraction, c1: Fraction, M: Fraction) -> bool:  # noqa: N803
+        here, step = _first_factor(alpha1, alpha2, c1, int(M)), Fraction(1, 100)
+        in_budget = direction_in_budget * (_first_factor(alpha1, alpha2, c1, int(M) + 2) - here) > 0
+        rises = _first_factor(alpha1 + step, alpha2, c1, int(M)) > here
+        falls = (
+            _first_factor(alpha1, alpha2 + step, c1, int(M)) < here > _first_factor(alpha1, alpha2, c1 + step, int(M))
+        )
+        return in_budget and rises and falls
+
+    return Predicate(
+        text=f"the bound falls in c1 and alpha2, rises in alpha1 and {'rises' if direction_in_budget > 0 else 'falls'} "
+        "in M",
+        test=moves,
+        domain={"alpha1": _RATE, "alpha2": _RATE, "c1": _COST1, "M": whole(16, 40, 2)},
+    )
+
+
+_FALLS_IN_BUDGET, _RISES_IN_BUDGET = _monotone(-1), _monotone(1)
+
+
+def _search_monotone(printed: Predicate) -> Evidence:
+    points = ({"alpha1": a, "alpha2": a, "c1": c, "M": "16"} for a in ("3/5", "3/4") for c in ("1/4", "1/10"))
+    return searched(
+        printed,
+        *points,
+        explain=lambda alpha1, alpha2, c1, M: (  # noqa: N803
+            f"{float(_first_factor(alpha1, alpha2, c1, int(M))):.4f} at M = {M}, "
+            f"{float(_first_factor(alpha1, alpha2, c1, int(M) + 2)):.4f} at M = {M + 2}"
+        ),
+    )
+
+
+def _monotone_proof() -> Evidence:
+    """The four directions, the power alpha2**(M/2) as a symbol q that falls with M and rises with alpha2."""
+    a, c, q = sp.symbols("alpha1 c1 q", positive=True)
+    value = (1 + a) / ((1 + q) * (1 + a * c * (1 - a)))
+    top = sp.numer(sp.together(sp.diff(value, a)))
+    parts = all_of(
+        lambda: prove_sign(-sp.diff(value, c), unit=("alpha1", "q"), what="falls in c1"),
+        lambda: prove_sign(-sp.diff(value, q), unit=("alpha1", "c1", "q"), what="falls in alpha2**(M/2)"),
+        lambda: prove_sign(
+            sp.expand(top.subs(a, (1 + a) / 2)), unit=("alpha1", "c1", "q"), what="rises in alpha1 > 1/2"
+        ),
+    )
+    return screened(_search_monotone(_RISES_IN_BUDGET), parts)
+
+
+def _bounds_from(low: Fraction) -> tuple[Fraction, Fraction]:
+    """Both displayed bounds, with `low` for the lower end of alpha."""
+    top = Fraction(4, 5) ** 8
+    first = (1 + low) / ((1 + top) * (1 + low * Fraction(1, 3) * (1 - low)))
+    return first, (1 + low) / Fraction(6, 5) * (1 - top / (1 + top))
+
+
+def _ratios(**point: Fraction) -> tuple[Fraction, Fraction]:
+    """w(2)/w(1) and w(8)/w(16) at M = 16."""
+    one, two, eight, whole_budget = (_w(**point, budget=16, depth=depth) for depth in (1, 2, 8, 16))
+    return two / one, eight / whole_budget
+
+
+def _bounded(low: Fraction) -> Predicate:
+    first, second = _bounds_from(low)
+
+    def above(**point: Fraction) -> bool:
+        two, half = _ratios(**point)
+        return two > first > 1 and half > second > 1
+
+    return Predicate(
+        text=f"the displayed bounds, with alpha = {float(low)}, at M = 16",
+        test=above,
+        domain={"alpha1": _RATE, "alpha2": _RATE, "c1": _COST1, "c2": between(0, "1/5")},
+    )
+
+
+_BOUNDS_052, _BOUNDS = _bounded(Fraction(13, 25)), _bounded(Fraction(1, 2))
+
+
+def _bound_below(printed: Predicate, alpha_low: str) -> Evidence:
+    """Both displayed bounds of Lemma 1, with the lower end of alpha set to `alpha_low`."""
+    first, second = _bounds_from(Fraction(alpha_low))
+    near = {"alpha1": "501/1000", "alpha2": "799/1000", "c1": "33/100", "c2": "1/1000"}
+    far = {"alpha1": "799/1000", "alpha2": "501/1000", "c1": "1/1000", "c2": "199/1000"}
+
+    def explain(**point: Fraction) -> str:
+        two, half = _ratios(**point)
+        return (
+            f"the ratios {float(two):.4f}, {float(half):.4f} against the bounds {float(first):.4f}, {float(second):.4f}"
+        )
+
+    # both bounds are the values of monotone functions at a corner of the closed box
+    return screened(
+        searched(printed, near, far, explain=explain),
+        lambda: _exceeds_one(first, second),
+        _monotone_proof,
+        _second_monotone,
+    )
+
+
+def _exceeds_one(*values: Fraction) -> Evidence:
+    """Exact comparison of numbers with 1."""
+    verdict = Verdict.PROVED if all(value > 1 for value in values) else Verdict.FALSE
+    shown = ", ".join(f"{float(value):.4f}" for value in values)
+    return Evidence(verdict=verdict, method="exact", detail=f"the bounds {shown} exceed 1")
+
+
+def _second_monotone() -> Evidence:
+    """(1 + alpha2)/((1 + c2)(1 + q)) rises in alpha2 and falls in c2 and in q = alpha1**(M/2)."""
+    a, c, q = sp.symbols("alpha2 c2 q", positive=True)
+    value = (1 + a) / ((1 + c) * (1 + q))
+    return all_of(
+        lambda: prove_sign(sp.diff(value, a), what="rises in alpha2"),
+        lambda: prove_sign(-sp.diff(value, c), what="falls in c2"),
+        lambda: prove_sign(-sp.diff(value, q), what="falls in alpha1**(M/2)"),
+    )
+
+
+_CORNERS = {
+    2: {"alpha1": "51/100", "alpha2": "799/1000", "c1": "33/100", "c2": "1/1000"},
+    1: {"alpha1": "799/1000", "alpha2": "501/1000", "c1": "1/1000", "c2": "199/1000"},
+}
+"""Depth of the hybrid, 2, or tokens left to it, 1 standing for M/2 steps -> a point where it is ahead by least."""
+
+
+def _turns(first: int, second: int) -> Cases:
+    """Next to its corner w(2) > w(1) holds at M = first and not at first - 2, w(M/2) > w(M) so with second."""
+    starts = {2: first, 1: second}
+
+    def turns(part: int, M: int) -> bool:  # noqa: N803
+        at = {name: Fraction(value) for name, value in _CORNERS[part].items()}
+        hybrid, single = (2, 1) if part == 2 else (M // 2, M)
+        wins = _w(**at, budget=M, depth=hybrid) > _w(**at, budget=M, depth=single)
+        return wins is (starts[part] <= M)
+
+    return Cases(
+        text=f"next to the corner w(2) > w(1) from M = {first} on, and w(M/2) > w(M) from M = {second} on",
+        test=turns,
+        cases=rows(*({"part": part, "M": start - less} for part, start in starts.items() for less in (2, 0))),
+        where="each part at its first budget and at the one before",
+    )
+
+
+def _budgets(first: int, second: int) -> Evidence:
+    """The first part from M = first on and not two below, the second from M = second on and not two below."""
+    return all_of(
+        lambda: walked(_turns(first, second)),
+        lambda: _token_only_loses((first, first + 2, 40), first // 2),
+        lambda: _step_only_loses((second, second + 2, 40), second // 2),
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="LR-L1a",
+        source="Lookahead Reasoning, Lemma 1, first part, Appendix B.1.2",
+        statement="With w(gamma) = f(gamma) g(M/gamma), f = S2 without its switch: w(2) > w(1).",
+        assumptions=_LEMMA_1,
+        formula=lemmas.TWO_STEPS,
+        verify=lambda: _token_only_loses((16, 18, 40), 8),
+        mutants=(mutant("small budget", "M = 2 allowed", _token_only_loses, (2, 16), 1),),
+        notes="Every budget at once: alpha2**(M/2) is t alpha2**8 with 0 < t <= 1.",
+    ),
+    proved(
+        id="LR-L1b",
+        source="Lookahead Reasoning, Lemma 1, second part, Appendix B.1.2",
+        statement="With the same w, w(M/2) > w(M).",
+        assumptions=_LEMMA_1,
+        formula=lemmas.TWO_TOKENS,
+        verify=lambda: _step_only_loses((16, 18, 40), 8),
+        mutants=(mutant("small budget", "M = 4 allowed", _step_only_loses, (4, 16), 2),),
+    ),
+    refuted(
+        id="LR-L1c",
+        source="Lookahead Reasoning, Lemma 1, proof, monotonicity of the first bound",
+        statement="(1+alpha1)/((1+alpha2**(M/2))(1+alpha1 c1 (1-alpha1))) decreases in c1, alpha2 and M and "
+        "increases in alpha1.",
+        assumptions=_LEMMA_1,
+        formula=_FALLS_IN_BUDGET,
+        correction_formula=_RISES_IN_BUDGET,
+        verify=lambda: _search_monotone(_FALLS_IN_BUDGET),
+        correction="It increases in M (alpha2**(M/2) falls); the other three directions are right. The minimum is "
+        "therefore at the smallest budget, M = 16, which is the value that the proof inserts.",
+        correction_verify=_monotone_proof,
+        mutants=(mutant("corrected", "increases in M", _search_monotone, _RISES_IN_BUDGET),),
+    ),
+    repaired(
+        id="LR-L1d",
+        source="Lookahead Reasoning, Lemma 1, proof, numerical bounds",
+        statement="w(2)/w(1) > 1.52/((1+0.8**8)(1+0.52 * 0.48/3)) > 1 and w(M/2)/w(M) > "
+        "(1.52/1.2)(1-0.8**8/(1+0.8**8)) > 1.",
+        assumptions=_LEMMA_1,
+        formula=_BOUNDS_052,
+        correction_formula=_BOUNDS,
+        printed=lambda: _bound_below(_BOUNDS_052, "13/25"),
+        correction="The bounds insert alpha = 0.52, while the lemma allows alpha > 0.5. With 0.5 they are "
+        "1.5/((1+0.8**8)(1+1/12)) = 1.185... and (1.5/1.2)/(1+0.8**8) = 1.070..., still above 1, so the lemma stands.",
+        repair=lambda: _bound_below(_BOUNDS, "1/2"),
+        mutants=(mutant("corrected", "0.5 in place of 0.52, which needs no fix", _bound_below, _BOUNDS, "1/2"),),
+    ),
+    proved(
+        id="LR-L1e",
+        source="Lookahead Reasoning, Lemma 1, proof, displayed form of w(M/2)/w(M)",
+        statement="f(M/2)/f(M) = 1 - (1 - c1 M (1-q)/2) q/(1+q) / (1 + c1(alpha1+...+alpha1**(M/2)) - c1 (M/2) q) with "
+        "q = alpha1**(M/2), and the last denominator exceeds 1.",
+        assumptions=_LEMMA_1,
+        formula=lemmas.HALVING,
+        verify=lambda: all_of(halving_identity, _partial_sums),
+        mutants=(mutant("sign", "plus for minus", halving_identity, -1),),
+        notes="The sum exceeds (M/2) alpha1**(M/2) strictly from M/2 = 2 on.",
+    ),
+    proved(
+        id="LR-L1f",
+        source="Lookahead Reasoning, Lemma 1, how tight M >= 16 is (sharpened here)",
+        statement="In its box the lemma holds for every even M >= 14 and fails at M = 12: w(2) > w(1) from M = 10 on "
+        "and not at 8, w(M/2) > w(M) from M = 14 on and not at 12.",
+        assumptions="0.5 < alpha1, alpha2 < 0.8, 0 < c1 < 1/3, 0 < c2 < 1/5, even M",
+        formula=lemmas.BOTH_PARTS,
+        verify=lambda: _budgets(10, 14),
+        mutants=(
+            mutant("twelve", "w(M/2) > w(M) from M = 12 on", _budgets, 10, 12),
+            mutant("eight", "w(2) > w(1) from M = 8 on", _budgets, 8, 14),
+            mutant("sixteen", "w(M/2) > w(M) not yet at M = 14", _budgets, 10, 16),
+        ),
+        notes="Next to the corners w(2)/w(1) sinks to 0.983 at M = 8 and 1.043 at 10, w(M/2)/w(M) to 0.991 at M = 12 "
+        "and 1.033 at 14.",
+    ),
+)

@@ -1,0 +1,274 @@
+"""Lookahead Reasoning, Lemma 4: the function a(alpha, x), its monotonicity and its numerical constants."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+from flint import arb
+
+from ledger.ledger import Claim, Evidence, Verdict
+from ledger.lookahead_reasoning.formulas import lemmas
+from ledger.lookahead_reasoning.hybrid.lemma_3 import log_above_chord
+from ledger.proving.balls import point
+from ledger.proving.cases import Cases, rows, searched, walked
+from ledger.proving.deferred import sp
+from ledger.proving.formulas import Formula
+from ledger.proving.records import mutant, proved, refuted, repaired
+from ledger.proving.tools import (
+    all_of,
+    identity,
+    prove_descent,
+    prove_identity,
+    prove_positive,
+    refute,
+    rounds_to,
+    screened,
+)
+
+__all__ = ["CLAIMS", "falls_in_x"]
+
+
+def _a(alpha: arb, x: arb, factor: arb | None = None) -> arb:
+    """``a(alpha, x) = -log(alpha) x alpha**x / (1 - alpha**x)``; `factor` replaces the leading x."""
+    power = alpha**x
+    return -alpha.log() * (x if factor is None else factor) * power / (1 - power)
+
+
+def _a_symbolic() -> tuple[sp.Symbol, sp.Symbol, sp.Expr]:
+    a, x = sp.symbols("alpha x", positive=True)
+    return a, x, -sp.log(a) * x * a**x / (1 - a**x)
+
+
+def falls_in_x(sign: int = 1) -> Evidence:
+    """Lemma 4 (i): a = u / (exp(u) - 1) with u = -x log(alpha), which falls in u, for every alpha in (0, 1)."""
+
+    def holds(alpha: Fraction, x: Fraction) -> bool:
+        here, later = (_a(point(alpha), point(v)) for v in (x, x + 1))
+        return bool(sign * (here - later) > 0)
+
+    grid = ({"alpha": a, "x": x} for a, x in itertools.product(("1/2", "3/5", "79/100"), ("1", "3", "10")))
+    u = sp.Symbol("u", positive=True)
+    phi = u / (sp.exp(u) - 1)
+    top = sp.simplify(-sp.diff(phi, u) * (sp.exp(u) - 1) ** 2)
+    a, x, value = _a_symbolic()
+    return screened(
+        refute(holds, grid, what="a(alpha, x) is monotone in x"),
+        identity(value.subs(a, sp.exp(-u / x)) - phi, "a(alpha, x) = u/(exp(u)-1), u = -x log(alpha)"),
+        lambda: prove_descent(top, u, what="-(u/(exp(u)-1))' > 0", order=1),
+    )
+
+
+def _rises_in_alpha(sign: int) -> Evidence:
+    """Lemma 4 (ii): the displayed criterion, x (-log alpha) > 1 - alpha**x, holds for every x > 0."""
+
+    def holds(alpha: Fraction, x: Fraction) -> bool:
+        here, later = (_a(point(v), point(x)) for v in (alpha, alpha + Fraction(1, 50)))
+        return bool(sign * (later - here) > 0)
+
+    grid = ({"alpha": a, "x": x} for a, x in itertools.product(("1/2", "3/5", "39/50"), ("1", "2", "10")))
+    return screened(
+        refute(holds, grid, what="a(alpha, x) is monotone in alpha"),
+        _alpha_derivative,
+        log_above_chord,
+        detail="x (-log alpha) = -log(alpha**x) > 1 - alpha**x is the same bound at alpha**x",
+    )
+
+
+def _alpha_derivative() -> Evidence:
+    """da/dalpha = x alpha**(x-1) [x (-log alpha) - (1 - alpha**x)] / (1 - alpha**x)**2."""
+    a, x, value = _a_symbolic()
+    closed = x * a ** (x - 1) * (-x * sp.log(a) - (1 - a**x)) / (1 - a**x) ** 2
+    return prove_identity(
+        sp.diff(value, a) - closed, what="the sign of da/dalpha", samples=[{"alpha": "1/2", "x": "2"}]
+    )
+
+
+def _x_derivative(sign: int) -> Evidence:
+    """The displayed f' with its factor: numerator alpha**x [1 + x log(alpha) - alpha**x]."""
+    a, x = sp.symbols("alpha x", positive=True)
+    left = sp.diff(x * a**x / (1 - a**x), x) * (1 - a**x) ** 2
+    shown = a**x * ((1 + x * sp.log(a)) * (1 - a**x) - sign * x * (-sp.log(a)) * a**x)
+    short = a**x * (1 + x * sp.log(a) - a**x)
+    sample = {"alpha": "1/2", "x": "2"}
+    u = sp.Symbol("u", positive=True)
+    return all_of(
+        lambda: prove_identity(left - shown, what="f' as displayed", samples=[sample]),
+        lambda: prove_identity(shown - short, what="its simplified numerator", samples=[sample]),
+        lambda: prove_descent(sp.exp(-u) - 1 + u, u, what="exp(-u) > 1 - u (convexity)", order=2),
+    )
+
+
+def _chain(printed: Formula) -> Evidence:
+    """The last link, 1 - alpha >= 1 - alpha**x, holds at x = 1 only."""
+    points = ({"alpha": a, "x": x} for a in ("3/5", "3/4") for x in ("1", "2", "10"))
+    return searched(
+        printed,
+        *points,
+        text="x(-log alpha) >= -log alpha > 1 - alpha >= 1 - alpha**x for x >= 1",
+        explain=lambda alpha, x: f"1 - alpha = {1 - alpha}, 1 - alpha**x = {1 - alpha ** int(x)}",
+    )
+
+
+def _rounds(alpha: Fraction, x: int, factor: int, printed: str) -> Evidence:
+    """``-log(alpha) factor alpha**x / (1 - alpha**x)`` against a printed decimal; a(alpha, x) has x for the factor."""
+
+    def value() -> arb:
+        return _a(point(alpha), point(x), point(factor))
+
+    shown = float(alpha)
+    name = f"a({shown}, {x})" if factor == x else f"-log({shown}) {factor} {shown}**{x}/(1 - {shown}**{x})"
+    return rounds_to(value, printed, name, {})
+
+
+def _constants(*printed: tuple[str, int, int, str]) -> Cases:
+    """Printed values as (alpha, x, leading factor, decimal)."""
+    names = ("alpha", "x", "factor", "printed")
+    return Cases(
+        text="the expression rounds to the printed decimal",
+        test=lambda **case: _rounds(**case).verdict is Verdict.PROVED,
+        cases=rows(*(dict(zip(names, (Fraction(row[0]), *row[1:]), strict=True)) for row in printed)),
+        where="the printed constants of part 3",
+    )
+
+
+_TEN, _TEN_ROUNDED = _constants(("4/5", 10, 10, "0.26")), _constants(("4/5", 10, 10, "0.27"))
+_TEN_MENDED = _constants(("4/5", 10, 10, "0.2684"))
+_SIX_AND_EIGHT = _constants(("4/5", 6, 10, "0.48"), ("4/5", 8, 10, "0.36"))
+_SIX_AND_EIGHT_MENDED = _constants(("4/5", 6, 6, "0.48"), ("4/5", 8, 8, "0.36"))
+
+
+def _verify_constants(printed: Cases) -> Evidence:
+    return walked(printed, explain=lambda **case: _rounds(**case).detail)
+
+
+def _bound_from_ten(x_from: str) -> Evidence:
+    """a(alpha, x) < a(0.8, 10) for x >= x_from, alpha in (0.5, 0.8): both monotonicities."""
+
+    def holds(alpha: Fraction, x: Fraction) -> bool:
+        return x < Fraction(x_from) or bool(_a(point(alpha), point(x)) < _a(point("0.8"), arb(10)))
+
+    grid = (
+        {"alpha": a, "x": x} for a, x in itertools.product(("79/100", "3/5", "799/1000"), ("10", "9", "19/2", "30"))
+    )
+    search = refute(holds, grid, what=f"a(alpha, x) < a(0.8, 10) for x >= {x_from}")
+    return screened(search, falls_in_x, lambda: _rises_in_alpha(1))
+
+
+def _interval_at_two(low: str, high: str) -> Evidence:
+    """a(alpha, 2) lies in (low, high) for alpha in [0.52, 0.8]."""
+    box = {"alpha": ("0.52", "0.8")}
+    return all_of(
+        lambda: prove_positive(lambda alpha: _a(alpha, arb(2)) - point(low), box, what=f"a(alpha, 2) > {low}"),
+        lambda: prove_positive(lambda alpha: point(high) - _a(alpha, arb(2)), box, what=f"a(alpha, 2) < {high}"),
+    )
+
+
+def _at_two(low: str, high: str, enclosing: str) -> Evidence:
+    """The rounded ends and the enclosing interval of a(alpha, 2)."""
+    return all_of(
+        lambda: _verify_constants(_constants(("0.52", 2, 2, low), ("0.8", 2, 2, high))),
+        lambda: _interval_at_two(low, enclosing),
+        lambda: _rises_in_alpha(1),
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="LR-L4a",
+        source="Lookahead Reasoning, Lemma 4 (i), Appendix B.1.2",
+        statement="a(alpha, x) = -log(alpha) x alpha**x / (1 - alpha**x) decreases strictly in x >= 1.",
+        expression=lambda: _a_symbolic()[2],
+        assumptions="0.5 < alpha < 0.8",
+        formula=lemmas.A_FALLS,
+        verify=falls_in_x,
+        mutants=(mutant("sign", "increases", falls_in_x, -1),),
+        notes="Holds for every alpha in (0, 1) and x > 0, which Lemma 5 needs: it is u/(exp(u)-1) at u = -x "
+        "log(alpha).",
+    ),
+    proved(
+        id="LR-L4b",
+        source="Lookahead Reasoning, Lemma 4 (i), proof, derivative",
+        statement="(x alpha**x/(1-alpha**x))' has the numerator alpha**x [(1 + x log alpha)(1-alpha**x) - x(-log alpha)"
+        "alpha**x], which equals alpha**x (1 + x log alpha - alpha**x) < 0 by convexity.",
+        assumptions="0 < alpha < 1, x > 0",
+        formula=lemmas.X_DERIVATIVE,
+        verify=lambda: _x_derivative(1),
+        mutants=(mutant("sign", "plus in the bracket", _x_derivative, -1),),
+    ),
+    proved(
+        id="LR-L4c",
+        source="Lookahead Reasoning, Lemma 4 (ii), Appendix B.1.2",
+        statement="a(alpha, x) increases strictly in alpha for each x >= 1.",
+        assumptions="0.5 < alpha < 0.8, x >= 1",
+        formula=lemmas.A_RISES,
+        verify=lambda: _rises_in_alpha(1),
+        mutants=(mutant("sign", "decreases", _rises_in_alpha, -1),),
+        notes="Repaired argument: apply -log(t) > 1 - t at t = alpha**x. It holds for every alpha in (0, 1) and x > 0.",
+    ),
+    refuted(
+        id="LR-L4d",
+        source="Lookahead Reasoning, Lemma 4 (ii), proof, chain of inequalities",
+        statement="x(-log alpha) >= -log alpha > 1 - alpha >= 1 - alpha**x, since alpha**x <= alpha.",
+        assumptions="0.5 < alpha < 0.8, x >= 1",
+        formula=lemmas.CHAIN,
+        correction_formula=lemmas.CHAIN_MENDED,
+        verify=lambda: _chain(lemmas.CHAIN),
+        correction="alpha**x <= alpha gives 1 - alpha <= 1 - alpha**x, the other way round. What is needed, x(-log "
+        "alpha) > 1 - alpha**x, follows from -log(t) > 1 - t at t = alpha**x.",
+        correction_verify=lambda: _rises_in_alpha(1),
+        mutants=(mutant("corrected", "x(-log alpha) > 1 - alpha**x", _chain, lemmas.CHAIN_MENDED),),
+    ),
+    proved(
+        id="LR-L4e",
+        source="Lookahead Reasoning, Lemma 4, part 3, bound for x >= 10",
+        statement="a(alpha, x) < a(0.8, 10) for every x >= 10 and alpha in (0.5, 0.8).",
+        assumptions="0.5 < alpha < 0.8, x >= 10",
+        formula=lemmas.A_FROM_TEN,
+        verify=lambda: _bound_from_ten("10"),
+        mutants=(
+            mutant("nine", "x >= 9", _bound_from_ten, "9"),
+            mutant("nine and a half", "x >= 9.5", _bound_from_ten, "19/2"),
+        ),
+    ),
+    refuted(
+        id="LR-L4f",
+        source="Lookahead Reasoning, Lemma 4, part 3, first constant",
+        statement="a(0.8, 10) is about 0.26.",
+        assumptions="two printed decimals",
+        formula=_TEN,
+        correction_formula=_TEN_MENDED,
+        verify=lambda: _verify_constants(_TEN),
+        correction="a(0.8, 10) = 0.2684..., 0.27 to two decimals (0.26 is its truncation, and no upper bound).",
+        correction_verify=lambda: _verify_constants(_TEN_MENDED),
+        mutants=(mutant("corrected", "0.27", _verify_constants, _TEN_ROUNDED),),
+    ),
+    repaired(
+        id="LR-L4g",
+        source="Lookahead Reasoning, Lemma 4 (iii), proof, a(0.8, 6) and a(0.8, 8)",
+        statement="a(0.8, 6) = -log(0.8) 10 0.8**6/(1-0.8**6), about 0.48, and a(0.8, 8) = -log(0.8) 10 "
+        "0.8**8/(1-0.8**8), about 0.36.",
+        assumptions="two printed decimals",
+        formula=_SIX_AND_EIGHT,
+        correction_formula=_SIX_AND_EIGHT_MENDED,
+        printed=lambda: _verify_constants(_SIX_AND_EIGHT),
+        correction="The leading factor 10 is left over from a(0.8, 10): it is 6 and 8. The values 0.48 and 0.36 are "
+        "right; with 10 the expressions are 0.793 and 0.450.",
+        repair=lambda: _verify_constants(_SIX_AND_EIGHT_MENDED),
+        mutants=(mutant("corrected", "factors 6 and 8, which need no fix", _verify_constants, _SIX_AND_EIGHT_MENDED),),
+    ),
+    proved(
+        id="LR-L4h",
+        source="Lookahead Reasoning, Lemma 4, part 3, interval at x = 2",
+        statement="For alpha in (0.52, 0.8), a(alpha, 2) lies between a(0.52, 2), about 0.48, and a(0.8, 2), about "
+        "0.79; in the proof, in (0.48, 0.8).",
+        assumptions="0.52 < alpha < 0.8; two printed decimals",
+        formula=lemmas.A_AT_TWO,
+        verify=lambda: _at_two("0.48", "0.79", "0.8"),
+        mutants=(
+            mutant("interval", "(0.48, 0.79) as an enclosure", _at_two, "0.48", "0.79", "0.79"),
+            mutant("third digit", "0.80 for a(0.8, 2)", _at_two, "0.48", "0.80", "0.8"),
+        ),
+        notes="0.79 is a rounded value of 0.7934, not an upper bound; 0.8 is one.",
+    ),
+)

@@ -1,0 +1,356 @@
+"""Lookahead Reasoning, Theorem 3: hybrid speculation under a budget, synchronous version.
+
+(6): min of r_i = (1 + alpha_i)/(1 + c_i) exceeds 1.157.  (7): r_1 >= D_2(M).  (8): r_2 >= D_1(M).  D_i(M) is the ratio
+g(M)/g(M/2) of level i, so (7) says h(2, M/2) >= h(1, M).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+from ledger.ledger import Claim, Evidence
+from ledger.lookahead_reasoning.formulas import hybrid as formulas
+from ledger.lookahead_reasoning.hybrid.lemma_3 import unimodal_proof
+from ledger.lookahead_reasoning.hybrid.lemma_5 import one_peak, pair_grid
+from ledger.lookahead_reasoning.hybrid.lemma_6 import below_peak
+from ledger.lookahead_reasoning.hybrid.points import Synchronous, speedup, synchronous
+from ledger.lookahead_reasoning.hybrid.theorem_3_steps import (
+    index_argument,
+    peak_identity,
+    threshold_at_two,
+    threshold_falls,
+)
+from ledger.proving.cases import Cases, Predicate, rows, searched, walked
+from ledger.proving.deferred import sp
+from ledger.proving.formulas import whole
+from ledger.proving.records import mutant, proved, proved_with_fix, refuted, repaired
+from ledger.proving.tools import all_of, screened, with_fix
+
+__all__ = ["CLAIMS", "hybrid_proof"]
+
+_NO_SIX = {"alpha1": "2/5", "c1": "1/3", "alpha2": "4/5", "c2": "2/5", "M": "4"}
+_BELOW_SIX = {"alpha1": "5/14", "c1": "9/50", "alpha2": "30/31", "c2": "1/75", "M": "50"}
+"""min r = 1.1501, (7) and (8) hold strictly, and token-level speculation alone, at its peak of 49, is better."""
+_TIE = {"alpha1": "16/25", "c1": "1/5", "alpha2": "4/5", "c2": "1/9", "M": "4"}
+_NEAR_TWO = {"alpha1": "999/1000", "c1": "1/1000", "alpha2": "999/1000", "c2": "1/1000", "M": "4"}
+_ODD = {"alpha1": "4/9", "c1": "1/5", "alpha2": "9/16", "c2": "1/20", "M": "5"}
+_STATED = "0 < alpha_i, c_i < 1, even M >= 4, (6)"
+
+
+def _points(*special: dict[str, str]) -> Iterator[dict[str, str]]:
+    yield from special
+    yield from pair_grid((4, 6, 8, 12))
+
+
+def _words(**values: Fraction) -> str:
+    return Synchronous(**values).words()
+
+
+def _one_of_two(scale: str) -> Evidence:
+    """(7) or (8) holds, with their right sides scaled."""
+    factor = Fraction(scale)
+
+    def either(point: Synchronous) -> bool:
+        return point.r1 >= factor * point.d2 or point.r2 >= factor * point.d1
+
+    statement = synchronous("at least one of (7) and (8) holds", either, Synchronous.six, "(6)")
+    return screened(
+        searched(statement, *_points(_NEAR_TWO), explain=_words),
+        threshold_at_two,
+        threshold_falls,
+        detail="If r1 >= r2 then r1 >= r2 = D2(2) > D2(M); otherwise r2 > r1 = D1(2) > D1(M)",
+    )
+
+
+def _wins(*, strict: bool, six: str = "1.157") -> Predicate:
+    """With (7), (8) (strict or not) and (6) (or a weaker bound) the best hybrid beats both single methods."""
+
+    def premise(point: Synchronous) -> bool:
+        return point.met(strict=strict) and point.six(Fraction(six))
+
+    given = f"(7) and (8){' strictly' if strict else ''}, min r > {six}"
+    return synchronous("the best hybrid beats both single methods", lambda point: point.hybrid_wins, premise, given)
+
+
+_WINS_PRINTED, _WINS = _wins(strict=False), _wins(strict=True)
+
+
+def _search_wins(printed: Predicate, *special: dict[str, str]) -> Evidence:
+    return searched(printed, *_points(*special), explain=_words)
+
+
+def hybrid_proof(*special: dict[str, str], six: str = "1.157") -> Evidence:
+    """The repaired Theorem 3: strict (7) and (8), and (6) with the constant that Lemma 6 must then bound."""
+    statement = replace(_wins(strict=True, six=six), domain={**_WINS.domain, "M": whole(4, 50, 2)})
+    return screened(
+        _search_wins(statement, _BELOW_SIX, *special),
+        threshold_falls,
+        unimodal_proof,
+        peak_identity,
+        lambda: below_peak(six),
+        index_argument,
+        detail="Against token-level only: for M <= gamma* g rises up to M and (7) gives h(2, M/2) > g(M); for even "
+        "M > gamma*, h(2, j) > g(gamma*) by (6). Step-level only is the mirror image",
+    )
+
+
+def _single(*, swap: bool, claim: str = "fails") -> Predicate:
+    """If (7) (swapped: (8)) fails, token-level (step-level) only is strictly best over k1 k2 <= M; (6) is not used."""
+
+    def best(point: Synchronous) -> bool:
+        mine, other = (point.step_only, point.second) if swap else (point.token_only, point.first)
+        # from 2 on: at length 1 there is no speculation, which belongs to either method
+        return mine > max(point.hybrid, *(speedup(*other, k) for k in range(2, point.budget + 1)))
+
+    def failing(point: Synchronous) -> bool:
+        return (point.r2 < point.d1 if swap else point.r1 < point.d2) is (claim == "fails")
+
+    return synchronous(
+        "the single method beats all that speculates on the other level",
+        best,
+        failing,
+        f"{'(8)' if swap else '(7)'} {claim}",
+    )
+
+
+_TOKEN_ONLY, _STEP_ONLY = _single(swap=False), _single(swap=True)
+
+
+def _single_wins(printed: Predicate) -> Evidence:
+    return screened(
+        searched(printed, *_points(_NO_SIX), explain=_words),
+        threshold_falls,
+        one_peak,
+        detail="It then fails at every smaller budget, since D falls, so Lemma 5 gives h(k1, k2) < h(1, k1 k2)",
+    )
+
+
+def _equivalent(*, strict: bool) -> Predicate:
+    """The hybrid beats both single methods iff (7) and (8) hold (strictly)."""
+    return synchronous(
+        f"the best hybrid beats both single methods exactly when (7) and (8) hold{' strictly' if strict else ''}",
+        lambda point: point.hybrid_wins is point.met(strict=strict),
+        Synchronous.six,
+        "(6)",
+    )
+
+
+_EQUIVALENT_PRINTED, _EQUIVALENT = _equivalent(strict=False), _equivalent(strict=True)
+
+
+def _search_equivalence(printed: Predicate) -> Evidence:
+    return searched(printed, *_points(_TIE), explain=_words)
+
+
+def _fails_without(point: dict[str, str], text: str, met: Callable[[Synchronous], bool]) -> Cases:
+    """A point that meets the other hypotheses and at which no hybrid wins: the one left out is needed."""
+    return Cases(
+        text=f"{text}, and no hybrid wins",
+        test=lambda **at: met(Synchronous(**at)) and not Synchronous(**at).hybrid_wins,
+        cases=rows({name: Fraction(value) for name, value in point.items()}),
+        where="the point " + ", ".join(f"{name} = {value}" for name, value in point.items()),
+    )
+
+
+def _six_and_strict(point: Synchronous) -> bool:
+    return point.six() and point.met(strict=True)
+
+
+_SIX_NEEDED = _fails_without(_NO_SIX, "(7) and (8) hold strictly", partial(Synchronous.met, strict=True))
+_SIX_OF_11 = _fails_without(
+    _NO_SIX,
+    "(6) with 1.1 and strict (7) and (8) hold",
+    lambda point: point.six(Fraction(11, 10)) and point.met(strict=True),
+)
+_EVEN_NEEDED = _fails_without(_ODD, "(6) and strict (7) and (8) hold", _six_and_strict)
+_EVEN_FAILS = _fails_without({**_ODD, "M": "6"}, "(6) and strict (7) and (8) hold", _six_and_strict)
+
+
+def _always_seven(margin: int) -> Predicate:
+    """(6) implies (7) whenever M >= gamma2* + margin, gamma2* the integer maximiser of g."""
+    return synchronous(
+        "(7) holds",
+        lambda point: point.r1 >= point.d2,
+        lambda point: point.six() and point.budget >= point.token_peak + margin,
+        f"(6), M >= gamma2*{f' + {margin}' if margin else ''}",
+    )
+
+
+_SEVEN_PRINTED, _SEVEN = _always_seven(0), _always_seven(1)
+
+
+def _search_seven(printed: Predicate) -> Evidence:
+    special = {"alpha1": "9/20", "c1": "1/4", "alpha2": "1/2", "c2": "1/26", "M": "4"}
+
+    def explain(**values: Fraction) -> str:
+        point = Synchronous(**values)
+        return f"gamma2* = {point.token_peak}, r1 = {point.r1} (> 1.157), D2(M) = {point.d2}"
+
+    return searched(printed, *_points(special), explain=explain)
+
+
+def _always_seven_proof() -> Evidence:
+    """M >= gamma2* + 1 > x, the real maximiser, so D2(M) < D2(x) = F(y) < 1.157 < r1."""
+    return screened(_search_seven(_SEVEN), threshold_falls, unimodal_proof, peak_identity, lambda: below_peak("1.157"))
+
+
+def _equivalence_proof() -> Evidence:
+    """Strict conditions: the 'if' is the repaired theorem; otherwise Lemma 5's single peak gives the converse."""
+    return screened(_search_equivalence(_EQUIVALENT), lambda: hybrid_proof(_TIE), one_peak)
+
+
+def _either() -> sp.Basic:
+    """(7) or (8)."""
+    return sp.Or(_condition(1), _condition(2))
+
+
+def _condition(level: int) -> sp.Basic:
+    """(7) or (8) as a relation."""
+    from ledger.lookahead_reasoning import statements as st
+
+    budget = sp.Symbol("M", positive=True, integer=True)
+    (a, c), (b, d) = ((st.ALPHA1, st.C1), (st.ALPHA2, st.C2))[:: 1 if level == 1 else -1]
+    right = (1 + b ** (budget / 2)) * (1 - d + d * budget / 2) / (1 - d + d * budget)
+    return sp.Ge((1 + a) / (1 + c), right)
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="LR-T3a",
+        source="Lookahead Reasoning, Theorem 3, first part, Appendix B.1.2",
+        statement="At least one of (7), (1+alpha1)/(1+c1) >= D2(M), and (8), (1+alpha2)/(1+c2) >= D1(M), holds, "
+        "where D_i(M) = (1+alpha_i**(M/2))(1-c_i+c_i M/2)/(1-c_i+c_i M).",
+        expression=_either,
+        assumptions=_STATED,
+        formula=formulas.ONE_OF_TWO,
+        verify=lambda: _one_of_two("1"),
+        mutants=(
+            mutant("half more", "3/2 D_i(M) on the right", _one_of_two, "3/2"),
+            mutant("one percent more", "1.01 D_i(M) on the right", _one_of_two, "1.01"),
+        ),
+        notes="Neither (6) nor the parity of M is used.",
+    ),
+    proved_with_fix(
+        id="LR-T3b",
+        source="Lookahead Reasoning, Theorem 3, both conditions hold",
+        statement="If (7) and (8) both hold, combining both techniques strictly outperforms either one alone, over all "
+        "gamma1 gamma2 <= M.",
+        assumptions=_STATED,
+        formula=_WINS_PRINTED,
+        correction_formula=_WINS,
+        verify=lambda: with_fix(lambda: _search_wins(_WINS_PRINTED, _TIE), lambda: hybrid_proof(_TIE)),
+        correction="Both conditions must hold strictly (with equality the hybrid may only tie, as in the "
+        "counterexample), or 'strictly outperforms' must read 'is at least as good as'.",
+        correction_verify=lambda: hybrid_proof(_TIE),
+        mutants=(
+            mutant("1.15 in (6)", "the fix is claimed with 1.15 in (6)", hybrid_proof, _TIE, six="1.15"),
+            mutant("1.156 in (6)", "the fix is claimed with 1.156 in (6)", hybrid_proof, _TIE, six="1.156"),
+            mutant(
+                "weaker (6)",
+                "the fix is claimed with 1.04 in (6)",
+                _search_wins,
+                _wins(strict=True, six="1.04"),
+                _NO_SIX,
+            ),
+            mutant(
+                "corrected",
+                "strict conditions, which need no fix",
+                with_fix,
+                lambda: _search_wins(_WINS),
+                lambda: hybrid_proof(_TIE),
+            ),
+        ),
+        notes="Repaired argument: the paper halves the integer maximiser gamma2*, which may be odd and is not a "
+        "stationary point. Use j = floor(gamma2*/2) + 1 instead: the real maximiser x obeys x/2 < j <= x, so "
+        "g(gamma2*)/g(j) <= g(x)/g(x/2) < 1.157, and 2 j <= M for even M > gamma2*. With 1.15 for "
+        "1.157 in (6) it fails: at alpha1 = 5/14, c1 = 9/50, alpha2 = 30/31, c2 = 1/75 and M = 50 both conditions hold "
+        "strictly, and token level alone wins.",
+    ),
+    proved(
+        id="LR-T3c",
+        source="Lookahead Reasoning, Theorem 3, (7) fails",
+        statement="If (7) fails, token-level speculation alone is the optimal strategy over gamma1 gamma2 <= M.",
+        expression=lambda: _condition(1),
+        assumptions=_STATED,
+        formula=_TOKEN_ONLY,
+        verify=lambda: _single_wins(_TOKEN_ONLY),
+        mutants=(mutant("holds", "if (7) holds", _single_wins, _single(swap=False, claim="holds")),),
+        notes="Neither (6) nor the case split on gamma2* is needed: h(k1, k2) < h(1, k1 k2) for every pair.",
+    ),
+    proved(
+        id="LR-T3d",
+        source="Lookahead Reasoning, Theorem 3, (8) fails",
+        statement="If (8) fails, step-level speculation alone is the optimal strategy over gamma1 gamma2 <= M.",
+        expression=lambda: _condition(2),
+        assumptions=_STATED,
+        formula=_STEP_ONLY,
+        verify=lambda: _single_wins(_STEP_ONLY),
+        mutants=(mutant("holds", "if (8) holds", _single_wins, _single(swap=True, claim="holds")),),
+    ),
+    proved(
+        id="LR-T3e",
+        source="Lookahead Reasoning, Theorem 3, need for the constraint (6)",
+        statement="The constraint (6) is needed: without it (7) and (8) may hold strictly and yet no hybrid beat "
+        "both single methods.",
+        assumptions="0 < alpha_i, c_i < 1, even M >= 4, budget gamma1 gamma2 <= M",
+        formula=_SIX_NEEDED,
+        verify=lambda: all_of(
+            lambda: walked(_SIX_NEEDED),
+            lambda: hybrid_proof(_NO_SIX),
+        ),
+        mutants=(
+            mutant(
+                "weaker need",
+                "(6) with 1.1 is claimed not to be enough",
+                walked,
+                _SIX_OF_11,
+            ),
+        ),
+        notes="It is needed for LR-T3b only, because the budget is an inequality: a single method may stop at its "
+        "own best length below M, where (7) and (8) say nothing. Over gamma1 gamma2 = M no (6) is needed (Lemma 5).",
+    ),
+    proved(
+        id="LR-T3f",
+        source="Lookahead Reasoning, Theorem 3, need for even M",
+        statement="Even M is needed: for odd M, (6) and strict (7) and (8) may hold and yet no hybrid beat both "
+        "single methods.",
+        assumptions="0 < alpha_i, c_i < 1, M >= 4",
+        formula=_EVEN_NEEDED,
+        verify=lambda: all_of(lambda: walked(_EVEN_NEEDED), lambda: hybrid_proof(_TIE)),
+        mutants=(mutant("even", "the failure is claimed at an even M", walked, _EVEN_FAILS),),
+        notes="With odd M the split (2, M/2) that (7) speaks of does not exist. LR-T3a, LR-T3c and LR-T3d hold for "
+        "odd M too.",
+    ),
+    refuted(
+        id="LR-T3h",
+        source="Lookahead Reasoning, Theorem 3, proof, Step 2, Cases 2 and 3",
+        statement="Given (6), (7) always holds when M >= gamma2*, the integer maximiser of g, as D2(M) <= "
+        "D2(gamma2*) < 1.157.",
+        assumptions=_STATED,
+        formula=_SEVEN_PRINTED,
+        correction_formula=_SEVEN,
+        verify=lambda: _search_seven(_SEVEN_PRINTED),
+        correction="It holds for M >= gamma2* + 1, which lies above the real maximiser. At M = gamma2* D2 may "
+        "exceed 1.157: D2(4) = 135/116 at alpha2 = 1/2, c2 = 1/26. Then (7) fails and token-level only is optimal, "
+        "as the theorem says.",
+        correction_verify=_always_seven_proof,
+        mutants=(mutant("corrected", "M >= gamma2* + 1", _search_seven, _SEVEN),),
+    ),
+    repaired(
+        id="LR-Z2",
+        source="Lookahead Reasoning, Chinese summary, Theorem 3",
+        statement="The combination is strictly better than either method alone if and only if (7) and (8) both hold.",
+        assumptions=_STATED,
+        formula=_EQUIVALENT_PRINTED,
+        correction_formula=_EQUIVALENT,
+        printed=lambda: _search_equivalence(_EQUIVALENT_PRINTED),
+        correction="If and only if both hold strictly.",
+        repair=_equivalence_proof,
+        mutants=(mutant("corrected", "strict conditions, which need no fix", _search_equivalence, _EQUIVALENT),),
+        notes="The paper states only the 'if'; the converse holds because equality in (7) already makes w fall from "
+        "2 on.",
+    ),
+)

@@ -1,0 +1,330 @@
+"""Lookahead Reasoning, sentences of Sections 3 and 4 that counting or the paper's own tables confirm or refute."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+
+from ledger.ledger import Claim, Evidence
+from ledger.lookahead_reasoning import exact
+from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
+from ledger.proving.deferred import sp
+from ledger.proving.formulas import between, one_of, whole
+from ledger.proving.records import corrected, mutant, proved, refuted, repaired
+from ledger.proving.tools import identity, prove_identity
+from theory.published.lookahead_reasoning import DATASETS, PAIRS, TABLE_1, TABLE_3, both_pairs
+
+__all__ = ["CLAIMS", "measured"]
+
+_ACCEPTANCE = both_pairs("LR acceptance")
+_STEP = both_pairs("LR speedup")
+_TOKEN = both_pairs("SD speedup")
+_BOTH = both_pairs("SD+LR speedup")
+_MT_BENCH = DATASETS.index("MT-Bench")
+"""Its accuracy is a score, no percentage."""
+
+_HALF_UNIT = Fraction(1, 200)
+
+
+def _row(cells: tuple[str, ...]) -> list[Fraction]:
+    return [Fraction(cell) for cell in cells]
+
+
+def _percent(row: str) -> list[Fraction]:
+    """A row of accuracies, in percent."""
+    return [Fraction(cell) for pair in PAIRS for i, cell in enumerate(TABLE_1[pair][row]) if i != _MT_BENCH]
+
+
+def measured() -> Iterator[tuple[str, Mapping[str, Fraction]]]:
+    """Table 1, cell by cell: name, then the measured values."""
+    names = [f"{data}, {pair}" for pair in PAIRS for data in DATASETS]
+    rows = zip(names, _row(_ACCEPTANCE), _row(_STEP), _row(_TOKEN), _row(_BOTH), strict=True)
+    for name, acceptance, step, token, both in rows:
+        yield name, {"acceptance": acceptance, "step": step, "token": token, "both": both}
+
+
+def _each_cell(test: Callable[[Mapping[str, Fraction]], bool], what: str) -> Cases:
+    """A statement about every cell of Table 1."""
+    return Cases(
+        text=what,
+        test=lambda **cell: test(cell),
+        cases=lambda: (cell for _name, cell in measured()),
+        where="the 14 cells of Table 1",
+    )
+
+
+def _share(low: str, high: str, at_least: int) -> Cases:
+    """At least so many of the 14 acceptance rates lie strictly between low and high."""
+    rates = _row(_ACCEPTANCE)
+    inside = sum(Fraction(low) < rate < Fraction(high) for rate in rates)
+    return Cases(
+        text=f"at least {at_least} acceptance rates of Table 1 lie in ({low}, {high})",
+        test=lambda inside, of: inside >= at_least and of == len(rates),
+        cases=rows({"inside": inside, "of": len(rates)}),
+        where="the count over Table 1",
+    )
+
+
+def _multiply(low: str) -> Cases:
+    """The measured combined speedup is `low` to 1 times the product of the single ones, up to rounding."""
+
+    def within(cell: Mapping[str, Fraction]) -> bool:
+        smallest = (cell["step"] - _HALF_UNIT) * (cell["token"] - _HALF_UNIT)
+        largest = (cell["step"] + _HALF_UNIT) * (cell["token"] + _HALF_UNIT)
+        return Fraction(low) * smallest <= cell["both"] + _HALF_UNIT and cell["both"] - _HALF_UNIT <= largest
+
+    share = "the product of the single ones" if low == "1" else f"{low} to 1 times the product of the single ones"
+    return _each_cell(within, f"the combined speedup is {share}, up to rounding")
+
+
+def _cycle(alpha1: Fraction, c1: Fraction, k1: int, target_factor: Fraction, draft_factor: Fraction) -> Fraction:
+    """Synchronous cycle with target steps `target_factor` and draft steps `draft_factor` times faster."""
+    time = (k1 - 1) * c1 / draft_factor + 1 / target_factor
+    speed: Fraction = exact.geometric_sum(alpha1, k1) / time
+    return speed
+
+
+def _combined(*, same: bool) -> Predicate:
+    """H = f g, the target being made faster by g; the draft by its own factor, or by the same."""
+
+    def multiplies(alpha1: Fraction, c1: Fraction, k1: Fraction, target: Fraction, draft: Fraction) -> bool:
+        depth = int(k1)
+        return bool(_cycle(alpha1, c1, depth, target, draft) == exact.f_sync(alpha1, c1, depth) * target)
+
+    faster = one_of("3/2", 1, 2, 3)
+    return Predicate(
+        text="h = f g with target steps and draft steps made faster",
+        test=multiplies,
+        domain={
+            **{"alpha1": between(0, 1), "c1": between(0, 1), "k1": whole(2, 12)},
+            **{"target": faster, "draft": faster},
+        },
+        premise=(lambda target, draft, **_: target == draft) if same else (lambda **_: True),
+        given="target and draft equal" if same else "",
+    )
+
+
+_COMBINED, _COMBINED_SAME = _combined(same=False), _combined(same=True)
+
+
+def _search_combined(printed: Predicate, target: str, draft: str) -> Evidence:
+    points = ({"alpha1": "1/2", "c1": "1/4", "k1": k, "target": target, "draft": draft} for k in (2, 3))
+
+    def explain(alpha1: Fraction, c1: Fraction, k1: Fraction, target: Fraction, draft: Fraction) -> str:
+        product = exact.f_sync(alpha1, c1, int(k1)) * target
+        return f"the cycle gives {_cycle(alpha1, c1, int(k1), target, draft)}, the product {product}"
+
+    return searched(printed, *points, explain=explain)
+
+
+def _same_factor() -> Evidence:
+    """One factor for both models divides every time of a cycle or stage, so c1 stays and the speedups multiply."""
+    steps, c, k, g = sp.symbols("steps c1 k1 g", positive=True)
+    sped_up = steps / ((k - 1) * c / g + 1 / g)
+    return prove_identity(sped_up - g * steps / ((k - 1) * c + 1), what="one factor g for draft and target: h = f g")
+
+
+def _range(cells: Sequence[str | Fraction], low: str, high: str, what: str) -> Cases:
+    """The smallest and largest entries of a row are the printed ones."""
+    values = [Fraction(cell) for cell in cells]
+    return Cases(
+        text=f"{what}: from {low} to {high}",
+        test=lambda min, max: (min, max) == (Fraction(low), Fraction(high)),
+        cases=rows({"min": min(values), "max": max(values)}),
+        where="the least and the greatest of 14 cells of Table 1",
+    )
+
+
+def _accuracy(low: str, high: str) -> Cases:
+    """Accuracy differences, in points, between LR and the target alone."""
+    pairs = zip(_percent("LR accuracy"), _percent("target accuracy"), strict=True)
+    return _range([ours - target for ours, target in pairs], low, high, "accuracy against the target alone, points")
+
+
+def _tree(factor: str = "1") -> Cases:
+    """Acceptance rises with W, by the factor or more at every doubling; speedup does not rise beyond W = 2."""
+
+    def shaped(data: str, judge: str) -> bool:
+        tree = TABLE_3[data, judge]
+        rises = all(wider > here * Fraction(factor) for here, wider in itertools.pairwise(_row(tree["acceptance"])))
+        speeds = _row(tree["speedup"])
+        return rises and max(speeds[2:]) <= speeds[1]
+
+    return Cases(
+        text="acceptance rises with W, speedup is largest at W <= 2",
+        test=shaped,
+        cases=rows(*({"data": data, "judge": judge} for data, judge in TABLE_3)),
+        where="the four trees of Table 3",
+    )
+
+
+def _continuations(width: int, depth: int) -> int:
+    """Distinct draft prefixes before each position, all of which need the target's continuation."""
+    return sum(width**j for j in range(depth))
+
+
+def _tree_targets(*, one_per_depth: bool) -> Cases:
+    """Target continuations that must run in parallel for a tree of width W and depth gamma."""
+    return Cases(
+        text="one target continuation per position serves a draft tree"
+        if one_per_depth
+        else "W**j continuations per position",
+        test=lambda width, gamma: (
+            _continuations(width, gamma) == (gamma if one_per_depth else exact.geometric_sum(width, gamma))
+        ),
+        cases=grid(width=(1, 2, 3), gamma=(1, 2, 3)),
+        where="W <= 3, depth <= 3",
+        partial=True,
+    )
+
+
+def _explain_tree(width: int, gamma: int) -> str:
+    return f"{_continuations(width, gamma)} different prefixes each need a continuation"
+
+
+_COMMON, _COVERED = _share("0.52", "0.8", 7), _share("0.401326592", "0.8", 9)
+_OFTEN, _THREE_ABOVE = _share("0.50", "0.64", 7), _range(_ACCEPTANCE, "0.30", "0.63", "acceptance rates")
+_PRODUCT, _LOOSER = _multiply("1"), _multiply("0.87")
+_FASTER = _each_cell(lambda cell: cell["both"] > max(cell["step"], cell["token"]), "faster than both")
+_A_TENTH = _each_cell(
+    lambda cell: cell["both"] >= Fraction(11, 10) * max(cell["step"], cell["token"]), "a tenth faster"
+)
+_STEP_RANGE, _ACCURACY = _range(_STEP, "1.04", "1.71", "speedup of LR alone"), _accuracy("-2.1", "1.0")
+_TREE, _ONE_EACH, _EVERY_PREFIX = _tree(), _tree_targets(one_per_depth=True), _tree_targets(one_per_depth=False)
+
+
+def _tree_proof() -> Evidence:
+    """W**j prefixes before position j: each prefix of length j - 1 has W children."""
+    w = sp.Symbol("W", positive=True)
+    j = sp.Symbol("j", positive=True, integer=True)
+    return walked(_EVERY_PREFIX, tail=identity(w * w**j - w ** (j + 1), "each of the W**j prefixes has W children"))
+
+
+CLAIMS: tuple[Claim, ...] = (
+    refuted(
+        id="LR-P1",
+        source="Lookahead Reasoning, Section 3.3, conditions of the theorem",
+        statement="Acceptance rates between 0.52 and 0.8 are common in the paper's experiments.",
+        assumptions="step-level acceptance of Table 1; common: in at least half of its 14 cells",
+        formula=_COMMON,
+        correction_formula=_COVERED,
+        verify=partial(walked, _COMMON),
+        correction="3 of the 14 step acceptance rates of Table 1 lie in (0.52, 0.8); they run from 0.30 to 0.63. "
+        "With the sharp limit of LR-T4d, 0.4014, the theorem covers 9 of the 14.",
+        correction_verify=partial(walked, _COVERED),
+        mutants=(mutant("three", "at least 3 cells", walked, _share("0.52", "0.8", 3)),),
+        notes="The token-level rate alpha2 of the n-gram drafts is not reported.",
+    ),
+    corrected(
+        id="LR-P2",
+        source="Lookahead Reasoning, Section 3.3, combined speedup, against Table 1",
+        statement="The speedups of step-level and token-level speculation multiply: the measured combined speedup "
+        "is the product of the two measured alone, up to rounding.",
+        assumptions="Table 1: rows LR, SD, SD+LR; each entry exact to half a unit of its last digit",
+        formula=_PRODUCT,
+        correction_formula=_LOOSER,
+        verify=partial(walked, _PRODUCT),
+        correction="In all 14 cells the product is an upper estimate; measured values are 0.87 to 0.99 of it (1.36 "
+        "x 1.53 = 2.08 against 1.82 on AIME24).",
+        holds=mutant("looser", "at least 0.87 of the product", walked, _LOOSER),
+        notes="Only Qwen3 on GPQA agrees within rounding. See LR-S10 for when the model itself multiplies.",
+    ),
+    repaired(
+        id="LR-S10",
+        source="Lookahead Reasoning, Section 3.3, combined speedup",
+        statement="The combined speedup is h(k1, k2) = f(k1) g(k2), with c1 measured without token-level speculation.",
+        assumptions="constant step times; token-level speculation may speed up draft and target by different factors",
+        formula=_COMBINED,
+        correction_formula=_COMBINED_SAME,
+        printed=partial(_search_combined, _COMBINED, "2", "1"),
+        correction="It holds when draft and target steps become faster by the same factor g. Otherwise c1 changes to "
+        "c1 g_target / g_draft, and the speedup is g_target f(k1) at the new c1.",
+        repair=_same_factor,
+        mutants=(
+            mutant(
+                "same factor",
+                "both models twice as fast, which needs no fix",
+                _search_combined,
+                _COMBINED_SAME,
+                "2",
+                "2",
+            ),
+        ),
+        notes="Random step lengths break it as well: the longest of several parallel steps counts, not the mean.",
+    ),
+    proved(
+        id="LR-P3",
+        source="Lookahead Reasoning, Section 4.1, combination against single methods",
+        statement="The combination is faster than token-level speculation alone (and than step-level alone) "
+        "everywhere.",
+        assumptions="Table 1, both model pairs",
+        formula=_FASTER,
+        verify=partial(walked, _FASTER),
+        mutants=(
+            mutant(
+                "a tenth",
+                "faster by at least a tenth",
+                walked,
+                _A_TENTH,
+            ),
+        ),
+        notes="A statement about the printed means; their standard errors are not reported.",
+    ),
+    refuted(
+        id="LR-P4",
+        source="Lookahead Reasoning, Section 4.1, acceptance rates",
+        statement="Step acceptance rates are often above 50 % and reach 63 %.",
+        assumptions="Table 1; often: in at least half of its 14 cells",
+        formula=_OFTEN,
+        correction_formula=_THREE_ABOVE,
+        verify=partial(walked, _OFTEN),
+        correction="Above 50 % in 3 of the 14 cells; the maximum, 63 %, is right.",
+        correction_verify=partial(walked, _THREE_ABOVE),
+        mutants=(mutant("three", "in at least 3 cells", walked, _share("0.50", "0.64", 3)),),
+    ),
+    proved(
+        id="LR-P5",
+        source="Lookahead Reasoning, Section 4.1, speedups",
+        statement="Step-level speculation alone speeds up by 1.04 to 1.71.",
+        assumptions="Table 1",
+        formula=_STEP_RANGE,
+        verify=partial(walked, _STEP_RANGE),
+        mutants=(mutant("low", "from 1.05", walked, _range(_STEP, "1.05", "1.71", "speedup of LR alone")),),
+    ),
+    proved(
+        id="LR-P6",
+        source="Lookahead Reasoning, Section 4.1, accuracy",
+        statement="Accuracy stays between 1.0 points above and 2.1 points below the target's.",
+        assumptions="Table 1 without MT-Bench, which has another scale",
+        formula=_ACCURACY,
+        verify=partial(walked, _ACCURACY),
+        mutants=(mutant("two", "at most 2.0 points below", walked, _accuracy("-2.0", "1.0")),),
+        notes="Differences of means; most are smaller than the printed standard deviations.",
+    ),
+    proved(
+        id="LR-P7",
+        source="Lookahead Reasoning, Section 4.3, tree width",
+        statement="A wider tree always raises acceptance, but speedup does not improve beyond W = 2.",
+        assumptions="Table 3",
+        formula=_TREE,
+        verify=partial(walked, _TREE),
+        mutants=(mutant("a tenth", "by a tenth per doubling", walked, _tree("11/10")),),
+    ),
+    refuted(
+        id="LR-Z1",
+        source="Lookahead Reasoning, Chinese summary, multi-branch drafting",
+        statement="In a draft tree of width W the target generates a single continuation per position.",
+        assumptions="continuations run in parallel, before it is known which branch will be accepted; W >= 2, depth "
+        ">= 2",
+        formula=_ONE_EACH,
+        correction_formula=_EVERY_PREFIX,
+        verify=partial(searched, _ONE_EACH, explain=_explain_tree),
+        correction="Position j has W**j different draft prefixes, so a parallel target needs W**j continuations there, "
+        "1 + W + ... + W**(gamma-1) in all; the paper's text says that they grow exponentially.",
+        correction_verify=_tree_proof,
+        mutants=(mutant("corrected", "W**j per position", searched, _EVERY_PREFIX),),
+        notes="One continuation per position suffices only when each position waits for the verdict on the one before.",
+    ),
+)

@@ -1,0 +1,356 @@
+"""Lookahead Reasoning, sections 2 and 3, Theorem 1: the speedup formulas against the cycle model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+from ledger.ledger import Claim, Evidence, statement
+from ledger.lookahead_reasoning import exact
+from ledger.lookahead_reasoning.formulas import singles
+from ledger.proving.cases import Predicate, searched
+from ledger.proving.deferred import sp
+from ledger.proving.formulas import Formula
+from ledger.proving.records import mutant, proved, repaired
+from ledger.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened
+
+__all__ = ["CLAIMS"]
+
+_ALPHAS = ("1/2", "1/5", "4/5", "9/10")
+_COSTS = ("2/5", "1/2", "1/4", "1/3", "3/5", "1/10", "5/6")
+
+Closed = Callable[..., Fraction]
+
+
+def _points(**axes: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    """The grid of the axes, first axis slowest."""
+    grid: list[dict[str, str]] = [{}]
+    for name, values in axes.items():
+        grid = [{**point, name: value} for point in grid for value in values]
+    yield from grid
+
+
+def _integers(low: int, high: int) -> tuple[str, ...]:
+    return tuple(str(i) for i in range(low, high + 1))
+
+
+def _cycle_speedup(alpha: Fraction, c: Fraction, drafts: int) -> Fraction:
+    """Algorithm 1, enumerated: first rejection at draft j emits j + 1 steps, no rejection emits drafts + 1."""
+    emitted = sum(((j + 1) * alpha**j * (1 - alpha) for j in range(drafts)), (drafts + 1) * alpha**drafts)
+    return emitted / (1 + c * drafts)
+
+
+def _cycle_model(closed: Closed, extra: int, what: str) -> Evidence:
+    """The closed form in k equals the cycle model with ``k - 1 + extra`` drafts: exact grid, then induction on k."""
+
+    def holds(alpha: Fraction, c: Fraction, k: Fraction) -> bool:
+        return closed(alpha, c, int(k)) == _cycle_speedup(alpha, c, int(k) - 1 + extra)
+
+    grid = _points(alpha=_ALPHAS, c=_COSTS, k=_integers(1, 9))
+    a = sp.Symbol("alpha", positive=True)
+    k = sp.Symbol("k", positive=True, integer=True)
+
+    def emitted(n: sp.Expr) -> sp.Expr:
+        return (1 - a**n) / (1 - a)
+
+    # one more draft turns the outcome "all k - 1 accepted" (k steps) into rejected (k steps) or accepted (k + 1 steps)
+    gain = k * a ** (k - 1) * (1 - a) + (k + 1) * a**k - k * a ** (k - 1)
+    return screened(
+        refute(holds, grid, what=what),
+        identity(emitted(k + 1) - emitted(k) - gain, "one more draft adds alpha**k expected steps"),
+        identity(emitted(sp.Integer(1)) - 1, "no draft emits one step"),
+        detail="Induction on the number of drafts; a cycle lasts c per draft plus one target step",
+    )
+
+
+def _k1_is_gamma1(printed: Formula, offset: int) -> Evidence:
+    """Algorithm 1 with gamma1 drafts has the speedup f_sync(gamma1 + offset)."""
+
+    def explain(alpha: Fraction, c: Fraction, gamma1: Fraction) -> str:
+        formula = exact.f_sync(alpha, c, int(gamma1) + offset)
+        return f"the cycle gives {_cycle_speedup(alpha, c, int(gamma1))}, the formula {formula}"
+
+    points = _points(alpha=_ALPHAS, c=("1/4", "1/2"), gamma1=_integers(1, 5))
+    what = f"Algorithm 1 with gamma1 drafts has the speedup f_sync(gamma1{f' + {offset}' if offset else ''})"
+    return searched(printed, *points, explain=explain, text=what)
+
+
+def _bound(ceiling: Callable[[Fraction], Fraction], *, c_low: str = "0") -> Evidence:
+    """g(gamma) < ceiling(alpha) for c >= 0 and gamma >= 0."""
+
+    def holds(alpha: Fraction, c: Fraction, gamma: Fraction) -> bool:
+        return bool(exact.g_background(alpha, c, int(gamma)) < ceiling(alpha))
+
+    a, c, q = sp.symbols("alpha c q", positive=True)
+    n = sp.Symbol("gamma", positive=True)
+    search = refute(
+        holds,
+        _points(alpha=("1/2", "9/10", "1/10"), c=(c_low, "0", "1/10", "1"), gamma=("0", "1", "4", "30")),
+        what="g(gamma) stays below the bound",
+    )
+    # q stands for alpha**(gamma+1), any value in (0, 1)
+    gap = 1 / (1 - a) - (1 - q) / ((1 - a) * (1 + c * n))
+    at_zero = 1 / (1 - a) - (1 - q) / (1 - a)
+    return screened(
+        search,
+        lambda: prove_sign(gap, unit=("alpha", "q"), what="1/(1-alpha) - g > 0 for c > 0, gamma > 0"),
+        lambda: prove_sign(at_zero, unit=("alpha", "q"), what="the same for c gamma = 0"),
+    )
+
+
+def _only_without_draft_cost(c: str) -> Evidence:
+    """At a cost c > 0 the speedup stays a fixed distance below 1/(1-alpha): split gamma at 1."""
+    cost = Fraction(c)
+
+    def holds(alpha: Fraction, gamma: Fraction) -> bool:
+        cap = max(1 - alpha**2, 1 / (1 + cost)) / (1 - alpha)
+        # a fixed gap exists only if the cap itself is below the bound
+        return cap < 1 / (1 - alpha) and bool(exact.g_background(alpha, cost, int(gamma)) <= cap)
+
+    a, x, q, n = sp.symbols("alpha c q m", positive=True)
+    # for 0 < gamma <= 1 the power alpha**(gamma+1) lies between alpha**2 and alpha: alpha (alpha + (1 - alpha) q)
+    short = (1 - a**2) / (1 - a) - (1 - a * (a + (1 - a) * q)) / ((1 - a) * (1 + x * n))
+    long = 1 / ((1 - a) * (1 + x)) - (1 - q) / ((1 - a) * (1 + x * (1 + n)))
+    return screened(
+        refute(holds, _points(alpha=("1/2", "9/10"), gamma=("0", "1", "2", "8")), what=f"a gap remains at c = {c}"),
+        lambda: prove_sign(short, unit=("alpha", "q", "m"), what="gamma = m <= 1: g < (1-alpha**2)/(1-alpha)"),
+        lambda: prove_sign(long, unit=("alpha", "q"), what="gamma = 1 + m: g < 1/((1-alpha)(1+c))"),
+        _limit_without_cost,
+    )
+
+
+def _limit_without_cost() -> Evidence:
+    """1/(1-alpha) minus g at c = 0 is alpha**(gamma+1)/(1-alpha), which tends to 0 and never is 0."""
+    a = sp.Symbol("alpha", positive=True)
+    n = sp.Symbol("gamma", positive=True)
+    gap = 1 / (1 - a) - (1 - a ** (n + 1)) / (1 - a) - a ** (n + 1) / (1 - a)
+    return prove_identity(gap, what="at c = 0 the distance to the bound is alpha**(gamma+1)/(1-alpha)")
+
+
+def _additional_tokens(printed: Formula, offset: int) -> Evidence:
+    """k2 additional tokens have the speedup g(k2 + offset)."""
+    return searched(
+        printed,
+        *_points(alpha=_ALPHAS, c=("0", "1/5"), k2=_integers(1, 6)),
+        text=f"k2 additional tokens per target pass have the speedup g(k2{f' + {offset}' if offset else ''})",
+        explain=lambda alpha, c, k2: (
+            f"a draft of length {k2} gives {exact.g_background(alpha, c, int(k2))}, the formula "
+            f"{exact.g(alpha, c, int(k2) + offset)}"
+        ),
+    )
+
+
+def _additional_tokens_identity() -> Evidence:
+    """Token-level g of section 3.3 at gamma + 1 is g of section 2 at gamma, for all real gamma."""
+    from ledger.lookahead_reasoning.statements import ALPHA, GAMMA, C, speedup, walltime_leviathan_2023
+
+    return prove_identity(
+        sp.expand_power_base(speedup(ALPHA, C, GAMMA + 1) - walltime_leviathan_2023()),
+        what="g of section 3.3 at k2 = gamma + 1 is g of section 2 at gamma",
+    )
+
+
+def _neutral_at_one(printed: Predicate) -> Evidence:
+    """f(1) = 1 and g(1) = 1, so that k1 = 1 (k2 = 1) is token-level (step-level) speculation alone."""
+    return searched(
+        printed,
+        *_points(alpha=_ALPHAS, c=("2/5", "1/4", "3/5", "9/10")),
+        explain=lambda alpha, c: f"f_async(1) = {exact.f_async(alpha, c, 1, switch='floor')}",
+    )
+
+
+def _neutral_identity() -> Evidence:
+
+    from ledger.lookahead_reasoning import statements as st
+
+    one = sp.Integer(1)
+    return all_of(
+        identity(st.f_async_saturated().subs(st.K1, one) - 1, "S2(1) = 1 (1 < ceil(1/c1) for c1 < 1)"),
+        identity(st.f_sync().subs(st.K1, one) - 1, "f_sync(1) = 1"),
+        identity(st.g().subs(st.K2, one) - 1, "g(1) = 1"),
+    )
+
+
+def _whole_sequence(ratio_power: int) -> Evidence:
+    """P(all gamma drafts accepted) falls by the factor alpha**ratio_power per draft, from the enumerated cycle."""
+
+    def holds(alpha: Fraction, gamma: Fraction) -> bool:
+        # the chance that a cycle emits gamma + 1 tokens, from the law of the first rejection
+        here, longer = (1 - sum((alpha**j * (1 - alpha) for j in range(int(gamma) + i)), Fraction(0)) for i in (0, 1))
+        return longer == here * alpha**ratio_power
+
+    a, n = sp.symbols("alpha gamma", positive=True)
+    return screened(
+        refute(holds, _points(alpha=_ALPHAS, gamma=_integers(0, 8)), what="the chance of full acceptance is geometric"),
+        identity(a ** (n + 1) - a * a**n, "alpha**(gamma+1) = alpha alpha**gamma"),
+        identity((1 - a**n) / (1 - a) * (1 - a) - (1 - a**n), "P(a rejection among gamma) = 1 - alpha**gamma"),
+    )
+
+
+def _returns(sign: int) -> Evidence:
+    """Past its peak g falls (sign 1): search on integers, then Lemma 3 with k = gamma + 1."""
+    from ledger.lookahead_reasoning.hybrid.lemma_3 import unimodal_proof
+
+    def holds(alpha: Fraction, c: Fraction, past: Fraction) -> bool:
+        peak = exact.argmax_g(alpha, c, 60)
+        here, later = (exact.g(alpha, c, peak + int(past) + i) for i in (0, 1))
+        return bool(sign * (here - later) > 0)
+
+    points = _points(alpha=("1/2", "4/5"), c=("1/10", "1/4"), past=_integers(1, 6))
+    return screened(refute(holds, points, what="g falls past its peak"), _additional_tokens_identity, unimodal_proof)
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="LR-B1",
+        source="Lookahead Reasoning, Section 2, speedup of speculative decoding",
+        statement="Drafting gamma tokens at relative cost c each, accepted independently with probability alpha, "
+        "speeds decoding up by g(gamma) = (1 - alpha**(gamma+1)) / ((1 - alpha)(1 + c gamma)).",
+        expression=statement("lookahead_reasoning", "walltime_leviathan_2023"),
+        assumptions="0 < alpha < 1, c >= 0, integer gamma >= 0; verification costs one target pass, acceptance i.i.d.",
+        formula=singles.CYCLE,
+        verify=lambda: _cycle_model(
+            lambda a, c, k: exact.g_background(a, c, k - 1), 0, "g equals the enumerated cycle"
+        ),
+        mutants=(
+            mutant(
+                "exponent",
+                "alpha**gamma in place of alpha**(gamma+1), the bonus token forgotten",
+                _cycle_model,
+                lambda a, c, k: exact.geometric_sum(a, k - 1) / (1 + c * (k - 1)),
+                0,
+                "g without the bonus token",
+            ),
+        ),
+    ),
+    proved(
+        id="LR-B2",
+        source="Lookahead Reasoning, Section 2, ceiling of speculative decoding",
+        statement="For every c >= 0 and gamma >= 0 the speedup g(gamma) is at most 1/(1 - alpha); the bound is strict.",
+        assumptions="0 < alpha < 1, c >= 0, real gamma >= 0",
+        formula=singles.CEILING,
+        verify=lambda: _bound(lambda alpha: 1 / (1 - alpha)),
+        mutants=(
+            mutant(
+                "smaller",
+                "1/(1 - alpha) - 1, the expected accepted drafts alone",
+                _bound,
+                lambda alpha: alpha / (1 - alpha),
+            ),
+        ),
+        notes="Never attained: at c = 0 the distance is alpha**(gamma+1)/(1-alpha) > 0.",
+    ),
+    proved(
+        id="LR-B3",
+        source="Lookahead Reasoning, Section 2, ceiling of speculative decoding",
+        statement="As gamma varies, g(gamma) comes arbitrarily close to 1/(1 - alpha) only when c = 0.",
+        assumptions="0 < alpha < 1; c > 0 fixed against c = 0; real gamma >= 0",
+        formula=singles.GAP_AT_A_COST,
+        verify=lambda: _only_without_draft_cost("1/10"),
+        mutants=(mutant("free drafts", "the gap is claimed at c = 0 as well", _only_without_draft_cost, "0"),),
+        notes="For c > 0, g <= max(1 - alpha**2, 1/(1+c)) / (1 - alpha) for all gamma >= 0, a fixed distance below.",
+    ),
+    proved(
+        id="LR-B4",
+        source="Lookahead Reasoning, Section 2, acceptance of a whole sequence",
+        statement="The probability that all gamma drafted tokens are accepted decreases exponentially with gamma.",
+        assumptions="0 < alpha < 1, tokens accepted independently",
+        formula=singles.WHOLE_SEQUENCE,
+        verify=lambda: _whole_sequence(1),
+        mutants=(mutant("faster", "by alpha**2 per token", _whole_sequence, 2),),
+        notes="With acceptance that depends on the previous outcome, as measured drafts show, the rate differs.",
+    ),
+    proved(
+        id="LR-B5",
+        source="Lookahead Reasoning, Section 2, diminishing returns",
+        statement="Beyond an optimal length, speculating further yields diminishing or negative returns: g falls.",
+        assumptions="0 < c < alpha < 1",
+        formula=singles.FALLS_PAST_ITS_PEAK,
+        verify=lambda: _returns(1),
+        mutants=(mutant("rises", "g rises past its peak", _returns, -1),),
+        notes="At c = 0 there is no optimal length: the gain alpha**(gamma+1) of each further token shrinks but "
+        "stays positive.",
+    ),
+    repaired(
+        id="LR-S1",
+        source="Lookahead Reasoning, Section 3.2, notation and f_sync",
+        statement="With gamma1 draft steps per cycle and k1 = gamma1 target steps in parallel, synchronous Lookahead "
+        "Reasoning (Algorithm 1) speeds up by f_sync(k1) = (1 - alpha1**k1) / ((1 - alpha1)(1 - c1 + c1 k1)).",
+        expression=statement("lookahead_reasoning", "f_sync"),
+        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer gamma1 >= 1; free verification, constant step times",
+        formula=singles.SPEEDUP_OF_DRAFTS,
+        correction_formula=singles.CYCLE_OF_DRAFTS,
+        printed=lambda: _k1_is_gamma1(singles.SPEEDUP_OF_DRAFTS, 0),
+        correction="k1 = gamma1 + 1: Algorithm 1 drafts gamma1 steps and runs gamma1 + 1 target generations, so its "
+        "speedup is f_sync(gamma1 + 1). This is the reading of Theorem 1 (appendix), where gamma counts target "
+        "generations.",
+        repair=lambda: _cycle_model(exact.f_sync, 0, "f_sync with k1 - 1 drafts"),
+        mutants=(
+            mutant(
+                "corrected",
+                "k1 = gamma1 + 1 is claimed instead, which needs no fix",
+                _k1_is_gamma1,
+                singles.CYCLE_OF_DRAFTS,
+                1,
+            ),
+        ),
+        notes="Section 3.1 itself says that the synchronous version generates gamma drafts and gamma + 1 target steps.",
+    ),
+    proved(
+        id="LR-T1",
+        source="Lookahead Reasoning, Theorem 1, Appendix B.1.1",
+        statement="With gamma target generations in parallel the synchronous version speeds up by "
+        "f_sync(gamma) = (1 - alpha**gamma) / ((1 - alpha)(1 - c + c gamma)).",
+        expression=statement("lookahead_reasoning", "f_sync"),
+        assumptions="0 < alpha < 1, 0 < c < 1, integer gamma >= 1 (gamma - 1 drafts)",
+        formula=singles.SPEEDUP_OF_TARGETS,
+        verify=lambda: _cycle_model(exact.f_sync, 0, "f_sync equals the enumerated cycle"),
+        mutants=(
+            mutant(
+                "one more draft",
+                "the same formula for gamma drafts",
+                _cycle_model,
+                exact.f_sync,
+                1,
+                "f_sync with k drafts",
+            ),
+        ),
+    ),
+    repaired(
+        id="LR-S2",
+        source="Lookahead Reasoning, Section 3.3, meaning of k2",
+        statement="With k2 additional tokens speculated in each target pass, token-level speculation speeds up by "
+        "g(k2) = (1 - alpha2**k2) / ((1 - alpha2)(1 - c2 + c2 k2)).",
+        expression=statement("lookahead_reasoning", "g"),
+        assumptions="0 < alpha2 < 1, 0 <= c2 < 1, integer k2 >= 1",
+        formula=singles.TOKENS_ADDED,
+        correction_formula=singles.TOKENS_SCORED,
+        printed=lambda: _additional_tokens(singles.TOKENS_ADDED, 0),
+        correction="k2 counts the tokens that one target pass scores, the bonus token included: k2 = gamma + 1 for "
+        "gamma drafted tokens (as Appendix B.1.2 and ParallelDim_g = k2 have it). The c in the printed formula is c2.",
+        repair=_additional_tokens_identity,
+        mutants=(
+            mutant(
+                "corrected",
+                "k2 + 1 in place of k2 is claimed, which needs no fix",
+                _additional_tokens,
+                singles.TOKENS_SCORED,
+                1,
+            ),
+        ),
+    ),
+    repaired(
+        id="LR-S3",
+        source="Lookahead Reasoning, Section 3.3, single methods as corners",
+        statement="k1 = 1 is token-level speculation alone (f(1) = 1) and k2 = 1 is step-level speculation alone "
+        "(g(1) = 1), with f_async as the main text defines it (switching at floor(1/c1)).",
+        assumptions="0 < alpha1 < 1, 0 < c1 < 1",
+        formula=singles.NEUTRAL_FLOOR,
+        correction_formula=singles.NEUTRAL,
+        printed=lambda: _neutral_at_one(singles.NEUTRAL_FLOOR),
+        correction="True with the appendix's switching point ceil(1/c1), which is at least 2; with floor(1/c1) a "
+        "draft that costs more than half a target step makes k1 = 1 count as unlimited depth.",
+        repair=_neutral_identity,
+        mutants=(mutant("corrected", "switching at ceil(1/c1), which needs no fix", _neutral_at_one, singles.NEUTRAL),),
+    ),
+)

@@ -1,0 +1,360 @@
+"""Lookahead Reasoning, Theorem 2 and Appendix C: asynchronous speedups from the exact timeline of a draft stage."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from fractions import Fraction
+
+from ledger.ledger import Claim, Evidence, Verdict, statement
+from ledger.lookahead_reasoning import exact
+from ledger.lookahead_reasoning.expectations import expected_intervals_proof, expected_remainder_proof
+from ledger.lookahead_reasoning.formulas import singles
+from ledger.lookahead_reasoning.formulas import stages as formulas
+from ledger.lookahead_reasoning.stages import (
+    COSTS,
+    StageTime,
+    check_saturated_speedup,
+    check_stage_times,
+    free_induction,
+    free_time,
+    limited_induction,
+    limited_time,
+)
+from ledger.proving.cases import Predicate, searched
+from ledger.proving.deferred import sp
+from ledger.proving.records import corrected, mutant, proved, proved_with_fix, refuted
+from ledger.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened, with_fix
+
+__all__ = ["CLAIMS"]
+
+
+def _ratio(name: str, time: Callable[[], sp.Expr], what: str) -> Evidence:
+    """The closed form is (1 + E[X]) / E[time] by the law of large numbers."""
+    from ledger.lookahead_reasoning.statements import STATEMENTS, expected_accepted_steps
+
+    difference = STATEMENTS[name]() - (1 + expected_accepted_steps()) / time()
+    return prove_identity(difference, what=what, samples=[{"alpha1": "1/2", "c1": "1/4", "k1": "3"}])
+
+
+def _time_free() -> sp.Expr:
+    from ledger.lookahead_reasoning.statements import C1, expected_accepted_steps
+
+    return 1 + C1 * expected_accepted_steps()
+
+
+def _time_limited() -> sp.Expr:
+    from ledger.lookahead_reasoning.statements import C1, expected_intervals, expected_partial_batch
+
+    return expected_intervals() + C1 * expected_partial_batch()
+
+
+def _case_1(rule: str) -> Evidence:
+    """From the switching point on, a stage lasts T + c1 T X and the speedup is S1."""
+    return screened(
+        check_stage_times(
+            free_time, f"a stage with gamma >= {rule}(1/c1) lasts T + c1 T X", saturated=False, rule=rule
+        ),
+        free_induction,
+        lambda: _ratio("f_async_unsaturated", _time_free, "S1 = (1 + E[X]) / (1 + c1 E[X])"),
+    )
+
+
+def _case_2(rule: str, formula: StageTime = limited_time, shift: int = 0) -> Evidence:
+    """Below the switching point the stage time is the printed one and the speedup is S2 (at depth gamma + shift)."""
+    what = f"a stage with gamma < {rule}(1/c1) lasts as printed"
+    times = check_stage_times(formula, what, saturated=True, rule=rule)
+    return screened(
+        times if times.verdict is Verdict.FALSE else check_saturated_speedup(shift),
+        limited_induction,
+        lambda: expected_intervals_proof(1),
+        lambda: expected_remainder_proof("E[X mod k1]"),
+        lambda: _ratio("f_async_saturated", _time_limited, "S2 = (1 + E[X]) / (E[ceil((X+1)/k1)] + c1 E[X mod k1])"),
+    )
+
+
+def _typo(exponent: str) -> Evidence:
+    """S2 with the exponent k + 1 of the main text, whose k is not defined, against S2 of Theorem 2."""
+    from ledger.lookahead_reasoning.statements import ALPHA1, C1, K1, f_async_saturated
+
+    k = K1 if exponent == "k1" else sp.Symbol("k", positive=True, integer=True)
+    bracket = ALPHA1 - ALPHA1 ** (k + 1) - K1 * (1 - ALPHA1) * ALPHA1**K1
+    printed = (1 - ALPHA1**K1) / ((1 - ALPHA1) + C1 * bracket)
+    sample = {"alpha1": "1/2", "c1": "1/4", "k1": "2", "k": "1"}
+    return prove_identity(printed - f_async_saturated(), what=f"S2 with alpha1**({exponent}+1)", samples=[sample])
+
+
+def _longer_than_target(printed: Predicate) -> Evidence:
+    """With k1 at least the switching point, drafting k1 steps takes at least one target step."""
+    points = ({"c1": c, "k1": k} for c in COSTS for k in range(1, 12))
+    return searched(printed, *points, explain=lambda c1, k1: f"it takes {k1 * c1} T")
+
+
+def _dimension(printed: Predicate) -> Evidence:
+    """The most targets in flight: the switching point without saturation, gamma with it (min of the two)."""
+    points = ({"c1": c, "gamma": n} for c in COSTS for n in range(1, 12))
+    return searched(
+        printed,
+        *points,
+        explain=lambda c1, gamma: f"{formulas.in_flight(c1, int(gamma))} targets are in flight at once",
+    )
+
+
+def _dimension_proof() -> Evidence:
+    """With 1/c = N - s, 0 <= s < 1, N = ceil(1/c): starts j and j - n overlap iff n c < 1, true for n <= N - 1 only."""
+    n, s = sp.symbols("N s", positive=True)
+    c = 1 / (n - s)
+    return screened(
+        _dimension(formulas.DIMENSION),
+        identity((1 - (n - 1) * c) * (n - s) - (1 - s), "1 - (N-1) c has the sign of 1 - s"),
+        lambda: prove_sign(1 - s, unit=("s",), what="so the target N - 1 drafts back still runs"),
+        identity((n * c - 1) * (n - s) - s, "N c - 1 has the sign of s >= 0, so the one N back has ended"),
+        limited_induction,
+    )
+
+
+def _exclusive(printed: Predicate) -> Evidence:
+    """Where both cases of the theorem apply they agree."""
+    points = ({"alpha1": "1/2", "c1": c, "gamma": n} for c in COSTS for n in range(1, 12))
+    return searched(
+        printed,
+        *points,
+        explain=lambda alpha1, c1, gamma: (
+            f"S1 = {exact.f_unsaturated(alpha1, c1)} and S2 = {exact.f_saturated(alpha1, c1, int(gamma))}"
+        ),
+    )
+
+
+def _figure_1(drafts: int, accepted: int) -> Evidence:
+    """Figure 1: three drafts, the third rejected: done after 2 t + T, where target-only decoding takes 3 T."""
+
+    def holds(c1: Fraction) -> bool:
+        return exact.stage_time(c1, drafts, accepted) == 1 + accepted * c1 and accepted + 1 == 3
+
+    points = ({"c1": c} for c in ("1/10", "1/4", "1/3"))
+    search = refute(holds, points, what=f"{drafts} drafts, {accepted} accepted: three steps after 2 t + T")
+    return search if search.verdict is Verdict.FALSE else all_of(limited_induction, detail=search.detail)
+
+
+def _async_beats_sync(margin: str) -> Evidence:
+    """f_async(k) > f_sync(k) + margin |f_sync(k) - 1| for integers k >= 2."""
+    extra = Fraction(margin)
+
+    def holds(alpha: Fraction, c: Fraction, k: Fraction) -> bool:
+        sync = exact.f_sync(alpha, c, int(k))
+        return bool(exact.f_async(alpha, c, int(k)) > sync + extra * abs(sync - 1))
+
+    a, c = sp.symbols("alpha c", positive=True)
+    k = sp.Symbol("k", positive=True, integer=True)
+    grid = itertools.product(("1/2", "1/10", "9/10"), (*COSTS, "1/1000"), (2, 3, 4, 8, 20))
+    points = ({"alpha": alpha, "c": cost, "k": str(n)} for alpha, cost, n in grid)
+
+    def total(n: sp.Expr) -> sp.Expr:
+        return (1 - a**n) / (1 - a)
+
+    def limited(n: sp.Expr) -> sp.Expr:
+        return (n - 1) - a * total(n) + n * a**n
+
+    def free(n: sp.Expr) -> sp.Expr:
+        return (n - 1) - a * total(n) + a**n
+
+    one = sp.Integer(1)
+    bridge = (1 + c * (k - 1)) - total(k) * (1 - a + c * a) - (c * free(k) + (1 - c) * a**k)
+    return screened(
+        refute(holds, points, what="the asynchronous version is faster than the synchronous one at equal depth k >= 2"),
+        identity(limited(one), "S2 against sync: the denominators agree at k = 1"),
+        identity(limited(k + 1) - limited(k) - (1 - k * a**k * (1 - a)), "and their gap grows by this"),
+        _am_gm,
+        identity(bridge, "S1 against sync: the gap is c v(k) + (1-c) alpha**k"),
+        identity(free(one), "v(1) = 0"),
+        identity(free(k + 1) - free(k) - (1 - a**k), "v grows by 1 - alpha**k > 0"),
+    )
+
+
+def _am_gm() -> Evidence:
+    """Bound ``k (1 - alpha) alpha**k < 1``: the powers 1..k are each at least alpha**k, their sum is < 1/(1-alpha)."""
+    a = sp.Symbol("alpha", positive=True)
+    k = sp.Symbol("k", positive=True, integer=True)
+
+    def u(n: sp.Expr) -> sp.Expr:
+        return a * (1 - a**n) / (1 - a) - n * a**n
+
+    q = sp.Symbol("q", positive=True)
+    return all_of(
+        identity(u(sp.Integer(1)), "equality at k = 1"),
+        identity(u(k + 1) - u(k) - k * a**k * (1 - a), "the slack grows by k alpha**k (1 - alpha) >= 0"),
+        lambda: prove_sign(1 - a * (1 - q), unit=("alpha", "q"), what="1 - alpha (1 - alpha**k) > 0"),
+    )
+
+
+def _not_refuted(evidence: Evidence) -> Evidence:
+    """The integer form of a definition: n >= ceil(x) iff n >= x for integers n; the listed cases agree with it."""
+    if evidence.verdict is Verdict.FALSE:
+        return evidence
+    n, s, d = sp.symbols("N s d", positive=True)
+    # 1/c1 = N - s with 0 <= s < 1: k1 = N + d gives k1 c1 - 1 of the sign of d + s, k1 = N - 1 of the sign of s - 1
+    return all_of(
+        identity((n + d) - (n - s) - (d + s), "k1 >= N is enough"),
+        lambda: prove_sign(1 - s, unit=("s",), what="k1 = N - 1 is not"),
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="LR-F1",
+        source="Lookahead Reasoning, Figure 1",
+        statement="A cycle with three drafts of which the third is rejected yields three steps after 2 t + T (t "
+        "draft step, T target step), against 3 T without speculation.",
+        assumptions="asynchronous rules, constant step times, c1 = t/T <= 1/3, free verification",
+        formula=formulas.FIGURE_1,
+        verify=lambda: _figure_1(3, 2),
+        mutants=(
+            mutant("third accepted", "the third draft is accepted as well", _figure_1, 3, 3),
+            mutant("two slots", "two target generations in flight", _figure_1, 2, 2),
+        ),
+        notes="The synchronous version needs 3 t + T for the same three steps.",
+    ),
+    corrected(
+        id="LR-S4",
+        source="Lookahead Reasoning, Section 3.2, asynchronous speedup, case 1",
+        statement="If k1 >= floor(1/c1), a draft stage lasts T + c1 T X, so that f_async(k1) = S1 = 1/(c1 + "
+        "(1-c1)(1-alpha1)).",
+        expression=statement("lookahead_reasoning", "f_async_unsaturated"),
+        assumptions="0 < c1 < 1, integer k1 >= 1, stage model of Appendix B.1.1",
+        formula=formulas.FREE_FLOOR,
+        correction_formula=formulas.FREE,
+        verify=lambda: _case_1("floor"),
+        correction="S1 holds for k1 >= ceil(1/c1), as Lemma 2 and the proof of Theorem 2 have it. At c1 = 2/5, k1 = "
+        "2 the third target generation waits for a free slot until T instead of starting at 4/5 T; with alpha1 = "
+        "1/2 the speedup is S2 = 15/11, not S1 = 10/7.",
+        holds=mutant("corrected", "ceil(1/c1)", _case_1, "ceil"),
+        notes="Where 1/c1 is an integer the two rules agree.",
+    ),
+    refuted(
+        id="LR-S5",
+        source="Lookahead Reasoning, Section 3.2, asynchronous speedup, reason of case 1",
+        statement="If k1 >= floor(1/c1), generating k1 drafts takes at least as long as one target step.",
+        assumptions="0 < c1 < 1, integer k1 >= 1",
+        formula=formulas.LONGER_FLOOR,
+        correction_formula=formulas.LONGER,
+        verify=lambda: _longer_than_target(formulas.LONGER_FLOOR),
+        correction="k1 c1 >= 1 exactly when k1 >= ceil(1/c1).",
+        correction_verify=lambda: all_of(lambda: _not_refuted(_longer_than_target(formulas.LONGER)), free_induction),
+        mutants=(mutant("corrected", "ceil(1/c1)", _longer_than_target, formulas.LONGER),),
+    ),
+    proved_with_fix(
+        id="LR-S6",
+        source="Lookahead Reasoning, Section 3.2, asynchronous speedup, case 2",
+        statement="S2 = (1 - alpha1**k1) / ((1 - alpha1) + c1 [alpha1 - alpha1**(k+1) - k1 (1 - alpha1) alpha1**k1]).",
+        expression=statement("lookahead_reasoning", "f_async_saturated"),
+        assumptions="k is not defined in the section; k1 < 1/c1",
+        formula=formulas.SATURATED_PRINTED,
+        correction_formula=formulas.SATURATED,
+        verify=lambda: with_fix(lambda: _typo("k"), lambda: _typo("k1")),
+        correction="The exponent k + 1 is k1 + 1, as in Theorem 2.",
+        correction_verify=lambda: all_of(lambda: _typo("k1"), lambda: _case_2("ceil")),
+        mutants=(
+            mutant("corrected", "k1 + 1, which needs no fix", with_fix, lambda: _typo("k1"), lambda: _typo("k1")),
+        ),
+        notes="In Appendix C the same denominator carries a misplaced index, (1 - alpha)_1 for 1 - alpha_1.",
+    ),
+    proved(
+        id="LR-S7",
+        source="Lookahead Reasoning, Section 3.1, asynchronous generation",
+        statement="At equal depth k >= 2 the asynchronous version is faster than the synchronous one.",
+        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer k >= 2",
+        formula=singles.ASYNCHRONOUS_IS_FASTER,
+        verify=lambda: _async_beats_sync("0"),
+        mutants=(
+            mutant("margin", "with twice the gain", _async_beats_sync, "1"),
+            mutant("small margin", "with 1 % more gain", _async_beats_sync, "1/100"),
+        ),
+        notes="Depth is the number of target generations in flight in both. At k = 1 both speedups are 1.",
+    ),
+    proved(
+        id="LR-T2a",
+        source="Lookahead Reasoning, Theorem 2, case 1, Appendix B.1.1",
+        statement="When the draft tree never saturates (the proof: gamma >= ceil(1/c1)), a stage lasts T + c1 T X "
+        "and the speedup tends to S1 = 1/(c1 + (1 - c1)(1 - alpha1)).",
+        expression=statement("lookahead_reasoning", "f_async_unsaturated"),
+        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer gamma >= ceil(1/c1), X geometric",
+        formula=formulas.FREE,
+        verify=lambda: _case_1("ceil"),
+        mutants=(mutant("floor", "gamma >= floor(1/c1)", _case_1, "floor"),),
+        notes="Proof repaired in one point: the timeline is solved by induction, s_j = j c1, since the slot of step "
+        "j - gamma frees at (j - gamma) c1 + 1 <= j c1.",
+    ),
+    proved(
+        id="LR-T2b",
+        source="Lookahead Reasoning, Theorem 2, case 2, Appendix B.1.1",
+        statement="For gamma < ceil(1/c1) a stage lasts ceil((X+1)/gamma) T + c1 T (X mod gamma) and the speedup "
+        "tends to S2.",
+        expression=statement("lookahead_reasoning", "f_async_saturated"),
+        assumptions="0 < alpha1 < 1, 0 < c1 < 1, integer 1 <= gamma < ceil(1/c1), X geometric",
+        formula=formulas.LIMITED,
+        verify=lambda: _case_2("ceil"),
+        mutants=(
+            mutant(
+                "no partial batch",
+                "the draft time of the last batch is dropped",
+                _case_2,
+                "ceil",
+                lambda c, gamma, accepted: Fraction(-(-(accepted + 1) // gamma)),
+            ),
+            mutant(
+                "shifted",
+                "ceil(X/gamma) for ceil((X+1)/gamma)",
+                _case_2,
+                "ceil",
+                lambda c, gamma, x: -(-x // gamma) + c * (x % gamma),
+            ),
+            mutant("one less deep", "S2 at gamma - 1", _case_2, "ceil", shift=-1),
+            mutant(
+                "at most nine",
+                "c1 min(X mod gamma, 9) for c1 (X mod gamma)",
+                _case_2,
+                "ceil",
+                lambda c, gamma, x: -(-(x + 1) // gamma) + c * min(x % gamma, 9),
+            ),
+        ),
+    ),
+    refuted(
+        id="LR-T2c",
+        source="Lookahead Reasoning, Theorem 2, statement, Appendix B.1.1",
+        statement="Case 1 (gamma >= floor(1/c1), speedup S1) and case 2 (gamma < ceil(1/c1), speedup S2) fit together.",
+        assumptions="0 < c1 < 1",
+        formula=formulas.BOTH_CASES,
+        correction_formula=formulas.ONE_CASE,
+        verify=lambda: _exclusive(formulas.BOTH_CASES),
+        correction="Both cases switch at ceil(1/c1). For gamma = floor(1/c1) < 1/c1 the statement claims S1 and S2 "
+        "at once.",
+        correction_verify=lambda: all_of(lambda: _case_1("ceil"), lambda: _case_2("ceil")),
+        mutants=(mutant("corrected", "ceil in both cases", _exclusive, formulas.ONE_CASE),),
+    ),
+    refuted(
+        id="LR-T2d",
+        source="Lookahead Reasoning, Theorem 2, parallel dimension, Appendix B.1.1",
+        statement="When the draft tree never saturates, the parallel dimension of the target is floor(1/c1).",
+        assumptions="0 < c1 < 1, gamma >= 1/c1",
+        formula=formulas.DIMENSION_FLOOR,
+        correction_formula=formulas.DIMENSION,
+        verify=lambda: _dimension(formulas.DIMENSION_FLOOR),
+        correction="It is ceil(1/c1), as the proof and Section 3.3 say: targets start every c1 T and run for T. "
+        "With a depth limit gamma it is min(ceil(1/c1), gamma).",
+        correction_verify=_dimension_proof,
+        mutants=(mutant("corrected", "ceil(1/c1)", _dimension, formulas.DIMENSION),),
+        notes="The draft finishes floor(1/c1) steps within T but has started ceil(1/c1) of them, and a target "
+        "starts with each.",
+    ),
+    proved(
+        id="LR-S8",
+        source="Lookahead Reasoning, Section 3.3 and Equation (5), parallel dimension",
+        statement="The asynchronous version occupies min(ceil(1/c1), k1) target generations at once.",
+        expression=statement("lookahead_reasoning", "parallel_dim_f"),
+        assumptions="0 < c1 < 1, integer k1 >= 1",
+        formula=formulas.DIMENSION,
+        verify=_dimension_proof,
+        mutants=(mutant("floor", "floor(1/c1)", _dimension, formulas.DIMENSION_FLOOR),),
+        notes="The printed c is c1.",
+    ),
+)

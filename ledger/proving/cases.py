@@ -1,0 +1,196 @@
+"""Statements that no formula of sympy carries: an exact test over ranges, or over cases that can be listed.
+
+A verifier walks the same cases that the record of its claim shows: there is one list and one test.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from ledger.ledger import Evidence, Verdict
+from ledger.proving.combine import Part, counterexample, made
+from ledger.proving.domains import Domain, Point, checked, sampled, where
+from ledger.proving.formulas import Formula
+
+__all__ = ["Case", "Cases", "Predicate", "Statement", "grid", "rows", "searched", "walked"]
+
+_DRAWS: Final = 8
+"""Points drawn for each that is wanted, as some do not meet the premise."""
+
+Case = Mapping[str, Any]
+"""Name to value: whole numbers, fractions, printed decimals, or what a test is about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicate:
+    """An exact test in fractions over ranges."""
+
+    text: str
+    """The statement in words and plain formulas."""
+    test: Callable[..., bool]
+    """Takes the variables by name, as fractions."""
+    domain: Domain
+    """Variable to its values."""
+    premise: Callable[..., bool] = lambda **_: True
+    """What else is assumed of a point."""
+    given: str = ""
+    """The premise in words."""
+
+    @property
+    def where(self) -> str:
+        """The domain in words."""
+        return where(self.domain, self.given)
+
+    @property
+    def latex(self) -> str:
+        """Empty: it stands in words."""
+        return ""
+
+    def holds(self, point: Point) -> bool:
+        """Whether the statement holds at a point.
+
+        Raises
+        ------
+        ParameterError : a point outside the domain.
+        """
+        checked(self.domain, point)
+        return bool(self.test(**{name: Fraction(point[name]) for name in self.domain}))
+
+    def admits(self, point: Point) -> bool:
+        """Whether a point of the ranges meets the premise."""
+        return self.premise(**point)
+
+    def points(self, n: int, seed: str) -> Iterator[dict[str, Fraction]]:
+        """Up to ``n`` points of the domain where the premise holds, which may be seldom."""
+        return itertools.islice(filter(self.admits, sampled(self.domain, _DRAWS * n, seed)), n)
+
+    def fails_at(self, n: int, seed: str) -> dict[str, Fraction] | None:
+        """The first of ``n`` points at which the statement fails."""
+        return next((point for point in self.points(n, seed) if not self.holds(point)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cases:
+    """An exact test over cases that are listed: runs of an algorithm, rows of a table, whole numbers."""
+
+    text: str
+    """The statement about one case in words."""
+    test: Callable[..., bool]
+    """Takes the values of a case by name."""
+    cases: Callable[[], Iterable[Case]]
+    """Lists the cases; see `grid` and `rows`."""
+    where: str
+    """The cases in words."""
+    partial: bool = False
+    """Other cases lie beyond these, so that a walk proves nothing about them."""
+    shown: Callable[[Case], Mapping[str, object]] = dict
+    """The case for a reader, where its values are no numbers."""
+
+    @property
+    def latex(self) -> str:
+        """Empty: it stands in words."""
+        return ""
+
+    def holds(self, case: Case) -> bool:
+        """Whether the statement holds in a case."""
+        return bool(self.test(**case))
+
+    def found(self, shown: Mapping[str, str]) -> Case | None:
+        """The case that is shown so, or None."""
+        return next((case for case in self.cases() if _words(self, case) == dict(shown)), None)
+
+
+Statement = Formula | Predicate | Cases
+"""What the record of a claim carries."""
+
+
+def grid(**ranges: Iterable[Any]) -> Callable[[], Iterator[dict[str, Any]]]:
+    """Every combination of the values, the last name running fastest."""
+    values = [tuple(each) for each in ranges.values()]
+    return lambda: (dict(zip(ranges, each, strict=True)) for each in itertools.product(*values))
+
+
+def rows(*cases: Case) -> Callable[[], Iterable[Case]]:
+    """These cases."""
+    return lambda: cases
+
+
+def walked(cases: Cases, *, tail: Part | None = None, explain: Callable[..., str] | None = None) -> Evidence:
+    """Try every case, then close those beyond them by ``tail``.
+
+    Returns
+    -------
+    ``false`` with the first case that fails (``explain`` adds words about it); otherwise the verdict of the tail.
+    Without one, ``proved``, or ``verified`` where the cases are `partial`.
+    """
+    count = 0
+    for case in cases.cases():
+        count += 1
+        if not cases.holds(case):
+            return _failing(cases, case, count, explain)
+    closed = None if tail is None else made(tail)
+    which = "its one case" if count == 1 else f"all {count} cases"
+    text = f"{cases.text}: holds in {which}" + (f", that is, for {cases.where}" if cases.partial else "")
+    if closed is None:
+        verdict = Verdict.VERIFIED if cases.partial else Verdict.PROVED
+        return Evidence(verdict=verdict, method="exhaustive", detail=text, effort={"points": count})
+    return Evidence(
+        verdict=closed.verdict,
+        method=f"exhaustive and {closed.method}",
+        detail=f"{text}; beyond them, {closed.detail}",
+        counterexample=closed.counterexample,
+        effort={"points": count, **closed.effort},
+    )
+
+
+def searched(
+    statement: Statement, *points: Mapping[str, Any], explain: Callable[..., str] | None = None, text: str = ""
+) -> Evidence:
+    """Look for a counterexample among points of the statement's domain, simplest first; of `Cases`, among all of them.
+
+    Values are exact: fractions, or strings of them. Points outside the domain are refused, those that do not meet the
+    premise are passed over.
+
+    Returns
+    -------
+    ``false`` with the first point at which the statement certainly fails; ``open`` when there is none.
+    """
+    tried = 0
+    for case in statement.cases() if isinstance(statement, Cases) else _exact(points):
+        tried += 1
+        if isinstance(statement, Cases):
+            fails = not statement.holds(case)
+        else:
+            checked(statement.domain, case)
+            fails = statement.admits(case) and statement.holds(case) is False
+        if fails:
+            return _failing(statement, case, tried, explain, text)
+    return Evidence(
+        verdict=Verdict.OPEN,
+        method="exact counterexample",
+        detail=f"{text or statement.text}: no counterexample among {tried} exact points",
+        effort={"points": tried},
+    )
+
+
+def _exact(points: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Fraction]]:
+    return ({name: Fraction(value) for name, value in point.items()} for point in points)
+
+
+def _failing(
+    statement: Statement, case: Case, tried: int, explain: Callable[..., str] | None, text: str = ""
+) -> Evidence:
+    """Evidence ``false`` at a case."""
+    shown = _words(statement, case)
+    at = ", ".join(f"{name} = {value}" for name, value in shown.items())
+    tail = "" if explain is None else f": {explain(**case)}"
+    return counterexample(f"{text or statement.text}: fails at {at}{tail}", shown, {"points": tried})
+
+
+def _words(statement: Statement, case: Case) -> dict[str, str]:
+    shown = statement.shown(case) if isinstance(statement, Cases) else case
+    return {name: str(value) for name, value in shown.items()}

@@ -1,0 +1,121 @@
+"""Build and combine evidence: conjunctions, a search before a proof, a refuted print with a proved repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from ledger.ledger import Evidence, Verdict
+
+__all__ = ["Part", "all_of", "counterexample", "made", "numeric", "refutation", "screened", "with_fix"]
+
+Part = Evidence | Callable[[], Evidence]
+"""A piece of evidence, or a call that makes it: later parts are not run once a part has failed."""
+
+
+def numeric(agrees: bool, *, what: str, effort: Mapping[str, int | float]) -> Evidence:
+    """Evidence of a test that proves nothing: ``numeric`` when it agreed, ``open`` when it did not."""
+    verdict = Verdict.NUMERIC if agrees else Verdict.OPEN
+    return Evidence(verdict=verdict, method="sampled", detail=what, effort=effort)
+
+
+def all_of(*parts: Part, detail: str = "") -> Evidence:
+    """The conjunction: ``false`` with the first refuted part, ``proved`` when every part is, else the weakest verdict.
+
+    Parts after the first that is neither proved nor verified are not run; one part that is only verified for the cases
+    tried makes the whole so.
+    """
+    done: list[Evidence] = []
+    for part in parts:
+        evidence = made(part)
+        if evidence.verdict not in {Verdict.PROVED, Verdict.VERIFIED}:
+            return evidence
+        done.append(evidence)
+    effort: dict[str, int | float] = {}
+    for evidence in done:
+        for key, value in evidence.effort.items():
+            effort[key] = max(effort.get(key, 0), value) if key in {"bits", "digits"} else effort.get(key, 0) + value
+    methods = list(dict.fromkeys(m for evidence in done for m in evidence.method.split(" and ")))
+    text = "; ".join(evidence.detail for evidence in done)
+    whole = all(evidence.verdict is Verdict.PROVED for evidence in done)
+    return Evidence(
+        verdict=Verdict.PROVED if whole else Verdict.VERIFIED,
+        method=" and ".join(methods),
+        detail=f"{detail}: {text}" if detail else text,
+        effort=effort,
+    )
+
+
+def with_fix(printed: Part, fixed: Part) -> Evidence:
+    """``proved with fix`` when the statement as printed is refuted and the small repair is proved.
+
+    A printed statement that is not refuted needs no fix: its own evidence is returned. An unproved repair leaves
+    the claim ``false``.
+    """
+    first = made(printed)
+    if first.verdict is not Verdict.FALSE:
+        return first
+    second = made(fixed)
+    if second.verdict is not Verdict.PROVED:
+        return first
+    return Evidence(
+        verdict=Verdict.PROVED_WITH_FIX,
+        method=f"{first.method} and {second.method}",
+        detail=f"As printed: {first.detail}. With the fix: {second.detail}",
+        counterexample=first.counterexample,
+        effort={**first.effort, **second.effort},
+    )
+
+
+def made(part: Part) -> Evidence:
+    """Run the part if it is a call."""
+    return part if isinstance(part, Evidence) else part()
+
+
+def screened(search: Part, *parts: Part, detail: str = "") -> Evidence:
+    """A search for a counterexample first, then the proof: ``false`` if the search finds one, else `all_of` the parts.
+
+    The search proves nothing; it keeps a proof honest, because a mutated statement meets it too. Only the search can
+    refute: a part that fails leaves the statement ``open``, for it may be true by another way.
+    """
+    screen = made(search)
+    if screen.verdict is Verdict.FALSE:
+        return screen
+    proof = all_of(*parts, detail=detail)
+    if proof.verdict is Verdict.FALSE:
+        return Evidence(
+            verdict=Verdict.OPEN,
+            method=proof.method,
+            detail=f"a step of the proof fails, which refutes no more than the step: {proof.detail}; "
+            f"searched before, {screen.detail}",
+            effort={**proof.effort, "screened": screen.effort.get("points", 0)},
+        )
+    return Evidence(
+        verdict=proof.verdict,
+        method=proof.method,
+        detail=f"{proof.detail}; searched before, {screen.detail}",
+        counterexample=proof.counterexample,
+        effort={**proof.effort, "screened": screen.effort.get("points", 0)},
+    )
+
+
+def refutation(
+    what: str, where: Mapping[str, Fraction], effort: Mapping[str, int | float], *, tail: str = ""
+) -> Evidence:
+    """Evidence ``false`` at an exact point."""
+    at = ", ".join(f"{name} = {value}" for name, value in where.items())
+    return counterexample(f"{what}: fails at {at}{tail}", where, effort)
+
+
+def counterexample(
+    detail: str, where: Mapping[str, object] | None, effort: Mapping[str, int | float] | None = None
+) -> Evidence:
+    """Evidence ``false``, told in words of its own."""
+    shown = None if where is None else {name: str(value) for name, value in where.items()}
+    return Evidence(
+        verdict=Verdict.FALSE,
+        method="exact counterexample",
+        detail=detail,
+        counterexample=shown,
+        effort=effort or {},
+    )

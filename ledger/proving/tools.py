@@ -1,0 +1,244 @@
+"""The proving tools that all claims share; each returns `Evidence` whose verdict it derived itself.
+
+``prove_positive`` covers a whole box by balls, ``refute`` looks for an exact counterexample among candidates,
+``exhaustive`` walks integers and closes them with a tail argument. The symbolic tools (``prove_identity``, ``identity``
+for a part of a proof, ``prove_sign``, ``prove_descent``) live in ``symbolic``, the ways to combine evidence
+(``all_of``, ``screened``, ``with_fix``) in ``combine``; both are offered here too. No float comparison ever leads to
+``proved``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+
+from flint import arb
+
+from ledger.ledger import Evidence, Verdict
+from ledger.proving.balls import Rational, ball, point, precision, simplest_between
+from ledger.proving.combine import Part, all_of, counterexample, made, numeric, refutation, screened, with_fix
+from ledger.proving.symbolic import identity, prove_descent, prove_identity, prove_sign
+
+__all__ = [
+    "Box",
+    "Part",
+    "all_of",
+    "counterexample",
+    "exhaustive",
+    "identity",
+    "numeric",
+    "prove_descent",
+    "prove_identity",
+    "prove_positive",
+    "prove_sign",
+    "refute",
+    "rounds_to",
+    "screened",
+    "with_fix",
+]
+
+Box = Mapping[str, tuple[Rational | str, Rational | str]]
+"""Variable -> closed interval; decimals as strings ('0.52'), never floats."""
+
+_BITS = 64
+_SECONDS = 60.0
+
+
+def prove_positive(
+    f: Callable[..., arb],
+    box: Box,
+    *,
+    what: str,
+    max_boxes: int = 200_000,
+    bits: int = _BITS,
+    seconds: float = _SECONDS,
+) -> Evidence:
+    """Prove ``f > 0`` on the whole closed box by branch and bound in ball arithmetic, or find a point where f < 0.
+
+    Parameters
+    ----------
+    f : takes one ball per variable, by name, and returns a ball that contains every value of the function on them.
+        It must not vanish on the box: factor out vanishing factors first (`power_gap`, `expm1_ratio`, `log_ratio`).
+    box : the parameter range, endpoints included; exact rationals.
+    what : the inequality in words, for the detail.
+    max_boxes, seconds : give up (verdict ``open``) after so many boxes or so much processor time (not wall time: a busy
+        machine must not change a verdict).
+    bits : working precision.
+
+    Returns
+    -------
+    ``proved`` with the number of boxes; ``false`` with the simplest rational point of a small box where the ball of f
+    is certainly negative; ``open`` when the budget ran out, with an undecided box in the detail.
+
+    Notes
+    -----
+    The relatively widest side is bisected at a dyadic point, so the covering is exact and the run deterministic.
+    """
+    names = tuple(box)
+    sides = {name: (Fraction(low), Fraction(high)) for name, (low, high) in box.items()}
+    widths = {name: (high - low) or Fraction(1) for name, (low, high) in sides.items()}
+    stack = [tuple(sides[name] for name in names)]
+    count, start = 0, time.process_time()
+    with precision(bits):
+        while stack:
+            part = stack.pop()
+            count += 1
+            value = f(**{name: ball(*side) for name, side in zip(names, part, strict=True)})
+            if value > 0:
+                continue
+            negative_at = _negative_point(f, names, part)
+            if negative_at is not None:
+                return refutation(what, negative_at, {"boxes": count, "bits": bits})
+            if count >= max_boxes or time.process_time() - start > seconds:
+                where = ", ".join(
+                    f"{n} in [{float(a):.6g}, {float(b):.6g}]" for n, (a, b) in zip(names, part, strict=True)
+                )
+                return _covered(
+                    Verdict.OPEN, f"{what}: undecided after {_boxes(count)}, for instance {where}", count, bits
+                )
+            stack.extend(_halves(part, names, widths))
+    return _covered(Verdict.PROVED, f"{what} on all of {_box_text(box)} ({_boxes(count)}, {bits} bits)", count, bits)
+
+
+def _boxes(count: int) -> str:
+    """In words."""
+    return "1 box" if count == 1 else f"{count} boxes"
+
+
+def _covered(verdict: Verdict, detail: str, boxes: int, bits: int) -> Evidence:
+    """What the covering came to."""
+    return Evidence(verdict=verdict, method="ball arithmetic", detail=detail, effort={"boxes": boxes, "bits": bits})
+
+
+def _halves(
+    part: tuple[tuple[Fraction, Fraction], ...], names: Sequence[str], widths: Mapping[str, Fraction]
+) -> list[tuple[tuple[Fraction, Fraction], ...]]:
+    """Bisect the side that is widest relative to the original box; the half with the lower bound is looked at first."""
+    i = max(range(len(part)), key=lambda j: (part[j][1] - part[j][0]) / widths[names[j]])
+    low, high = part[i]
+    middle = (low + high) / 2
+    return [(*part[:i], half, *part[i + 1 :]) for half in ((middle, high), (low, middle))]
+
+
+def _negative_point(
+    f: Callable[..., arb], names: Sequence[str], part: Sequence[tuple[Fraction, Fraction]]
+) -> dict[str, Fraction] | None:
+    """A simple rational point of the part where f is certainly negative, or None."""
+    candidate = {
+        n: low if low == high else simplest_between(low, high) for n, (low, high) in zip(names, part, strict=True)
+    }
+    value = f(**{name: point(x) for name, x in candidate.items()})
+    return candidate if value < 0 else None
+
+
+def rounds_to(value: Callable[[], arb], printed: str, what: str, at: dict[str, str]) -> Evidence:
+    """Prove, in balls, that a value rounds to a printed decimal: it is within half a unit of the last digit.
+
+    Parameters
+    ----------
+    value : returns the ball; called at 128 bits.
+    printed : the decimal as printed, for instance ``'0.26'``.
+    what : the value in words.
+    at : where it is taken, for the counterexample.
+    """
+    unit = Fraction(1, 10 ** len(printed.partition(".")[2]))
+    with precision(128):
+        number = value()
+        distance = abs(number - point(printed))
+        inside, outside = distance < point(unit / 2), distance > point(unit / 2)
+    shown = number.str(12, radius=False)
+    if inside:
+        return Evidence(
+            verdict=Verdict.PROVED, method="ball arithmetic", detail=f"{what} = {shown} rounds to {printed}"
+        )
+    verdict = Verdict.FALSE if outside else Verdict.OPEN
+    detail = f"{what} = {shown} does not round to {printed}"
+    return Evidence(verdict=verdict, method="ball arithmetic", detail=detail, counterexample=at)
+
+
+def refute(
+    holds: Callable[..., bool],
+    candidates: Iterable[Mapping[str, Rational | str]],
+    *,
+    what: str,
+    explain: Callable[..., str] | None = None,
+) -> Evidence:
+    """Look for a candidate at which an exact predicate fails.
+
+    Parameters
+    ----------
+    holds : the claim at one point; receives exact `Fraction` values (or what the candidate holds, if not a number) by
+        name and must decide exactly (fractions, integers, or balls that are certainly apart).
+    candidates : points to try, simplest first.
+    what : the claim in words.
+    explain : words about the failing point (both sides of the inequality), appended to the detail.
+
+    Returns
+    -------
+    ``false`` with the first failing candidate; ``open`` when the claim holds at all of them, which proves nothing.
+    """
+    tried = 0
+    for candidate in candidates:
+        values = {name: Fraction(x) for name, x in candidate.items()}
+        tried += 1
+        if not holds(**values):
+            tail = "" if explain is None else f": {explain(**values)}"
+            return refutation(what, values, {"points": tried}, tail=tail)
+    return Evidence(
+        verdict=Verdict.OPEN,
+        method="exact counterexample",
+        detail=f"{what}: no counterexample among {tried} exact points",
+        effort={"points": tried},
+    )
+
+
+def exhaustive(
+    holds: Callable[..., bool],
+    ranges: Mapping[str, Iterable[int]],
+    *,
+    what: str,
+    tail: Part | None = None,
+    reach: str = "",
+) -> Evidence:
+    """Check an exact predicate at every integer point of a grid, then close the unbounded rest by `tail`.
+
+    Parameters
+    ----------
+    holds : exact predicate of the integers, by name.
+    ranges : variable -> the integers that are walked.
+    what : the claim in words.
+    tail : evidence (or a call that makes it) that covers every integer beyond the ranges; None when there is none.
+    reach : the ranges in words, where cases lie beyond them that no tail covers.
+
+    Returns
+    -------
+    ``false`` at the first failing point; otherwise the verdict of the tail. Without one, ``verified`` where a reach
+    is given, and ``proved`` where the ranges hold every case there is, as the rows of a table do.
+    """
+    names = tuple(ranges)
+    count = 0
+    for combination in itertools.product(*ranges.values()):
+        count += 1
+        if not holds(**dict(zip(names, combination, strict=True))):
+            failing = {name: Fraction(x) for name, x in zip(names, combination, strict=True)}
+            return refutation(what, failing, {"points": count})
+    closed = None if tail is None else made(tail)
+    text = f"{what}: holds at all {count} integer points"
+    if closed is None:
+        verdict = Verdict.VERIFIED if reach else Verdict.PROVED
+        text += f", that is, for {reach}" if reach else ""
+        return Evidence(verdict=verdict, method="exhaustive", detail=text, effort={"points": count})
+    return Evidence(
+        verdict=closed.verdict,
+        method=f"exhaustive and {closed.method}",
+        detail=f"{text}; beyond them, {closed.detail}",
+        counterexample=closed.counterexample,
+        effort={"points": count, **closed.effort},
+    )
+
+
+def _box_text(box: Box) -> str:
+    """The box in words."""
+    return ", ".join(f"{name} in [{low}, {high}]" for name, (low, high) in box.items())

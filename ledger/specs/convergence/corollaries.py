@@ -1,0 +1,359 @@
+"""Claims of SPECS about rates for one block: Theorem 3, Corollaries 1 and 2, Definition 5, Equations 8 to 10."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from math import factorial
+from typing import Final
+
+from flint import arb
+
+from ledger.ledger import Claim, Evidence, statement
+from ledger.proving.balls import point, precision
+from ledger.proving.cases import Predicate, searched
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between, whole
+from ledger.proving.records import mutant, proved, repaired
+from ledger.proving.tools import all_of, exhaustive, identity
+from ledger.specs import exact
+from ledger.specs.common_proofs import covered, prove_coverage, prove_density_ratio, prove_gibbs
+from ledger.specs.formulas import HITS_ITS_MEAN
+from ledger.specs.points import own_drafts, poisson_weights, two_letters
+
+__all__ = ["CLAIMS", "bounded", "poisson_bounded", "prove_poisson_moment"]
+
+_HALF = Fraction(1, 2)
+
+
+def bounded(
+    bound: Callable[[exact.Instance, int], Fraction], what: str, sizes: tuple[int, ...] = (1, 2, 3, 4)
+) -> Evidence:
+    """Exact chi-square divergences against a bound."""
+    return exact.agree(lambda instance, n: instance.divergence(n) <= bound(instance, n), what=what, sizes=sizes)
+
+
+def poisson_bounded(instance: exact.Instance, n: Fraction, bound: Callable[[exact.Instance, Fraction], arb]) -> bool:
+    """Whether the first terms of the mean chi-square divergence over N ~ Poisson(n), N > 0, stay below a bound."""
+    with precision(64):
+        weights = poisson_weights(n, 4)
+        terms = (w * point(instance.divergence(size)) for size, w in enumerate(weights, 1))
+        return not sum(terms, arb(0)) > bound(instance, n)
+
+
+def _six(ratio: Fraction, n: Fraction) -> arb:
+    return 6 * point(ratio - 1) ** 2 / (point(n) ** 2 * (1 - (-point(n)).exp()))
+
+
+def _poisson_target(target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+    target = (target1, 1 - target1)
+    instance = exact.Instance(gen=target, target=target, tilt=(Fraction(1), tilt2))
+    return poisson_bounded(instance, n, lambda i, mean: _six(exact.ratio(i.tilt), mean))
+
+
+def _poisson_draft(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+    instance = exact.Instance(gen=(gen1, 1 - gen1), target=(target1, 1 - target1), tilt=(Fraction(1), tilt2))
+    return poisson_bounded(instance, n, lambda i, mean: _six(_covered(i), mean))
+
+
+_UNIT: Final = between(0, 1)
+_POISSON_TARGET: Final = Predicate(
+    text="the first four terms of the Poisson mean of chi2 are at most 6 (exp(beta R) - 1)^2 / (n^2 (1 - exp(-n)))",
+    test=_poisson_target,
+    domain={"target1": _UNIT, "tilt2": between(0, None), "n": between(3, None, "[)")},
+)
+_POISSON_DRAFT: Final = Predicate(
+    text="the first four terms of the Poisson mean of chi2 are at most 6 (C exp(beta R) - 1)^2 / (n^2 (1 - exp(-n)))",
+    test=_poisson_draft,
+    domain={"gen1": _UNIT, "target1": _UNIT, "tilt2": between(0, None), "n": between(3, None, "[)")},
+)
+
+
+def prove_poisson_moment(scale: int = 6) -> Evidence:
+    """``E[1/N**2] <= 6 / (n**2 (1 - exp(-n)))`` for N ~ Poisson(n) given N > 0."""
+    k = sp.Symbol("k", nonnegative=True)
+    m = sp.Symbol("N", integer=True, positive=True)
+    return all_of(
+        lambda: exact.nonnegative(
+            scale * (1 + k) ** 2 - (2 + k) * (3 + k), what="1/N^2 <= 6 / ((N + 1)(N + 2)) for N >= 1"
+        ),
+        identity(
+            sp.combsimp(sp.factorial(m + 2) / (sp.factorial(m) * (m + 1) * (m + 2))) - 1,
+            "n^N / (N! (N + 1)(N + 2)) = n^(N + 2) / (N + 2)! / n^2, whose sum over N is at most exp(n) / n^2",
+        ),
+    )
+
+
+def _verify_mass(constant: Fraction | int = 1) -> Evidence:
+    """``exp(-n) n**n / n! >= exp(-1) / sqrt(n)``: n! exp(n) / n**(n + 1/2) is e at n = 1 and falls with n."""
+    t, n = sp.symbols("t n", positive=True)
+    gap = sp.log((1 + t) / (1 - t)) - 2 * t
+
+    def holds(n: int) -> bool:
+        if n == 1:
+            return constant <= 1
+        with precision(64):
+            mass = point(Fraction(n**n, factorial(n))) * arb(n).sqrt()
+            return bool(mass > point(Fraction(constant)) * arb(n - 1).exp())
+
+    return all_of(
+        exhaustive(holds, {"n": range(1, 41)}, what="n^n sqrt(n) / n! >= exp(n - 1)"),
+        identity(sp.diff(gap, t) - 2 * t**2 / (1 - t**2), "log((1 + t)/(1 - t)) - 2 t grows from 0 on [0, 1)"),
+        identity(
+            ((1 + t) / (1 - t)).subs(t, 1 / (2 * n + 1)) - 1 - 1 / n,
+            "with t = 1/(2 n + 1) this says (n + 1/2) log(1 + 1/n) >= 1, so the sequence falls",
+        ),
+    )
+
+
+def _sqrt_for(order: Fraction) -> Predicate:
+    """P(N = n) >= n**-order turns a mean bound into one at width n for a factor n**order, printed as sqrt(n)."""
+    return Predicate(
+        text=f"a probability of n^(-{order}) gives a bound at width n for a factor sqrt(n)",
+        test=lambda n: n ** (2 * order) <= n,
+        domain={"n": whole(3)},
+    )
+
+
+def _factor_sqrt(order: Fraction) -> Evidence:
+    return searched(
+        _sqrt_for(order),
+        {"n": 4},
+        {"n": 9},
+        explain=lambda n: f"it gives the factor {n**order}, where sqrt(n) is {float(n) ** 0.5:g}",
+    )
+
+
+def _cost(n: Fraction) -> arb:
+    """1 / P(N = n) for N ~ Poisson(n), N > 0."""
+    width = int(n)
+    return (arb(width).exp() - 1) * point(Fraction(factorial(width), width**width))
+
+
+def _markov_for(power: Fraction = Fraction(0)) -> Predicate:
+    """Markov's inequality at width n costs the factor 1 / P(N = n), here claimed to be at most 10 n**power.
+
+    The mean may sit on the width n alone, so no smaller factor does.
+    """
+
+    def holds(n: Fraction) -> bool:
+        with precision(64):
+            return not _cost(n) > 10 * point(n) ** point(power)
+
+    return Predicate(
+        text="by Markov's inequality a Poisson mean bounds the value at its mean width n for a factor of "
+        + ("10" if power == 0 else f"10 n^{power}"),
+        test=holds,
+        domain={"n": whole(3)},
+    )
+
+
+def _markov(power: Fraction = Fraction(0)) -> Evidence:
+    def explain(n: Fraction) -> str:
+        growing = "grows like sqrt(2 pi n), beyond every constant and every power of log n"
+        return f"the factor is {float(_cost(n).mid()):.3g}, and {growing}"
+
+    return searched(_markov_for(power), *[{"n": n} for n in (3, 16, 100, 400)], explain=explain)
+
+
+def _two_prompts(rare: Fraction) -> tuple[exact.Instance, exact.Instance]:
+    """Drafts from the target at the first (C = 1), a letter that is drafted rarely at the second (C > 1)."""
+    even, flat = (_HALF, _HALF), (Fraction(1), Fraction(1))
+    second = exact.Instance(gen=(rare, 1 - rare), target=even, tilt=flat)
+    return exact.Instance(gen=even, target=even, tilt=flat), second
+
+
+def _mean_divergence(rare: Fraction, n: Fraction) -> Fraction:
+    return sum((prompt.divergence(int(n)) for prompt in _two_prompts(rare)), Fraction(0)) / 2
+
+
+def _one_prompt_for(worst: bool = False) -> Predicate:
+    def holds(rare: Fraction, n: Fraction) -> bool:
+        first, second = _two_prompts(rare)
+        return bool(_mean_divergence(rare, n) ** 2 * n**3 <= _covered(second if worst else first) ** 4)
+
+    return Predicate(
+        text="the mean over prompts of chi2 is at most C^2 exp(2 beta R) / n^(3/2), "
+        + ("C at the worst prompt" if worst else "C at any one prompt")
+        + " (two prompts, evenly; flat rewards, target 1/2, 1/2; the second draft gives letter 1 the chance rare)",
+        test=holds,
+        domain={"rare": between(0, 1), "n": whole(3, 9)},
+    )
+
+
+def _one_prompt(worst: bool = False) -> Evidence:
+    def explain(rare: Fraction, n: Fraction) -> str:
+        return f"the mean is {float(_mean_divergence(rare, n)):.3g}, the bound with C = 1 is {float(n) ** -1.5:.3g}"
+
+    return searched(_one_prompt_for(worst), {"rare": "1/1000", "n": 3}, explain=explain)
+
+
+_EQUATION_10: Final = "chi2 <= kappa^2 log(n)^2 / n^(3/2)"
+
+
+def _equation_10(instance: exact.Instance, n: int, *, power: Fraction = Fraction(3, 2)) -> bool:
+    with precision(64):
+        bound = (point(exact.ratio(instance.weights)) * arb(n).log()) ** 2 / point(Fraction(n)) ** point(power)
+        return not point(instance.divergence(n)) > bound
+
+
+def _verify_equation10(power: Fraction = Fraction(3, 2)) -> Evidence:
+    """``chi2 <= ((kappa - 1) / n)**2 <= kappa**2 log(n)**2 / n**(3/2)`` with constant one."""
+    return all_of(
+        exact.agree(partial(_equation_10, power=power), what=_EQUATION_10, sizes=(3, 4)),
+        prove_density_ratio,
+        exact.decided(power <= 2, what="n^(3/2) <= n^2"),
+        lambda: exact.at_least(lambda: arb(3).log() - 1, "log(n)^2 >= 1 for n >= 3"),
+    )
+
+
+def _covered(instance: exact.Instance) -> Fraction:
+    return exact.coverage(instance.target, instance.gen) * exact.ratio(instance.tilt)
+
+
+def _verify_coverage_bound() -> Evidence:
+    """``chi2 <= ((C exp(beta R) - 1) / n)**2``, and the printed C**2 exp(2 beta R) / n**(3/2) is larger."""
+    x, k = sp.symbols("x k", nonnegative=True)
+    return all_of(
+        exact.agree(_within_covered, what=_COVERED_BOUND),
+        prove_coverage,
+        prove_density_ratio,
+        lambda: exact.nonnegative((1 + x) ** 2 * (1 + k) - x**2, what="(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"),
+    )
+
+
+_OWN_BOUND: Final = "chi2 <= ((exp(beta R) - 1) / n)^2"
+_COVERED_BOUND: Final = "chi2 <= ((C exp(beta R) - 1) / n)^2"
+
+
+def _within_own(instance: exact.Instance, n: int) -> bool:
+    return instance.divergence(n) <= ((exact.ratio(instance.tilt) - 1) / n) ** 2
+
+
+def _within_covered(instance: exact.Instance, n: int) -> bool:
+    return instance.divergence(n) <= ((_covered(instance) - 1) / n) ** 2
+
+
+def _verify_target() -> Evidence:
+    """Drafts from the target: kappa = exp(beta R) exactly."""
+    own = tuple(exact.Instance(gen=i.target, target=i.target, tilt=i.tilt) for i in exact.INSTANCES)
+    return all_of(exact.agree(_within_own, what=_OWN_BOUND, instances=own), prove_density_ratio)
+
+
+def _verify_target_poisson(scale: int = 6) -> Evidence:
+    return all_of(_verify_target, partial(prove_poisson_moment, scale), prove_gibbs)
+
+
+def _verify_draft_poisson(scale: int = 6) -> Evidence:
+    return all_of(_verify_coverage_bound, partial(prove_poisson_moment, scale), prove_gibbs)
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="SPECS-PM",
+        source="SPECS, after Theorem 4, Appendix B.2",
+        statement="Poisson(n) hits its mean with probability of order 1/sqrt(n): at least exp(-1) / sqrt(n), so a mean "
+        "bound becomes a bound at width n for a factor e sqrt(n).",
+        assumptions="n >= 1 an integer",
+        formula=HITS_ITS_MEAN,
+        verify=_verify_mass,
+        mutants=(
+            mutant("doubled", "2 exp(-1) / sqrt(n)", _verify_mass, 2),
+            mutant("slightly more", "1.01 exp(-1) / sqrt(n)", _verify_mass, Fraction(101, 100)),
+        ),
+        notes="Given N > 0 the probability is larger still.",
+    ),
+    repaired(
+        id="SPECS-PM-order",
+        source="SPECS, before Theorem 4, Appendix B.2",
+        statement="Since Poisson(n) hits its mean with probability at least of order 1/n, a mean bound becomes a bound "
+        "at width n for a factor sqrt(n).",
+        assumptions="n >= 3 an integer",
+        formula=_sqrt_for(Fraction(1)),
+        correction_formula=HITS_ITS_MEAN,
+        printed=partial(_factor_sqrt, Fraction(1)),
+        correction="The probability is at least of order 1/sqrt(n), as the second mention has it; from 1/n only a "
+        "factor n would follow.",
+        repair=_verify_mass,
+        mutants=(mutant("corrected", "1/sqrt(n), which needs no fix", _factor_sqrt, _HALF),),
+    ),
+    proved(
+        id="SPECS-E10",
+        source="SPECS, Equation 10, Appendix B.2",
+        statement="At each fixed width n >= 3, D(pi_n | pi*) = O(kappa^2 log(n)^2 / n^(3/2)).",
+        expression=statement("specs", "chi_square_bound"),
+        assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
+        formula=two_letters(_EQUATION_10, _equation_10, widths=(3, 6)),
+        verify=_verify_equation10,
+        mutants=(mutant("n^6", "power 6 of n", _verify_equation10, Fraction(6)),),
+        notes="Constant one, and far from tight: the true order at a fixed width is 1/n^2 (SPECS-X1).",
+    ),
+    proved(
+        id="SPECS-C1",
+        source="SPECS, Corollary 1 (Poisson width), Appendix B.2",
+        statement="Drafts from the target, rewards in [0, R]: the Poisson mean of the divergence is O(exp(2 beta R) / "
+        "n^2) up to logarithms.",
+        expression=statement("specs", "poisson_bound"),
+        assumptions=f"{exact.FIXED_WIDTH}; generator = target; n >= 3",
+        formula=_POISSON_TARGET,
+        verify=_verify_target_poisson,
+        mutants=(mutant("1", "constant 1 for 6", _verify_target_poisson, 1),),
+        notes="Constant 6 / (1 - exp(-3)) < 6.32, no logarithm.",
+    ),
+    repaired(
+        id="SPECS-C1b",
+        source="SPECS, Corollary 1 (fixed width), Appendix B.2",
+        statement="Drafts from the target: by Markov's inequality on the Poisson mean, of order exp(2 beta R) / n^2, "
+        "the divergence is also at each fixed n >= 3 O(exp(2 beta R) / n^2) up to logarithms.",
+        expression=statement("specs", "chi_square_bound"),
+        assumptions=f"{exact.FIXED_WIDTH}; generator = target; n >= 3",
+        formula=_markov_for(),
+        correction_formula=own_drafts(_OWN_BOUND, _within_own),
+        printed=_markov,
+        correction="The bound holds at each fixed width by SPECS-X1, with constant one and no logarithm. Markov's "
+        "inequality costs a factor sqrt(n), so it gives n^(-3/2) only, as Equation 10 and Corollary 2 say.",
+        repair=_verify_target,
+        mutants=(mutant("factor sqrt(n)", "for a factor 10 sqrt(n), which needs no fix", _markov, _HALF),),
+    ),
+    proved(
+        id="SPECS-C2",
+        source="SPECS, Corollary 2, Appendix B.2",
+        statement="Drafts from the draft model: Poisson mean O(C^2 exp(2 beta R) / n^2) and, at fixed width, "
+        "O(C^2 exp(2 beta R) / n^(3/2)), up to logarithms.",
+        expression=statement("specs", "chi_square_bound"),
+        assumptions=f"{exact.FIXED_WIDTH}; C = max(t/g) max(g/t) finite; n >= 3",
+        formula=_POISSON_DRAFT,
+        verify=_verify_draft_poisson,
+        mutants=(mutant("1", "constant 1 for 6", _verify_draft_poisson, 1),),
+        notes="Fixed width: ((C exp(beta R) - 1) / n)^2, better than printed by sqrt(n) and a logarithm.",
+    ),
+    repaired(
+        id="SPECS-T3",
+        source="SPECS, Theorem 3, Equations 8 and 9 and Remark 1, Appendix B.1",
+        statement="One selection among full responses: log(1 + chi2(pi | pi*)) = O(C^2 exp(2 beta R) / n^(3/2)) up to "
+        "logarithms, C of Equation 9; the text announces O(1/n^2).",
+        expression=statement("specs", "chi_square_bound"),
+        assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
+        formula=_one_prompt_for(),
+        correction_formula=two_letters(_COVERED_BOUND, _within_covered, widths=(3, 5)),
+        printed=_one_prompt,
+        correction="Equation 9 fixes a prompt, Equation 8 averages over prompts: take the largest C. With prompts "
+        "averaged, log(1 + E chi2) is meant.",
+        repair=_verify_coverage_bound,
+        mutants=(mutant("corrected", "C at the worst prompt, which needs no fix", _one_prompt, worst=True),),
+        notes="Both rates hold (SPECS-X1); 'Assumption 1' in the statement names the reward-model error, not the "
+        "Poisson width, and no Poisson width is needed.",
+    ),
+    proved(
+        id="SPECS-D5",
+        source="SPECS, Definition 5 and Equation 9, Appendix B.2",
+        statement="The score ratio satisfies phi_max / phi_min <= C exp(beta R), and C >= 1 with C = 1 for equal "
+        "models.",
+        expression=statement("specs", "exponentiated_score"),
+        assumptions="rewards in a range of width R; target and generator positive on the alphabet",
+        formula=two_letters("kappa <= C exp(beta R) and C >= 1", covered, widths=(1, 1)),
+        verify=prove_coverage,
+        mutants=(mutant("one-norm", "C is max(t/g) alone", prove_coverage, both=False),),
+    ),
+)

@@ -1,0 +1,235 @@
+"""Claims of SPECS about the moments behind Theorem 4: Equations 17 to 20."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from typing import Final
+
+from ledger.ledger import Claim, Evidence
+from ledger.proving.cases import Predicate, searched
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between, whole
+from ledger.proving.records import mutant, proved, proved_with_fix, refuted
+from ledger.proving.tools import all_of, identity, prove_identity, with_fix
+from ledger.specs import exact
+from ledger.specs.convergence.lemmas_4_and_5 import prove_lemma_5
+from ledger.specs.points import two_letters
+
+__all__ = ["CLAIMS"]
+
+_HALF = Fraction(1, 2)
+
+
+def _fix_square(pair: bool = True) -> Evidence:
+    yy, x, z = sp.symbols("N_yy N_ya N_ay", nonnegative=True)
+    diagonal = yy**2 if pair else yy
+    return all_of(identity((yy + x) * (yy + z) - (x * yy + yy * z + x * z) - diagonal, "the diagonal term is N_yy^2"))
+
+
+def _diagonal(text: str, of: Callable[[Fraction, Fraction], Fraction]) -> Predicate:
+    """Product of the two counts of y, from the counts of the pairs."""
+    return Predicate(
+        text=f"product of counts = sum over distinct pairs + {text}, with counts of the pairs (y,y), (y,a), (a,y)",
+        test=lambda yy, ya, ay: (yy + ya) * (yy + ay) == ya * yy + yy * ay + ya * ay + of(yy, ya) ** 2,
+        domain={"yy": whole(0), "ya": whole(0), "ay": whole(0)},
+    )
+
+
+_OF_THE_LETTER: Final = _diagonal("N_y^2", lambda yy, ya: yy + ya)
+_OF_THE_PAIR: Final = _diagonal("N_yy^2", lambda yy, _ya: yy)
+
+
+def _verify_square(pair: bool = True) -> Evidence:
+    """The diagonal term is the squared count of the pair (y, y), printed as the squared count of y."""
+    return with_fix(
+        lambda: searched(
+            _OF_THE_LETTER,
+            {"yy": 1, "ya": 1, "ay": 0},
+            explain=lambda yy, ya, ay: "2 on the left, 1 + 4 on the right",
+        ),
+        partial(_fix_square, pair),
+    )
+
+
+def _verify_moment(extra: int = 1) -> Evidence:
+    """``E[exp(-w N) N (N-1) ... (N-k)] = (lam exp(-w))**(k+1) exp(lam (exp(-w) - 1))`` for N ~ Poisson(lam)."""
+    j, k = sp.symbols("j k", integer=True, nonnegative=True)
+    lam, x = sp.symbols("lambda x", positive=True)
+    ratio = sp.factorial(j + k + 1) / sp.factorial(j) / sp.factorial(j + k + 1) * sp.factorial(j)
+
+    def generated(order: int) -> sp.Expr:
+        generating = sp.exp(lam * (x - 1))
+        return x**order * sp.diff(generating, x, order) - (lam * x) ** (order - 1 + extra) * generating
+
+    return all_of(
+        *[partial(prove_identity, generated(m), what=f"factorial moment of order {m}, x = exp(-w)") for m in (1, 2, 3)],
+        identity(sp.combsimp(ratio) - 1, "(j + k + 1) ... (j + 1) / (j + k + 1)! = 1 / j!, any order"),
+    )
+
+
+def _sign(flipped: bool = True) -> Predicate:
+    """One letter, phi = 1: the printed exponent -s1 phi + s2 phi against the product of the two transforms."""
+    return Predicate(
+        text="E[exp(-s1 phi + s2 phi')] = Phi(s1) Phi(s2), one letter of weight 1, u = exp(-s)",
+        test=lambda u1, u2: (u1 / u2 if flipped else u1 * u2) == u1 * u2,
+        domain={"u1": between(0, 1), "u2": between(0, 1)},
+    )
+
+
+def _verify_sign(flipped: bool = True) -> Evidence:
+    return searched(
+        _sign(flipped),
+        {"u1": _HALF, "u2": Fraction(1, 3)},
+        explain=lambda u1, u2: f"{u1 / u2} against {u1 * u2}",
+    )
+
+
+def _fix_sign() -> Evidence:
+
+    from ledger.specs import statements as st
+
+    gens, weights = st.letters(2)
+    a, b = sp.symbols("a b", positive=True)
+    pairs = sum(
+        g1 * g2 * sp.exp(-a * w1 - b * w2)
+        for g1, w1 in zip(gens, weights, strict=True)
+        for g2, w2 in zip(gens, weights, strict=True)
+    )
+    product = st.laplace(gens, weights, a) * st.laplace(gens, weights, b)
+    return all_of(identity(sp.expand(pairs - product), "with both signs minus it factorises"))
+
+
+_EQUATION_19: Final = "Equation 19, coefficient of exp(-n) n^k / k!"
+
+
+def _equation_19(instance: exact.Instance, n: int, *, square: int = 2) -> bool:
+    mean = sum((a * b for a, b in zip(instance.gen, instance.weights, strict=True)), Fraction(0))
+    total = sum(
+        (a * b * exact.laplace_product(instance.gen, instance.weights, n - 1, b) ** 2)
+        for a, b in zip(instance.gen, instance.weights, strict=True)
+    )
+    law = exact.selection_law_by_sequences(instance.gen, instance.weights, n)
+    return bool(1 + exact.chi_square(law, instance.optimum) == n**square * mean * total)
+
+
+def _verify_equation19(square: int = 2) -> Evidence:
+    """Coefficient k: ``1 + chi2(pi_k | pi*) = k**2 mu sum_y g w (integral Phi**(k-1) exp(-s w))**2``."""
+    g, w, mu, k, part = sp.symbols("g w mu k I", positive=True)
+    return all_of(
+        exact.agree(partial(_equation_19, square=square), what=_EQUATION_19),
+        identity((k * g * w * part) ** 2 / (g * w / mu) - k**2 * mu * g * w * part**2, "pi^2 / pi*, letter by letter"),
+        prove_lemma_5,
+    )
+
+
+def _missing_one(subtract: bool = False) -> Predicate:
+    """Constant weights: the divergence is 0, the printed sum is 1."""
+
+    def holds(gen1: Fraction, n: Fraction) -> bool:
+        law = exact.selection_law((gen1, 1 - gen1), (Fraction(1), Fraction(1)), int(n))
+        star = (gen1, 1 - gen1)
+        total = sum((p * p / q for p, q in zip(law, star, strict=True)), Fraction(0))
+        return exact.chi_square(law, star) == total - (1 if subtract else 0)
+
+    return Predicate(
+        text="chi2 = sum of pi^2 / pi* (display before Lemma 4), weights constant, generator (gen1, 1 - gen1)",
+        test=holds,
+        domain={"gen1": between(0, 1), "n": whole(1, 6)},
+    )
+
+
+def _verify_missing_one(subtract: bool = False) -> Evidence:
+    return searched(
+        _missing_one(subtract),
+        {"gen1": _HALF, "n": 2},
+        explain=lambda gen1, n: "0 against 1",
+    )
+
+
+def _verify_equation20(linear: int = 1) -> Evidence:
+    """The integrand is the mixed derivative of exp(n (u1 u2 - 1)); corners give 1 - exp(-n)."""
+    n, u, v = sp.symbols("n u v", positive=True)
+    primitive = sp.exp(n * (u * v - 1))
+    corners = sum(
+        sign * primitive.subs({u: a, v: b}, simultaneous=True)
+        for sign, a, b in ((1, 1, 1), (-1, 1, 0), (-1, 0, 1), (1, 0, 0))
+    )
+    return all_of(
+        identity(
+            sp.simplify((sp.diff(primitive, u, v) - (n**2 * u * v + linear * n) * primitive) / primitive),
+            "mixed derivative",
+        ),
+        identity(corners - (1 - sp.exp(-n)), "corners"),
+        detail="u = Phi(s) maps [0, infinity) onto (0, 1] when all weights are positive",
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved_with_fix(
+        id="SPECS-E17",
+        source="SPECS, Equation 17, Appendix C",
+        statement="The product of the two counts of y is the sum over distinct pairs plus N_y squared.",
+        assumptions="counts of pairs of letters",
+        formula=_OF_THE_LETTER,
+        correction_formula=_OF_THE_PAIR,
+        verify=_verify_square,
+        correction="The last term is the squared count of the pair (y, y).",
+        correction_verify=_fix_square,
+        mutants=(mutant("linear", "N_yy, not squared", _verify_square, pair=False),),
+    ),
+    proved(
+        id="SPECS-E18",
+        source="SPECS, Equation 18 and the factorial moments, Appendix C",
+        statement="E[exp(-w N) N (N-1) ... (N-k)] = (lam exp(-w))^(k+1) exp(lam (exp(-w) - 1)) for N ~ Poisson(lam).",
+        assumptions="lam > 0, w real, k >= 0",
+        no_formula="an infinite sum; the verifier differentiates its generating function",
+        verify=_verify_moment,
+        mutants=(mutant("order", "power k for k + 1", _verify_moment, 0),),
+    ),
+    refuted(
+        id="SPECS-E18b",
+        source="SPECS, display after Equation 18, Appendix C",
+        statement="The mean of exp(-s1 phi + s2 phi') over two draws is Phi(s1) Phi(s2).",
+        assumptions=exact.POISSON_WIDTH,
+        formula=_sign(),
+        verify=_verify_sign,
+        correction="The exponent is -s1 phi - s2 phi'.",
+        correction_verify=_fix_sign,
+        mutants=(mutant("minus", "both signs minus", _verify_sign, flipped=False),),
+    ),
+    refuted(
+        id="SPECS-E19a",
+        source="SPECS, display before Lemma 4, Appendix C",
+        statement="The mean chi-square divergence is the sum over letters of E[pi_N(y)^2] / pi*(y).",
+        assumptions=exact.POISSON_WIDTH,
+        formula=_missing_one(),
+        correction_formula=two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
+        verify=_verify_missing_one,
+        correction="That sum is one plus the divergence (as Appendix C.1 has it).",
+        correction_verify=_verify_equation19,
+        mutants=(mutant("minus-one", "sum - 1", _verify_missing_one, subtract=True),),
+    ),
+    proved(
+        id="SPECS-E19",
+        source="SPECS, Equation 19, Appendix C.1",
+        statement="1 + E[chi2(pi_N | pi*)] is the double integral of Lemma 5 with Phi'(0) Phi'(s1 + s2) for g^2 "
+        "exp(..).",
+        assumptions=exact.POISSON_WIDTH,
+        formula=two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
+        verify=_verify_equation19,
+        mutants=(mutant("cubed", "n^3 for n^2", _verify_equation19, 3),),
+        notes="C.1 writes N ~ Poisson(n); N > 0 is meant, as no law exists for N = 0.",
+    ),
+    proved(
+        id="SPECS-E20",
+        source="SPECS, Equation 20, Appendix C.1",
+        statement="With Phi'(s1) Phi'(s2) in the integral of Equation 19 it is 1 - exp(-n) exactly.",
+        assumptions=exact.POISSON_WIDTH,
+        no_formula="a double integral; the verifier has its primitive",
+        verify=_verify_equation20,
+        mutants=(mutant("2n", "n^2 u v + 2 n", _verify_equation20, 2),),
+        notes="The regions are parts of the quadrant s1, s2 >= 0, not of the plane as printed.",
+    ),
+)

@@ -1,0 +1,272 @@
+"""Claims of SPECS about its integral formulas: Lemmas 4 and 5, Equations 13 to 16.
+
+A Poisson mean ``sum_k exp(-n) n**k / k! * a_k`` determines its coefficients, so each formula is an identity between
+rationals for every width k: an integral of exponentials on one side, a sum over draws on the other. The general step is
+always the same exchange of labels, ``k! / (c! ...) * c = k * (k - 1)! / ((c - 1)! ...)``, and ``1/A`` is the integral
+of ``exp(-s A)``.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from math import factorial
+from typing import Final
+
+from ledger.ledger import Claim, Evidence
+from ledger.proving.cases import Predicate, searched
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between
+from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.tools import all_of, identity
+from ledger.specs import exact
+from ledger.specs.common_proofs import first_of_two
+from ledger.specs.points import two_letters
+
+__all__ = ["CLAIMS", "prove_lemma_5"]
+
+_HALF = Fraction(1, 2)
+
+
+def _exchange() -> Evidence:
+    """Exchange of labels and the integral of an exponential, for all counts and weights."""
+    c, k = sp.symbols("c k", integer=True, positive=True)
+    a, s = sp.symbols("a s", positive=True)
+    swapped = (c * sp.factorial(k) / sp.factorial(c)) / (k * sp.factorial(k - 1) / sp.factorial(c - 1))
+    return all_of(
+        identity(sp.combsimp(swapped) - 1, "multinomial(k; c) c_y = k multinomial(k - 1; c - e_y)"),
+        identity(sp.integrate(sp.exp(-s * a), (s, 0, sp.oo)) - 1 / a, "integral of exp(-s A) is 1/A"),
+        detail="Tonelli (all terms are positive) is quoted",
+    )
+
+
+_COUNTED: Final = "Equation 13 = Definition 4"
+_TILTED: Final = "gen phi, normalised, is the tilted target"
+_LEMMA_4: Final = "Lemma 4, coefficient of exp(-n) n^k / k!"
+_LEMMA_5: Final = "Lemma 5, coefficient of exp(-n) n^k"
+_WHOLE: Final = "the law sums to one"
+
+
+def _counted(instance: exact.Instance, n: int, *, shift: int = 0) -> bool:
+    return instance.selected(n + shift) == exact.selection_law_by_sequences(instance.gen, instance.weights, n)
+
+
+def _tilts(instance: exact.Instance, _n: int, *, power: int = 1) -> bool:
+    return exact.tilted(instance.gen, tuple(w**power for w in instance.weights)) == instance.optimum
+
+
+def _sums_to_one(instance: exact.Instance, n: int, *, lost: Fraction = Fraction(0)) -> bool:
+    return sum(instance.selected(n)) == 1 - lost**n
+
+
+def _verify_counts(shift: int = 0) -> Evidence:
+    """The law by counts, E[N_y phi_y / sum | N], is the law by indices of Definition 4."""
+    return all_of(
+        exact.agree(partial(_counted, shift=shift), what=_COUNTED),
+        _exchange,
+    )
+
+
+def _verify_optimum_laplace(power: int = 1) -> Evidence:
+    """``pi* = gen phi / (-Phi'(0))``."""
+    from ledger.specs import statements as st
+
+    gens, weights = st.letters(3)
+    slope = -sp.diff(st.laplace(gens, weights), st.s).subs(st.s, 0)
+    return all_of(
+        exact.agree(partial(_tilts, power=power), what=_TILTED, sizes=(1,)),
+        identity(gens[0] * weights[0] / slope - st.optimum(0, gens, weights), "-Phi'(0) is the normaliser"),
+    )
+
+
+def _lemma_4(instance: exact.Instance, k: int, *, power_shift: int = 1, with_weight: bool = True) -> bool:
+    law = exact.selection_law_by_sequences(instance.gen, instance.weights, k)
+    return all(
+        law[y]
+        == k * g * (w if with_weight else 1) * exact.laplace_product(instance.gen, instance.weights, k - power_shift, w)
+        for y, (g, w) in enumerate(zip(instance.gen, instance.weights, strict=True))
+    )
+
+
+def _verify_lemma4(power_shift: int = 1, with_weight: bool = True) -> Evidence:
+    """Coefficient k: ``pi_k(y) = k g_y w_y integral Phi**(k - 1) exp(-s w_y)``."""
+    printed = partial(_lemma_4, power_shift=power_shift, with_weight=with_weight)
+    return all_of(exact.agree(printed, what=_LEMMA_4), _exchange)
+
+
+def _psi(with_weight: bool = False) -> Predicate:
+    """Psi at s = 0 and n -> first order: E[N_y phi_y] = n g phi (defined) against n g (last line of the proof)."""
+    return Predicate(
+        text="Psi_y(0) / n, defined with the factor phi_y, is g_y as in the last line of the proof",
+        test=lambda gen1, phi1: gen1 * phi1 == gen1 * (phi1 if with_weight else 1),
+        domain={"gen1": between(0, 1), "phi1": between(0, None)},
+    )
+
+
+def _verify_psi(with_weight: bool = False) -> Evidence:
+    return searched(
+        _psi(with_weight),
+        {"gen1": _HALF, "phi1": 2},
+        explain=lambda gen1, phi1: f"it is {gen1 * phi1}",
+    )
+
+
+def _verify_total(lost: Fraction = Fraction(0)) -> Evidence:
+    """Sum over letters: ``k Phi**(k-1) sum_y g w exp(-s w) = -d/ds Phi**k``, whose integral is 1 - Phi(infinity)**k."""
+    from ledger.specs import statements as st
+
+    gens, weights = st.letters(2)
+    k = sp.Symbol("k", positive=True)
+    phi = st.laplace(gens, weights)
+    density = k * phi ** (k - 1) * sum(g * w * sp.exp(-st.s * w) for g, w in zip(gens, weights, strict=True))
+
+    return all_of(
+        exact.agree(partial(_sums_to_one, lost=lost), what=_WHOLE),
+        identity(sp.simplify(sp.diff(phi**k, st.s) + density), "the integrand is -d/ds Phi^k"),
+        lambda: exact.decided(
+            sp.limit(sp.exp(-st.s * weights[0]), st.s, sp.oo) == 0, what="Phi vanishes at infinity for phi > 0"
+        ),
+        identity(phi.subs(st.s, 0) - sum(gens), "Phi(0) is the total mass"),
+    )
+
+
+def _lemma_5(instance: exact.Instance, n: int, *, linear: bool = True) -> bool:
+    law = exact.selection_law_by_sequences(instance.gen, instance.weights, n)
+    first = Fraction(1, factorial(n - 1)) if linear else Fraction(0)
+    both = first + (Fraction(1, factorial(n - 2)) if n > 1 else 0)
+    return all(
+        p * p == factorial(n) * both * (w * g * exact.laplace_product(instance.gen, instance.weights, n - 1, w)) ** 2
+        for g, w, p in zip(instance.gen, instance.weights, law, strict=True)
+    )
+
+
+def prove_lemma_5(linear: bool = True) -> Evidence:
+    """Coefficient k: ``pi_k(y)**2 / k! = (w g)**2 (1/(k-1)! + 1/(k-2)!) (integral Phi**(k-1) exp(-s w))**2``."""
+    k = sp.Symbol("k", integer=True, positive=True)
+    total = (1 / sp.factorial(k - 1) + 1 / sp.factorial(k - 2)) * sp.factorial(k)
+    return all_of(
+        exact.agree(partial(_lemma_5, linear=linear), what=_LEMMA_5),
+        identity(sp.combsimp(total) - k**2, "k! (1/(k-1)! + 1/(k-2)!) = k^2, from the terms n and n^2"),
+        _exchange,
+    )
+
+
+def _truncated(truncated: bool = True) -> Predicate:
+    """Counts of two equally likely letters, q = exp(-n/2): P(both 0) against the product of the chances."""
+
+    def holds(q: Fraction) -> bool:
+        if not truncated:
+            return q * q == q**2
+        alone = (q - q**2) / (1 - q**2)
+        return alone * alone == 0
+
+    return Predicate(
+        text="counts of two equally likely letters among N > 0 Poisson(n) draws are independent, q = exp(-n / 2)",
+        test=holds,
+        domain={"q": between(0, 1)},
+    )
+
+
+def _verify_truncated(truncated: bool = True) -> Evidence:
+    return searched(
+        _truncated(truncated),
+        {"q": _HALF},
+        explain=lambda q: "each letter is missing with chance 1/3, both never",
+    )
+
+
+def _fix_truncated() -> Evidence:
+    a, b = sp.symbols("a b", integer=True, nonnegative=True)
+    n, p, q = sp.symbols("n p q", positive=True)
+    joint = sp.exp(-n * (p + q)) * n ** (a + b) / sp.factorial(a + b) * sp.binomial(a + b, a) * p**a * q**b
+    apart = sp.exp(-n * p) * (n * p) ** a / sp.factorial(a) * sp.exp(-n * q) * (n * q) ** b / sp.factorial(b)
+    share = sp.gammasimp(sp.simplify((joint / apart).rewrite(sp.gamma)))
+    return all_of(
+        identity(sp.simplify(share) - 1, "Poisson splitting for N_0, not conditioned on N_0 > 0 (p + q = 1)"),
+        detail="The proof may use it, because N_y = 0 when N_0 = 0",
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="SPECS-E13",
+        source="SPECS, Definition 4 and Equations 13 and 14, Appendices B.2 and C",
+        statement="The law of the selected letter is E[N_y phi_y / sum of weights | N], with N_y the count of y.",
+        assumptions=exact.POISSON_WIDTH,
+        formula=two_letters(_COUNTED, _counted),
+        verify=_verify_counts,
+        mutants=(mutant("width", "n + 1 draws", _verify_counts, 1),),
+        notes="Equation 14 mentions N_0 ~ Poisson(n) without using it, and the sum of Definition 4 runs to n, not to "
+        "N.",
+    ),
+    proved(
+        id="SPECS-E14",
+        source="SPECS, display after Equation 14, Appendix C",
+        statement="pi*(y) = gen(y) phi(y) / (-Phi'(0)).",
+        assumptions=exact.POISSON_WIDTH,
+        formula=two_letters(_TILTED, _tilts, widths=(1, 1)),
+        verify=_verify_optimum_laplace,
+        mutants=(mutant("squared", "phi squared", _verify_optimum_laplace, 2),),
+    ),
+    proved(
+        id="SPECS-L4",
+        source="SPECS, Lemma 4 and Equation 15, Appendix C",
+        statement="The law at Poisson width is n g_y w_y / (1 - exp(-n)) times the integral of "
+        "exp(n (Phi(s) - 1) - s w_y) over s > 0.",
+        expression=first_of_two("poisson_selection"),
+        assumptions=exact.POISSON_WIDTH,
+        formula=two_letters(_LEMMA_4, _lemma_4),
+        verify=_verify_lemma4,
+        mutants=(
+            mutant("power", "coefficient k has Phi^k", _verify_lemma4, 0),
+            mutant("no-weight", "factor w_y left out", _verify_lemma4, 1, False),
+        ),
+        notes="The same formula at a fixed width: k g w integral of Phi^(k-1) exp(-s w).",
+    ),
+    refuted(
+        id="SPECS-L4b",
+        source="SPECS, proof of Lemma 4, Appendix C",
+        statement="Psi_y(s), defined with the factor phi_y, equals n g_y exp(-s phi_y) exp(n (Phi(s) - 1)).",
+        assumptions=exact.POISSON_WIDTH,
+        formula=_psi(),
+        correction_formula=two_letters(_LEMMA_4, _lemma_4),
+        verify=_verify_psi,
+        correction="It equals n g_y phi_y exp(-s phi_y) exp(n (Phi(s) - 1)); the Lemma has the factor again.",
+        correction_verify=_verify_lemma4,
+        mutants=(mutant("kept", "factor phi_y kept", _verify_psi, with_weight=True),),
+        notes="The proof then inserts into Equation 16; Equation 15 is meant.",
+    ),
+    proved(
+        id="SPECS-L4c",
+        source="SPECS, check after Lemma 4, Appendix C",
+        statement="The law of Lemma 4 sums to one.",
+        assumptions=exact.POISSON_WIDTH,
+        formula=two_letters(_WHOLE, _sums_to_one),
+        verify=_verify_total,
+        mutants=(mutant("zero-weight", "a letter of weight zero, mass 1/4", _verify_total, _HALF**2),),
+        notes="Needs positive weights: a letter of weight zero and mass g leaves 1 - g^k, and with chance g^k no "
+        "candidate can be selected at all.",
+    ),
+    proved(
+        id="SPECS-L5",
+        source="SPECS, Lemma 5 and Equation 16, Appendix C",
+        statement="The mean square of pi_N(y) over Poisson widths is w^2 g^2 / (1 - exp(-n)) times the double integral "
+        "of (n + n^2 Phi Phi') exp(-(s1 + s2) w + n (Phi Phi' - 1)).",
+        expression=first_of_two("selection_second_moment"),
+        assumptions=exact.POISSON_WIDTH,
+        formula=two_letters(_LEMMA_5, _lemma_5),
+        verify=prove_lemma_5,
+        mutants=(mutant("no-linear", "term n left out", prove_lemma_5, linear=False),),
+    ),
+    refuted(
+        id="SPECS-L5b",
+        source="SPECS, proof of Lemma 5, Appendix C",
+        statement="Over N > 0 Poisson draws the counts of different letters are independent.",
+        assumptions=exact.POISSON_WIDTH,
+        formula=_truncated(),
+        verify=_verify_truncated,
+        correction="They are independent without the condition N > 0; the proof needs only that.",
+        correction_verify=_fix_truncated,
+        mutants=(mutant("untruncated", "N = 0 allowed", _verify_truncated, truncated=False),),
+    ),
+)

@@ -1,0 +1,338 @@
+"""Claims of SPECS inside the proof of Theorem 4: Lemmas 6 and 7, Equation 21, Appendix C.2, and the theorem itself."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from typing import Final
+
+from flint import arb
+
+from ledger.ledger import Claim, Evidence, statement
+from ledger.proving.balls import point, precision
+from ledger.proving.cases import Predicate, searched
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between
+from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.tools import all_of, identity, prove_descent
+from ledger.specs import exact
+from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs
+from ledger.specs.convergence.corollaries import bounded, poisson_bounded, prove_poisson_moment
+from ledger.specs.formulas import HALVED_FACTOR, LAST_FACTOR, TWO_INTEGRALS
+
+__all__ = ["CLAIMS"]
+
+_HALF = Fraction(1, 2)
+
+
+def _log2_dominates(scale: Fraction, constant: Fraction) -> Evidence:
+    """``6 / (1 - exp(-n)) <= constant * log(n)**2`` from n = 3 on: the left side falls with n, the right side grows."""
+
+    def gap() -> arb:
+        return point(constant) * arb(3).log() ** 2 - point(scale) / (1 - (-arb(3)).exp())
+
+    return exact.at_least(gap, f"{scale} / (1 - exp(-n)) <= {constant} log(n)^2 at n = 3, and beyond it by monotony")
+
+
+_THEOREM_4: Final = "the first four terms of the Poisson mean of chi2 are at most {} (kappa log n / n)^2"
+
+
+def _order(constant: Fraction, instance: exact.Instance, n: Fraction) -> arb:
+    return point(constant) * (point(exact.ratio(instance.weights)) * point(n).log() / point(n)) ** 2
+
+
+def _theorem_4(constant: Fraction = Fraction(21, 4)) -> Predicate:
+    """For divergences up to log(1 + chi2) as well, which are smaller."""
+
+    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+        instance = exact.Instance(gen=(gen1, 1 - gen1), target=(target1, 1 - target1), tilt=(Fraction(1), tilt2))
+        return poisson_bounded(instance, n, partial(_order, constant))
+
+    unit = between(0, 1)
+    domain = {"gen1": unit, "target1": unit, "tilt2": between(0, None), "n": between(3, None, "[)")}
+    return Predicate(text=_THEOREM_4.format(constant), test=holds, domain=domain)
+
+
+def _verify_theorem4(constant: Fraction = Fraction(21, 4)) -> Evidence:
+    """Mean divergence <= constant * (kappa log n / n)**2 for n >= 3; screened by partial sums of the mean."""
+    return all_of(
+        exact.agree(
+            lambda instance, n: poisson_bounded(instance, Fraction(n), partial(_order, constant)),
+            what=_THEOREM_4.format(constant),
+            sizes=(3, 4),
+        ),
+        prove_density_ratio,
+        prove_poisson_moment,
+        prove_gibbs,
+        lambda: _log2_dominates(Fraction(6), constant),
+        detail="D <= log(1 + chi2) <= chi2 <= ((kappa - 1) / N)^2, averaged over N",
+    )
+
+
+def _verify_chain(final: int = 8) -> Evidence:
+    """Appendix C.2 after Lemmas 6 and 7: ``log(1 + E chi2) <= 8 p**2 kappa**2 = 128 (kappa log n / n)**2``."""
+    x, u = sp.symbols("x u", positive=True)
+    return all_of(
+        lambda: prove_descent(sp.exp(u) - 1 - u, u, what="z <= exp(z) - 1", order=2),
+        lambda: exact.at_least(
+            lambda: 4 * 16 * arb(3).log() ** 2 - 4, "4 kappa / n^2 <= 4 p^2 kappa^2, as log n >= 1, kappa >= 1"
+        ),
+        identity(sp.exp(2 * x) - (1 + 2 * (sp.exp(x) - 1)) - (sp.exp(x) - 1) ** 2, "1 + 2 (exp(x) - 1) <= exp(2 x)"),
+        exact.decided(final * 16 == 128, what="2 * 4 p^2 kappa^2 = 128 (kappa log n / n)^2 with p = 4 log(n) / n"),
+    )
+
+
+def _best_width(instance: exact.Instance, n: Fraction) -> bool:
+    """Width floor(n), where the bound may use n."""
+    with precision(64):
+        return not point(instance.divergence(int(n))) > _order(Fraction(3, 2), instance, n)
+
+
+_BEST_WIDTH: Final = Predicate(
+    text="chi2 at width floor(n) <= 3/2 (kappa log n / n)^2",
+    test=lambda gen1, weight2, n: _best_width(
+        exact.Instance(gen=(gen1, 1 - gen1), target=(gen1, 1 - gen1), tilt=(Fraction(1), weight2)), n
+    ),
+    domain={"gen1": between(0, 1), "weight2": between(0, None), "n": between(3, 7, "[)")},
+)
+
+
+def _verify_minimum(constant: Fraction = Fraction(3, 2)) -> Evidence:
+    """The best width up to n is at least as good as width floor(n) >= 3 n / 4."""
+    return all_of(
+        bounded(
+            lambda i, n: constant * (exact.ratio(i.weights) - 1) ** 2 / n**2,
+            "chi2 at width n <= 3/2 ((kappa - 1) / n)^2",
+        ),
+        prove_density_ratio,
+        lambda: exact.at_least(
+            lambda: point(constant) * arb(3).log() ** 2 - point(Fraction(16, 9)),
+            "(n / floor(n))^2 <= 16/9 <= 3/2 log(3)^2",
+        ),
+    )
+
+
+def _verify_lemma6(scale: int = 1) -> Evidence:
+    """``I_0 <= I_0 + I_1 = 1 + E chi2 <= 1 + 6 (kappa - 1)**2 / (n**2 (1 - exp(-n))) <= exp(p**2 (kappa - 1)**2)``."""
+    u = sp.Symbol("u", positive=True)
+    return all_of(
+        prove_density_ratio,
+        prove_poisson_moment,
+        lambda: prove_descent(sp.exp(u) - 1 - u, u, what="1 + z <= exp(z)", order=2),
+        lambda: _log2_dominates(Fraction(6 * scale), Fraction(16)),
+        detail="n^2 p_n^2 = 16 log(n)^2; the integrand of I_1 is positive",
+    )
+
+
+def _verify_lemma6_step(largest: Fraction = Fraction(7, 10)) -> Evidence:
+    """The last line of the proof needs ``1 / (2 (1 - p)**2) <= 1`` for every p up to 1/sqrt(2) (7/10 lies below)."""
+    return searched(
+        LAST_FACTOR,
+        *[{"p": p} for p in (Fraction(1, 4), _HALF, largest) if p <= largest],
+        explain=lambda p: f"the factor is {1 / (2 * (1 - p) ** 2)}",
+        text="1 / (2 (1 - p)^2) <= 1 for p <= 1/sqrt(2)",
+    )
+
+
+def _fix_lemma6_step() -> Evidence:
+    """Popoviciu's bound on the variance halves the factor: ``1 / (4 (1 - p)**2) <= 1`` for p <= 1/2."""
+    a = sp.Symbol("a", nonnegative=True)
+    low, high, mu = sp.symbols("m M mu", positive=True)
+    p = sp.Rational(1, 2) / (1 + a)
+    return all_of(
+        identity(
+            (high - low) ** 2 / 4 - (high - mu) * (mu - low) - ((high + low) / 2 - mu) ** 2,
+            "var <= (M - mu)(mu - m) <= (M - m)^2 / 4",
+        ),
+        lambda: exact.nonnegative(1 - 1 / (4 * (1 - p) ** 2), what="1 / (4 (1 - p)^2) <= 1 for 0 <= p <= 1/2"),
+        lambda: exact.at_least(
+            lambda: 1 - 1 / (2 * (1 - _p(55)) ** 2), "the printed factor is at most 1 from n = 55 on"
+        ),
+        lambda: exact.at_least(lambda: 1 / (2 * (1 - _p(54)) ** 2) - 1, "but not at n = 54"),
+        lambda: exact.at_least(lambda: point(_HALF) - _p(27), "p_n <= 1/2 from n = 27 on"),
+        lambda: exact.at_least(lambda: arb(2).rsqrt() - _p(16), "p_n <= 1/sqrt(2) from n = 16 on"),
+        lambda: exact.at_least(lambda: 4 - 1 / (4 * (1 - arb(2).rsqrt()) ** 2), "the repaired factor is below 4 there"),
+        detail="log(n) / n falls for n >= 3",
+    )
+
+
+def _p(n: int) -> arb:
+    """The paper's ``p_n = log(n**4) / n``."""
+    return 4 * arb(n).log() / n
+
+
+def _size(below: bool = True) -> Predicate:
+    """One letter, weight one: Phi = exp(-s), f(s) = log(-Phi'(s)) = -s. At least -bound (printed), or at most bound."""
+    return Predicate(
+        text="f(s) = log(-Phi'(s)) is bounded in size, for Phi = exp(-s)",
+        test=lambda bound, s: -s >= -bound if below else -s <= bound,
+        domain={"bound": between(0, None), "s": between(0, None, "[)")},
+    )
+
+
+def _verify_bounded(below: bool = True) -> Evidence:
+    return searched(
+        _size(below),
+        {"bound": 10, "s": 11},
+        explain=lambda bound, s: f"f({s}) = {-s}; the same happens for every bound",
+    )
+
+
+def _pair_identity(half: int = 2) -> Evidence:
+    """``Phi''' Phi' - Phi''**2 = E[w w' (w - w')**2 exp(-u (w + w'))] / 2``, pair by pair."""
+    a, b = sp.symbols("w v", positive=True)
+    pair = (a**3 * b + a * b**3) / 2 - a**2 * b**2
+    return all_of(identity(pair - a * b * (a - b) ** 2 / half, "symmetrised pair of Phi''' Phi' - Phi''^2"))
+
+
+def _verify_equation21(half: int = 2) -> Evidence:
+    """The cross difference of f as a double integral of f'', and f'' as a variance over the tilted law."""
+    x, y = sp.symbols("x y", nonnegative=True)
+    f = sp.Function("f")
+    difference = f(x + y) + f(0) - f(x) - f(y)
+    mixed = sp.diff(difference, x, y).doit()
+    second = sp.diff(f(x), x, 2).subs(x, x + y).doit()
+    return all_of(
+        partial(_pair_identity, half),
+        lambda: exact.decided(difference.subs(x, 0) == 0, what="no difference at s1 = 0 (and, by symmetry, s2 = 0)"),
+        lambda: exact.decided(sp.simplify(mixed - second) == 0, what="mixed derivative is f''(s1 + s2)"),
+        _second_log_derivative,
+        _slope_bound,
+    )
+
+
+def _second_log_derivative() -> Evidence:
+    x = sp.Symbol("x")
+    phi = sp.Function("Phi")(x)
+    second = sp.diff(sp.log(-sp.diff(phi, x)), x, 2)
+    d1, d2, d3 = (sp.diff(phi, x, k) for k in (1, 2, 3))
+    return exact.decided(
+        sp.simplify(second - (d3 * d1 - d2**2) / d1**2) == 0, what="f'' = (Phi''' Phi' - Phi''^2) / Phi'^2"
+    )
+
+
+def _slope_bound() -> Evidence:
+    a, low, e = sp.symbols("a m e", nonnegative=True)
+    return exact.nonnegative((low + a) * e - low * e, what="-Phi'(u) >= phi_min Phi(u), letter by letter")
+
+
+def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
+    """``(n**2 + n) / (1 - exp(-n)) <= 4 n**2``, ``exp(-log n**4) = n**-4`` and ``E[w] E[1/w] <= kappa``."""
+    w = sp.Symbol("w", positive=True)
+    s1, s2 = sp.symbols("s1 s2", positive=True)
+    a, b, low = sp.symbols("a b m", nonnegative=True)
+
+    def holds(instance: exact.Instance, _n: int) -> bool:
+        mean = sum((g * x for g, x in zip(instance.gen, instance.weights, strict=True)), Fraction(0))
+        inverse = sum((g / x for g, x in zip(instance.gen, instance.weights, strict=True)), Fraction(0))
+        return bool(mean * inverse <= exact.ratio(instance.weights))
+
+    return all_of(
+        lambda: exact.at_least(
+            lambda: point(constant) - 2 / (1 - (-arb(1)).exp()),
+            f"(1 + 1/n) / (1 - exp(-n)) < {constant} at n = 1, and beyond it as both factors fall",
+        ),
+        identity(
+            sp.integrate(sp.integrate(w * sp.exp(-(s1 + s2) * w), (s1, 0, sp.oo)), (s2, 0, sp.oo)) - 1 / w,
+            "double integral of w exp(-(s1 + s2) w) is 1/w",
+        ),
+        lambda: exact.nonnegative((low + a) - (low + a) / (1 + b), what="w / w' <= M / m"),
+        exact.agree(holds, what="E[w] E[1/w] <= kappa", sizes=(1,)),
+        detail="On R_1 the smaller of Phi, Phi' is at most 1 - p_n, so n (1 - Phi Phi') >= log n^4",
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="SPECS-E21",
+        source="SPECS, Equation 21, Appendix C.1",
+        statement="f(s1 + s2) + f(0) - f(s1) - f(s2) is the double integral of f'', f = log(-Phi'), and f'' is half "
+        "the mean of (phi - phi')^2 over two draws of a tilted law.",
+        assumptions="finite alphabet, positive weights",
+        no_formula="a double integral; the verifier differentiates it",
+        verify=_verify_equation21,
+        mutants=(mutant("whole", "without the half", _verify_equation21, 1),),
+        notes="In the display after it the denominator E[phi exp(-u phi)]^2 stands for Phi'(u1) Phi'(u2).",
+    ),
+    refuted(
+        id="SPECS-L6a",
+        source="SPECS, proof of Lemma 6, Appendix C.1",
+        statement="f = log(-Phi') is bounded, smooth and convex.",
+        assumptions="s >= 0",
+        formula=_size(),
+        verify=_verify_bounded,
+        correction="It is smooth and convex, with slope between -phi_max and -phi_min, so it falls without bound.",
+        correction_verify=_verify_equation21,
+        mutants=(mutant("above", "bounded above", _verify_bounded, below=False),),
+        notes="Boundedness is not used.",
+    ),
+    refuted(
+        id="SPECS-L6b",
+        source="SPECS, last step of the proof of Lemma 6, Appendix C.1",
+        statement="For p_n <= 1/sqrt(2) the factor 1 / (2 (1 - p_n)^2) is at most one.",
+        assumptions="0 <= p_n <= 1/sqrt(2)",
+        formula=LAST_FACTOR,
+        correction_formula=HALVED_FACTOR,
+        verify=_verify_lemma6_step,
+        correction="It is for p_n <= 1 - 1/sqrt(2) (n >= 55). With Popoviciu's variance bound the factor becomes "
+        "1 / (4 (1 - p_n)^2), at most one for p_n <= 1/2 (n >= 27).",
+        correction_verify=_fix_lemma6_step,
+        mutants=(mutant("1/4", "p up to 1/4 only", _verify_lemma6_step, Fraction(1, 4)),),
+        notes="At p = 1/sqrt(2) the factor is 3 + 2 sqrt(2) = 5.83; p^2 <= 1/2 was taken for (1 - p)^2 >= 1/2.",
+    ),
+    proved(
+        id="SPECS-L6",
+        source="SPECS, Lemma 6, Appendix C.1",
+        statement="I_0 <= exp(p_n^2 (kappa - 1)^2) when p_n = 4 log(n) / n <= 1/sqrt(2).",
+        assumptions=f"{exact.FIXED_WIDTH}; n >= 3",
+        no_formula="an integral over a region that depends on the model; the verifier bounds it by SPECS-X1",
+        verify=_verify_lemma6,
+        mutants=(mutant("quarter", "p_n^2 / 4", _verify_lemma6, 4),),
+        notes="The printed proof stops short (SPECS-L6b). Repaired: I_0 is at most I_0 + I_1 = 1 + E chi2, which "
+        "SPECS-X1 bounds by less than the claim, for every n >= 3.",
+    ),
+    proved(
+        id="SPECS-L7",
+        source="SPECS, Lemma 7, Appendix C.1",
+        statement="I_1 <= 4 kappa / n^2.",
+        assumptions=f"{exact.FIXED_WIDTH}; n >= 1",
+        no_formula="an integral over a region that depends on the model; the verifier bounds its integrand",
+        verify=_verify_lemma7,
+        mutants=(mutant("3", "constant 3", _verify_lemma7, Fraction(3)),),
+        notes="One line prints E[phi] E[1/phi] = kappa where at most is meant. From n = 3 on the constant 1.41 does.",
+    ),
+    proved(
+        id="SPECS-T4",
+        source="SPECS, Theorem 4, Appendices B.2 and C",
+        statement="For n >= 3 the mean of D(pi_N | pi*) over N ~ Poisson(n), N > 0, is O((kappa log n / n)^2).",
+        expression=statement("specs", "poisson_bound"),
+        assumptions=f"{exact.FIXED_WIDTH}; n >= 3 real",
+        formula=_theorem_4(),
+        verify=_verify_theorem4,
+        mutants=(mutant("1/100", "constant 1/100", _verify_theorem4, Fraction(1, 100)),),
+        notes="Hidden constant 21/4 for all n >= 3; without the logarithm, 6 (kappa - 1)^2 / (n^2 (1 - exp(-n))). The "
+        "printed proof needs p_n = 4 log(n) / n <= 1/2, that is n >= 27, and leaves 3 <= n <= 26 open; the sharpening "
+        "SPECS-X1 covers every n.",
+    ),
+    proved(
+        id="SPECS-T4b",
+        source="SPECS, proof of Theorem 4, Appendix C.2",
+        statement="The two integral bounds combine to log(1 + E chi2) <= 8 p_n^2 kappa^2 = 128 (kappa log n / n)^2.",
+        assumptions="Lemmas 6 and 7; n >= 3, kappa >= 1",
+        formula=TWO_INTEGRALS,
+        verify=_verify_chain,
+        mutants=(mutant("halved", "4 p_n^2 kappa^2", _verify_chain, 4),),
+        notes="The factor 4 in the exponent also absorbs the repaired constant of Lemma 6, 1 / (4 (1 - p)^2) <= 2.92 "
+        "for p <= 1/sqrt(2), so the printed route gives Theorem 4 with constant 128 for n >= 16.",
+    ),
+    proved(
+        id="SPECS-T4c",
+        source="SPECS, corollary after Theorem 4, Appendix B.2",
+        statement="The best width up to n >= 3 has divergence O((kappa log n / n)^2).",
+        assumptions=f"{exact.FIXED_WIDTH}; n >= 3 real",
+        formula=_BEST_WIDTH,
+        verify=_verify_minimum,
+        mutants=(mutant("1/100", "constant 1/100", _verify_minimum, Fraction(1, 100)),),
+        notes="Constant 3/2; no minimum is needed, the width floor(n) does.",
+    ),
+)

@@ -1,0 +1,290 @@
+"""Claims of SPECS about its lower bound: Theorem 5, Equations 22 and 23, Appendix C.3.
+
+Two letters: y0 with reward 0 and target probability theta / (1 + theta), y1 with reward R and 1 / (1 + theta), where
+theta = exp(beta R); the optimum is (1/2, 1/2).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from typing import Final
+
+from flint import arb
+
+from ledger.ledger import Claim, Evidence
+from ledger.proving.balls import point, precision
+from ledger.proving.cases import Predicate, searched
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between, whole
+from ledger.proving.records import mutant, proved, proved_with_fix, refuted, repaired
+from ledger.proving.tools import all_of, identity, prove_positive, screened, with_fix
+from ledger.specs.exact import at_least, decided, nonnegative, selection_law, tilted
+from ledger.specs.formulas import POWER_PRINTED, POWER_TURNED, TWO_LETTER_TRANSFORM
+
+__all__ = ["CLAIMS"]
+
+_HALF = Fraction(1, 2)
+_PAIR = "two letters as above; n >= theta"
+
+
+def _law(theta: Fraction, n: int) -> tuple[Fraction, ...]:
+    return selection_law((theta / (1 + theta), 1 / (1 + theta)), (Fraction(1), theta), n)
+
+
+def _verify_transform(swapped: bool = False) -> Evidence:
+    """The optimum is uniform and the transform is ``(theta exp(-s) + exp(-s theta)) / (1 + theta)``."""
+    from ledger.specs import statements as st
+
+    th, s = st.theta, st.s
+    gens = (th / (1 + th), 1 / (1 + th))
+    weights = (th, sp.Integer(1)) if swapped else (sp.Integer(1), th)
+    printed = (th * sp.exp(-s) + sp.exp(-s * th)) / (1 + th)
+    return all_of(
+        identity(st.optimum(0, gens, weights) - sp.Rational(1, 2), "the optimum is (1/2, 1/2)"),
+        identity(st.laplace(gens, weights) - printed, "Equation 22"),
+    )
+
+
+def _equation23(factor: bool = True) -> Predicate:
+    """Printed as an equality; a = exp(-1), b = exp(-n), rho the ratio of slopes: a factor 1 / (1 - b) is lost."""
+
+    def holds(a: Fraction, rho: Fraction) -> bool:
+        b = a**3
+        left = ((1 - a) / 2 + (a - b) / 2 * rho) / (1 - b)
+        return left == _HALF + (a - b) / 2 * (rho - 1) / ((1 - b) if not factor else 1)
+
+    return Predicate(
+        text="the last line of Equation 23 equals the one before, as rational functions of a = exp(-1), n = 3, and the "
+        "quotient rho of slopes",
+        test=holds,
+        domain={"a": between(0, 1), "rho": between(1, None)},
+    )
+
+
+def _verify_equation23(factor: bool = True) -> Evidence:
+    return searched(
+        _equation23(factor),
+        {"a": Fraction(1, 3), "rho": 2},
+        explain=lambda a, rho: "exp(-1) is transcendental, so an identity would hold for every a",
+    )
+
+
+def _fix_equation23() -> Evidence:
+    b, c, d = sp.symbols("b c d", nonnegative=True)
+    low, high = 1 / (2 + b + c), 1 / (2 + b)  # exp(-n) and exp(-1), both at most 1/2
+    rho = 1 + d
+    left = ((1 - high) / 2 + (high - low) / 2 * rho) / (1 - low)
+    return all_of(
+        lambda: nonnegative(
+            left - (sp.Rational(1, 2) + (high - low) / 2 * (rho - 1)), what="the line before is at least it"
+        )
+    )
+
+
+def _verify_power(at_most: bool = False) -> Evidence:
+    """``(1 - x)**(theta - 1)`` against ``1 - (1 + theta) / (4 n)``, x = (1 + theta) / (2 theta n)."""
+    return searched(
+        POWER_TURNED if at_most else POWER_PRINTED,
+        {"theta": 2, "n": 2},
+        {"theta": 3, "n": 3},
+        explain=lambda theta, n: "49/81 on the left, 2/3 on the right",
+        text="(1 - x)^(theta - 1) >= 1 - (1 + theta) / (4 n) for n >= theta >= 2, x = (1 + theta) / (2 theta n)",
+    )
+
+
+def _slope(u: arb) -> arb:
+    """Derivative of `_excess` in u = 1/theta."""
+    z = (u + u * u) / 2
+    return -(1 - z).log() / (u * u) - (1 / u - 1) * (_point_half() + u) / (1 - z) + 1 / (3 - u)
+
+
+def _point_half() -> arb:
+    return point(_HALF)
+
+
+def _fix_power() -> Evidence:
+    """At n = theta: F(u) = (1/u - 1) log(1 - (u + u**2)/2) - log((3 - u)/4) <= 0; for larger n by convexity in x."""
+    u, d = sp.symbols("u d", positive=True)
+    below = 1 / (1 + d)
+    z_of_u = (u + u**2) / 2
+    excess = (1 / u - 1) * sp.log(1 - z_of_u) - sp.log((3 - u) / 4)
+    slope = -sp.log(1 - z_of_u) / u**2 - (1 / u - 1) * (sp.Rational(1, 2) + u) / (1 - z_of_u) + 1 / (3 - u)
+    theta, n = sp.symbols("theta n", positive=True)
+    x = (1 + theta) / (2 * theta * n)
+    return all_of(
+        identity(theta * x / 2 - (1 + theta) / (4 * n), "the right side is 1 - theta x / 2"),
+        identity(sp.simplify(sp.diff(excess, u) - slope), "F'"),
+        lambda: decided(excess.subs(u, sp.Rational(1, 2)) == 0, what="F(1/2) = 0 (theta = 2, equality)"),
+        lambda: prove_positive(_slope, {"u": ("3/10", "1/2")}, what="F' > 0, so F < 0 for 2 < theta <= 10/3"),
+        identity((1 / u - 1) * z_of_u - (1 - u**2) / 2, "F <= -(1 - u^2)/2 - log((3 - u)/4) on (0, 1)"),
+        lambda: nonnegative(below + 1 / (3 - below), what="that bound grows with u on (0, 1)"),
+        lambda: at_least(
+            lambda: point(Fraction(91, 200)) + point(Fraction(27, 40)).log(),
+            "it is negative at u = 3/10, so F < 0 below",
+        ),
+        detail="log(1 - z) <= -z gives the bound for small u; both sides are 1 at x = 0 and the left one is convex",
+    )
+
+
+def _distance(theta: Fraction, n: int, terms: int = 14) -> tuple[arb, arb]:
+    """Enclosure of the Poisson mean of pi_N(y0) - 1/2: its first terms, and the mass left over."""
+    total, mass, left = arb(0), (-arb(n)).exp(), 1 - (-arb(n)).exp()
+    for size in range(1, terms + 1):
+        mass = mass * n / size
+        left -= mass
+        total += mass * point(_law(theta, size)[0] - _HALF)
+    scale = 1 - (-arb(n)).exp()
+    return (total - left / 2) / scale, (total + left / 2) / scale
+
+
+def _far(constant: int = 50) -> Predicate:
+    def holds(theta: Fraction, n: Fraction) -> bool:
+        with precision(64):
+            return not _distance(theta, int(n))[1] < point(theta / (constant * n))
+
+    return Predicate(
+        text=f"pi_bar(y0) - 1/2 >= theta / ({constant} n)",
+        test=holds,
+        domain={"theta": between(2, 8, "[]"), "n": whole(3, 8)},
+        premise=lambda theta, n: n >= theta,
+        given="n >= theta",
+    )
+
+
+def _verify_distance(constant: int = 50) -> Evidence:
+    """``pi_bar(y0) - 1/2 >= theta / (50 n)`` for n >= max(theta, 3), theta >= 2."""
+    theta, n, t, a, b = sp.symbols("theta n t a b", positive=True)
+    g = (theta * t + t**theta) / (1 + theta)
+    x = (1 + theta) / (2 * theta * n)
+    bernoulli = theta / (1 + theta) * (1 - x) + (1 - theta * x) / (1 + theta)
+    search = searched(_far(constant), *[{"theta": th, "n": k} for th, k in ((2, 3), (3, 3), (2, 5))])
+    return screened(
+        search,
+        identity(
+            sp.simplify(sp.diff(g, t) - (theta + theta * t ** (theta - 1)) / (1 + theta)), "g', which grows with t"
+        ),
+        identity(bernoulli - (1 - 1 / n), "g(1 - x) >= 1 - 1/n by Bernoulli's inequality"),
+        _fix_power,
+        _fix_equation23,
+        lambda: nonnegative(
+            (a + b) / a - (a + b + 1) / (a + 1), what="A / (A - b) falls in A, and A = 2 theta/(1+theta) < 2"
+        ),
+        lambda: prove_positive(
+            lambda n: constant * ((-arb(1)).exp() - (-n).exp()) - 16 + 4 / n,
+            {"n": (3, 4)},
+            what=f"{constant} (exp(-1) - exp(-n)) >= 16 - 2 theta / n, as theta >= 2",
+        ),
+        lambda: at_least(
+            lambda: constant * ((-arb(1)).exp() - (-arb(4)).exp()) - 16,
+            f"{constant} (exp(-1) - exp(-n)) > 16 for n >= 4",
+        ),
+    )
+
+
+def _trivial(theta: Fraction, n: Fraction) -> bool:
+    """Whether the output differs from the optimum."""
+    law = _law(theta, int(n))
+    return law != tilted((theta / (1 + theta), 1 / (1 + theta)), (Fraction(1), theta))
+
+
+_PRINTED_BOUND: Final = Predicate(
+    text="the divergence is at least a positive multiple of theta^2 / n^2 for n >= theta = exp(beta R)",
+    test=_trivial,
+    domain={"theta": between(1, None, "[)"), "n": whole(1)},
+    premise=lambda theta, n: n >= theta,
+    given="n >= theta",
+)
+
+
+def _verify_theorem5(printed_theta: int = 1, constant: int = 50) -> Evidence:
+    """As printed it includes R = 0, where nothing is left to bound; theta >= 2 gives theta**2 / (1250 n**2)."""
+    return with_fix(
+        lambda: searched(
+            _PRINTED_BOUND,
+            {"theta": 3, "n": 3},
+            {"theta": printed_theta, "n": 3},
+            explain=lambda theta, n: "with R = 0 every candidate scores alike and the output is the optimum",
+        ),
+        partial(_fix_theorem5, constant),
+    )
+
+
+def _fix_theorem5(constant: int = 50) -> Evidence:
+    return all_of(
+        _verify_transform,
+        partial(_verify_distance, constant),
+        lambda: decided(
+            2 * Fraction(1, 50) ** 2 == Fraction(1, 1250), what="2 (theta / (50 n))^2 = theta^2 / (1250 n^2)"
+        ),
+        detail="Pinsker's inequality and convexity of the divergence are quoted",
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="SPECS-E22",
+        source="SPECS, Equation 22, Appendix C.3",
+        statement="In the two-letter problem the optimum is uniform and Phi(s) = (theta e^-s + e^-(s theta)) / (1 + "
+        "theta).",
+        assumptions="theta = exp(beta R) >= 1",
+        formula=TWO_LETTER_TRANSFORM,
+        verify=_verify_transform,
+        mutants=(mutant("swapped", "rewards swapped", _verify_transform, swapped=True),),
+        notes="The text then cites Lemma 5 for the law; Lemma 4 is meant.",
+    ),
+    repaired(
+        id="SPECS-E23",
+        source="SPECS, Equation 23, Appendix C.3",
+        statement="The last line of the lower bound on pi_bar(y0) equals the line before it.",
+        assumptions=_PAIR,
+        formula=_equation23(),
+        printed=_verify_equation23,
+        correction="It is smaller: the factor 1 / (1 - exp(-n)) is dropped. The chain of lower bounds stays valid.",
+        repair=_fix_equation23,
+        mutants=(mutant("factor", "factor kept", _verify_equation23, factor=False),),
+    ),
+    refuted(
+        id="SPECS-T5a",
+        source="SPECS, proof of Theorem 5, Appendix C.3",
+        statement="(1 - (1 + theta) / (2 theta n))^(theta - 1) >= 1 - (1 + theta) / (4 n) for n >= theta >= 2.",
+        assumptions="n >= theta >= 2",
+        formula=POWER_PRINTED,
+        correction_formula=POWER_TURNED,
+        verify=_verify_power,
+        correction="The opposite inequality holds on the whole range, and it is the one that the next line uses.",
+        correction_verify=_fix_power,
+        mutants=(mutant("at-most", "at most", _verify_power, at_most=True),),
+    ),
+    proved(
+        id="SPECS-T5b",
+        source="SPECS, proof of Theorem 5, Appendix C.3",
+        statement="pi_bar(y0) - 1/2 >= theta / (50 n), for n >= 3.",
+        assumptions="n >= theta >= 2, n >= 3",
+        formula=_far(),
+        verify=_verify_distance,
+        mutants=(
+            mutant("1/2", "constant 1/2 for 1/50", _verify_distance, 2),
+            mutant("1/45", "constant 1/45 for 1/50, true where tried but beyond this proof", _verify_distance, 45),
+        ),
+        notes="Announced as O(theta / n) for the distance; a lower bound, Omega, is meant and proved.",
+    ),
+    proved_with_fix(
+        id="SPECS-T5",
+        source="SPECS, Theorem 5, Appendices B.2 and C.3",
+        statement="For a two-letter problem with rewards in [0, R] the Poisson mean of the divergence is at least of "
+        "order exp(2 beta R) / n^2 for n >= exp(beta R).",
+        assumptions="n >= exp(beta R)",
+        formula=_PRINTED_BOUND,
+        verify=_verify_theorem5,
+        correction="For exp(beta R) >= 2 and n >= 3 it is at least exp(2 beta R) / (1250 n^2).",
+        correction_verify=_fix_theorem5,
+        mutants=(
+            mutant("1/2", "constant 1/2 for 1/50", _verify_theorem5, constant=2),
+            mutant("theta-3", "R = 0 left out", _verify_theorem5, printed_theta=3),
+        ),
+        notes="For exp(beta R) near one no multiple of exp(2 beta R) / n^2 can do: SPECS-X1 bounds the divergence by "
+        "(exp(beta R) - 1)^2 / N^2. The statement writes N ~ Poisson(n); N > 0 is meant. Together with SPECS-X1 the "
+        "order 1/n^2 is exact.",
+    ),
+)

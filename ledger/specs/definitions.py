@@ -1,0 +1,350 @@
+"""Claims of SPECS about its definitions: Definitions 1 to 4, Lemma 2, Equation 11, coverage coefficients."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from typing import Final
+
+from ledger.ledger import Claim, Evidence
+from ledger.proving.cases import Predicate, searched
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between, whole
+from ledger.proving.records import mutant, proved, refuted
+from ledger.proving.tools import all_of, identity, prove_identity
+from ledger.specs.block_tree import SEVERAL_BLOCKS, TREES, Tree, on_trees
+from ledger.specs.common_proofs import prove_gibbs, prove_regret
+from ledger.specs.exact import Instance, Law, agree, decided, log, nonnegative, selection_law
+from ledger.specs.points import two_blocks, two_letters
+
+__all__ = ["CLAIMS", "prove_block_range"]
+
+_HALF = Fraction(1, 2)
+_ONE = Fraction(1)
+
+
+_PRODUCT: Final = "product of block laws = tilted target"
+_WIDTH: Final = "width of the process reward after a prefix <= width of the outcome reward"
+_COVERAGES: Final = "C_block <= C_seq"
+
+
+def _telescopes(tree: Tree, _n: int, _threshold: Fraction, *, combine: str = "mean") -> bool:
+    largest = None if combine == "mean" else _largest
+    product = []
+    for y in tree.responses():
+        mass = _ONE
+        for t in range(tree.horizon):
+            step = tree.value(y[: t + 1], largest) / tree.value(y[:t], largest)
+            mass *= tree.target[y[:t]][y[t]] * step
+        product.append(mass)
+    return tuple(product) == tree.optimum()
+
+
+def _verify_telescoping(combine: str = "mean") -> Evidence:
+    """``product of target * exp(beta A) = target(y) exp(beta (r - V(empty)))``, and each factor is normalised."""
+    v0, vt, nxt = sp.symbols("V0 Vt Vn", positive=True)
+    return all_of(
+        on_trees(partial(_telescopes, combine=combine), what=_PRODUCT, sizes=(1,)),
+        identity((vt / v0) * (nxt / vt) - nxt / v0, "one more block multiplies by V_(t+1) / V_t"),
+        lambda: decided(
+            all(
+                sum(p * e for p, e in zip(tree.target[u], tree.block_tilt(u), strict=True)) == 1
+                for tree in TREES
+                for u in tree.prefixes()
+            ),
+            what="E_target[exp(beta A)] = 1 at every prefix (V is a log of a mean, tower property)",
+            method="exact enumeration",
+        ),
+    )
+
+
+def _largest(_law: Law, below: Law) -> Fraction:
+    return max(below)
+
+
+def _verify_terminal(power: int = 1) -> Evidence:
+    """At a full response the mean is over one point: ``log(exp(beta r)) / beta = r``."""
+    beta = sp.Symbol("beta", positive=True)
+    r = sp.Symbol("r", real=True)
+    return prove_identity(
+        sp.log(sp.exp(beta * r)) / beta**power - r,
+        what="V of a full response is its reward",
+        samples=[{"beta": 2, "r": 1}],
+    )
+
+
+def _range(width: bool = False) -> Predicate:
+    """Is every exp(beta A) at least one, for one block, target (1/2, 1/2) and exp(beta r) = (1, tilt2)."""
+
+    def holds(tilt2: Fraction) -> bool:
+        values = tuple(e / ((1 + tilt2) / 2) for e in (_ONE, tilt2))
+        return max(values) / min(values) <= tilt2 if width else min(values) >= 1
+
+    return Predicate(
+        text="the idealized process reward has range [0, R] (one block, target 1/2, 1/2, exp(beta r) = 1, tilt2)",
+        test=holds,
+        domain={"tilt2": between(1, None, "[)")},
+    )
+
+
+def _verify_range(width: bool = False) -> Evidence:
+    return searched(
+        _range(width),
+        {"tilt2": 1},
+        {"tilt2": 3},
+        explain=lambda tilt2: "exp(beta r_PRM) is 1/2 for the first letter: a negative reward",
+    )
+
+
+def _no_wider(tree: Tree, _n: int, _threshold: Fraction) -> bool:
+    spread = [max(tree.block_tilt(u)) / min(tree.block_tilt(u)) for u in tree.prefixes()]
+    return max(spread) <= tree.theta()
+
+
+def prove_block_range() -> Evidence:
+    """exp(beta V) is a mean of tilts in [1, theta], so exp(beta A) after a prefix varies by a factor theta at most."""
+    a, b = sp.symbols("a b", nonnegative=True)
+    low = sp.Integer(1)
+    return all_of(
+        on_trees(_no_wider, what=_WIDTH, sizes=(1,)),
+        lambda: nonnegative((low + a) * (low + b) - (low + a), what="V in [1, theta] on both sides of the ratio"),
+        detail="A mean one of exp(beta A) that never falls below one is one throughout, so range [0, R] allows only "
+        "A = 0",
+    )
+
+
+def _collapse(shifted: bool = False) -> Predicate:
+    """One block: exp(beta A) = tilt / Z against tilt."""
+
+    def holds(tilt2: Fraction) -> bool:
+        mean = (1 + tilt2) / 2
+        values = tuple(e / mean for e in (_ONE, tilt2))
+        wanted = (_ONE / mean, tilt2 / mean) if shifted else (_ONE, tilt2)
+        return values == wanted
+
+    return Predicate(
+        text="with one block the idealized process reward is the outcome reward (target 1/2, 1/2; exp(beta r) = 1, "
+        "tilt2)",
+        test=holds,
+        domain={"tilt2": between(1, None)},
+    )
+
+
+def _verify_collapse(shifted: bool = False) -> Evidence:
+    return searched(
+        _collapse(shifted),
+        {"tilt2": 3},
+        explain=lambda tilt2: "exp(beta r_PRM) = (1/2, 3/2), exp(beta r) = (1, 3)",
+    )
+
+
+_COMMON_FACTOR: Final = "a common factor leaves the selection law alone"
+
+
+def _unmoved(instance: Instance, n: int) -> bool:
+    larger = tuple(5 * w for w in instance.weights)
+    return instance.selected(n) == selection_law(instance.gen, larger, n)
+
+
+def _fix_collapse() -> Evidence:
+    g, h, w, v, c = sp.symbols("g h w v c", positive=True)
+    shifted = g * c * w / (g * c * w + h * c * v) - g * w / (g * w + h * v)
+    return all_of(
+        identity(shifted, "a common factor of the weights cancels"),
+        agree(_unmoved, what=_COMMON_FACTOR),
+        detail="r_PRM = r - V(x, empty), a constant per prompt that selection and optimum do not see; a fixed "
+        "threshold tau does",
+    )
+
+
+def _duplicates(by_value: bool = True) -> Predicate:
+    """A draw with repeated letters: chance of the value of candidate 1 against its weight share."""
+
+    def holds(copies: Fraction, others: Fraction) -> bool:
+        total = copies + others
+        share = 1 / total
+        return (copies / total if by_value else share) == share
+
+    return Predicate(
+        text="P(Y* = Y_1) = exp(S_1) / sum of exp(S_j), equal scores, where so many 'copies' of Y_1 and 'others' are "
+        "drawn",
+        test=holds,
+        domain={"copies": whole(1), "others": whole(0)},
+    )
+
+
+def _verify_duplicates(by_value: bool = True) -> Evidence:
+    return searched(
+        _duplicates(by_value),
+        {"copies": 1, "others": 1},
+        {"copies": 2, "others": 0},
+        explain=lambda copies, others: (
+            "both candidates are the same response: it is returned for sure, not with chance 1/2"
+        ),
+    )
+
+
+def _fix_duplicates() -> Evidence:
+    n1, w1, rest = sp.symbols("N_y w rest", positive=True)
+    return all_of(
+        identity(n1 * (w1 / (n1 * w1 + rest)) - n1 * w1 / (n1 * w1 + rest), "sum over equal candidates"),
+        detail="The index i is drawn with that probability; the response y with N_y times it",
+    )
+
+
+def _minimum(maximum: bool = False) -> Predicate:
+    """Beta times the one-block objective at the optimum is log Z; at the target it is the mean of log tilt."""
+
+    def holds(tilt2: Fraction) -> bool:
+        best, plain = log((1 + tilt2) / 2), log(tilt2) * _HALF
+        gap = best - plain if maximum else plain - best
+        return not (gap * -1).positive()
+
+    return Predicate(
+        text="the optimum minimises E[r] - D(. | target) / beta (target 1/2, 1/2; exp(beta r) = 1, tilt2)",
+        test=holds,
+        domain={"tilt2": between(1, None, "[)")},
+    )
+
+
+def _verify_minimum(maximum: bool = False) -> Evidence:
+    return searched(
+        _minimum(maximum),
+        {"tilt2": 1},
+        {"tilt2": 4},
+        explain=lambda tilt2: "log(5/2) at the optimum, log 2 at the target itself",
+    )
+
+
+def _fix_minimum() -> Evidence:
+    return all_of(prove_regret, prove_gibbs, detail="It is the maximiser, by Lemma 1 with the block reward")
+
+
+def _verify_last_line(both: bool = True) -> Evidence:
+    """``t exp(b (A - V)) / sum t exp(b (A - V))`` does not see V."""
+    t, u, a, b, v = sp.symbols("t u a b v", positive=True)
+    below = (t * a + u * b) / v if both else t * a + u * b
+    return prove_identity((t * a / v) / below - t * a / (t * a + u * b), what="the extra V cancels")
+
+
+def _relaxed(tree: Tree, _n: int, _threshold: Fraction, *, reverse: bool = False) -> bool:
+    block, sequence = tree.block_coverage(), tree.sequence_coverage()
+    return sequence <= block if reverse else block <= sequence
+
+
+def _verify_coverages(reverse: bool = False) -> Evidence:
+    """``C_block <= C_seq``, and independent blocks reach ``C_seq = C_block**H``."""
+    x, a, b, c, d = sp.symbols("x a b c d", nonnegative=True)
+    ratio_here = 1 + x
+    return all_of(
+        on_trees(partial(_relaxed, reverse=reverse), what=_COVERAGES, sizes=(1,)),
+        lambda: nonnegative(
+            ratio_here * (1 + a) * (1 + c) * (1 + b) * (1 + d) / ratio_here - (1 + a) * (1 + b),
+            what="extend a prefix of ratio x by its worst block and then by ratios >= 1: x A (1/x) B >= A B",
+        ),
+        lambda: decided(
+            TREES[0].sequence_coverage() == TREES[0].block_coverage() ** 2,
+            what="two independent blocks: C_seq = C_block^2",
+            method="exact enumeration",
+        ),
+    )
+
+
+_EXTRA_VALUE: Final = Predicate(
+    text="t a/v / (t a/v + u b/v) = t a / (t a + u b)",
+    test=lambda t, u, a, b, v: t * a / v / (t * a / v + u * b / v) == t * a / (t * a + u * b),
+    domain=dict.fromkeys(("t", "u", "a", "b", "v"), between(0, None)),
+)
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="SPECS-D1",
+        source="SPECS, Definitions 1 and 6",
+        statement="V of a full response is its reward r(x, y).",
+        assumptions="beta > 0",
+        no_formula="a definition at its last block: one completion is left, and the mean over it is its reward",
+        verify=_verify_terminal,
+        mutants=(mutant("beta^2", "1 / beta^2", _verify_terminal, 2),),
+    ),
+    refuted(
+        id="SPECS-D2",
+        source="SPECS, Definition 2, Theorems 1 and 2",
+        statement="The idealized process reward V(y_<=t) - V(y_<=t-1) can be taken to lie in [0, R].",
+        assumptions=SEVERAL_BLOCKS,
+        formula=_range(),
+        correction_formula=two_blocks(_WIDTH, _no_wider),
+        verify=_verify_range,
+        correction="exp(beta r_PRM) has mean one under the target after every prefix, so a range [0, R] forces r_PRM "
+        "= 0. "
+        "What holds, and suffices: outcome rewards in a range of width R give process rewards of width R per prefix.",
+        correction_verify=prove_block_range,
+        mutants=(mutant("width", "width, not range", _verify_range, width=True),),
+        notes="Taken literally, Theorem 1 only speaks of problems with pi* = target. Read R as the width.",
+    ),
+    refuted(
+        id="SPECS-D3",
+        source="SPECS, Definition 3, Appendix B.1",
+        statement="With full responses as blocks the process reward collapses to the outcome reward.",
+        assumptions="one block",
+        formula=_collapse(),
+        correction_formula=two_letters(_COMMON_FACTOR, _unmoved),
+        verify=_verify_collapse,
+        correction="It collapses to r - V(x, empty), which differs by a constant per prompt and gives the same laws.",
+        correction_verify=_fix_collapse,
+        mutants=(mutant("shifted", "up to a constant", _verify_collapse, shifted=True),),
+        notes="The switching rule does see the constant: a fixed tau means different things for r and for r_PRM.",
+    ),
+    refuted(
+        id="SPECS-D4",
+        source="SPECS, Definition 4, Appendix B.2",
+        statement="P(Y* = Y_i) = exp(S(Y_i)) / sum_j exp(S(Y_j)).",
+        assumptions="n i.i.d. candidates",
+        formula=_duplicates(),
+        verify=_verify_duplicates,
+        correction="That is the chance of the index i; a response that occurs N_y times has N_y times the chance.",
+        correction_verify=_fix_duplicates,
+        mutants=(mutant("index", "chance of the index", _verify_duplicates, False),),
+        notes="Equation 13 has the count.",
+    ),
+    proved(
+        id="SPECS-L2",
+        source="SPECS, Lemma 2 and Equation 11, Appendix B.3",
+        statement="The optimum is the product over blocks of target(y_t | ..) exp(beta r_PRM(y_t | ..)), normalised.",
+        assumptions=SEVERAL_BLOCKS,
+        formula=two_blocks(_PRODUCT, _telescopes),
+        verify=_verify_telescoping,
+        mutants=(mutant("largest", "V by the best completion", _verify_telescoping, "max"),),
+        notes="The left side of Equation 11 ends at y_t; y_H is meant.",
+    ),
+    refuted(
+        id="SPECS-L2b",
+        source="SPECS, Lemma 2 (second part), Appendix B.3",
+        statement="The block optimum solves the minimisation of E[r_PRM] - D(. | target) / beta.",
+        assumptions=SEVERAL_BLOCKS,
+        formula=_minimum(),
+        verify=_verify_minimum,
+        correction="It solves the maximisation.",
+        correction_verify=_fix_minimum,
+        mutants=(mutant("max", "maximisation", _verify_minimum, maximum=True),),
+    ),
+    proved(
+        id="SPECS-L2c",
+        source="SPECS, proof of Lemma 2 (last line), Appendix B.3",
+        statement="The block factors may carry exp(beta (r_PRM - V(y_<=t-1))) although r_PRM has V subtracted already.",
+        assumptions=SEVERAL_BLOCKS,
+        formula=_EXTRA_VALUE,
+        verify=_verify_last_line,
+        mutants=(mutant("one-side", "only in the numerator", _verify_last_line, False),),
+        notes="A slip without effect: numerator and denominator carry it.",
+    ),
+    proved(
+        id="SPECS-C",
+        source="SPECS, Section 3.2 and Appendix B.3",
+        statement="The block coefficient relaxes the sequence coefficient (C_block <= C_seq), which can grow like "
+        "C_block^H.",
+        assumptions=SEVERAL_BLOCKS,
+        formula=two_blocks(_COVERAGES, _relaxed),
+        verify=_verify_coverages,
+        mutants=(mutant("reverse", "C_seq <= C_block", _verify_coverages, reverse=True),),
+    ),
+)

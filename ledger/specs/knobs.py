@@ -1,0 +1,386 @@
+"""What the guarantees of SPECS say about its knobs: threshold, temperature, coverage."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from functools import partial
+from typing import Final
+
+from flint import arb
+
+from ledger.ledger import Claim, Evidence, statement
+from ledger.proving.balls import point, precision
+from ledger.proving.cases import Predicate, searched
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between
+from ledger.proving.records import mutant, proved, repaired
+from ledger.proving.tools import all_of, identity, refute
+from ledger.specs import exact
+from ledger.specs.block_tree import SEVERAL_BLOCKS, Tree, on_trees
+from ledger.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
+from ledger.specs.formulas import OVER_CEILING
+from ledger.specs.points import two_blocks, two_letters
+from ledger.specs.theorems_1_and_2 import prove_mixture
+
+__all__ = ["CLAIMS"]
+
+_HALF = Fraction(1, 2)
+_ONE = Fraction(1)
+
+
+_EVERY_THRESHOLD: Final = (
+    "1 + chi2 <= (target factor) * (draft factor)^(H - 1), and no draft factor for a high threshold"
+)
+
+
+def _bounded(tree: Tree, n: int, threshold: Fraction, *, covered: bool = True) -> bool:
+    own = 1 + ((tree.theta() - 1) / n) ** 2
+    late = 1 + ((tree.theta() * (tree.block_coverage() if covered else 1) - 1) / n) ** 2
+    never = threshold >= tree.theta()
+    bound = own**tree.horizon if never else own * late ** (tree.horizon - 1)
+    return 1 + tree.divergence(n, threshold) <= bound
+
+
+def _verify_thresholds(covered: bool = True) -> Evidence:
+    """The first block is always the target's; with a threshold above all rewards every block is."""
+    return all_of(
+        on_trees(partial(_bounded, covered=covered), what=_EVERY_THRESHOLD),
+        prove_density_ratio,
+        prove_coverage,
+        prove_mixture,
+        detail="Algorithm 1 starts with the target and the factors multiply (Lemma 3 with one bound per block)",
+    )
+
+
+def _first_block(tree: Tree) -> Tree:
+    """The first block of a tree as a problem of one block, with the outcome reward of the prefix."""
+    return Tree(
+        name=f"first block of {tree.name}",
+        horizon=1,
+        target={(): tree.target[()]},
+        draft={(): tree.draft[()]},
+        tilt={(y,): tree.value((y,)) for y in range(tree.letters)},
+    )
+
+
+_ONE_BLOCK: Final = "output of one block = selection among drafts of the target"
+
+
+def _idle(tree: Tree, n: int, threshold: Fraction, *, drafting: bool = False) -> bool:
+    block = _first_block(tree)
+    alone = exact.selection_law(block.target[()], block.weights((), False), n)
+    return block.output(n, threshold, drafting=drafting) == alone
+
+
+def _verify_one_block(drafting: bool = False) -> Evidence:
+    """With one block the draft never gets to generate: neither it nor the threshold changes the output."""
+    return all_of(on_trees(partial(_idle, drafting=drafting), what=_ONE_BLOCK), prove_density_ratio)
+
+
+def _second_block(draft1: Fraction) -> Tree:
+    """Two blocks, target (1/2, 1/2), exp(beta r) = 3 when the second block is letter 2."""
+    fair = (_HALF, _HALF)
+    prefixes = [(), (0,), (1,)]
+    return Tree(
+        name=f"draft {draft1}",
+        horizon=2,
+        target=dict.fromkeys(prefixes, fair),
+        draft=dict.fromkeys(prefixes, (draft1, 1 - draft1)),
+        tilt={y: Fraction(3 if y[1] else 1) for y in itertools.product(range(2), repeat=2)},
+    )
+
+
+def _verify_monotone(drafts: tuple[Fraction, ...] = (_HALF, Fraction(1, 4))) -> Evidence:
+    """Threshold below all rewards (draft from block 2 on) against one above all (target throughout), two candidates."""
+
+    def holds(draft1: Fraction) -> bool:
+        tree = _second_block(draft1)
+        return tree.divergence(2, Fraction(100)) <= tree.divergence(2, Fraction(0))
+
+    return refute(
+        holds,
+        [{"draft1": d} for d in drafts],
+        what="a higher threshold does not raise chi2 (two blocks, target 1/2, 1/2; exp(beta r) = 3 for the second "
+        "letter)",
+        explain=lambda draft1: "this draft is the optimum of block 2, which selection from the target misses",
+    )
+
+
+def _fix_monotone() -> Evidence:
+    def holds(tree: Tree, n: int, _threshold: Fraction) -> bool:
+        checks = []
+        for u, drafting in itertools.product(tree.prefixes(), (False, True)):
+            gen = (tree.draft if drafting else tree.target)[u]
+            weights = tree.weights(u, drafting)
+            value = exact.chi_square(exact.selection_law(gen, weights, n), tree.block_optimum(u))
+            checks.append(value <= ((exact.ratio(weights) - 1) / n) ** 2)
+        return all(checks)
+
+    return all_of(
+        on_trees(holds, what="either generator: chi2 of the block <= ((kappa - 1) / n)^2 with its own kappa"),
+        prove_density_ratio,
+    )
+
+
+def _verify_unranked(drafts: tuple[Fraction, ...] = (_HALF, Fraction(1, 4))) -> Evidence:
+    search = _verify_monotone(drafts)
+    return all_of(exact.exhibited(search, what="a problem where the higher threshold is the worse one"), _fix_monotone)
+
+
+def _verify_no_filter(filtered: bool = True) -> Evidence:
+    search = _verify_filter(filtered)
+    return all_of(
+        exact.exhibited(search, what="a filter by tau breaks the bound on density ratios"), prove_density_ratio
+    )
+
+
+def _verify_filter(filtered: bool = True) -> Evidence:
+    """Candidates up to the threshold dropped: the limit of selection is the tilted target given the others."""
+
+    def holds(tilt2: Fraction, n: Fraction) -> bool:
+        weights = (_ONE, tilt2)
+        law = exact.selection_law((_HALF, _HALF), weights, int(n))
+        all_low = _HALF ** int(n)
+        kept = (all_low, 1 - all_low) if filtered else law
+        distance = abs(kept[0] / (1 / (1 + tilt2)) - 1)
+        return distance * n <= tilt2 - 1
+
+    return refute(
+        holds,
+        [{"tilt2": 2, "n": n} for n in (2, 4, 8)],
+        what="with candidates at or below tau dropped, ratios stay within (kappa - 1) / n of one (exp(beta r) = 1, "
+        "tilt2)",
+        explain=lambda tilt2, n: "the low letter keeps only the chance that all candidates are low",
+    )
+
+
+def _verify_cold(target_limit: bool = True) -> Evidence:
+    """Beta -> 0: the bound keeps the coverage, the optimum is the target."""
+    from ledger.specs import statements as st
+
+    gens, _weights = st.letters(2)
+    tilts = (sp.exp(st.beta * st.r), sp.Integer(1))
+    limit = sp.limit(st.optimum(0, gens, tilts), st.beta, 0)
+    wanted = gens[0] / sum(gens) if target_limit else sp.Rational(1, 2)
+    bound = sp.limit(st.kl_bound(), st.beta, 0)
+    return all_of(
+        identity(limit - wanted, "the optimum tends to the target"),
+        lambda: exact.decided(
+            sp.simplify(bound - st.H * sp.log(1 + ((st.C - 1) / st.n) ** 2)) == 0,
+            what="the bound tends to H log(1 + ((C - 1) / n)^2)",
+        ),
+    )
+
+
+_KEPT: Final = "every letter keeps at least the chance that all n candidates are it"
+_CEILING: Final = "pi_n <= kappa pi*"
+
+
+def _kept(instance: exact.Instance, n: int, *, mass_power: bool = True) -> bool:
+    law = instance.selected(n)
+    return all(p >= (g**n if mass_power else g) for p, g in zip(law, instance.gen, strict=True))
+
+
+def _under_ceiling(instance: exact.Instance, n: int) -> bool:
+    law = instance.selected(n)
+    return max(p / q for p, q in zip(law, instance.optimum, strict=True)) <= exact.ratio(instance.weights)
+
+
+def _between(instance: exact.Instance, n: int) -> bool:
+    return _kept(instance, n) and _under_ceiling(instance, n)
+
+
+def _verify_hot(mass_power: bool = True) -> Evidence:
+    """Fixed n, beta -> infinity: the worst letter keeps chance >= g**n, the optimum gives it less and less."""
+    h, theta, mass = sp.symbols("h theta a", positive=True)
+    worst = 1 / (1 + h * theta)  # the optimum's share of the worst letter, with g = 1 / (1 + h)
+    growth = mass * sp.log(mass / worst)
+    return all_of(
+        exact.agree(partial(_kept, mass_power=mass_power), what=_KEPT),
+        lambda: exact.decided(
+            sp.limit(growth, theta, sp.oo) == sp.oo, what="a log(a / pi*(worst)) grows without bound"
+        ),
+        prove_gibbs,
+        _ceiling,
+        detail="The other letter contributes at least -1/e: x log x >= -1/e is log y <= y - 1 at y = 1 / (e x)",
+    )
+
+
+def _ceiling() -> Evidence:
+    """Trivial bound: ``pi_n / pi* = E[1/X] <= kappa``, so D <= log kappa <= beta R + log C whatever n is."""
+    a, b, low = sp.symbols("a b m", nonnegative=True)
+    return all_of(
+        exact.agree(_under_ceiling, what=_CEILING),
+        lambda: exact.nonnegative((low + a + b) - (low + a), what="mean weight <= largest weight, so mu / X <= M / m"),
+    )
+
+
+def _verify_table(settings: tuple[tuple[str, int], ...] = (("8", 8), ("12", 4), ("12", 16))) -> Evidence:
+    """Equation 5 per block with R = C = 1 and hidden constant one against the ceiling beta R."""
+
+    def holds(beta: Fraction, n: Fraction) -> bool:
+        with precision(64):
+            return bool((2 * point(beta)).exp() / (arb(int(n)) * arb(int(n)).sqrt()) < point(beta))
+
+    return refute(
+        holds,
+        [{"beta": b, "n": n} for b, n in settings],
+        what="at the settings of Table 3 the bound exp(2 beta) / n^(3/2) is below the ceiling beta",
+        explain=lambda beta, n: "about 393,000 against 8",
+    )
+
+
+def _verify_vacuous(settings: tuple[tuple[str, int], ...] = (("8", 8), ("12", 4), ("12", 16))) -> Evidence:
+    return all_of(exact.exhibited(_verify_table(settings), what="bound above the ceiling"), _fix_table)
+
+
+def _fix_table() -> Evidence:
+    """exp(2 beta) / beta grows for beta > 1/2 and the widths are at most 16."""
+    u = sp.Symbol("u", positive=True)
+    return all_of(
+        lambda: exact.at_least(
+            lambda: arb(16).exp() / 64 - 8, "exp(16) / 16^(3/2) > 8: the smallest beta with the largest width"
+        ),
+        identity(
+            sp.diff(sp.exp(2 * u) / u, u) - sp.exp(2 * u) * (2 * u - 1) / u**2,
+            "exp(2 beta) / beta grows for beta > 1/2",
+        ),
+        _ceiling,
+    )
+
+
+def _weighted(gen1: Fraction, target1: Fraction) -> bool:
+    """A letter that the draft can draw and the target cannot: all candidates may have weight zero."""
+    weights = [target1 / gen1, (1 - target1) / (1 - gen1)]
+    draws = itertools.product(range(2), repeat=2)
+    return all(sum((weights[y] for y in draw), Fraction(0)) > 0 for draw in draws)
+
+
+_DEFINED: Final = Predicate(
+    text="some candidate has a positive weight in every draw of 2 (generator gen1, 1 - gen1; target target1, 1 - "
+    "target1)",
+    test=_weighted,
+    domain={"gen1": between(0, 1), "target1": between(0, 1, "[)")},
+)
+
+
+def _verify_defined(positive: bool = False) -> Evidence:
+    return searched(
+        _DEFINED,
+        {"gen1": _HALF, "target1": Fraction(1, 5) if positive else Fraction(0)},
+        explain=lambda gen1, target1: f"with chance {gen1**2} all candidates have weight zero",
+    )
+
+
+_POSITIVE: Final = "positive laws have positive weights"
+
+
+def _positive(instance: exact.Instance, _n: int) -> bool:
+    return min(instance.weights) > 0
+
+
+def _fix_defined() -> Evidence:
+    a, b = sp.symbols("a b", nonnegative=True)
+    return all_of(
+        exact.agree(_positive, what=_POSITIVE, sizes=(1,)),
+        lambda: exact.nonnegative(a + b, what="a sum of positive weights is positive"),
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="SPECS-TAU1",
+        source="SPECS, Theorem 1 and Algorithm 1",
+        statement="The guarantee holds for every switching threshold; the first block never costs coverage, and with a "
+        "threshold above all rewards no block does.",
+        expression=statement("specs", "kl_bound"),
+        assumptions=SEVERAL_BLOCKS,
+        formula=two_blocks(_EVERY_THRESHOLD, _bounded),
+        verify=_verify_thresholds,
+        mutants=(mutant("no-C", "coverage left out", _verify_thresholds, covered=False),),
+        notes="log(1 + chi2) <= log(1 + ((e^(beta R) - 1)/n)^2) + (H - 1) log(1 + ((C e^(beta R) - 1)/n)^2). The bound "
+        "does not depend on tau otherwise: it cannot tell a good threshold from a bad one. Switching is one way.",
+    ),
+    proved(
+        id="SPECS-TAU2",
+        source="SPECS, Theorem 3 and text after Corollary 1, Appendix B",
+        statement="With full responses as blocks SPECS is selection among drafts of the target: tau and the draft "
+        "are idle.",
+        assumptions="one block",
+        formula=two_blocks(_ONE_BLOCK, _idle),
+        verify=_verify_one_block,
+        mutants=(mutant("draft", "the draft generates", _verify_one_block, drafting=True),),
+        notes="So Theorem 3 needs no coverage coefficient; the text derives it from Corollary 2 (draft) in one place "
+        "and from Corollary 1 (target) in another. It covers both.",
+    ),
+    proved(
+        id="SPECS-TAU3",
+        source="SPECS, Sections 2.3 and 3.2, what Equation 5 says about tau",
+        statement="The guarantee does not rank thresholds: raising tau (more blocks from the target) can raise the "
+        "divergence. Each block is bounded through the score ratio of its own generator.",
+        assumptions=SEVERAL_BLOCKS,
+        no_formula="says that a problem of a kind exists; the verifier shows one",
+        verify=_verify_unranked,
+        mutants=(mutant("same-model", "draft = target", _verify_unranked, drafts=(_HALF,)),),
+        notes="A draft that is closer to the block optimum than the target is the better generator, although the term "
+        "of the draft in Equation 5 carries the larger constant.",
+    ),
+    proved(
+        id="SPECS-TAU4",
+        source="SPECS, Algorithm 2, threshold among its hyperparameters",
+        statement="Selection could not use its input tau to drop candidates: the rate of Theorem 4 would be lost.",
+        assumptions="two letters, two or more candidates",
+        no_formula="says that a problem of a kind exists; the verifier shows one",
+        verify=_verify_no_filter,
+        mutants=(mutant("ignored", "tau ignored", _verify_no_filter, filtered=False),),
+        notes="As printed Algorithm 2 lists tau and ignores it (SPECS-A2), and so has the guarantee.",
+    ),
+    proved(
+        id="SPECS-B0",
+        source="SPECS, Equations 3 and 5, limit beta -> 0",
+        statement="As beta -> 0 the optimum tends to the target and the bound to H log(1 + ((C - 1) / n)^2).",
+        expression=statement("specs", "kl_bound"),
+        assumptions=SEVERAL_BLOCKS,
+        no_formula="a limit",
+        verify=_verify_cold,
+        mutants=(mutant("uniform", "limit uniform", _verify_cold, False),),
+        notes="Selection then corrects the draft towards the target; with draft = target it is exact at every width.",
+    ),
+    proved(
+        id="SPECS-B1",
+        source="SPECS, Equation 5, limit beta -> infinity",
+        statement="At a fixed width the divergence grows without bound as beta -> infinity, but never beyond log "
+        "kappa.",
+        assumptions="two letters with different rewards",
+        formula=two_letters(f"{_KEPT}, and {_CEILING}", _between),
+        verify=_verify_hot,
+        mutants=(mutant("g", "chance g instead of g^n", _verify_hot, False),),
+        notes="So the growth with beta in Equation 5 cannot be removed, and n must grow with beta for a guarantee.",
+    ),
+    proved(
+        id="SPECS-TAB3",
+        source="SPECS, Equation 5 at the settings of Table 3, Appendix D.4",
+        statement="At the reported settings (beta >= 8, n <= 16, rewards in [0, 1]) the bound of Equation 5 lies above "
+        "the ceiling D <= beta R + log C per block, which holds for every width.",
+        assumptions="R = 1, C = 1, hidden constant one: the most favourable case",
+        formula=OVER_CEILING,
+        verify=_verify_vacuous,
+        mutants=(mutant("beta-1/10", "beta = 1/10", _verify_vacuous, (("1/10", 16),)),),
+        notes="The theorem describes the limit of many beams; the paper does not say that the experiments reach it.",
+    ),
+    repaired(
+        id="SPECS-COV",
+        source="SPECS, Algorithm 2 and Equation 9",
+        statement="Selection is defined for every draw.",
+        assumptions="none stated on the draft",
+        formula=_DEFINED,
+        correction_formula=two_letters(_POSITIVE, _positive, widths=(1, 1)),
+        printed=_verify_defined,
+        correction="It is when the target gives positive probability to all that the draft can draw (finite coverage).",
+        repair=_fix_defined,
+        mutants=(mutant("positive", "target positive", _verify_defined, positive=True),),
+        notes="Truncated sampling (top-k, top-p) of either model breaks it: a program must fall back, say to a "
+        "target draw.",
+    ),
+)

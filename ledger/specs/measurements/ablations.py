@@ -1,0 +1,204 @@
+"""Claims of SPECS about its ablations: Tables 2 and 6."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from ledger.ledger import Claim, Evidence
+from ledger.proving.cases import Cases, grid, rows, searched, walked
+from ledger.proving.once import once
+from ledger.proving.records import mutant, proved, refuted
+from ledger.specs.exact import decided
+from ledger.specs.measurements.cells import CELLS, accuracy, main_accuracy, seconds
+from theory.published.specs import BENCHMARKS, TABLE_1, TABLE_2, TABLE_6, WIDTHS
+
+__all__ = ["CLAIMS"]
+
+_SMALL_START, _LARGE_RSD = "SPECS (start with small model)", "RSD (start with large model)"
+_PLAIN_SCORE = "SPECS (with no log-likelihood term in score)"
+
+
+@once
+def _no_target(method: str = "No Target") -> Cases:
+    """Accuracies of Table 2 above those of BS(S) in Table 1."""
+    found = [
+        {"ablation": accuracy(TABLE_2, method, b, n), "small": main_accuracy("BS(S)", b, n), "width": n}
+        for b, n in CELLS
+    ]
+    return Cases(
+        text=f"{method} is more accurate than beam search with the small model",
+        test=lambda ablation, small, width: ablation > small,
+        cases=rows(*found),
+        where="nine settings of the Qwen pair",
+    )
+
+
+def _verify_no_target(method: str = "No Target") -> Evidence:
+    return searched(
+        _no_target(method),
+        explain=lambda ablation, small, width: f"{float(ablation)} against {float(small)} % (MATH500, width {width})",
+    )
+
+
+def _fix_no_target() -> Evidence:
+    ahead = [accuracy(TABLE_2, "No Target", b, n) - main_accuracy("BS(S)", b, n) for b, n in CELLS]
+    good = sum(gap > 0 for gap in ahead) == 7 and max(ahead) > 16 and min(ahead) == Fraction(-3, 2)
+    return decided(good, what="ahead in 7 of 9 settings, by at most 16.1 points", method="exact enumeration")
+
+
+@once
+def _as_fast(more: Fraction = Fraction(1, 3)) -> Cases:
+    """Seconds of Table 2 against those of BS(S) in Table 1."""
+    found = [
+        {
+            "ablation": seconds(TABLE_2, "No Target", b, n),
+            "small": Fraction(TABLE_1["Qwen2.5", b, "BS(S)", n].seconds),
+            "width": n,
+        }
+        for b, n in CELLS
+    ]
+    return Cases(
+        text=f"without the target SPECS takes at most {float(100 * more):.0f} % longer than beam search with the small "
+        "model",
+        test=lambda ablation, small, width: ablation <= (1 + more) * small,
+        cases=rows(*found),
+        where="nine settings of the Qwen pair",
+    )
+
+
+def _verify_as_fast(more: Fraction = Fraction(1, 3)) -> Evidence:
+    return searched(
+        _as_fast(more),
+        explain=lambda ablation, small, width: f"{float(ablation)} against {float(small)} s (width {width})",
+    )
+
+
+def _fix_as_fast() -> Evidence:
+    slow = [case for case in _as_fast().cases() if not _as_fast().holds(case)]
+    return decided(
+        len(slow) == 1 and round(float(slow[0]["ablation"] / slow[0]["small"]), 2) == 1.65,
+        what="in one of 9 settings, by 65 %",
+        method="exact enumeration",
+    )
+
+
+@once
+def _worse_at_random(points: str = "5") -> Cases:
+    return Cases(
+        text=f"random switching is at least {points} points less accurate than SPECS",
+        test=lambda benchmark, width: (
+            accuracy(TABLE_2, "SPECS", benchmark, width) - accuracy(TABLE_2, "Random Switch", benchmark, width)
+            >= Fraction(points)
+        ),
+        cases=grid(benchmark=BENCHMARKS, width=WIDTHS),
+        where="nine settings of Table 2",
+    )
+
+
+def _verify_random(points: str = "5") -> Evidence:
+    return walked(_worse_at_random(points))
+
+
+@once
+def _variant(better: str, worse: str) -> Cases:
+    """One row of Table 6 is more accurate than another at every width and benchmark."""
+    found = [
+        {"first": accuracy(TABLE_6, better, b, n), "second": accuracy(TABLE_6, worse, b, n), "width": n}
+        for b, n in CELLS
+    ]
+    return Cases(
+        text=f"{better} is more accurate than {worse}",
+        test=lambda first, second, width: first > second,
+        cases=rows(*found),
+        where="nine settings of Table 6",
+    )
+
+
+def _verify_variant(better: str, worse: str) -> Evidence:
+    return searched(
+        _variant(better, worse),
+        explain=lambda first, second, width: f"{float(first)} against {float(second)} % at width {width}",
+    )
+
+
+def _fix_small_start() -> Evidence:
+    ahead = [accuracy(TABLE_6, _SMALL_START, b, n) > accuracy(TABLE_6, "RSD", b, n) for b, n in CELLS]
+    return decided(sum(ahead) == 8, what="more accurate than RSD in 8 of 9 settings", method="exact enumeration")
+
+
+@once
+def _others(worse: tuple[str, ...] = (_LARGE_RSD, _PLAIN_SCORE)) -> Cases:
+    return Cases(
+        text=f"SPECS is more accurate than {' and '.join(worse)}",
+        test=lambda benchmark, width, other: (
+            accuracy(TABLE_6, "SPECS", benchmark, width) > accuracy(TABLE_6, other, benchmark, width)
+        ),
+        cases=grid(benchmark=BENCHMARKS, width=WIDTHS, other=worse),
+        where="nine settings of Table 6",
+    )
+
+
+def _verify_others(worse: tuple[str, ...] = (_LARGE_RSD, _PLAIN_SCORE)) -> Evidence:
+    return walked(_others(worse))
+
+
+CLAIMS: tuple[Claim, ...] = (
+    refuted(
+        id="SPECS-NOTARGET",
+        source="SPECS, Section 4.3, draft selection score, against Tables 1 and 2",
+        statement="Without the target model as a generator SPECS is much more accurate than beam search with the small "
+        "model.",
+        assumptions="Qwen pair, equal benchmark and width; 'much' is read as 'at all'",
+        formula=_no_target(),
+        verify=_verify_no_target,
+        correction="It is ahead in 7 of 9 settings, by up to 16.1 points (OlympiadBench, width 4), and behind on "
+        "MATH500 at widths 8 and 16.",
+        correction_verify=_fix_no_target,
+        mutants=(mutant("SPECS", "SPECS itself", _verify_no_target, "SPECS"),),
+    ),
+    refuted(
+        id="SPECS-NOTARGET-s",
+        source="SPECS, Section 4.3, latency of the draft selection score, against Tables 1 and 2",
+        statement="Without the target model as a generator SPECS has a latency that is not much worse than that "
+        "of beam search with the small model.",
+        assumptions="Qwen pair, equal benchmark and width; 'much' is read as by more than a third",
+        formula=_as_fast(),
+        verify=_verify_as_fast,
+        correction="By up to a third in 8 of 9 settings (less on MATH500, where it is faster); by 65 % on "
+        "OlympiadBench at width 4.",
+        correction_verify=_fix_as_fast,
+        mutants=(mutant("two thirds", "by more than two thirds", _verify_as_fast, Fraction(2, 3)),),
+    ),
+    proved(
+        id="SPECS-RANDOM",
+        source="SPECS, Section 4.3, dynamic switching, against Table 2",
+        statement="Switching at random is much less accurate than switching on the reward.",
+        assumptions="Qwen pair, all nine settings of Table 2; 'much' is read as by 5 points",
+        formula=_worse_at_random(),
+        verify=_verify_random,
+        mutants=(mutant("6", "by 6 points", _verify_random, "6"),),
+        notes="The smallest difference is 5.6 points (OlympiadBench, width 16). Random switching is also faster "
+        "in eight of nine settings.",
+    ),
+    refuted(
+        id="SPECS-D8",
+        source="SPECS, Appendix D.8, first ablation, against Table 6",
+        statement="SPECS that starts with the small model performs better than RSD.",
+        assumptions="Qwen pair, equal benchmark and width; accuracy",
+        formula=_variant(_SMALL_START, "RSD"),
+        verify=lambda: _verify_variant(_SMALL_START, "RSD"),
+        correction="In 8 of 9 settings; on MATH500 at width 4 RSD is more accurate, 77.8 against 77.5 %.",
+        correction_verify=_fix_small_start,
+        mutants=(mutant("other RSD", "than RSD that starts large", _verify_variant, _SMALL_START, _LARGE_RSD),),
+    ),
+    proved(
+        id="SPECS-D8b",
+        source="SPECS, Appendix D.8, second and third ablation, against Table 6",
+        statement="SPECS is more accurate than RSD that starts with the large model, and than SPECS without the "
+        "log-likelihood in its score.",
+        assumptions="Qwen pair, all nine settings of Table 6",
+        formula=_others(),
+        verify=_verify_others,
+        mutants=(mutant("RSD", "than RSD", _verify_others, ("RSD",)),),
+    ),
+)

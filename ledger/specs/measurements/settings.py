@@ -1,0 +1,162 @@
+"""Claims of SPECS about its settings: fixed hyperparameters (D.7), share of the large model, accuracy."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+from ledger.ledger import Claim, Evidence
+from ledger.proving.cases import Cases, grid, rows, walked
+from ledger.proving.once import once
+from ledger.proving.records import mutant, proved
+from ledger.proving.tools import all_of
+from ledger.specs.exact import decided
+from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_3, TABLE_5, WIDTHS
+
+__all__ = ["CLAIMS"]
+
+
+def _fixed(benchmark: str, width: int, column: int) -> tuple[Fraction, Fraction]:
+    """Table 5, Qwen pair: accuracy (column 0) or seconds (1) of the full search and with beta = 2 L."""
+    at = 2 * BENCHMARKS.index(benchmark) + column
+    cell = TABLE_1["Qwen2.5", benchmark, "SPECS", width]
+    full = cell.seconds if column else cell.accuracy
+    return Fraction(full), Fraction(TABLE_5[width][at])
+
+
+@once
+def _kept(share: str = "89/100", slower: str = "6/5") -> Cases:
+    """With beta = 2 L and three thresholds: the share of accuracy kept, and seconds added at most."""
+
+    def holds(benchmark: str, width: int) -> bool:
+        accuracy, fixed = _fixed(benchmark, width, 0)
+        seconds, fixed_seconds = _fixed(benchmark, width, 1)
+        return fixed >= Fraction(share) * accuracy and fixed_seconds <= seconds + Fraction(slower)
+
+    return Cases(
+        text=f"at least {share} of the accuracy, and at most {slower} s more",
+        test=holds,
+        cases=grid(benchmark=BENCHMARKS, width=WIDTHS),
+        where="all nine settings",
+    )
+
+
+def _verify_fixed(share: str = "89/100", slower: str = "6/5") -> Evidence:
+    return walked(_kept(share, slower))
+
+
+@once
+def _spread(qwen: int = 1250, llama: int = 100) -> Cases:
+    """Largest over smallest beta that the full search chose for a pair of models."""
+
+    def holds(family: str, factor: int) -> bool:
+        betas = [TABLE_3[family, benchmark, width][0] for benchmark in BENCHMARKS for width in WIDTHS]
+        return max(betas) >= factor * min(betas)
+
+    return Cases(
+        text=f"the betas chosen differ by a factor of {qwen} (Qwen2.5) and of {llama} (Llama3)",
+        test=holds,
+        cases=rows({"family": "Qwen2.5", "factor": qwen}, {"family": "Llama3", "factor": llama}),
+        where="both pairs",
+    )
+
+
+def _verify_spread(qwen: int = 1250) -> Evidence:
+    return walked(_spread(qwen))
+
+
+def _share(method: str, family: str, benchmark: str, width: int) -> Fraction:
+    return Fraction(TABLE_1[family, benchmark, method, width].share)
+
+
+@once
+def _greater(easier: str = "MATH500", method: str = "SPECS") -> Cases:
+    """The large model writes a greater share of the steps on every other benchmark than on `easier`."""
+    others = [b for b in BENCHMARKS if b != easier]
+    return Cases(
+        text=f"{method}: a greater share on {' and '.join(others)} than on {easier}",
+        test=lambda family, other, width: _share(method, family, other, width) > _share(method, family, easier, width),
+        cases=grid(family=FAMILIES, other=others, width=WIDTHS),
+        where="both pairs, each width",
+    )
+
+
+def _verify_share(easier: str = "MATH500") -> Evidence:
+    return walked(_greater(easier))
+
+
+def _ahead(family: str, benchmark: str, width: int) -> Fraction:
+    """Points of accuracy between SPECS and beam search with the large model."""
+    own, beam = (TABLE_1[family, benchmark, method, width].accuracy for method in ("SPECS", "BS(B)"))
+    return Fraction(own) - Fraction(beam)
+
+
+@once
+def _comparable(below: str = "2") -> Cases:
+    return Cases(
+        text=f"SPECS is at most {below} points below beam search with the large model",
+        test=lambda family, benchmark, width: _ahead(family, benchmark, width) >= -Fraction(below),
+        cases=grid(family=FAMILIES, benchmark=BENCHMARKS, width=WIDTHS),
+        where="all 18 settings",
+    )
+
+
+def _verify_comparable(below: str = "2", fewest: int = 17) -> Evidence:
+    """At most so far below, and not below at all in `fewest` settings."""
+    level = sum(_ahead(*setting) >= 0 for setting in itertools.product(FAMILIES, BENCHMARKS, WIDTHS))
+    return all_of(
+        walked(_comparable(below)),
+        decided(level >= fewest, what=f"and not below in {fewest}", method="exact enumeration"),
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    proved(
+        id="SPECS-COMP",
+        source="SPECS, Section 4.2, accuracy against Table 1",
+        statement="At equal width SPECS is as accurate as beam search with the large model, or more.",
+        assumptions="both pairs, 18 settings; 'comparable' is read as within 2 points",
+        formula=_comparable(),
+        verify=_verify_comparable,
+        mutants=(
+            mutant("never below", "in all 18", _verify_comparable, fewest=18),
+            mutant("one point", "within 1 point", _verify_comparable, below="1"),
+        ),
+        notes="Below in one setting, by 2.0 points: Llama pair, OlympiadBench, width 16.",
+    ),
+    proved(
+        id="SPECS-SHARE",
+        source="SPECS, Section 4.2, share of the large model (%B of Table 1)",
+        statement="The large model writes a greater share of the steps on AMC23 and OlympiadBench than on MATH500.",
+        assumptions="both pairs, each width",
+        formula=_greater(),
+        verify=_verify_share,
+        mutants=(mutant("AMC23", "least on AMC23", _verify_share, "AMC23"),),
+        notes="RSD has the same order in every setting, so the order does not tell the two methods apart.",
+    ),
+    proved(
+        id="SPECS-D7",
+        source="SPECS, Appendix D.7 (performance recovered) against Table 5",
+        statement="With beta = 2 L and tau among 0.7, 0.8 and 0.9 most of the performance is recovered.",
+        assumptions="Qwen pair; 'most' is read as 89 % of the accuracy, and at most 1.2 s more",
+        formula=_kept(),
+        verify=_verify_fixed,
+        mutants=(
+            mutant("95 %", "95 % of the accuracy", _verify_fixed, "95/100"),
+            mutant("1 s", "at most 1 s more", _verify_fixed, slower="1"),
+        ),
+        notes="From 0 to 6.1 points are lost, 2.8 in the median; most on AMC23 at width 4, 53.1 for 59.2 %. "
+        "L, the token budget of a step, is not printed.",
+    ),
+    proved(
+        id="SPECS-D7b",
+        source="SPECS, Table 3 beside Appendix D.7 (comparison derived here)",
+        statement="The betas that the full search chose differ by a factor of 1250 (Qwen pair) and 100 (Llama), so "
+        "beta = 2 L is not among them throughout.",
+        assumptions="Table 3, one L for all benchmarks of a pair",
+        formula=_spread(),
+        verify=_verify_spread,
+        mutants=(mutant("2000", "2000 (Qwen pair)", _verify_spread, 2000),),
+        notes="That 2 L does well all the same says that performance depends little on beta (SPECS-D7).",
+    ),
+)

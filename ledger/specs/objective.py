@@ -1,0 +1,386 @@
+"""Claims of SPECS about its score, the regularised objective and Lemma 1: Equations 1 to 4, 6 and 7."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from typing import Final
+
+from ledger.ledger import Claim, Evidence, statement
+from ledger.proving.cases import Predicate, searched
+from ledger.proving.deferred import sp
+from ledger.proving.domains import between, whole
+from ledger.proving.records import mutant, proved, proved_with_fix, refuted
+from ledger.proving.tools import all_of, identity, refute, with_fix
+from ledger.specs import exact
+from ledger.specs.common_proofs import (
+    first_of_two,
+    prove_density_ratio,
+    prove_gibbs,
+    prove_log_identity,
+    prove_regret,
+    within_ratio,
+)
+from ledger.specs.formulas import BEST_OBJECTIVE, OBJECTIVE_GAP, OBJECTIVE_OF_OPTIMUM
+from ledger.specs.points import two_letters
+
+__all__ = ["CLAIMS"]
+
+_HALF = Fraction(1, 2)
+_UNIT: Final = between(0, 1)
+
+
+def _collapse(factor: bool = False) -> Predicate:
+    """With one model on both sides log(t / t) vanishes and beta r is left; printed: r."""
+    return Predicate(
+        text="the score is r when generator and target are the same model",
+        test=lambda beta, r: beta * r == (beta * r if factor else r),
+        domain={"beta": between(0, None), "r": between(0, None)},
+    )
+
+
+def _verify_collapse(factor: bool = False) -> Evidence:
+    said = "the score is beta r = {}, not {}"
+    return searched(_collapse(factor), {"beta": 2, "r": 1}, explain=lambda beta, r: said.format(beta * r, r))
+
+
+def _fix_collapse() -> Evidence:
+    from ledger.specs import statements as st
+
+    return prove_log_identity(st.score().subs(st.gen, st.target) - st.beta * st.r, "score = beta r for equal models")
+
+
+def _subsample(instance: exact.Instance, draw: tuple[int, ...], threshold: Fraction, *, filtered: bool) -> exact.Law:
+    """Algorithm 2 on one draw: the law of the returned letter. ``filtered`` drops tilts up to the threshold from L."""
+    kept = [y for y in draw if not filtered or instance.tilt[y] > threshold] or list(draw)
+    total = sum((instance.weights[y] for y in kept), Fraction(0))
+    return tuple(kept.count(y) * instance.weights[y] / total for y in range(len(instance.gen)))
+
+
+_SUBSAMPLE: Final = "Algorithm 2 samples from N_y phi_y / sum_j phi_j for every threshold"
+
+
+def _plain(instance: exact.Instance, n: int, *, filtered: bool = False) -> bool:
+    """Algorithm 2 gives letter y the chance ``N_y phi_y / sum``, whatever the threshold, as L is never changed."""
+    draw = tuple(i % len(instance.gen) for i in range(n))
+    total = sum((instance.weights[y] for y in draw), Fraction(0))
+    plain = tuple(draw.count(y) * w / total for y, w in enumerate(instance.weights))
+    thresholds = [Fraction(0), *instance.tilt]
+    return all(_subsample(instance, draw, x, filtered=filtered) == plain for x in thresholds)
+
+
+def _verify_subsample(filtered: bool = False) -> Evidence:
+    from ledger.specs import statements as st
+
+    return all_of(
+        exact.agree(partial(_plain, filtered=filtered), what=_SUBSAMPLE),
+        identity(sp.simplify(sp.exp(st.score()) / st.exponentiated_score()) - 1, "exp(score) is phi of Definition 5"),
+    )
+
+
+def _verify_objective(sign: int = 1) -> Evidence:
+    """Definitions 2 and 6 are one objective, and its maximum is log Z / beta."""
+
+    def holds(instance: exact.Instance, _n: int) -> bool:
+        partition = sum((t * e for t, e in zip(instance.target, instance.tilt, strict=True)), Fraction(0))
+        return exact.objective(instance, instance.optimum) == exact.log(partition) * sign
+
+    return all_of(exact.agree(holds, what="beta L(pi*) = log Z", sizes=(1,)), prove_regret, prove_gibbs)
+
+
+def _verify_optimum(power: int = 1) -> Evidence:
+    """``L(pi*) - L(pi) = D(pi | pi*) / beta >= 0``; on a grid of policies no other one is better."""
+
+    def holds(instance: exact.Instance, _n: int) -> bool:
+        candidate = exact.tilted(instance.target, tuple(e**power for e in instance.tilt))
+        best = exact.objective(instance, candidate)
+        return not any((exact.objective(instance, law) - best).positive() for law in exact.policies(len(instance.gen)))
+
+    return all_of(
+        exact.agree(holds, what="no policy on a grid beats the tilted target", sizes=(1,)), prove_regret, prove_gibbs
+    )
+
+
+def _lost_support(gen1: Fraction) -> bool:
+    """Equation 4 for target (1/2, 1/2), tilt (1, 2) and a generator that may never draw the second letter."""
+    gen, target, tilt = (gen1, 1 - gen1), (_HALF, _HALF), (Fraction(1), Fraction(2))
+    mass = tuple(t if g else Fraction(0) for g, t in zip(gen, target, strict=True))
+    return exact.tilted(mass, tilt) == exact.tilted(target, tilt)
+
+
+_REWEIGHTED: Final = "gen exp(S), normalised, is the optimum"
+
+
+def _is_optimum(instance: exact.Instance, _n: int) -> bool:
+    return exact.tilted(instance.gen, instance.weights) == instance.optimum
+
+
+def _reweighted(inverse: bool = False) -> Evidence:
+    """``gen * exp(S) = target * exp(beta r)`` where the generator is positive."""
+    from ledger.specs import statements as st
+
+    phi = st.exponentiated_score()
+    product = st.gen / phi if inverse else st.gen * phi
+    return all_of(
+        identity(product / (st.target * st.tilt()) - 1, "gen exp(S) = target exp(beta r), per letter"),
+        lambda: exact.agree(_is_optimum, what=_REWEIGHTED, sizes=(1,)),
+    )
+
+
+_ANY_SUPPORT: Final = Predicate(
+    text="the reweighted generator (gen1, 1 - gen1) is the tilted target (target 1/2, 1/2; exp(beta r) = 1, 2)",
+    test=_lost_support,
+    domain={"gen1": between(0, 1, "(]")},
+)
+
+
+def _verify_reweighting(inverse: bool = False) -> Evidence:
+    """As printed it loses the letters that the generator cannot draw; on common support it is an identity."""
+    return with_fix(
+        lambda: searched(
+            _ANY_SUPPORT,
+            {"gen1": _HALF},
+            {"gen1": 1},
+            explain=lambda gen1: "the second letter is never drawn, but the optimum gives it 2/3",
+        ),
+        partial(_reweighted, inverse),
+    )
+
+
+def _score_objective(unit: bool = False) -> Predicate:
+    """Maximising E[S] - lambda D(. | gen) gives gen exp(S / lambda); printed lambda = 1 / beta, needed lambda = 1."""
+
+    def holds(beta: Fraction, gen1: Fraction) -> bool:
+        gen, tilt = (gen1, 1 - gen1), (Fraction(1), Fraction(2))
+        phi = tuple(_HALF / g * e for g, e in zip(gen, tilt, strict=True))
+        power = 1 if unit else int(beta)
+        return exact.tilted(gen, tuple(w**power for w in phi)) == exact.tilted((_HALF, _HALF), tilt)
+
+    return Predicate(
+        text="the score problem with penalty 1/beta has the optimum of Equation 3 (target 1/2, 1/2; exp(beta r) = 1, "
+        "2; generator gen1, 1 - gen1)",
+        test=holds,
+        domain={"beta": whole(1, 9), "gen1": between(0, 1)},
+    )
+
+
+def _verify_score_objective(unit: bool = False) -> Evidence:
+    return searched(
+        _score_objective(unit),
+        {"beta": 1, "gen1": _HALF},
+        {"beta": 2, "gen1": _HALF},
+        explain=lambda beta, gen1: "its optimum is proportional to gen exp(beta S): (1/5, 4/5) instead of (1/3, 2/3)",
+    )
+
+
+def _fix_score_objective() -> Evidence:
+    pi, t, g, e = sp.symbols("pi t g e", positive=True)
+    return all_of(
+        lambda: prove_log_identity(
+            sp.log(e) - sp.log(pi / t) - (sp.log(t * e / g) - sp.log(pi / g)),
+            "beta r - log(pi/t) = S - log(pi/g), per letter",
+        ),
+        detail="beta times the objective of Equation 2 is E[S] - D(pi | gen), with coefficient one",
+    )
+
+
+def _verify_one_to_one(same: bool = False) -> Evidence:
+    """Selection from the target with r against selection from the draft with S, at the same width."""
+
+    def holds(draft1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+        target, tilt = (_HALF, _HALF), (Fraction(1), tilt2)
+        draft = target if same else (draft1, 1 - draft1)
+        phi = tuple(t / d * e for t, d, e in zip(target, draft, tilt, strict=True))
+        return exact.selection_law(target, tilt, int(n)) == exact.selection_law(draft, phi, int(n))
+
+    return refute(
+        holds,
+        [{"draft1": Fraction(1, 4), "tilt2": 2, "n": n} for n in (1, 2, 3)],
+        what="drawing from the draft and selecting by S gives the law of drawing from the target and selecting by r",
+        explain=lambda draft1, tilt2, n: f"with one candidate the outputs are {draft1} and 1/2 for the first letter",
+    )
+
+
+def _verify_correspondence(same: bool = False) -> Evidence:
+    """Different at a width, equal in the limit."""
+    search = _verify_one_to_one(same)
+    return all_of(exact.exhibited(search, what="the outputs differ at a fixed width"), _limit_of_both)
+
+
+def _limit_of_both() -> Evidence:
+    return all_of(
+        _reweighted, prove_density_ratio, detail="both tilt to the same law, which each approaches at rate 1/n"
+    )
+
+
+def _unbiased(instance: exact.Instance, n: int, *, with_ratio: bool = True) -> bool:
+    phi = instance.weights if with_ratio else instance.tilt
+    total = sum((t * e for t, e in zip(instance.target, instance.tilt, strict=True)), Fraction(0))
+    mean = Fraction(0)
+    for c in exact.counts(len(phi), n):
+        mean += exact.chance(instance.gen, c) * sum((k * w for k, w in zip(c, phi, strict=True)), Fraction(0)) / n
+    return mean == total
+
+
+def _verify_partition(with_ratio: bool = True) -> Evidence:
+    """``Z = E_gen[exp S] = E_target[exp(beta r)]``; the average over draws is unbiased by linearity."""
+    from ledger.specs import statements as st
+
+    return all_of(
+        exact.agree(partial(_unbiased, with_ratio=with_ratio), what="E[Z-hat] = Z, by enumerating the draws"),
+        identity(st.gen * st.exponentiated_score() - st.target * st.tilt(), "gen phi = target exp(beta r), per letter"),
+    )
+
+
+def _lemma1(divided: bool = False) -> Predicate:
+    """The gap of the objective at beta, exactly, against the divergence (printed) or the divergence over beta."""
+
+    def holds(beta: Fraction, target1: Fraction, tilt2: Fraction, pi1: Fraction) -> bool:
+        target = (target1, 1 - target1)
+        instance = exact.Instance(gen=target, target=target, tilt=(Fraction(1), tilt2))
+        policy = (pi1, 1 - pi1)
+        gap = (exact.objective(instance, instance.optimum) - exact.objective(instance, policy)) * (1 / beta)
+        return gap == exact.kl(policy, instance.optimum) * (1 / beta if divided else 1)
+
+    return Predicate(
+        text="L(pi*) - L(pi) = D(pi | pi*), with exp(beta r) = (1, tilt2), target (target1, 1 - target1) and pi = "
+        "(pi1, 1 - pi1)",
+        test=holds,
+        domain={"beta": between(0, None), "target1": _UNIT, "tilt2": between(0, None), "pi1": _UNIT},
+    )
+
+
+def _verify_lemma1(divided: bool = False) -> Evidence:
+    return searched(
+        _lemma1(divided),
+        *[{"beta": beta, "target1": _HALF, "tilt2": 3, "pi1": _HALF} for beta in (1, 2)],
+        explain=lambda beta, target1, tilt2, pi1: "the gap is (log 4 - log 3) / 4, the divergence is twice that",
+    )
+
+
+def _fix_lemma1() -> Evidence:
+    return all_of(prove_regret, _verify_lemma1_everywhere, detail="L(pi*) - L(pi) = D(pi | pi*) / beta")
+
+
+def _verify_lemma1_everywhere() -> Evidence:
+    def holds(instance: exact.Instance, _n: int) -> bool:
+        best = exact.objective(instance, instance.optimum)
+        return all(
+            best - exact.objective(instance, law) == exact.kl(law, instance.optimum)
+            for law in exact.policies(len(instance.gen), 4)
+        )
+
+    return exact.agree(holds, what="beta (L(pi*) - L(pi)) = D(pi | pi*)", sizes=(1,))
+
+
+CLAIMS: tuple[Claim, ...] = (
+    refuted(
+        id="SPECS-E1",
+        source="SPECS, Equation 1, Section 2.2",
+        statement="The score log(t/g) + beta r reduces to the reward r when the target itself generates.",
+        expression=statement("specs", "score"),
+        assumptions="generator = target",
+        formula=_collapse(),
+        verify=_verify_collapse,
+        correction="It reduces to beta r; selection then draws in proportion to exp(beta r).",
+        correction_verify=_fix_collapse,
+        mutants=(mutant("beta-kept", "beta r instead of r", _verify_collapse, True),),
+        notes="Harmless for ranking, not for sampling: exp(r) and exp(beta r) are different laws.",
+    ),
+    proved(
+        id="SPECS-A2",
+        source="SPECS, Algorithm 2, Section 2.2",
+        statement="Selection draws index i with probability exp(S_i) / sum_j exp(S_j) among the members of L.",
+        assumptions=exact.FINITE,
+        formula=two_letters(_SUBSAMPLE, _plain),
+        verify=_verify_subsample,
+        mutants=(
+            mutant("threshold-used", "candidates with a reward up to the threshold leave L", _verify_subsample, True),
+        ),
+        notes="L is all of [n] and never changes, and the threshold tau that Algorithm 2 lists is not used in it. A "
+        "filter by tau would change the limit: the output would tend to the tilted target given the passing letters.",
+    ),
+    proved(
+        id="SPECS-E2",
+        source="SPECS, Equations 2 and 6, Section 3.1 and Appendix B",
+        statement="The two displays of the objective E[r] - D(pi | target) / beta agree; its maximum is log Z / beta.",
+        assumptions=exact.FINITE,
+        formula=OBJECTIVE_OF_OPTIMUM,
+        verify=_verify_objective,
+        mutants=(mutant("sign", "maximum -log Z / beta", _verify_objective, -1),),
+        notes="Equation 2 leaves out the mean over prompts of the divergence; the convention after Equation 6 "
+        "restores it.",
+    ),
+    proved(
+        id="SPECS-E3",
+        source="SPECS, Equation 3, Section 3.1",
+        statement="The policy proportional to target exp(beta r) maximises E[r] - D(pi | target) / beta, and it alone.",
+        expression=first_of_two("optimum"),
+        assumptions=exact.FINITE,
+        formula=BEST_OBJECTIVE,
+        verify=_verify_optimum,
+        mutants=(mutant("doubled", "exp(2 beta r) in place of exp(beta r)", _verify_optimum, 2),),
+    ),
+    proved_with_fix(
+        id="SPECS-E4",
+        source="SPECS, Equation 4, Section 3.1",
+        statement="For any other generator the optimum is proportional to gen exp(S).",
+        expression=first_of_two("optimum"),
+        assumptions="none stated on the generator",
+        formula=_ANY_SUPPORT,
+        correction_formula=two_letters(_REWEIGHTED, _is_optimum, widths=(1, 1)),
+        verify=_verify_reweighting,
+        correction="It is, for generators that give positive probability to every letter of the target.",
+        correction_verify=_reweighted,
+        mutants=(mutant("inverse", "gen exp(-S)", _verify_reweighting, inverse=True),),
+        notes="Theorems 1 to 5 are safe: their coverage coefficient is infinite when the support is missing.",
+    ),
+    refuted(
+        id="SPECS-S31a",
+        source="SPECS, Section 3.1 after Equation 4",
+        statement="Equation 2 is equivalent to maximising E[S] - D(pi | gen) / beta.",
+        assumptions=exact.FINITE,
+        formula=_score_objective(),
+        verify=_verify_score_objective,
+        correction="It is equivalent to maximising E[S] - D(pi | gen): S carries beta already, so the coefficient is "
+        "one.",
+        correction_verify=_fix_score_objective,
+        mutants=(mutant("unit", "coefficient one", _verify_score_objective, unit=True),),
+    ),
+    proved(
+        id="SPECS-S31b",
+        source="SPECS, Section 3.1 after Equation 4",
+        statement="Generating from the target and choosing by r corresponds to generating from the draft and choosing "
+        "by S: both approach one law as n grows (each density ratio within (kappa - 1) / n of one), but at a fixed "
+        "width the outputs differ.",
+        assumptions=exact.FINITE,
+        formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio),
+        verify=_verify_correspondence,
+        mutants=(mutant("one-model", "draft = target", _verify_correspondence, same=True),),
+        notes="The paper calls the mapping one to one at a high level; it is one of limits, not of algorithms.",
+    ),
+    proved(
+        id="SPECS-S31c",
+        source="SPECS, Sections 3.1 and B.2",
+        statement="Z = E_gen[exp S] is the partition function of the optimum, and the mean over the drafts estimates "
+        "it.",
+        assumptions=exact.FINITE,
+        formula=two_letters("E[Z-hat] = Z", _unbiased),
+        verify=_verify_partition,
+        mutants=(mutant("no-ratio", "exp(beta r) in place of exp(S)", _verify_partition, False),),
+        notes="Unbiased for every width; the selection law is biased all the same, since it divides by the estimate.",
+    ),
+    refuted(
+        id="SPECS-L1",
+        source="SPECS, Lemma 1 and Equation 7, Appendix B",
+        statement="L(pi*) - L(pi) = D(pi | pi*).",
+        assumptions=exact.FINITE,
+        formula=_lemma1(),
+        correction_formula=OBJECTIVE_GAP,
+        verify=_verify_lemma1,
+        correction="L(pi*) - L(pi) = D(pi | pi*) / beta.",
+        correction_verify=_fix_lemma1,
+        mutants=(mutant("divided", "divergence over beta", _verify_lemma1, divided=True),),
+        notes="The last line of the printed proof has the factor 1/beta; it is lost in the statement.",
+    ),
+)

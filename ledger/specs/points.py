@@ -1,0 +1,80 @@
+"""Statements of SPECS at random and extreme points: two letters, or two blocks of two letters, in exact fractions.
+
+Each test takes an `Instance` or a `Tree` and the width, so that a verifier and the record of its claim share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from flint import arb
+
+from ledger.proving.balls import point, precision
+from ledger.proving.cases import Predicate
+from ledger.proving.domains import between, one_of, whole
+from ledger.specs.block_tree import Tree
+from ledger.specs.exact import Instance
+
+__all__ = ["own_drafts", "poisson_weights", "two_blocks", "two_letters"]
+
+_UNIT: Final = between(0, 1)
+_POSITIVE: Final = between(0, None)
+_HALF: Final = Fraction(1, 2)
+
+OneBlock = Callable[[Instance, int], bool]
+
+
+def two_letters(text: str, test: OneBlock, *, widths: tuple[int, int] = (1, 4)) -> Predicate:
+    """A statement about one block: letters 1 and 2, of which the second one's exponentiated reward is ``tilt2``."""
+
+    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+        gen, target = (gen1, 1 - gen1), (target1, 1 - target1)
+        return test(Instance(gen=gen, target=target, tilt=(Fraction(1), tilt2)), int(n))
+
+    domain = {"gen1": _UNIT, "target1": _UNIT, "tilt2": _POSITIVE, "n": whole(*widths)}
+    return Predicate(text=text, test=holds, domain=domain)
+
+
+def own_drafts(text: str, test: OneBlock, *, widths: tuple[int, int] = (1, 4)) -> Predicate:
+    """As `two_letters`, where the target generates."""
+
+    def holds(target1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
+        target = (target1, 1 - target1)
+        return test(Instance(gen=target, target=target, tilt=(Fraction(1), tilt2)), int(n))
+
+    return Predicate(text=text, test=holds, domain={"target1": _UNIT, "tilt2": _POSITIVE, "n": whole(*widths)})
+
+
+def two_blocks(text: str, test: Callable[[Tree, int, Fraction], bool]) -> Predicate:
+    """A statement about two blocks: laws that depend on the first letter, rewards of letter pairs, a threshold."""
+
+    def holds(
+        target1: Fraction, draft1: Fraction, tilt2: Fraction, tilt3: Fraction, n: Fraction, threshold: Fraction
+    ) -> bool:
+        rewards = (Fraction(1), tilt2, tilt3, Fraction(1))
+        tree = Tree(
+            name=f"{target1} {draft1} {tilt2} {tilt3}",
+            horizon=2,
+            target={(): (target1, 1 - target1), (0,): (_HALF, _HALF), (1,): (1 - target1, target1)},
+            draft={(): (_HALF, _HALF), (0,): (draft1, 1 - draft1), (1,): (1 - draft1, draft1)},
+            tilt=dict(zip(((0, 0), (0, 1), (1, 0), (1, 1)), rewards, strict=True)),
+        )
+        return test(tree, int(n), threshold)
+
+    domain = {
+        **{"target1": _UNIT, "draft1": _UNIT, "tilt2": _POSITIVE, "tilt3": _POSITIVE},
+        **{"n": whole(1, 2), "threshold": one_of(0, 1, 100)},
+    }
+    return Predicate(text=text, test=holds, domain=domain)
+
+
+def poisson_weights(mean: Fraction, most: int) -> list[arb]:
+    """Chances of the widths 1 to ``most`` under a Poisson law of this mean, given that it is not zero."""
+    with precision(64):
+        chances, mass = [], point(1) / (point(mean).exp() - 1)
+        for width in range(1, most + 1):
+            mass = mass * point(mean) / width
+            chances.append(mass)
+        return chances

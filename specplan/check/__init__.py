@@ -1,0 +1,1 @@
+"""Predictions against measurements: validations, tables of the papers, public rows."""

@@ -1,0 +1,268 @@
+"""Predict ConfSpec's Tables 2 and 3 from what is published beside them.
+
+Speedups are never inputs. Inputs are the acceptances of Lookahead Reasoning (LR), Tables 1 and 2, on the same models
+and data sets; ConfSpec's latencies (Table 6); and how often its draft is sure, and right, as a verifier (Figure 1, on
+MATH500, taken for all data sets). Where draft and target disagree, the draft is taken to accept what the target
+refuses: a verifier so lenient explains why accuracy falls to that of the draft alone (Table 3, "Draft Verification").
+
+`implied_c1` says at which c1 the simulator meets the row LookaheadReasoning of Table 2, for both pairs: no latency is
+published of Qwen3's, see `workshop.make_published`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from statistics import fmean
+from typing import Final
+
+import numpy as np
+
+from calibrate.record.library import bundled
+from calibrate.record.profile import Profile
+from calibrate.replay.system import system_of
+from sim.algorithms.rules import PRESETS, RELEASED_CODE
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour
+from sim.answers.facts import Quality
+from sim.configuration import Configuration
+from sim.operations import EMBEDDING, GATE, JUDGE
+from sim.trial import trial_seconds
+from specplan.check.reproducing.cells import Compared
+from specplan.output import table
+from theory.published.confspec import BENCHMARKS, CONFIDENT, LATENCY_MS, speedups
+
+__all__ = [
+    "BELOW",
+    "BENCHMARKS_PREDICTED",
+    "HEADING",
+    "N_STEPS",
+    "REASONS",
+    "TITLE",
+    "Cell",
+    "as_json",
+    "cells",
+    "implied_c1",
+    "report",
+    "short_table",
+    "summary",
+]
+
+_DATASETS: Final = {"AIME24": "aime24", "AMC23": "amc23", "GPQA": "gpqa", "HumanEval": "humaneval"}
+"""Benchmarks of ConfSpec of which LR, Table 1, has the acceptance."""
+
+BENCHMARKS_PREDICTED: Final = tuple(_DATASETS)
+N_STEPS: Final = 2 * len(_DATASETS)
+"""Pairs times benchmarks."""
+
+_DRAFT_S, _TARGET_S = (float(LATENCY_MS[f"{who} verification"]) / 1e3 for who in ("draft", "target"))
+
+_EMBEDDED: Final = {"0.8": 0.485, "0.9": 0.415}
+"""Acceptance by embeddings on AIME24, on the line through LR, Table 2: .45 at a threshold of .85, .38 at .95."""
+
+REASONS: Final = (
+    "MATH500: LR does not give its acceptance",
+    "ConfSpec at gamma 0.8 and 0.95: how often the draft is as sure as that (Figure 1 has 0.9 only)",
+    "Embedding but on AIME24: acceptance (LR, Table 2, has AIME24 and GSM8K)",
+    "Whether ConfSpec cuts steps is not said; taken as in LR's code, at 100 tokens. Without a cut Table 3 is 7.1 % off",
+    "Qwen3's LookaheadReasoning: c1 was derived from this row; its checks of draft and target: latencies (Table 6 has "
+    "DeepSeek's, taken for both)",
+    "Table 4, widths 2 and 4: what up to 31 and 341 target steps at once cost on their GPUs; with the cost assumed, "
+    "width 2 is simulated 15 to 22 % too fast",
+    "SpecReason: acceptance under ConfSpec's scoring prompt; RSD and SpecCoT: acceptance, and times of their verdicts",
+)
+"""Rows that are not predicted, or on a borrowed input, and what is missing for them."""
+
+TITLE: Final = "ConfSpec, Tables 2 and 3"
+HEADING: Final = "Not predicted, or on a borrowed input:"
+"""What stands above the reasons."""
+BELOW: Final = "Predicted / published speedups; off: mean error of the row. Its largest: -v."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell(Compared):
+    """One speedup of the paper."""
+
+    pair: str
+    """``deepseek`` or ``qwen3``."""
+    table: str
+    """As in `theory.published.confspec.TABLES`."""
+    row: str
+    """Method, as there."""
+    benchmark: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """What to simulate for a row."""
+
+    table: str
+    row: str
+    configuration: str
+    acceptance: float
+    """Share of drafts that the row's verifier lets stand, in [0, 1]."""
+    judge_s: float = _TARGET_S
+    """Time of the judge's verdict, s: ConfSpec's is the target."""
+    escalated: float = 0.0
+    """Share of drafts on which the gate is not sure, in [0, 1]."""
+
+
+def cells(n_answers: int = 40, step_done: Callable[[], None] = lambda: None) -> list[Cell]:
+    """Predict every cell whose inputs are published; ``step_done`` is called after each of `N_STEPS` parts."""
+    found = []
+    for pair in ("deepseek", "qwen3"):
+        for benchmark in _DATASETS:
+            found += [
+                Cell(
+                    pair=pair,
+                    table=case.table,
+                    row=case.row,
+                    benchmark=benchmark,
+                    predicted=_speedup(_profile(pair, benchmark), case, n_answers),
+                    published=_published(case.table, case.row, benchmark),
+                )
+                for case in _cases(pair, benchmark)
+            ]
+            step_done()
+    return found
+
+
+def _cases(pair: str, benchmark: str) -> Iterator[_Case]:
+    figures = _profile(pair, benchmark).published
+    assert figures is not None
+    assert figures.verify_s is not None
+    printed = figures.alpha1.value
+    alpha = _of_judged(printed, pair, benchmark)
+    gate = CONFIDENT["DeepSeek-1.5B" if pair == "deepseek" else "Qwen3-1.7B"]
+    agreement, sure_agreement, sure = (float(share) for share in gate)
+    cascade = _accepted(alpha, sure * (1.0 - sure_agreement))
+    if pair == "qwen3":
+        yield _Case(table="2 Qwen3", row="ConfSpec", configuration="confspec", acceptance=cascade, escalated=1.0 - sure)
+        return
+    yield _Case(table="3", row="Target Verification", configuration="confspec verifier=judge", acceptance=alpha)
+    alone = _accepted(alpha, 1.0 - agreement)
+    yield _Case(table="3", row="Draft Verification", configuration="confspec verifier=gate", acceptance=alone)
+    yield _Case(table="3", row="ConfSpec gamma=0.9", configuration="confspec", acceptance=cascade, escalated=1.0 - sure)
+    lookahead = "lr-async k1=6 rules=released-code"
+    judge_s = figures.verify_s.value
+    yield _Case(
+        table="2 DeepSeek", row="LookaheadReasoning", configuration=lookahead, acceptance=printed, judge_s=judge_s
+    )
+    for at, share in _EMBEDDED.items() if benchmark == "AIME24" else ():
+        by = f"{lookahead} verifier=embedding"
+        yield _Case(table="2 DeepSeek", row=f"Embedding alpha={at}", configuration=by, acceptance=share)
+
+
+def _of_judged(printed: float, pair: str, benchmark: str) -> float:
+    """Acceptance of the drafts that a verifier saw; LR's printed rate counts those after a cut step as refused."""
+    behaviour = system_of(_profile(pair, benchmark)).behaviour
+    assert isinstance(behaviour, SyntheticBehaviour)
+    counted = replace(behaviour, acceptance=Acceptance(alpha=printed))
+    return counted.judged_under(RELEASED_CODE).acceptance.alpha
+
+
+def _accepted(alpha: float, wrong: float) -> float:
+    """Share of drafts that a lenient verifier accepts.
+
+    Parameters
+    ----------
+    alpha : share that the target accepts, in [0, 1].
+    wrong : share on which the verifier disagrees with it, in [0, 1]: accepts what the target refuses as far as there is
+        as much of that, refuses what it accepts for the rest.
+    """
+    too_many = min(wrong, 1.0 - alpha)
+    return alpha + too_many - (wrong - too_many)
+
+
+def _speedup(profile: Profile, case: _Case, n_answers: int) -> float:
+    """Verdicts overlap, and take as long as the gate's where embeddings are compared: a model no larger than it."""
+    system = system_of(profile)
+    assert isinstance(system.behaviour, SyntheticBehaviour)
+    acceptance = Acceptance(alpha=case.acceptance, siblings=system.behaviour.acceptance.siblings)
+    behaviour = replace(system.behaviour, acceptance=acceptance, quality=Quality(escalation=case.escalated))
+    configuration = Configuration.parse(case.configuration)
+    behaviour = behaviour.judged_under(PRESETS[configuration.rules])
+    seconds = {JUDGE: case.judge_s, GATE: _DRAFT_S, EMBEDDING: _DRAFT_S}
+    system = replace(system, behaviour=behaviour, seconds=seconds)
+    plain, method = (
+        trial_seconds(system.trial(one.algorithm(), one.spec.meets), range(n_answers)).sum()
+        for one in (Configuration(method="autoregressive"), configuration)
+    )
+    return float(plain / method)
+
+
+def _profile(pair: str, benchmark: str) -> Profile:
+    return bundled(f"lr-{pair}-{_DATASETS[benchmark]}")
+
+
+def _published(name: str, row: str, benchmark: str) -> float:
+    return float(speedups(name, row)[BENCHMARKS.index(benchmark)])
+
+
+def implied_c1(pair: str, rules: str, n_answers: int = 30) -> list[float]:
+    """Return the c1 at which the simulator meets the row LookaheadReasoning of Table 2, by benchmark; NaN: at none."""
+    name = "2 DeepSeek" if pair == "deepseek" else "2 Qwen3"
+    grid = (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9)
+    found = []
+    for benchmark in _DATASETS:
+        simulated = [_lookahead(pair, benchmark, rules, c1, n_answers) for c1 in grid]
+        published = _published(name, "LookaheadReasoning", benchmark)
+        found.append(float(np.interp(-published, [-x for x in simulated], grid, left=np.nan, right=np.nan)))
+    return found
+
+
+@cache
+def _lookahead(pair: str, benchmark: str, rules: str, c1: float, n_answers: int) -> float:
+    profile = _profile(pair, benchmark)
+    figures = profile.published
+    assert figures is not None
+    assert figures.verify_s is not None
+    changed = figures.model_copy(update={"c1": figures.c1.model_copy(update={"value": c1})})
+    case = _Case(
+        table="",
+        row="",
+        configuration=f"lr-async k1=6 rules={rules}",
+        acceptance=figures.alpha1.value,
+        judge_s=figures.verify_s.value,
+    )
+    return _speedup(profile.model_copy(update={"published": changed}), case, n_answers)
+
+
+def report(found: list[Cell]) -> str:
+    """The cells, predicted beside published, with the mean error of each row and what is missing for the others."""
+    rows = list(dict.fromkeys((cell.pair, cell.table, cell.row) for cell in found))
+    lines = []
+    for key in rows:
+        own = {cell.benchmark: cell for cell in found if (cell.pair, cell.table, cell.row) == key}
+        shown = [f"{own[b].predicted:.2f} / {own[b].published:.2f}" if b in own else "" for b in _DATASETS]
+        errors = [abs(cell.error) for cell in own.values()]
+        lines.append([*key, *shown, f"{100 * fmean(errors):.1f} %", f"{100 * max(errors):.1f} %"])
+    head = ["pair", "table", "row (predicted / published)", *_DATASETS, "mean error", "largest"]
+    return "\n".join([table(head, lines), "", HEADING, *(f"- {m}" for m in REASONS)])
+
+
+def summary(found: Sequence[Cell]) -> str:
+    """How good the predictions are, in a sentence."""
+    errors = [abs(cell.error) for cell in found]
+    third = [abs(cell.error) for cell in found if cell.table == "3"]
+    return (
+        f"{len(found)} speedups of Tables 2 and 3 are predicted {100 * fmean(errors):.1f} % off in the mean "
+        f"({100 * fmean(third):.1f} % those of Table 3), {100 * max(errors):.1f} % at most, from acceptances, "
+        "latencies and confidences published elsewhere; no speedup is an input."
+    )
+
+
+def short_table(found: Sequence[Cell]) -> str:
+    """Predicted / published, a row of the paper's tables in each line."""
+    lines = []
+    for pair, row in dict.fromkeys((cell.pair, cell.row) for cell in found):
+        own = {cell.benchmark: cell for cell in found if (cell.pair, cell.row) == (pair, row)}
+        shown = [f"{own[b].predicted:.2f}/{own[b].published:.2f}" if b in own else "–" for b in _DATASETS]
+        lines.append([pair, row, *shown, f"{100 * fmean(abs(cell.error) for cell in own.values()):.0f} %"])
+    return table(["pair", "row", *_DATASETS, "off"], lines)
+
+
+def as_json(found: Sequence[Cell]) -> list[dict[str, object]]:
+    """Plain values only."""
+    return [{**asdict(cell), "error": cell.error} for cell in found]

@@ -1,0 +1,161 @@
+"""Time per output token and to first token of a server under load, predicted from what was deployed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from specplan.check.scoreboard.deployments import facts_of, loaded_parallel, precision_of
+from specplan.check.scoreboard.doubts import doubts_of_loaded, in_flight, twins
+from specplan.check.scoreboard.outcomes import Choice, Outcome, Refused, around
+from specplan.check.scoreboard.rows import Loaded
+from specplan.check.scoreboard.served import bucket
+from theory.errors import SpecplanError
+from theory.hardware.engines import engine_named
+from theory.hardware.gpus import gpu_named
+from theory.hardware.loads import ClosedLoop, LoopTimes, closed_loop
+from theory.hardware.passes import PassModel
+
+__all__ = ["LoadedRows", "loop_of", "model_of"]
+
+_UNSAID: Final = "0"
+"""Version of an engine where the table says none: its rows are the oldest."""
+_DRAWN: Final = 0.9
+"""Mean length over the length named: InferenceX draws lengths evenly from 80 to 100 % of it."""
+_DRAWN_LENGTHS: Final = frozenset({(1024.0, 1024.0), (1024.0, 8192.0), (8192.0, 1024.0)})
+"""Prompt and answer tokens of the runs of InferenceX; the other runs fix them."""
+
+
+_PER_TOKEN: Final = 0.26
+"""95 % half-width of the logarithm of time per output token, from models and engine versions left out of the fit."""
+_FIRST: Final = 0.9
+"""The same of time to first token."""
+_UNMEASURED: Final = 0.5
+"""The least half-width on a GPU whose constants come from its data sheet."""
+
+
+def model_of(row: Loaded) -> PassModel:
+    """What was deployed.
+
+    Raises
+    ------
+    SpecplanError : a model, GPU, format or engine that is not known.
+    """
+    facts = facts_of(row.model_path)
+    return PassModel(
+        gpu=gpu_named(row.system),
+        shape=facts.shape,
+        precision=precision_of(facts, row.gemm_quant_mode or row.precision, row.moe_quant_mode),
+        parallel=loaded_parallel(row),
+        engine=engine_named(row.backend, row.backend_version or _UNSAID),
+    )
+
+
+def loop_of(row: Loaded) -> ClosedLoop:
+    """The requests of a row."""
+    drawn = _DRAWN if (row.isl, row.osl) in _DRAWN_LENGTHS else 1.0
+    return ClosedLoop(concurrency=in_flight(row), prompt_tokens=drawn * row.isl, answer_tokens=drawn * row.osl)
+
+
+def rate_of(row: Loaded) -> float | None:
+    """Share of the data sheet's arithmetic that all prompts and answers of a row take; None of unknown models."""
+    try:
+        model = model_of(row)
+    except SpecplanError:
+        return None
+    cycle = 1e-3 * (row.ttft_ms + row.osl * row.tpot_ms)
+    tokens = in_flight(row) * (row.isl + row.osl) / cycle / model.parallel.gpus
+    precision = model.precision
+    of = precision.expert_format if model.shape.has_experts else precision.weight_format
+    weights = model.shape.active_parameters - model.shape.embeddings
+    return 2.0 * weights * tokens / model.gpu.sheet.rate(of.arithmetic)
+
+
+class LoadedRows:
+    """All rows under load of a folder: which repeat others, and which are not to be trusted, they tell together."""
+
+    def __init__(self, rows: Iterable[Loaded]) -> None:
+        rows = tuple(rows)
+        self._twins = twins(rows)
+        self._doubts = doubts_of_loaded(rows, rate_of)
+        self.notes: tuple[str, ...] = ()
+
+    def outcomes(self, row: Loaded) -> list[Outcome | Refused]:
+        """Predict a row: time per output token and to first token."""
+        if row.where in self._twins:
+            return [Refused(where=row.where, model=row.model_path, reason="repeats the measurement of another row")]
+        try:
+            model, loop = model_of(row), loop_of(row)
+            times = closed_loop(model, loop)
+        except SpecplanError as error:
+            return [Refused(where=row.where, model=row.model_path, reason=str(error))]
+        return [self._per_token(row, model, times), self._first(row, model, times)]
+
+    def _per_token(self, row: Loaded, model: PassModel, times: LoopTimes) -> Outcome:
+        predicted = 1e3 * times.per_token
+        return Outcome(
+            where=row.where,
+            quantity="time per output token",
+            unit="ms",
+            model=row.model_path,
+            labels=_labels(row, model),
+            measured=row.tpot_ms,
+            predicted=predicted,
+            interval=around(predicted, _half_width(model, _PER_TOKEN)),
+            doubt=self._doubts.get(row.where),
+            choices=_choices(row, model, predicted),
+        )
+
+    def _first(self, row: Loaded, model: PassModel, times: LoopTimes) -> Outcome:
+        predicted = 1e3 * times.to_first_token
+        return Outcome(
+            where=row.where,
+            quantity="time to first token",
+            unit="ms",
+            model=row.model_path,
+            labels=_labels(row, model),
+            measured=row.ttft_ms,
+            predicted=predicted,
+            interval=around(predicted, _half_width(model, _FIRST)),
+            doubt=self._doubts.get(row.where),
+        )
+
+
+def _half_width(model: PassModel, known: float) -> float:
+    return known if model.gpu.fitted else max(known, _UNMEASURED)
+
+
+def _labels(row: Loaded, model: PassModel) -> dict[str, str]:
+    version = f" {row.backend_version}" if row.backend_version else ""
+    return {
+        "GPU": model.gpu.name.removeprefix("NVIDIA "),
+        "GPUs": str(model.parallel.gpus),
+        "precision": row.precision or "as published",
+        "engine": f"{row.backend}{version}",
+        "prompt and answer": f"{row.isl:.0f} and {row.osl:.0f}",
+        "concurrency": bucket(in_flight(row)),
+    }
+
+
+def _choices(row: Loaded, model: PassModel, predicted: float) -> tuple[Choice, ...]:
+    """The GPUs as a choice: for the least time at a concurrency, and at equal load on the same number of GPUs."""
+    alike = (
+        row.model_path,
+        row.system,
+        row.precision,
+        row.backend,
+        row.backend_version,
+        f"{row.isl:.0f}",
+        f"{row.osl:.0f}",
+    )
+    parallel = model.parallel
+    option = f"tp={parallel.tp} dp={parallel.dp} ep={parallel.ep}"
+    share = math.floor(in_flight(row) / parallel.gpus * 1000.0) / 1000.0
+    return tuple(
+        Choice(goal=goal, alike=(*alike, kept), option=option, measured=1.0 / row.tpot_ms, predicted=1.0 / predicted)
+        for goal, kept in (
+            ("the GPUs of a copy for the least time per output token", f"{in_flight(row):g} requests"),
+            ("GPUs per copy against more copies, at equal requests per GPU", f"{share:g} requests per GPU"),
+        )
+    )

@@ -1,0 +1,75 @@
+"""A served iteration, predicted from what ran: model, formats, GPUs, sequences and their lengths."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from specplan.check.scoreboard.deployments import facts_of, precision_of, served_parallel
+from specplan.check.scoreboard.doubts import served_doubt
+from specplan.check.scoreboard.outcomes import Outcome, Refused, around
+from specplan.check.scoreboard.rows import Served
+from specplan.worlds.model_files import ModelFacts
+from theory.errors import SpecplanError
+from theory.hardware.engines import engine_named
+from theory.hardware.gpus import gpu_named
+from theory.hardware.passes import PassModel
+from theory.hardware.work import Work
+
+__all__ = ["ENGINE", "bucket", "served_outcome", "unexplained"]
+
+ENGINE: Final = ("vllm", "0.11.1")
+"""Engine that served the ML.ENERGY Benchmark v3."""
+_PROMPT_TOKENS: Final = {"gpqa": 250.0}
+"""Mean prompt, by task; the table does not say it (its README gives these two)."""
+_OTHER_PROMPT: Final = 150.0
+_WIDE: Final = 0.7
+"""95 % half-width of the logarithm where operators are known not to explain a server."""
+
+
+def served_outcome(row: Served) -> Outcome | Refused:
+    """Predict a row of the ML.ENERGY table."""
+    try:
+        facts = facts_of(row.model_id)
+        model = PassModel(
+            gpu=gpu_named(row.gpu),
+            shape=facts.shape,
+            precision=precision_of(facts, row.weight_precision),
+            parallel=served_parallel(row),
+            engine=engine_named(*ENGINE),
+        )
+        context = row.mean_pos_len_biased + _PROMPT_TOKENS.get(row.task, _OTHER_PROMPT)
+        work = Work(sequences=row.avg_batch, context=context)
+        seconds, half_width = model.seconds(work), model.half_width(work)
+        wide = unexplained(facts, model)
+    except SpecplanError as error:
+        return Refused(where=row.where, model=row.model_id, reason=str(error))
+    return Outcome(
+        where=row.where,
+        quantity="time per iteration",
+        unit="ms",
+        model=facts.name,
+        labels={
+            "GPU": f"{row.gpu.upper()}, {'experts' if facts.shape.has_experts else 'dense'}",
+            "GPUs": str(row.num_gpus),
+            "precision": row.weight_precision,
+            "concurrency": bucket(row.avg_batch),
+        },
+        measured=row.median_itl_ms,
+        predicted=1e3 * seconds,
+        interval=around(1e3 * seconds, half_width if wide is None else max(half_width, _WIDE)),
+        doubt=served_doubt(row),
+        wide=wide,
+    )
+
+
+def unexplained(facts: ModelFacts, model: PassModel) -> str | None:
+    """Return why operators are known not to explain a server, or None."""
+    if facts.architecture.startswith("llama4"):
+        return "Llama 4: about 200 us a layer that no operator explains"
+    return None
+
+
+def bucket(number: float) -> str:
+    """The power of two next to a number of sequences, above one half."""
+    return str(2 ** max(0, round(math.log2(number))))

@@ -1,0 +1,140 @@
+"""Speedup of speculative serving, predicted from the acceptance length and what was deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from types import MappingProxyType
+from typing import Final
+
+from specplan.check.scoreboard.accepted import length_prior
+from specplan.check.scoreboard.deployments import facts_of
+from specplan.check.scoreboard.doubts import doubts_of_speculated
+from specplan.check.scoreboard.outcomes import Choice, Outcome, Refused, around
+from specplan.check.scoreboard.rows import Speculated
+from specplan.worlds.model_files import ModelFacts, draft_head
+from theory.errors import ParameterError, SpecplanError
+from theory.hardware.engines import engine_named
+from theory.hardware.gpus import gpu_named
+from theory.hardware.passes import PassModel
+from theory.hardware.rounds import GAIN_HALF_WIDTHS, Round, head_round
+from theory.hardware.work import Parallel
+
+__all__ = ["CONTEXT", "SpeculatedRows", "besides", "deployed", "speedup", "target_of"]
+
+_ANSWER_TOKENS: Final = MappingProxyType(
+    {"gsm8k": 150.0, "humaneval": 300.0, "mtbench": 350.0, "financeqa": 350.0, "math500": 700.0, "gpqa": 1000.0,
+     "livecodebench": 1000.0}
+)  # fmt: skip
+"""Tokens of an answer by data set, roughly: the table does not say them. They weigh what a request costs besides its
+rounds (`_REQUEST`)."""
+_OTHER_ANSWER: Final = 500.0
+CONTEXT: Final = 600.0
+"""Cached tokens of a running sequence, roughly."""
+_REQUEST: Final = 0.030
+"""Seconds that each new request holds up the batch: its prompt, and the turn of the client. Fitted."""
+_KNOBS: Final = "steps, topk and k of the draft, acceptance lengths known,"
+_KNOBS_BEFORE: Final = "steps and k of a chain, acceptance lengths not known,"
+
+
+_SMALL: Final = 0.5  # of a GPU's memory: weights up to this are served by one
+_FULL: Final = 0.75  # of it: weights up to this are served by four
+_KINDS: Final = ("H100", "H200")
+
+
+class SpeculatedRows:
+    """All rows of a folder: which of them contradict each other, they tell together."""
+
+    def __init__(self, rows: Iterable[Speculated]) -> None:
+        self._doubts = doubts_of_speculated(rows)
+        self.notes: tuple[str, ...] = (
+            "GPUs are not stated for speculative serving: weights that fill less than half of an H100 are taken to be"
+            " served by one, others by four or eight (H200 where they do not fit)",
+        )
+
+    def outcome(self, row: Speculated) -> Outcome | Refused:
+        """Predict a row."""
+        try:
+            target, round_ = deployed(row.target, row.draft)
+            predicted = speedup(round_, row)
+        except SpecplanError as error:
+            return Refused(where=row.where, model=row.target, reason=str(error))
+        shape = "tree" if row.topk > 1 else "chain"
+        layers = "experts" if target.shape.has_experts else "dense"
+        return Outcome(
+            where=row.where,
+            quantity="speedup",
+            unit="",
+            model=row.target,
+            labels={
+                "layers": layers,
+                "k": f"{row.num_draft_tokens} ({shape}, {row.steps} steps, topk {row.topk})",
+                "concurrency": str(row.batch),
+                "dataset": row.dataset,
+            },
+            measured=row.speedup,
+            predicted=predicted,
+            interval=around(predicted, GAIN_HALF_WIDTHS[layers]),
+            doubt=self._doubts.get(row.where),
+            choices=_choices(row, round_, predicted),
+        )
+
+
+def _choices(row: Speculated, round_: Round, predicted: float) -> tuple[Choice, ...]:
+    """The draft's knobs as a choice: knowing the acceptance lengths, and, of chains, expecting those of the prior."""
+    alike = (row.target, row.dataset, row.draft)
+    option = f"steps={row.steps} topk={row.topk} k={row.num_draft_tokens}"
+    known = Choice(goal=_KNOBS, alike=alike, option=option, measured=row.speedup, predicted=predicted)
+    if row.topk > 1:
+        return (known,)
+    expected = speedup(round_, row, length_prior("eagle3", row.steps + 1, row.dataset).value)
+    return known, Choice(goal=_KNOBS_BEFORE, alike=alike, option=option, measured=row.speedup, predicted=expected)
+
+
+def speedup(round_: Round, row: Speculated, accept_length: float | None = None) -> float:
+    """Return plain time per token over that of rounds, both with what requests cost besides.
+
+    Rounds commit ``accept_length`` tokens; None: those that the row gives.
+
+    A request holds up its batch for `_REQUEST` seconds, which the tokens of the answers in the batch share.
+    """
+    plain = round_.seconds(row.batch, 1.0, CONTEXT)
+    speculating = round_.seconds(row.batch, row.num_draft_tokens, CONTEXT, steps=row.steps, topk=row.topk)
+    requests = _REQUEST * besides(row)
+    return (plain + requests) / (speculating / (accept_length or row.accept_length) + requests)
+
+
+def besides(row: Speculated) -> float:
+    """Return how many requests hold up the batch per token of one of its answers."""
+    return row.batch / _ANSWER_TOKENS.get(row.dataset, _OTHER_ANSWER)
+
+
+def target_of(facts: ModelFacts) -> PassModel:
+    """The target as SpecBundle is taken to have served it.
+
+    Raises
+    ------
+    ParameterError : its weights do not fit eight GPUs.
+    """
+    weights = facts.shape.weight_bytes(facts.precision)
+    first = gpu_named(_KINDS[0]).sheet.memory
+    gpus = 1 if weights <= _SMALL * first else 4 if weights <= _FULL * 4 * first else 8
+    for kind in _KINDS:
+        gpu = gpu_named(kind)
+        if weights <= 0.9 * gpus * gpu.sheet.memory:
+            return PassModel(
+                gpu=gpu, shape=facts.shape, precision=facts.precision, parallel=Parallel(tp=gpus),
+                engine=engine_named("sglang"),
+            )  # fmt: skip
+    raise ParameterError("target", facts.name, f"has weights of {weights / 1e9:.0f} GB, more than eight H200 hold")
+
+
+@cache
+def deployed(target: str, draft: str) -> tuple[ModelFacts, Round]:
+    """A target and its rounds with a named draft, or with a head of the usual size where the draft is not known."""
+    facts = facts_of(target)
+    try:
+        head = facts_of(draft)
+    except SpecplanError:
+        head = draft_head(facts, "eagle3")
+    return facts, head_round(target_of(facts), head.shape)

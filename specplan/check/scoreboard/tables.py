@@ -1,0 +1,144 @@
+"""Reading a folder of public measurements: every table in it that is known, each defect told in one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from pydantic import ValidationError
+
+from calibrate.record.files import opened, read_text
+from specplan.check.scoreboard.rows import TABLES, Measured
+from theory.errors import ParameterError, SchemaError
+
+__all__ = ["Folder", "read_folder", "rows_of", "table_files"]
+
+_ENDINGS: Final = (".csv", ".csv.gz")
+_NOT_COLUMNS: Final = ("where", "kind")
+_LONGEST_HEADER: Final = 100_000  # bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """What was read."""
+
+    rows: tuple[Measured, ...]
+    files: tuple[str, ...]
+    """Files that hold the rows."""
+    passed_over: tuple[str, ...]
+    """Files of other tables (of single operators, say), unread."""
+
+
+def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
+    """Read all tables of ``kinds`` in a folder and the folders directly in it, or in one file.
+
+    Raises
+    ------
+    ParameterError : there is no such folder, or no such table in it.
+    SchemaError : a table lacks a column, or a cell is not what its column asks for; the text names file and line.
+    """
+    files = table_files(path)
+    rows: list[Measured] = []
+    read, passed_over = [], []
+    for file in files:
+        kind = _kind(file)
+        if kind is None:
+            passed_over.append(file.name)
+        elif kind in kinds:
+            rows += _rows(file, kind)
+            read.append(file.name)
+    if not rows:
+        wanted = " or ".join(f"{kind} ({', '.join(sorted(TABLES[kind][1]))})" for kind in kinds)
+        raise ParameterError("FOLDER", str(path), f"holds no CSV table with rows of the kind {wanted}")
+    return Folder(rows=tuple(rows), files=tuple(read), passed_over=tuple(passed_over))
+
+
+def table_files(path: Path) -> list[Path]:
+    """Return the tables in a folder and the folders directly in it, in order; or the one file.
+
+    Raises
+    ------
+    ParameterError : there is no such folder.
+    """
+    if not path.exists():
+        raise ParameterError("FOLDER", str(path), "does not exist; give the folder that holds the tables")
+    if path.is_file():
+        return [path]
+    return sorted(file for pattern in ("*", "*/*") for file in path.glob(pattern) if file.is_file() and _is_table(file))
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.endswith(_ENDINGS)
+
+
+def _text(path: Path) -> str:
+    return read_text(path, "a table", packed=True)
+
+
+def rows_of(file: TextIO, path: Path) -> tuple[set[str], Iterator[tuple[int, dict[Any, Any]]]]:
+    """Columns of a table, and its rows with the numbers of their lines.
+
+    Raises
+    ------
+    SchemaError : a line or a cell is too long to be of a table; also while rows are taken.
+    """
+
+    def lines() -> Iterator[str]:
+        number = 0
+        while line := file.readline(_LONGEST_HEADER + 1):
+            number += 1
+            if len(line) > _LONGEST_HEADER:
+                raise SchemaError(f"{path.name}:{number}: longer than {_LONGEST_HEADER} characters")
+            yield line
+
+    def rows() -> Iterator[tuple[int, dict[Any, Any]]]:
+        try:
+            for row in reader:
+                yield reader.line_num, row
+        except csv.Error as error:  # a quoted cell that goes on and on
+            raise SchemaError(f"{path.name}:{reader.line_num}: {error}") from None
+
+    reader = csv.DictReader(lines())
+    try:
+        return set(reader.fieldnames or ()), rows()
+    except csv.Error as error:
+        raise SchemaError(f"{path.name}:{reader.line_num}: {error}") from None
+
+
+def _header(path: Path) -> list[str]:
+    """Column names, of which the first line is enough: tables of operators are large."""
+    try:
+        with opened(path, "a table", packed=True) as file:
+            line = file.readline(_LONGEST_HEADER).decode("utf-8-sig")
+        return [name.strip() for name in next(csv.reader([line]), [])]
+    except (SchemaError, csv.Error):
+        return []
+
+
+def _kind(path: Path) -> str | None:
+    """Which table a file holds, None for others."""
+    columns = set(_header(path))
+    return next((kind for kind, (_, known_by) in TABLES.items() if known_by <= columns), None)
+
+
+def _rows(path: Path, kind: str) -> Iterator[Measured]:
+    form = TABLES[kind][0]
+    heads, rows = rows_of(io.StringIO(_text(path), newline=""), path)
+    columns = [name.strip() for name in heads]
+    missing = [name for name in form.model_fields if name not in (*columns, *_NOT_COLUMNS)]
+    if missing:
+        raise SchemaError(f"{path.name}: lacks the column {missing[0]!r} of a table of {kind} rows")
+    for line, cells in rows:
+        where = f"{path.name}:{line}"
+        if None in cells or None in cells.values():
+            raise SchemaError(f"{where}: has another number of cells than the {len(columns)} columns")
+        try:
+            yield form.model_validate({**{name.strip(): cell for name, cell in cells.items()}, "where": where})
+        except ValidationError as error:
+            first = error.errors()[0]
+            column = str(first["loc"][0]) if first["loc"] else "?"
+            raise SchemaError(f"{where}: {column}={cells.get(column)!r}: {first['msg'].lower()}") from None

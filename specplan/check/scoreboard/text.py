@@ -1,0 +1,198 @@
+"""The scoreboard as text, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+
+from specplan.check.scoreboard.board import Board
+from specplan.check.scoreboard.operators import OperatorErrors
+from specplan.check.scoreboard.outcomes import Outcome
+from specplan.check.scoreboard.score import Score, by_label, regrets, score
+from specplan.output import SCREEN, table
+
+__all__ = ["as_csv", "as_json", "operators_text", "rows_text", "summary_text"]
+
+_HEADINGS: Final = ("rows", "n", "error", "median", "p90", "bias", "inside")
+_LEGEND: Final = (
+    "error: mean of |predicted / measured - 1|, beside its median and 90th percentile; bias: mean of predicted / "
+    "measured - 1; inside: rows in their 95 % interval. Row by row: --rows."
+)
+
+
+def summary_text(board: Board) -> str:
+    """Errors of each quantity in all and by label, regret, doubted rows and refused ones."""
+    parts = []
+    for quantity, outcomes in board.quantities().items():
+        counted = [one for one in outcomes if one.counts]
+        if counted:
+            parts.append(_scores_text(quantity, counted))
+            parts += _regret_text(counted)
+        wide = [one for one in outcomes if one.doubt is None and one.wide is not None]
+        parts += _apart(f"{quantity}: {{}} rows have a wide interval", wide, [str(one.wide) for one in wide])
+        doubted = [one for one in outcomes if one.doubt is not None]
+        parts += _apart(f"{quantity}: {{}} rows are not trusted", doubted, [str(one.doubt) for one in doubted])
+    if board.refused:
+        parts.append(_refused_text(board))
+    parts.append(_filled(_LEGEND))
+    if board.notes:
+        parts.append("\n".join(_filled(f"note: {note}") for note in board.notes))
+    return "\n\n".join(parts)
+
+
+def rows_text(board: Board) -> str:
+    """Every row: predicted beside measured."""
+    lines = [
+        [
+            one.where, one.quantity, one.model, " ".join(f"{key}={value}" for key, value in one.labels.items()),
+            f"{one.measured:.3f}", f"{one.predicted:.3f}", "[{:.3f}, {:.3f}]".format(*one.interval), one.unit,
+            f"{one.error:+.1%}", one.doubt or "",
+        ]
+        for one in board.outcomes
+    ]  # fmt: skip
+    heads = ["row", "quantity", "model", "of", "measured", "predicted", "95 % interval", "unit", "error", "doubt"]
+    return table(heads, lines)
+
+
+def operators_text(found: Sequence[OperatorErrors]) -> str:
+    """Errors of operators that were timed alone."""
+    lines = [
+        [one.operator, one.gpu, one.weights, str(one.n), *(f"{x:.1%}" for x in (one.mean, one.median, one.p90)),
+         f"{one.signed:+.1%}"]
+        for one in found
+    ]  # fmt: skip
+    return table(["operator", "GPU", "of", "n", "error", "median", "p90", "bias"], lines)
+
+
+def as_json(board: Board) -> dict[str, Any]:
+    """Summary and rows as plain data."""
+    quantities = {}
+    for quantity, outcomes in board.quantities().items():
+        counted = [one for one in outcomes if one.counts]
+        quantities[quantity] = {
+            "counted": asdict(score(counted)) if counted else None,
+            "all": asdict(score(outcomes)),
+            "by": {
+                label: {value: asdict(found) for value, found in by_label(counted, label).items()}
+                for label in _labels(counted)
+            },
+            "regret": {goal: [asdict(one) for one in found] for goal, found in regrets(counted).items()},
+        }
+    return {
+        "schema": "specplan.check.scoreboard",
+        "schema_version": 1,
+        "files": list(board.files),
+        "notes": list(board.notes),
+        "quantities": quantities,
+        "refused": [asdict(one) for one in board.refused],
+        "rows": [_plain(one) for one in board.outcomes],
+    }
+
+
+def as_csv(board: Board) -> str:
+    """One line per row, refused ones with their reason."""
+    labels = list(dict.fromkeys(key for one in board.outcomes for key in one.labels))
+    heads = [
+        "row",
+        "quantity",
+        "unit",
+        "model",
+        *labels,
+        "measured",
+        "predicted",
+        "low",
+        "high",
+        "error",
+        "doubt",
+        "refused",
+    ]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, heads, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for one in board.outcomes:
+        plain = _plain(one)
+        writer.writerow({**one.labels, **plain, "doubt": one.doubt or "", "wide": one.wide or ""})
+    for left in board.refused:
+        writer.writerow({"row": left.where, "model": left.model, "refused": left.reason})
+    return out.getvalue().rstrip("\n")
+
+
+def _plain(one: Outcome) -> dict[str, Any]:
+    low, high = one.interval
+    return {
+        "row": one.where, "quantity": one.quantity, "unit": one.unit, "model": one.model, "labels": dict(one.labels),
+        "measured": one.measured, "predicted": one.predicted, "low": low, "high": high, "error": one.error,
+        "doubt": one.doubt, "wide": one.wide,
+    }  # fmt: skip
+
+
+def _labels(outcomes: Sequence[Outcome]) -> list[str]:
+    return ["model", *dict.fromkeys(key for one in outcomes for key in one.labels)]
+
+
+def _scores_text(quantity: str, counted: Sequence[Outcome]) -> str:
+    lines = [_line("all rows", score(counted))]
+    for label in _labels(counted):
+        found = by_label(counted, label)
+        if len(found) > 1 or label == "model":
+            names = {value: value.rpartition("/")[2] if label == "model" else f"{label} {value}" for value in found}
+            lines += [_line(names[value], one) for value, one in found.items()]
+    whole = score(counted)
+    said = (
+        f"The {whole.n} rows of {quantity} are predicted {100 * whole.mean:.1f} % off in the mean, "
+        f"{100 * whole.median:.1f} % in the median; {100 * whole.coverage:.0f} % are inside their 95 % interval."
+    )
+    return f"{_filled(said)}\n\n{table(_HEADINGS, lines)}"
+
+
+def _line(name: str, one: Score) -> list[str]:
+    return [
+        name, str(one.n), f"{one.mean:.1%}", f"{one.median:.1%}", f"{one.p90:.1%}", f"{one.signed:+.1%}",
+        f"{one.coverage:.0%}",
+    ]  # fmt: skip
+
+
+def _regret_text(outcomes: Sequence[Outcome]) -> list[str]:
+    lines = []
+    for goal, found in regrets(outcomes).items():
+        losses = np.array([one.loss for one in found])
+        best = int(np.sum(losses == 0.0))
+        lines.append(
+            _filled(
+                f"Choosing {goal} by prediction: the best measured one in {best} of {len(found)} choices; the chosen "
+                f"one loses {losses.mean():.1%} against it on average, {np.quantile(losses, 0.9):.1%} at the 90th "
+                f"percentile, {losses.max():.1%} at most."
+            )
+        )
+    return lines
+
+
+def _apart(heading: str, outcomes: Sequence[Outcome], reasons: Sequence[str]) -> list[str]:
+    """Rows that are not scored with the others, by reason."""
+    if not outcomes:
+        return []
+    found = score(outcomes)
+    heading = f"{heading.format(len(outcomes))}, not counted above: error {found.mean:.1%}, {found.coverage:.0%} inside"
+    return ["\n".join([_filled(heading), *_counted(reasons)])]
+
+
+def _counted(reasons: Sequence[str]) -> list[str]:
+    return [
+        textwrap.fill(f"  {count:>5}  {reason}", SCREEN, subsequent_indent=" " * 9)
+        for reason, count in Counter(reasons).most_common()
+    ]
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, SCREEN, break_on_hyphens=False)
+
+
+def _refused_text(board: Board) -> str:
+    return "\n".join([f"{len(board.refused)} rows are not predicted", *_counted([one.reason for one in board.refused])])

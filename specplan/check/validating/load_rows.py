@@ -1,0 +1,194 @@
+"""Rows and verdicts of a validation under load: what simulated and real rounds say, by the same estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from calibrate.costs.fit import CostFit, pace
+from calibrate.record.engine_records import InUse
+from calibrate.replay.system import use_of
+from calibrate.replay.trials import Trials
+from calibrate.running.closed_loop import Loaded, RealRound
+from calibrate.running.interleaved import BASELINE
+from sim.configuration import Configuration
+from sim.estimate import Estimate, proportion, ratio_of_totals
+from sim.operations import TARGET
+from sim.random_streams import stream
+from sim.serving.rounds import Round
+from sim.timeline import acceptance
+from specplan.check.validating.load_prediction import PERCENTILES, LoadPredictor, share_beyond
+from specplan.check.validating.validation import TOLERANCE
+
+__all__ = ["LoadRow", "Verdict", "off_from", "pace_at", "row_of", "verdict_on"]
+
+_RESAMPLES: Final = 1000
+
+Side = Literal["predicted", "measured"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRow:
+    """One configuration at one load."""
+
+    name: str
+    clients: int
+    predicted: Mapping[str, Estimate]
+    """By the names of `METRICS`."""
+    measured: Mapping[str, Estimate]
+    accuracy: Estimate | None
+    """Share of right answers as measured; None without ground truth."""
+    acceptance: float
+    """Share of judged drafts that were accepted as measured, in [0, 1]; NaN if none was judged."""
+    answers_at_once: tuple[float, float]
+    """Answers in flight, mean over a round, predicted and measured: fewer than clients while a round ends."""
+    most_steps: tuple[int, int]
+    """Most target steps asked for at one time, predicted and measured."""
+    beyond: Mapping[str, tuple[float, float]]
+    """Role to the share of the time in which more steps were asked for at once than batches were timed, as above."""
+    makespans: tuple[float, ...] = ()
+    """Of the measured rounds, s."""
+    at_pace: float | None = None
+    """The predicted gain on engines as fast as they were at this load; None where engines do not tell."""
+
+    @property
+    def error(self) -> float:
+        """Predicted / measured gain - 1, [-]."""
+        return self.predicted["gain"].value / self.measured["gain"].value - 1.0
+
+    @property
+    def inside(self) -> bool:
+        """Whether the measured gain lies in the predicted interval."""
+        return self.predicted["gain"].contains(self.measured["gain"].value)
+
+    @property
+    def good(self) -> bool:
+        """Whether the prediction is within the tolerance, or the measured gain inside the interval for it."""
+        return self.inside or abs(self.error) <= TOLERANCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What to choose at one load."""
+
+    clients: int
+    chosen: str
+    """Of the largest predicted gain; plain decoding if none is above 1."""
+    best: str
+    """Of the largest measured gain."""
+    regret: Estimate
+    """Measured gain of the best / that of the chosen one - 1, [-], with the interval that the rounds tell."""
+
+
+def row_of(
+    configuration: Configuration,
+    load: int,
+    expected: LoadPredictor,
+    found: Loaded,
+    swept: Mapping[str, int],
+    at_pace: float | None,
+) -> LoadRow:
+    """Compare what was expected of a configuration at one load with what came."""
+    simulated, real = expected.rounds(configuration, load), found[configuration.name, load]
+    seen = _seen(real)
+    graded = [one for part in real for one in part.correct or ()]
+    return LoadRow(
+        name=configuration.name,
+        clients=load,
+        predicted=expected.expected(configuration, load),
+        measured=_measured(seen, _seen(found[BASELINE, load])),
+        accuracy=proportion(sum(graded), len(graded)) if graded else None,
+        acceptance=acceptance(one for part in real for one in part.counts),
+        answers_at_once=(_at_once(simulated), _at_once(seen)),
+        most_steps=(_most_steps(simulated), _most_steps(seen)),
+        beyond={role: (share_beyond(simulated, role, n), share_beyond(seen, role, n)) for role, n in swept.items()},
+        makespans=tuple(one.makespan for one in seen),
+        at_pace=at_pace,
+    )
+
+
+def pace_at(trials: Trials, configurations: Sequence[Configuration], found: Loaded, load: int) -> dict[str, float]:
+    """How fast the engines were at one load, by engine."""
+    work: dict[str, list[tuple[CostFit, InUse]]] = {}
+    for configuration in configurations:
+        if configuration.spec.level not in ("baseline", "step") or configuration.token is not None:
+            continue
+        fits = trials.system.fits.get(use_of(configuration.spec, configuration.knobs), {})
+        for one in found[configuration.name, load]:
+            for engine, did in one.work.items():
+                if engine in fits:
+                    work.setdefault(engine, []).append((fits[engine], did))
+    ratios = {engine: pace(done) for engine, done in work.items()}
+    return {engine: ratio for engine, ratio in ratios.items() if ratio is not None}
+
+
+def _seen(real: Sequence[RealRound]) -> list[Round]:
+    return [one.round for one in real]
+
+
+def _at_once(rounds: Sequence[Round]) -> float:
+    return sum(sum(one.seconds) for one in rounds) / sum(one.makespan for one in rounds)
+
+
+def _most_steps(rounds: Sequence[Round]) -> int:
+    return max(one.most_steps(TARGET) for one in rounds)
+
+
+def _measured(own: Sequence[Round], plain: Sequence[Round]) -> dict[str, Estimate]:
+    """What the real rounds say: of paces and gains with Student's interval over rounds, else by resampled answers."""
+    spans = [one.makespan for one in own]
+    paces: dict[str, tuple[Sequence[float], str]] = {
+        "gain": ([one.makespan for one in plain], ""),
+        "answers_per_s": ([len(one.seconds) for one in own], "1/s"),
+        "tokens_per_s": ([sum(one.tokens) for one in own], "1/s"),
+    }
+    found = {
+        name: ratio_of_totals(amounts, spans, estimator="ratio of totals over rounds", unit=unit)
+        for name, (amounts, unit) in paces.items()
+    }
+    seconds = np.array([value for one in own for value in one.seconds])
+    picks = stream(0, "resampled answers", 0).integers(0, seconds.size, (_RESAMPLES, seconds.size))
+    for name, q in PERCENTILES.items():
+        resampled = np.percentile(seconds[picks], q, axis=1)
+        low, high = np.percentile(resampled, (2.5, 97.5))
+        found[name] = Estimate(
+            value=float(np.percentile(seconds, q)),
+            stderr=float(resampled.std(ddof=1)),
+            low=float(low),
+            high=float(high),
+            n=seconds.size,
+            estimator=f"percentile {q:g} of all answers; bootstrap over answers",
+            unit="s",
+        )
+    return found
+
+
+def verdict_on(rows: Sequence[LoadRow]) -> Verdict:
+    """What the predictions choose among the rows of one load, and what that costs."""
+    chosen = max(rows, key=lambda row: row.predicted["gain"].value)
+    best = max(rows, key=lambda row: row.measured["gain"].value)
+    ratio = ratio_of_totals(chosen.makespans, best.makespans, estimator="ratio of totals over rounds, less 1")
+    return Verdict(
+        clients=chosen.clients,
+        chosen=chosen.name,
+        best=best.name,
+        regret=replace(ratio, value=ratio.value - 1.0, low=ratio.low - 1.0, high=ratio.high - 1.0),
+    )
+
+
+def off_from(rows: Sequence[LoadRow], side: Side) -> int | None:
+    """The least load from which on no configuration gains."""
+    gains: dict[int, list[float]] = {}
+    for row in rows:
+        known = gains.setdefault(row.clients, [])
+        if row.name != BASELINE:
+            known.append(getattr(row, side)["gain"].value)
+    off = None
+    for load in sorted(gains, reverse=True):
+        if max(gains[load], default=0.0) > 1.0:
+            break
+        off = load
+    return off

@@ -1,0 +1,198 @@
+"""What a profile predicts of single steps, each as an interval for the mean of something in [0, 1] that can be watched.
+
+- Acceptance: whether a judged draft is accepted, by the verifier and threshold of the configuration.
+- Lengths of steps: how many of the recorded steps are shorter, of equal ones half; one half on average.
+- Engine timings: whether a step took more (or less) than was predicted by a margin. At most half of them do unless the
+  median moved, whatever the distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from statistics import median
+from typing import Final, Self
+
+from calibrate.record.answer_records import StepRecord
+from calibrate.record.engine_records import EngineRecord
+from calibrate.record.profile import Profile
+from sim.configuration import Configuration
+from sim.estimate import Estimate, ratio_of_totals
+from sim.operations import DRAFT, JUDGE, OWN_THRESHOLDS, TARGET
+from specplan.live.drift.shares import Record
+
+__all__ = ["PACE_MARGIN", "Band", "Kinds", "Pace", "acceptance", "lengths", "paces"]
+
+PACE_MARGIN: Final = 1.25
+"""Factor by which seconds per token may differ from those predicted before it counts as a drift, [-]."""
+
+_LEAST: Final = 30
+"""Recorded steps below which nothing is predicted."""
+
+_MOST_KINDS: Final = 5
+_LEAST_OF_KIND: Final = 40
+"""Recorded steps of a kind: of fewer its share is hardly known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinds:
+    """Shares of draft steps by their length."""
+
+    ends: tuple[int, ...]
+    """Tokens of the longest step of each kind but the last, ascending."""
+    records: tuple[Record, ...]
+
+    def of(self, tokens: int) -> int:
+        """The kind of a step of so many tokens."""
+        return bisect_left(self.ends, tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """A mean that was predicted."""
+
+    value: float
+    low: float
+    high: float
+    """Ends of the interval that counts as predicted, in [0, 1]."""
+    n: float = math.inf
+    """Of a share: observations that it was taken from; infinite: it is known for certain."""
+    alike: float = 1.0
+    """Of a share: variance of what was recorded / that of independent observations, >= 1."""
+    kinds: Kinds | None = None
+    """Of a share: what it is for each kind of observation, where kinds can be told apart; ``alike`` is given these."""
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """Of a share: what was recorded, by kind."""
+        return (Record(self.value, self.n),) if self.kinds is None else self.kinds.records
+
+    @classmethod
+    def of_share(cls, spread: Estimate, n: float) -> Self:
+        """A share of ``n`` recorded observations, with the spread that answers show.
+
+        The interval is that spread, and no narrower than if the observations were independent.
+        """
+        p = spread.value
+        independent = math.sqrt(p * (1.0 - p) / n)
+        known = math.isfinite(spread.stderr) and math.isfinite(spread.high) and independent > 0.0
+        half = max(1.96 * independent, spread.high - p if known else 0.0)
+        alike = max((spread.stderr / independent) ** 2, 1.0) if known else 1.0
+        return cls(value=p, low=max(p - half, 0.0), high=min(p + half, 1.0), n=n, alike=alike)
+
+    @classmethod
+    def of_half_width(cls, p: float, half: float) -> Self:
+        """A share that is known to be within a half-width, as a 95 % interval is."""
+        n = max(p * (1.0 - p), 0.01) * (1.96 / half) ** 2
+        return cls(value=p, low=max(p - half, 0.0), high=min(p + half, 1.0), n=n)
+
+
+def acceptance(profile: Profile, configuration: Configuration, *, by_length: bool = True) -> Band | None:
+    """Return the share of judged drafts that are accepted; None where the profile has not seen that judge.
+
+    Parameters
+    ----------
+    by_length : whether drafts of different lengths are told apart.
+    """
+    role, threshold = configuration.decider
+    least = OWN_THRESHOLDS.get(role) if threshold is None else threshold
+    answers = [
+        [(step.draft.tokens, said) for step in answer.steps if (said := _accepts(step, role, least)) is not None]
+        for answer in profile.all_answers
+    ]
+    judged = [float(len(answer)) for answer in answers]
+    if sum(judged) < _LEAST:
+        return None
+    accepted = [float(sum(said for _, said in answer)) for answer in answers]
+    band = Band.of_share(ratio_of_totals(accepted, judged), sum(judged))
+    return _by_length(band, answers) if by_length else band
+
+
+def _by_length(band: Band, answers: Sequence[Sequence[tuple[int, bool]]]) -> Band:
+    """The same share by kinds of equally many steps, as far as there are enough, and how alike answers are then."""
+    lengths = sorted(tokens for answer in answers for tokens, _ in answer)
+    n = min(_MOST_KINDS, len(lengths) // _LEAST_OF_KIND)
+    ends = sorted({lengths[len(lengths) * i // n - 1] for i in range(1, n)} - {lengths[-1]})
+    if not ends:
+        return band
+    kinds = Kinds(ends=tuple(ends), records=())
+    said: list[list[bool]] = [[] for _ in range(len(ends) + 1)]
+    for tokens, accepted in chain.from_iterable(answers):
+        said[kinds.of(tokens)].append(accepted)
+    kinds = replace(kinds, records=tuple(Record(sum(one) / len(one), len(one)) for one in said))
+    # Jeffreys' shares: a kind that was always accepted may be rejected once.
+    shares = [(sum(one) + 0.5) / (len(one) + 1.0) for one in said]
+    told = [[(float(accepted), shares[kinds.of(tokens)]) for tokens, accepted in answer] for answer in answers]
+    spread = math.fsum(math.fsum(x - p for x, p in answer) ** 2 for answer in told)
+    independent = math.fsum(p * (1.0 - p) for answer in told for _, p in answer)
+    return replace(band, kinds=kinds, alike=max(spread / independent, 1.0))
+
+
+def _accepts(step: StepRecord, role: str, least: float | None) -> bool | None:
+    """Whether the verifier accepts a recorded draft; None where it was not asked."""
+    verdict, scores = step.verdict, step.draft.scores
+    score = verdict.score if role == JUDGE else scores.get(role)
+    if score is not None and least is not None:
+        return bool(score >= least)
+    return bool(verdict.accepted) if role == JUDGE and least is None else None
+
+
+def lengths(profile: Profile, role: str) -> tuple[Band, Callable[[int], float]] | None:
+    """Return what is expected of the rank of a step's length among the recorded ones, and what gives a length's rank.
+
+    Parameters
+    ----------
+    role : ``target`` or ``draft``.
+    """
+    recorded = sorted(getattr(step, role).tokens for answer in profile.all_answers for step in answer.steps)
+    if len(recorded) < _LEAST:
+        return None
+    # Twice the standard error of a mean rank, of steps that come alike in answers (a design effect of 2).
+    half = 2.0 * math.sqrt(2.0 / (12.0 * len(recorded)))
+    band = Band(value=0.5, low=0.5 - half, high=0.5 + half)
+
+    def rank(tokens: int) -> float:
+        return (bisect_left(recorded, tokens) + bisect_right(recorded, tokens)) / (2.0 * len(recorded))
+
+    return band, rank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Seconds per token of an engine, by the sequences that it decodes."""
+
+    by_batch: Mapping[int, float]
+    """Sequences to the median of recorded iterations, s."""
+
+    def at(self, batch: int) -> float | None:
+        """Return the predicted seconds per token with so many sequences; None beyond what was measured."""
+        sizes = sorted(self.by_batch)
+        if not sizes or batch > sizes[-1]:
+            return None
+        upper = next(size for size in sizes if size >= batch)
+        lower = max((size for size in sizes if size <= batch), default=upper)
+        if lower == upper:
+            return self.by_batch[upper]
+        share = (batch - lower) / (upper - lower)
+        return (1.0 - share) * self.by_batch[lower] + share * self.by_batch[upper]
+
+
+def paces(profile: Profile) -> dict[str, Pace]:
+    """Return the pace of target and draft, as far as iterations were recorded."""
+    found: dict[str, Pace] = {}
+    for role in (TARGET, DRAFT):
+        engine = profile.engines.get(profile.placement.get(role, ""))
+        if engine is not None and engine.decode:
+            found[role] = Pace(by_batch=_medians(engine))
+    return found
+
+
+def _medians(engine: EngineRecord) -> dict[int, float]:
+    by_batch: dict[int, list[float]] = {}
+    for sample in engine.decode:
+        if sample.tokens == 1:
+            by_batch.setdefault(sample.batch, []).append(sample.seconds)
+    return {batch: median(seconds) for batch, seconds in by_batch.items()}

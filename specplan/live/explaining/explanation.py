@@ -1,0 +1,226 @@
+"""From readings to an explanation: what a round costs and commits, where time goes, which k, what to change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sim.estimate import Estimate
+from specplan.live.explaining.causes import AnswerTime, Cause, answer_time, causes
+from specplan.live.explaining.costs import Costs, Named, Point, costs
+from specplan.live.explaining.depth import DRAWS, Depth, best_depth, percentiles
+from specplan.live.explaining.reading import Reading
+from specplan.live.explaining.rounds import CHUNK, RoundTime, round_time
+from specplan.live.explaining.tokens import Acceptance, acceptance
+from specplan.live.explaining.window import Window, window, windows
+from theory.errors import ParameterError, SchemaError
+
+__all__ = ["Explanation", "explained", "point_of"]
+
+_BEYOND: Final = 2
+"""Times the positions that were counted, up to which a k may be run next."""
+_LEAST_BEYOND: Final = 8
+_MOST: Final = 64
+"""Largest k that is considered, unless more is drafted."""
+_PRECISE: Final = 0.02
+"""Half-width of the tokens of a round over them, which tells neighbouring k apart: their errors are mostly common."""
+_LEAST_REQUESTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What counters tell of a server that speculates."""
+
+    window: Window
+    k: int
+    acceptance: Acceptance
+    committed: Estimate
+    """Tokens that a round commits."""
+    time: RoundTime
+    answer: AnswerTime
+    verification: Estimate | None
+    """Seconds of a round; None: not even bounded."""
+    drafting: Estimate | None
+    depth: Depth | None
+    """None where acceptance by position is not known."""
+    way: str
+    """What the costs of other k rest on: ``window``, ``baseline``, ``names``, ``both``; ``none``."""
+    causes: tuple[Cause, ...]
+    cache_lost: float
+    """Share of the baseline's cache that speculation took, in [0, 1]; NaN without a baseline that tells."""
+    requests: int
+    """Answers that a further measurement needs, so that tokens of a round are known to `_PRECISE`."""
+    missing: tuple[str, ...]
+    """Measurements that would tell more."""
+    notes: tuple[str, ...]
+
+
+def explained(
+    readings: Sequence[Reading],
+    *,
+    baselines: Sequence[Point] = (),
+    named: Named | None = None,
+    plain_cache: float = math.nan,
+    k: int | None = None,
+    chunk: int = CHUNK,
+    seed: int = 0,
+) -> Explanation:
+    """Explain what a server did between readings.
+
+    Parameters
+    ----------
+    readings : at least two, in order; more tell errors by their spread.
+    baselines : rounds of servers without speculation or with another k, at the same load.
+    named : what names of models and a GPU tell.
+    plain_cache : tokens in the cache of a server without speculation; NaN: not known.
+    k : tokens drafted per round, for servers that do not tell.
+    chunk : tokens of prompts in a pass at most.
+    seed : of the draws behind intervals.
+
+    Raises
+    ------
+    SchemaError : readings that do not belong together, or of a server that does not speculate.
+    ParameterError : fewer than two readings, or a k that contradicts the counters.
+    """
+    if len(readings) < 2:
+        raise ParameterError("readings", len(readings), "must be two at least: counters since two moments are compared")
+    whole = window(readings[0], readings[-1])
+    _check_speculates(readings[-1], whole)
+    now = _depth_of(whole, k)
+    parts = windows(readings)  # the whole one was checked
+    accepted = acceptance(whole, parts, now, [point.spec for point in baselines if point.spec is not None])
+    time = round_time(whole, chunk)
+    depth, cost = _best(whole, now, accepted, time, baselines, named, seed)
+    cache_lost = 1.0 - whole.cache_tokens / plain_cache
+    verification, drafting = _split(cost, now, time, seed)
+    committed = _committed(whole, parts, accepted, now)
+    return Explanation(
+        window=whole,
+        k=now,
+        acceptance=accepted,
+        committed=committed,
+        time=time,
+        answer=answer_time(whole),
+        verification=verification,
+        drafting=drafting,
+        depth=depth,
+        way="none" if cost is None else cost.way,
+        causes=causes(
+            whole,
+            accepted,
+            time,
+            depth,
+            split=cost is not None and cost.way != "window",
+            cache_lost=cache_lost,
+        ),
+        cache_lost=cache_lost,
+        requests=_requests(whole, committed),
+        missing=_missing(whole, cost, readings),
+        notes=_notes(accepted, time, depth, cost),
+    )
+
+
+def point_of(found: Window, chunk: int = CHUNK) -> Point:
+    """Return the round of a baseline."""
+    work = round_time(found, chunk).work
+    return Point(k=found.k, seconds=work, batch=found.batch, source=found.source, spec=found.spec)
+
+
+def _check_speculates(reading: Reading, whole: Window) -> None:
+    if not reading.speculates:
+        rule = "no speculation in it: give the metrics of a server that drafts, and this one as --baseline"
+        raise SchemaError(f"{reading.source}: {rule}")
+    if whole.spec is not None and whole.spec.drafts == 0:
+        raise SchemaError(
+            f"{whole.source}: nothing was drafted in between, although the server could: is it switched off?"
+        )
+
+
+def _depth_of(whole: Window, k: int | None) -> int:
+    if k is not None and not 1 <= k <= _MOST:
+        raise ParameterError("k", k, f"must be an integer in [1, {_MOST}]")
+    if whole.k and k is not None and k != whole.k:
+        raise ParameterError("k", k, f"must be {whole.k}, as the server counts positions, or be left out")
+    return whole.k or k or 0
+
+
+def _best(
+    whole: Window,
+    now: int,
+    accepted: Acceptance,
+    time: RoundTime,
+    baselines: Sequence[Point],
+    named: Named | None,
+    seed: int,
+) -> tuple[Depth | None, Costs | None]:
+    if not (now and accepted.k):
+        return None, None
+    farthest = max(_BEYOND * accepted.known, accepted.known + _LEAST_BEYOND)  # that may be run next
+    most = max(min(2 * farthest, _MOST), accepted.known)  # what lies beyond a step counts as missed by it
+    cost = costs(now, time.work, whole.batch, baselines, named, most, DRAWS, seed)
+    committed = accepted.draws(DRAWS, most, np.random.default_rng([seed, 1]))
+    return best_depth(now, committed, cost, seed, known=accepted.known, farthest=farthest), cost
+
+
+def _split(cost: Costs | None, now: int, time: RoundTime, seed: int) -> tuple[Estimate | None, Estimate | None]:
+    if cost is None:
+        return None, None
+    drafting = np.minimum(cost.drafting * now, cost.seconds[:, now])
+    return percentiles(cost.seconds[:, now] - drafting, seed, "s"), percentiles(drafting, seed, "s")
+
+
+def _committed(whole: Window, parts: Sequence[Window], accepted: Acceptance, now: int) -> Estimate:
+    """Tokens of a round, with the error of its positions' sum."""
+    value = whole.committed
+    rounds = max(whole.rounds, 1.0)
+    u = np.array([1.0, *(estimate.value for estimate in accepted.by_position)])
+    moments = (2.0 * np.arange(u.size - 1) + 1.0) @ u[1:] if u.size > 1 else 0.0  # E[n^2] of accepted tokens n
+    variance = max(float(moments) - float(u[1:].sum()) ** 2, 0.0)
+    stderr = math.sqrt(variance * accepted.design_effect / rounds)
+    return Estimate(
+        value=value,
+        stderr=stderr,
+        low=max(value - 1.96 * stderr, 1.0),
+        high=min(value + 1.96 * stderr, now + 1.0) if now else value + 1.96 * stderr,
+        n=round(rounds),
+        estimator=f"tokens after the first over rounds; design effect {accepted.design_effect:.3g}",
+        unit="tokens",
+    )
+
+
+def _requests(whole: Window, committed: Estimate) -> int:
+    """Answers that make the tokens of a round known to `_PRECISE`."""
+    wider = committed.relative_half_width / _PRECISE
+    return max(math.ceil(whole.answers * wider**2), _LEAST_REQUESTS)
+
+
+def _notes(accepted: Acceptance, time: RoundTime, depth: Depth | None, cost: Costs | None) -> tuple[str, ...]:
+    """What was assumed, each once."""
+    notes = [*accepted.notes, *time.notes]
+    if depth is not None and depth.best.value > accepted.known:
+        notes.append(f"acceptance beyond position {accepted.known} is extrapolated from those before")
+    return tuple(dict.fromkeys(notes if cost is None else [*notes, *cost.notes]))
+
+
+def _missing(whole: Window, cost: Costs | None, readings: Sequence[Reading]) -> tuple[str, ...]:
+    """What to measure, the most telling first."""
+    found = []
+    if cost is None and whole.engine == "sglang":
+        found.append("k: SGLang does not tell it; give --k (its --speculative-num-steps)")
+    if cost is not None and cost.way in ("window", "names"):
+        found.append(
+            "--baseline: the metrics of the same server without speculation, at the same load: the plain round"
+        )
+    if cost is not None and cost.way in ("window", "baseline"):
+        found.append("--target, --draft or --eagle, and --gpu: how a round splits into verification and drafting")
+    if cost is not None and cost.way == "baseline" and "another k" in " ".join(cost.notes):
+        found.append("a second --baseline with another k: what of a round grows with k")
+    if len(readings) < 6 and whole.spec is not None:
+        found.append(
+            "more readings (six files, or the server's URL): the spread between answers, instead of an assumption"
+        )
+    return tuple(found)

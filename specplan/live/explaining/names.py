@@ -1,0 +1,83 @@
+"""What the names of models and a GPU tell about a round: the pass model of `theory.hardware`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from specplan.live.explaining.costs import Named
+from specplan.live.explaining.window import Window
+from specplan.worlds.model_files import ModelFacts, draft_head, shape_of
+from theory.errors import ParameterError
+from theory.hardware.engines import engine_named
+from theory.hardware.gpus import gpu_named
+from theory.hardware.passes import PassModel
+from theory.hardware.rounds import GAIN_HALF_WIDTHS, Round, head_round
+from theory.hardware.work import Parallel
+
+__all__ = ["named_round"]
+
+_CONTEXT: Final = 2048.0
+"""Cached tokens of a sequence where the window does not tell."""
+
+
+def named_round(
+    target: str, *, draft: str | None, eagle: str | None, gpu: str, tp: int, found: Window, engine: str
+) -> Named:
+    """Return the pass model of a round at the window's batch and context.
+
+    Parameters
+    ----------
+    target : name of the target model.
+    draft : name of the model that drafts; None: a head, or the text (prompt lookup).
+    eagle : name of an EAGLE head, or ``trained`` for one of the usual size; None without any.
+    gpu, tp : GPU by name, and how many share the target, >= 1.
+    found : the window that is explained.
+    engine : ``vllm`` or ``sglang``, with a version after a colon if it matters.
+
+    Raises
+    ------
+    ParameterError : an unknown name, a draft and a head at once, or a target that cannot be split so.
+    """
+    if draft is not None and eagle is not None:
+        raise ParameterError("eagle", eagle, "must not be given with --draft: one of them drafts")
+    facts = shape_of(target)
+    if tp < 1 or any(layer.attention.heads % tp for layer in facts.shape.layers):
+        raise ParameterError("tp", tp, f"must divide the attention heads of {target}")
+    name, _, version = engine.partition(":")
+    passes = PassModel(
+        gpu=gpu_named(gpu),
+        shape=facts.shape,
+        precision=facts.precision,
+        parallel=Parallel(tp=tp),
+        engine=engine_named(name, version or None),
+    )
+    prompt, answer = found.prompt_tokens, found.answer_tokens
+    context = prompt + answer / 2.0
+    return Named(
+        rounds=_round(passes, facts, draft, eagle),
+        batch=found.batch,
+        context=context if math.isfinite(context) else _CONTEXT,
+        half_width=GAIN_HALF_WIDTHS["experts" if facts.shape.has_experts else "dense"],
+    )
+
+
+def _round(target: PassModel, known: ModelFacts, draft: str | None, eagle: str | None) -> Round:
+    if eagle is not None:
+        kinds = {"trained": "eagle3", "mtp": "mtp"}
+        head = draft_head(known, kinds[eagle]) if eagle in kinds else shape_of(eagle)
+        return head_round(target, head.shape)
+    if draft is None:
+        return Round(target=target, method="prompt-lookup")
+    facts = shape_of(draft)
+    tp = target.parallel.tp
+    divides = facts.shape.layers[0].attention.heads % tp == 0
+    model = replace(
+        target,
+        shape=facts.shape,
+        precision=facts.precision,
+        parallel=Parallel(tp=tp if divides else 1),
+        engine=replace(target.engine, sequence_s=0.0),  # the time per round holds what sequences take besides
+    )
+    return Round(target=target, method="draft-model", draft=model)

@@ -1,0 +1,126 @@
+r"""Where the time of a round goes: its own work, prompts that others had read meanwhile, and places lost in the cache.
+
+A preempted request waits and is read again before its next token: of :math:`P` preemptions the :math:`P` longest gaps
+between rounds are the trace. Prompts are read in passes that also decode. With :math:`x` seconds of prefill per second
+of work, passes that read prompts take a share :math:`s = 1 - e^{-x}` of it (prompts that arrive at random may be read
+together), each :math:`\pi / c` long: a prefill over the passes that it is cut into. What all rounds would take without
+prompts, :math:`\tau_0`, follows from their mean :math:`\tau_1`:
+
+.. math:: \tau_0 = \tau_1\,\frac{1 - s}{1 - s\,c\,\tau_1 / \pi}
+
+and prompts cost a round :math:`\tau_1 - \tau_0`. Neither s nor c is counted, so the interval spans what they can be.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from sim.estimate import Estimate
+from specplan.live.explaining.histogram import Histogram
+from specplan.live.explaining.window import Window
+
+__all__ = ["CHUNK", "RoundTime", "round_time"]
+
+CHUNK: Final = 8192
+"""Tokens of prompts in a pass at most, where nobody says: vLLM's default on large GPUs is this or twice it."""
+_Z: Final = 1.959964
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundTime:
+    """Seconds of a round, mean over rounds, by what takes them."""
+
+    whole: Estimate
+    work: Estimate
+    """Drafting and verification, undisturbed."""
+    prefill: Estimate
+    """Added by prompts that are read in the same passes."""
+    preempted: Estimate
+    """Added by lost places: waiting for a new one and reading again."""
+    notes: tuple[str, ...] = ()
+
+
+def round_time(window: Window, chunk: int = CHUNK) -> RoundTime:
+    """Split the time of a round.
+
+    Parameters
+    ----------
+    window : readings with latencies between rounds.
+    chunk : tokens of prompts that a pass reads at most, >= 1.
+    """
+    gaps = window.histograms["gaps"]
+    whole = _whole(window, gaps)
+    low, high = gaps.largest(window.preempted) if window.engine == "vllm" else (0.0, 0.0)
+    n_lost = min(window.preempted, gaps.count - 1.0)
+    lost = [max(total - n_lost * whole.value, 0.0) / window.rounds for total in (low, (low + high) / 2.0, high)]
+    middle = whole.value - lost[1]
+    added, notes = _added(window, middle, chunk)
+    work = max(middle - added[1], 0.0)
+    rough = whole.stderr
+    return RoundTime(
+        whole=whole,
+        work=_span(work, max(middle - added[2] - (lost[2] - lost[1]), 0.0), middle - added[0], rough, window, "work"),
+        prefill=_span(added[1], added[0], added[2], 0.0, window, "from prefill times, overlap and passes unknown"),
+        preempted=_span(lost[1], lost[0], lost[2], 0.0, window, "the longest gaps of the histogram, by its buckets"),
+        notes=notes,
+    )
+
+
+def _whole(window: Window, gaps: Histogram) -> Estimate:
+    """The mean gap; sequences of one pass are alike, so passes are what is counted."""
+    scale = window.round_s / gaps.mean
+    passes = window.iterations if math.isfinite(window.iterations) else window.rounds / window.batch
+    stderr = scale * gaps.deviation / math.sqrt(max(passes, 1.0))
+    value = window.round_s
+    return Estimate(
+        value=value,
+        stderr=stderr,
+        low=max(value - _Z * stderr, 0.0),
+        high=value + _Z * stderr,
+        n=round(passes),
+        estimator="mean gap, deviation by buckets over passes",
+        unit="s",
+    )
+
+
+def _added(window: Window, round_s: float, chunk: int) -> tuple[tuple[float, float, float], tuple[str, ...]]:
+    """Seconds that prompts add to a round: at least, most likely, at most."""
+    prefill_s = window.mean("prefill")
+    if not (math.isfinite(window.iterations) and prefill_s > 0.0 and window.answers):
+        why = "times of prefills or passes are not counted: what prompts cost a round is only bounded"
+        return (0.0, 0.0, round_s if window.answers else 0.0), (why,)
+    worked = window.iterations * round_s
+    load = window.answers * prefill_s / worked
+    likely = -math.expm1(-load)
+    passes = max(math.ceil(window.read_tokens / chunk), 1)
+    large = window.histograms["iterations"].above(_most_decoded(window)) / window.iterations
+    shares = (min(large, likely), likely, min(load, (1.0 + likely) / 2.0))
+    found = sorted(_cost(share, prefill_s / passes, round_s) for share in shares)
+    return (found[0], _cost(likely, prefill_s / passes, round_s), found[-1]), ()
+
+
+def _most_decoded(window: Window) -> float:
+    """Tokens that a pass without prompts can commit."""
+    return max(window.running, 2.0 * window.batch) * (window.k + 1.0)
+
+
+def _cost(share: float, pass_s: float, round_s: float) -> float:
+    """Seconds that passes with prompts, so long and of such a share, add to the mean round."""
+    if pass_s <= round_s * share or share >= 1.0:
+        return 0.0
+    alone = round_s * (1.0 - share) / (1.0 - share * round_s / pass_s)
+    return max(round_s - alone, 0.0)
+
+
+def _span(value: float, low: float, high: float, stderr: float, window: Window, how: str) -> Estimate:
+    return Estimate(
+        value=value,
+        stderr=max(stderr, (high - low) / (2.0 * _Z)),
+        low=max(min(low, value) - _Z * stderr, 0.0),
+        high=max(high, value) + _Z * stderr,
+        n=round(window.rounds),
+        estimator=how,
+        unit="s",
+    )

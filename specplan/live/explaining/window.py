@@ -1,0 +1,227 @@
+"""What a server did between two readings of its metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from calibrate.engines.prometheus import SpecDecode
+from specplan.live.explaining.histogram import Histogram
+from specplan.live.explaining.reading import Reading
+from theory.errors import ParameterError, SchemaError
+
+__all__ = ["Window", "since_start", "window", "windows"]
+
+_LEAST_ROUNDS = 30
+"""Rounds without which nothing can be said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Differences of two readings, in tokens and seconds."""
+
+    source: str
+    engine: str
+    k: int
+    """Tokens that a round drafts, as configured, >= 0; 0: no speculation, or not told (SGLang)."""
+    spec: SpecDecode | None
+    accept_length: float
+    counters: Mapping[str, float]
+    histograms: Mapping[str, Histogram]
+    running: float
+    """Requests in the batch, mean of both readings."""
+    waiting: float
+    cache_usage: float
+    """The larger of both readings, in [0, 1]; NaN where it is not told."""
+    cache_tokens: float
+    seconds: float
+    """Between the readings; NaN for files."""
+
+    @property
+    def generated(self) -> float:
+        """Tokens generated."""
+        return self.counters.get("generated", 0.0)
+
+    @property
+    def preempted(self) -> float:
+        """Requests that lost their place in the cache."""
+        return self.counters.get("preempted", 0.0)
+
+    @property
+    def answers(self) -> float:
+        """Answers that began."""
+        first = self.histograms.get("first")
+        return first.count if first else 0.0
+
+    @property
+    def rounds(self) -> float:
+        """Rounds of all sequences together: passes of the target after the prompt, each counted once per sequence."""
+        gaps = self.histograms["gaps"]
+        return gaps.count if self.engine == "vllm" else gaps.count / self.committed
+
+    @property
+    def committed(self) -> float:
+        """Tokens that a round commits to a sequence, mean, >= 1."""
+        if self.engine != "vllm":
+            return self.accept_length if self.accept_length >= 1.0 else 1.0
+        return max((self.generated - self.answers) / self.histograms["gaps"].count, 1.0)
+
+    @property
+    def round_s(self) -> float:
+        """Seconds from one round of a sequence to the next, mean."""
+        return self.histograms["gaps"].total / self.rounds
+
+    @property
+    def iterations(self) -> float:
+        """Passes of the engine, each for a whole batch; NaN where they are not counted."""
+        found = self.histograms.get("iterations")
+        return found.count if found and found.count else math.nan
+
+    @property
+    def batch(self) -> float:
+        """Sequences in a round, mean: rounds over passes where passes are counted, else what was running."""
+        if math.isfinite(self.iterations):
+            return max(self.rounds / self.iterations, 1.0)
+        return max(self.running, 1.0)
+
+    def mean(self, name: str) -> float:
+        """Mean of a histogram; NaN where there is none, or it is empty."""
+        found = self.histograms.get(name)
+        return found.mean if found else math.nan
+
+    @property
+    def prompt_tokens(self) -> float:
+        """Tokens of a prompt, mean; NaN without an answer."""
+        return self.counters.get("prompt", math.nan) / self.answers if self.answers else math.nan
+
+    @property
+    def read_tokens(self) -> float:
+        """Tokens of a prompt that had to be computed, mean: those found in the prefix cache left out."""
+        if not self.answers:
+            return math.nan
+        return max(self.counters.get("prompt", math.nan) - self.counters.get("cached", 0.0), 0.0) / self.answers
+
+    @property
+    def answer_tokens(self) -> float:
+        """Tokens of an answer, mean; NaN without any."""
+        return self.generated / self.answers if self.answers else math.nan
+
+
+def window(before: Reading, after: Reading) -> Window:
+    """Return what happened between two readings.
+
+    Raises
+    ------
+    SchemaError : they are of different servers, in the wrong order, or with a restart between them; nothing happened;
+        or too little to say anything.
+    """
+    where = f"{before.source}, {after.source}"
+    _check_same(before, after, where)
+    spec = after.spec
+    if spec is not None and before.spec is not None:
+        try:
+            spec = spec.since(before.spec)
+        except ParameterError:
+            raise SchemaError(f"{where}: {_BACK}") from None
+    return _checked(
+        Window(
+            source=where,
+            engine=after.engine,
+            k=0 if after.spec is None else len(after.spec.accepted_at),
+            spec=spec,
+            accept_length=_accept_length(before, after),
+            counters={key: value - before.counters.get(key, 0.0) for key, value in after.counters.items()},
+            histograms={
+                key: found.since(before.histograms[key]) if key in before.histograms else found
+                for key, found in after.histograms.items()
+            },
+            running=(before.running + after.running) / 2.0,
+            waiting=(before.waiting + after.waiting) / 2.0,
+            cache_usage=_largest(before.cache_usage, after.cache_usage),
+            cache_tokens=after.cache_tokens,
+            seconds=after.moment - before.moment,
+        )
+    )
+
+
+def windows(readings: Sequence[Reading]) -> list[Window]:
+    """Return what happened between neighbouring readings, as far as enough did to say something."""
+    found = []
+    for before, after in pairwise(readings):
+        try:
+            found.append(window(before, after))
+        except SchemaError:
+            continue  # idle for a while
+    return found
+
+
+def since_start(reading: Reading) -> Window:
+    """Return what happened since the server's start, warm-up included.
+
+    Raises
+    ------
+    SchemaError : too little to say anything.
+    """
+    return _checked(
+        Window(
+            source=reading.source,
+            engine=reading.engine,
+            k=0 if reading.spec is None else len(reading.spec.accepted_at),
+            spec=reading.spec,
+            accept_length=reading.accept_length,
+            counters=reading.counters,
+            histograms=reading.histograms,
+            running=float(reading.running),
+            waiting=float(reading.waiting),
+            cache_usage=reading.cache_usage,
+            cache_tokens=reading.cache_tokens,
+            seconds=math.nan,
+        )
+    )
+
+
+_BACK = "a counter went back: the server was started anew in between; read it twice within one run"
+
+
+def _check_same(before: Reading, after: Reading, where: str) -> None:
+    if before.engine != after.engine:
+        raise SchemaError(f"{where}: one is of {before.engine}, the other of {after.engine}: give two of one server")
+    if before.models and after.models and before.models != after.models:
+        told = f"{', '.join(sorted(before.models))} and {', '.join(sorted(after.models))}"
+        raise SchemaError(f"{where}: of different models ({told}): give two readings of one server")
+    if before.started != after.started and not (math.isnan(before.started) or math.isnan(after.started)):
+        raise SchemaError(f"{where}: of two runs of the server (it was started anew in between): read one run twice")
+    values = [(before.counters.get(key, 0.0), value) for key, value in after.counters.items()]
+    for key, found in after.histograms.items():
+        if key in before.histograms:
+            values += [(before.histograms[key].count, found.count), (before.histograms[key].total, found.total)]
+    fallen = sum(new < old for old, new in values)
+    if fallen and not any(new > old for old, new in values):
+        raise SchemaError(f"{where}: every counter goes back: the files are swapped; give the earlier one first")
+    if fallen:
+        raise SchemaError(f"{where}: {_BACK}")
+
+
+def _checked(found: Window) -> Window:
+    gaps = found.histograms.get("gaps")
+    if gaps is None:
+        raise SchemaError(f"{found.source}: no inter-token latencies: start the server with its metrics on")
+    if found.generated <= 0.0 or gaps.count <= 0.0:
+        raise SchemaError(f"{found.source}: no token was generated in between: read it while it answers")
+    if found.rounds < _LEAST_ROUNDS:
+        rule = f"only {found.rounds:.0f} rounds in between, {_LEAST_ROUNDS} are needed: wait longer"
+        raise SchemaError(f"{found.source}: {rule}")
+    return found
+
+
+def _accept_length(before: Reading, after: Reading) -> float:
+    """SGLang shows the mean of its last batches only: the mean of both readings."""
+    known: Sequence[float] = [r.accept_length for r in (before, after) if r.accept_length >= 1.0]
+    return math.fsum(known) / len(known) if known else math.nan
+
+
+def _largest(*values: float) -> float:
+    known = [value for value in values if math.isfinite(value)]
+    return max(known) if known else math.nan

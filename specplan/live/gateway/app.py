@@ -1,0 +1,315 @@
+"""The gateway as an ASGI application: routes, bounds, clients that leave, and errors as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from calibrate.engines.http.wire import CLIENT_KEY, RefusedError
+from sim.operations import TARGET
+from specplan.live.gateway.answering import Answering
+from specplan.live.gateway.asked import Asked, Kind, parse_body
+from specplan.live.gateway.chat import ChatTemplate
+from specplan.live.gateway.forwarding import Forwarding
+from specplan.live.gateway.plans import Asking
+from specplan.live.gateway.refusals import Refusal, too_large, too_slow, upstream_failed
+from specplan.live.gateway.replies import Reply, StopCutter, event
+from theory.errors import SpecplanError
+
+__all__ = ["Bounds", "Metrics", "application"]
+
+_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+Metrics = Callable[[], bytes]
+"""Returns the page of metrics."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What one request may ask for at most."""
+
+    body_bytes: int = 4 * 2**20
+    body_seconds: float = 60.0
+    """A body may take so long to come, s."""
+    answer_tokens: int = 16_384
+    answer_seconds: float = 600.0
+    """Of an answer that the target's server writes by itself, s; others end there with what they have."""
+    timeout_s: float = 120.0
+    """Longest silence of the target's server, s."""
+
+
+class _Gateway:
+    """What the routes share."""
+
+    def __init__(
+        self,
+        answering: Answering,
+        asking: Asking,
+        bounds: Bounds,
+        forwarding: Forwarding,
+        refused: Callable[[int], None],
+        forwarded: Callable[[Sequence[str]], None],
+    ) -> None:
+        self.answering = answering
+        self.asking = asking
+        self.bounds = bounds
+        self.forwarding = forwarding
+        self.refused = refused
+        self.forwarded = forwarded
+        self.template = ChatTemplate(answering.servers.target)
+        self.model = answering.servers.target.model
+
+    async def body(self, request: Request) -> bytes:
+        """The body of a request, of bounded size, in bounded time."""
+        data = bytearray()
+        try:
+            async with asyncio.timeout(self.bounds.body_seconds):
+                async for part in request.stream():
+                    data += part
+                    if len(data) > self.bounds.body_bytes:
+                        raise too_large(self.bounds.body_bytes)
+        except TimeoutError:
+            raise too_slow(self.bounds.body_seconds) from None
+        return bytes(data)
+
+    async def serve(self, request: Request, kind: Kind) -> Response:
+        """Answer a request; the work is done when the response is sent."""
+        stack = ExitStack()
+        try:
+            data = await self.body(request)
+            asked = parse_body(data, kind, model=self.model, asking=self.asking, max_tokens=self.bounds.answer_tokens)
+            stack.enter_context(self.answering.control.admitted())
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except Refusal as refusal:
+            self.refused(refusal.status)
+            return _refused(refusal)
+        key = _key(request.headers.get("authorization", ""))
+        return _Live(stack, lambda send: self._answer(asked, key, send))
+
+    async def _answer(self, asked: Asked, key: str, send: Send) -> None:
+        CLIENT_KEY.set(key)  # of this request's task, and of those that it makes
+        sender = _Sender(send)
+        try:
+            await self._written(asked, sender)
+        except SpecplanError as error:
+            refusal = error if isinstance(error, Refusal) else _of(error)
+            self.refused(refusal.status)
+            await sender.fail(refusal)
+
+    async def _written(self, asked: Asked, sender: _Sender) -> None:
+        prompt: str | None = asked.prompt
+        if not asked.whole and asked.kind == "chat":
+            prompt = await self.template.prompt(asked.messages, asked.template_kwargs)
+        if asked.whole or prompt is None:
+            self.forwarded(asked.whole or ("messages",))
+            try:
+                async with asyncio.timeout(self.bounds.answer_seconds):
+                    await self.forwarding.forward(asked, sender.raw)
+            except TimeoutError:
+                rule = f"the target's server took longer than {self.bounds.answer_seconds:g} s (--max-seconds)"
+                raise upstream_failed(rule) from None
+            return
+        reply, cutter, texts = Reply(asked, self.model), StopCutter(asked.stop), list[str]()
+        async with self.answering.answer(asked, prompt) as (answer, steps):
+            if asked.stream:
+                await sender.begin()
+                await sender.part(reply.begin())
+            async for step in steps:
+                texts.append(cutter.take(step.payload.text))
+                if asked.stream and texts[-1]:
+                    await sender.part(reply.part(texts[-1]))
+                if cutter.stopped:
+                    break
+        finish = "stop" if cutter.stopped else answer.finish
+        texts.append(cutter.rest())
+        if not asked.stream:
+            whole = reply.whole("".join(texts), finish, answer.root.n_tokens, answer.n_tokens)
+            await sender.whole(whole, answer.methods)
+            return
+        if texts[-1]:
+            await sender.part(reply.part(texts[-1]))
+        await sender.part(reply.end(finish, answer.root.n_tokens, answer.n_tokens))
+        await sender.end()
+
+
+class _Sender:
+    """Sends an answer, and knows whether it has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._begun = self._streams = False
+
+    async def raw(self, message: Any) -> None:
+        """Send a message that somebody else made."""
+        self._begun = True
+        self._streams = self._streams or any(b"event-stream" in v for _, v in message.get("headers", ()))
+        await self._send(message)
+
+    async def begin(self) -> None:
+        """Begin a stream."""
+        head = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+        await self.raw({"type": "http.response.start", "status": 200, "headers": head})
+
+    async def part(self, data: bytes) -> None:
+        """Send a piece of a stream."""
+        if data:
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self) -> None:
+        """End a stream."""
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def whole(self, answer: Mapping[str, Any], methods: tuple[str, ...]) -> None:
+        """Send an answer in one piece."""
+        response = JSONResponse(dict(answer), headers={"x-specplan-method": "; ".join(methods)})
+        await response({"type": "http"}, _nothing, self._send)
+
+    async def fail(self, refusal: Refusal) -> None:
+        """Tell an error: as the answer, or in the stream that has begun."""
+        if not self._begun:
+            await _refused(refusal)({"type": "http"}, _nothing, self._send)
+            return
+        if self._streams:
+            await self.part(event(refusal.plain()))
+        await self.end()
+
+
+class _Live(Response):
+    """A response whose work is cancelled when the client leaves."""
+
+    def __init__(self, stack: ExitStack, work: Callable[[Send], Awaitable[None]]) -> None:
+        super().__init__()
+        self._stack = stack
+        self._work = work
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Do the work, or as much of it as the client waits for."""
+        with self._stack:
+            work = asyncio.ensure_future(self._work(send))
+            gone = asyncio.ensure_future(_left(receive))
+            try:
+                await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                work.cancel()  # does nothing to one that is done
+                gone.cancel()
+                await asyncio.wait((work, gone))
+        if not work.cancelled():
+            error = work.exception()
+            if error is not None and not isinstance(error, OSError):  # the client left between two pieces
+                raise error
+
+
+async def _left(receive: Receive) -> None:
+    """Wait until the client has closed its connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _nothing() -> Any:
+    return {"type": "http.disconnect"}
+
+
+def _key(header: str) -> str:
+    """The key of an Authorization header; empty where there is none, or where it could not be sent on."""
+    scheme, _, key = header.partition(" ")
+    key = key.strip()
+    return key if scheme.lower() == "bearer" and key.isascii() and key.isprintable() else ""
+
+
+def _of(error: SpecplanError) -> Refusal:
+    """An error of the servers as one of the gateway's."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, RefusedError):
+        cause = cause.__cause__
+    if cause is None:
+        return upstream_failed(str(error))
+    if cause.status in (401, 403):
+        return Refusal(str(error), status=401, kind="authentication_error", code="invalid_api_key")
+    if cause.status in (400, 413, 422):
+        return Refusal(str(error), status=400, code="context_length_exceeded" if "context" in str(error) else None)
+    return upstream_failed(str(error))
+
+
+def _refused(refusal: Refusal) -> Response:
+    headers = {} if refusal.wait_s is None else {"retry-after": str(refusal.wait_s)}
+    return JSONResponse(refusal.plain(), status_code=refusal.status, headers=headers)
+
+
+def application(
+    answering: Answering,
+    *,
+    asking: Asking,
+    bounds: Bounds,
+    metrics: Metrics,
+    drift: Callable[[], list[str]] = list,
+    refused: Callable[[int], None] = lambda status: None,
+    forwarded: Callable[[Sequence[str]], None] = lambda fields: None,
+) -> Starlette:
+    """Return the application.
+
+    Parameters
+    ----------
+    answering : runs the generators.
+    asking : what holds where a request does not say.
+    bounds : of requests.
+    metrics : makes the page of metrics.
+    drift : says what moved from what was predicted, a line each.
+    refused : is told the status of every request that was refused.
+    forwarded : is told the fields for which a request was handed on to the target's server as it came.
+    """
+    engine = answering.servers.target
+    forwarding = Forwarding(engine, bounds.timeout_s)
+    gateway = _Gateway(answering, asking, bounds, forwarding, refused, forwarded)
+
+    async def chat(request: Request) -> Response:
+        return await gateway.serve(request, "chat")
+
+    async def completion(request: Request) -> Response:
+        return await gateway.serve(request, "completion")
+
+    async def models(request: Request) -> Response:
+        card: dict[str, Any] = {"id": engine.model, "object": "model", "created": 0, "owned_by": "specplan"}
+        limit = engine.card.get("max_model_len")
+        return JSONResponse({"object": "list", "data": [card | ({"max_model_len": limit} if limit else {})]})
+
+    async def health(request: Request) -> Response:
+        control = answering.control
+        state = {"status": "ok", "in_flight": control.in_flight, "method": control.wanted().name}
+        return JSONResponse(state | {"paused": control.paused, "drift": drift()})
+
+    async def page(request: Request) -> Response:
+        return PlainTextResponse(metrics(), media_type=_METRICS_TYPE)
+
+    async def failed(request: Request, error: Exception) -> Response:
+        status = getattr(error, "status_code", 500)
+        what = "there is nothing at this path" if status == 404 else "this path takes another method"
+        what = what if status in (404, 405) else "internal error"
+        return _refused(Refusal(f"{request.method} {request.url.path}: {what}", status=status))
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await forwarding.close()
+
+    assert TARGET in answering.servers.roles
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/completions", completion, methods=["POST"]),
+            Route("/v1/models", models),
+            Route("/metrics", page),
+            Route("/health", health),
+        ],
+        exception_handlers={404: failed, 405: failed, 500: failed},
+        lifespan=lifespan,
+    )

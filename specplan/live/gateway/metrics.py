@@ -1,0 +1,146 @@
+"""What the gateway does, in numbers, as Prometheus reads them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from calibrate.running.session import WallSession
+from sim.configuration import Configuration
+from sim.operations import DRAFT, Generate, Operation, Outcome
+from specplan.live.drift.watch import DriftWatch
+from specplan.live.gateway.answering import Answer
+from specplan.live.gateway.asked import FIELDS
+from specplan.live.gateway.control import Control
+
+__all__ = ["GatewayMetrics", "fate"]
+
+_LATENCIES: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0)
+_RECENT: Final = 256
+"""Answers whose speedup is shown."""
+
+
+def fate(operation: Operation) -> str | None:
+    """What became of a draft step: accepted, rejected, late or in vain; None: it is no draft step.
+
+    Late ones were still being written when nobody wanted them any more; those in vain were whole, and then thrown away.
+    """
+    if not isinstance(operation, Generate) or operation.role != DRAFT:
+        return None
+    if operation.outcome in (Outcome.ACCEPTED, Outcome.REJECTED):
+        return str(operation.outcome)
+    return "late" if operation.result is None else "in_vain"
+
+
+class GatewayMetrics:
+    """Counters of one gateway.
+
+    Parameters
+    ----------
+    control : says what is in flight.
+    seconds_per_token : of plain decoding, one answer at a time, by the profile; None: not known.
+    watch : says what moved.
+    """
+
+    def __init__(self, control: Control, seconds_per_token: float | None, watch: DriftWatch) -> None:
+        self.registry = CollectorRegistry()
+        self._seconds_per_token = seconds_per_token
+        self._recent: deque[tuple[float, float]] = deque(maxlen=_RECENT)
+        self._answers = self._counter("answers", "Answers that came to their end, by reason.", "finish")
+        self._refused = self._counter("requests_refused", "Requests that were refused, by status.", "status")
+        self._steps = self._counter(
+            "draft_steps",
+            "Draft steps by what became of them: accepted, rejected, late (no longer wanted before they were whole), "
+            "in_vain (whole, and thrown away).",
+            "outcome",
+        )
+        self._forwarded = self._counter(
+            "requests_forwarded",
+            "Requests that were handed on to the target's server as they came, by the field that steps cannot serve.",
+            "field",
+        )
+        self._committed = self._counter("committed_steps", "Steps of answers, by who wrote them.", "role")
+        self._tokens = self._counter("committed_tokens", "Tokens of answers, by who wrote them.", "role")
+        self._generated = self._counter("generated_tokens", "Tokens drawn, by model, wasted ones too.", "role")
+        self._fallbacks = self._counter(
+            "fallbacks", "Answers that went on with plain decoding, by role and reason.", "role", "reason"
+        )
+        self._verified = Histogram(
+            "specplan_verification_seconds",
+            "Seconds of a verdict, score or choice, by role.",
+            ["role"],
+            buckets=_LATENCIES,
+            registry=self.registry,
+        )
+        self._took = Histogram(
+            "specplan_answer_seconds",
+            "Seconds of an answer.",
+            buckets=tuple(10.0 * bound for bound in _LATENCIES),
+            registry=self.registry,
+        )
+        self._gauge("in_flight", "Answers in flight.", lambda: control.in_flight)
+        self._gauge("speculating", "1 if new steps are speculated on, 0 if not.", lambda: control.wanted().speculates)
+        self._gauge("switches", "How often the configuration changed with the load.", lambda: control.n_switches)
+        drift = Gauge(
+            "specplan_drift_evidence",
+            "Evidence that something moved from what was predicted, of what raises the alarm, in logarithms; 1: alarm.",
+            ["what"],
+            registry=self.registry,
+        )
+        for what in watch.watched:
+            drift.labels(what).set_function(partial(watch.evidence, what))
+        if seconds_per_token is not None:
+            about = "Seconds of plain decoding, one answer at a time, by the profile / seconds, latest answers."
+            self._gauge("speedup", about, self._speedup)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(f"specplan_{name}", about, labels, registry=self.registry)
+
+    def _gauge(self, name: str, about: str, value: Callable[[], float]) -> None:
+        Gauge(f"specplan_{name}", about, registry=self.registry).set_function(lambda: float(value()))
+
+    def page(self) -> bytes:
+        """The page of metrics."""
+        return generate_latest(self.registry)
+
+    def refused(self, status: int) -> None:
+        """A request was refused."""
+        self._refused.labels(str(status)).inc()
+
+    def forwarded(self, fields: Sequence[str]) -> None:
+        """A request was handed on to the target's server; names that no API has count as ``other``."""
+        self._forwarded.labels(next((field for field in fields if field in FIELDS), "other")).inc()
+
+    def fell_back(self, role: str, reason: str) -> None:
+        """An answer goes on with plain decoding."""
+        self._fallbacks.labels(role, reason).inc()
+
+    def ran(self, configuration: Configuration, session: WallSession) -> None:
+        """A generator ended."""
+        for operation in session.operations:
+            outcome = fate(operation)
+            if outcome is not None:
+                self._steps.labels(outcome).inc()
+            if isinstance(operation, Generate):
+                drawn = operation.n_generated if operation.result is None else operation.result.n_tokens
+                self._generated.labels(operation.role).inc(drawn)
+            elif operation.result is not None:
+                self._verified.labels(operation.role).observe(operation.finished - operation.started)
+        for step in session.committed:
+            self._committed.labels(step.role).inc()
+            self._tokens.labels(step.role).inc(step.n_tokens)
+
+    def ended(self, answer: Answer) -> None:
+        """An answer has come to its end."""
+        self._answers.labels(answer.finish).inc()
+        self._took.observe(answer.seconds)
+        if self._seconds_per_token is not None and answer.n_tokens:
+            self._recent.append((answer.n_tokens * self._seconds_per_token, answer.seconds))
+
+    def _speedup(self) -> float:
+        plain, seconds = (sum(column) for column in zip(*self._recent, strict=True)) if self._recent else (0.0, 0.0)
+        return plain / seconds if seconds else float("nan")

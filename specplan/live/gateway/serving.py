@@ -1,0 +1,182 @@
+"""The gateway put together: control, answering, metrics and the application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final
+
+from calibrate.engines.protocol import Generation
+from calibrate.record.profile import Profile
+from calibrate.running.session import WallSession
+from sim.configuration import Configuration
+from sim.operations import DRAFT, TARGET, Generate, Outcome, Score, Verify
+from specplan.live.drift.expected import Band, acceptance, lengths, paces
+from specplan.live.drift.replan import Recorder
+from specplan.live.drift.watch import FALSE_ALARM, DriftWatch, Finding
+from specplan.live.gateway.answering import Answer, Answering, HelperError
+from specplan.live.gateway.app import Bounds, application
+from specplan.live.gateway.control import Control
+from specplan.live.gateway.metrics import GatewayMetrics
+from specplan.live.gateway.plans import ServingPlan
+from specplan.live.gateway.servers import Servers
+
+__all__ = ["Limits", "Serving", "drift_watch"]
+
+_DECIDED: Final = (Outcome.ACCEPTED, Outcome.REJECTED)
+
+_PLANNED: Final = 0.05
+"""Half-width that is given to the planned share of accepted drafts where no profile says how well it is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of the gateway."""
+
+    in_flight: int = 64
+    """Answers at once."""
+    answer_tokens: int = 16_384
+    answer_seconds: float = 600.0
+    """An answer ends there as if its tokens were used up."""
+    body_bytes: int = 4 * 2**20
+    client_seconds: float = 60.0
+    """A client may take so long to send a head, to send a body, or to make room for more of its answer, s."""
+    patience_s: float = 10.0
+    """Longest time of one operation of a draft, judge or scorer, s."""
+    timeout_s: float = 120.0
+    """Longest silence of the target's server, s."""
+
+
+class Serving:
+    """A gateway in front of servers.
+
+    Parameters
+    ----------
+    servers : running.
+    plan : what is run.
+    limits : of requests.
+    profile : what the plan was made from; without it lengths of steps and timings are not watched.
+    false_alarm : probability of ever reporting a drift while everything is as predicted, in (0, 1).
+    tell : is told of a drift, in a line.
+
+    Attributes
+    ----------
+    app : the ASGI application.
+    recorder : keeps what a new profile is made of; None without a profile.
+    """
+
+    def __init__(
+        self,
+        servers: Servers,
+        plan: ServingPlan,
+        limits: Limits,
+        *,
+        profile: Profile | None = None,
+        false_alarm: float = FALSE_ALARM,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.control = Control(plan, limits.in_flight)
+        self.watch = drift_watch(plan, profile, false_alarm)
+        self.recorder = None if profile is None else Recorder(profile)
+        self._by_verdicts = profile is not None
+        self._decider = next((one.decider for one in plan.configurations if one.spec.drafts_steps), None)
+        self._tell = tell
+        self.metrics = GatewayMetrics(self.control, _seconds_per_token(profile), self.watch)
+        self.answering = Answering(
+            servers,
+            self.control,
+            patience_s=limits.patience_s,
+            most_seconds=limits.answer_seconds,
+            observer=self,
+        )
+        bounds = Bounds(
+            body_bytes=limits.body_bytes,
+            body_seconds=limits.client_seconds,
+            answer_tokens=limits.answer_tokens,
+            answer_seconds=limits.answer_seconds,
+            timeout_s=limits.timeout_s,
+        )
+        self.app = application(
+            self.answering,
+            asking=servers.asking,
+            bounds=bounds,
+            metrics=self.metrics.page,
+            drift=lambda: [finding.text for finding in self.watch.findings],
+            refused=self.metrics.refused,
+            forwarded=self.metrics.forwarded,
+        )
+
+    def new_profile(self) -> Profile:
+        """Return a profile of what was seen.
+
+        Raises
+        ------
+        CalibrationError : too few answers were seen.
+        """
+        assert self.recorder is not None
+        return self.recorder.profile({role: self.watch.pace(role) for role in (TARGET, DRAFT)})
+
+    def ran(self, configuration: Configuration, session: WallSession, in_flight: int) -> None:
+        """Count what a generator did, and compare it with what was predicted."""
+        self.metrics.ran(configuration, session)
+        if self.recorder is not None:
+            self.recorder.ran(session)
+        if configuration.decider != self._decider or not configuration.spec.drafts_steps:
+            return
+        if not self._by_verdicts:
+            for step in session.committed:
+                self._said(self.watch.judged(step.role == DRAFT, step.n_tokens))
+        for one in session.operations:
+            if isinstance(one, Generate):
+                if one.result is not None and one.outcome is not Outcome.DISCARDED:
+                    self._said(self.watch.wrote(one.role, one.result.n_tokens))
+            elif self._by_verdicts and one.role == configuration.decider[0] and one.outcome in _DECIDED:
+                tokens = one.candidate.n_tokens if isinstance(one, (Verify, Score)) else 0
+                self._said(self.watch.judged(one.outcome is Outcome.ACCEPTED, tokens))
+
+    def timed(self, role: str, in_flight: int, generation: Generation) -> None:
+        """Compare the pace of a step with what was predicted."""
+        times, n = generation.times, generation.n_generated - 1
+        if n >= 1 and times.end > times.first_token:
+            self._said(self.watch.timed(role, in_flight, (times.end - times.first_token) / n))
+
+    def fell_back(self, error: HelperError) -> None:
+        """Count an answer that goes on with plain decoding."""
+        self.metrics.fell_back(error.role, error.reason)
+
+    def ended(self, answer: Answer) -> None:
+        """Count an answer."""
+        self.metrics.ended(answer)
+
+    def _said(self, finding: Finding | None) -> None:
+        if finding is not None:
+            self._tell(f"drift: {finding.text} (since observation {finding.since} of {finding.at})")
+
+
+def drift_watch(plan: ServingPlan, profile: Profile | None, false_alarm: float) -> DriftWatch:
+    """Return what is watched for a plan: all that the profile predicts, or else the plan's share of accepted drafts."""
+    first = next((one for one in plan.configurations if one.spec.drafts_steps), None)
+    if first is None:
+        return DriftWatch(false_alarm=false_alarm)
+    if profile is None:
+        known = plan.expected.get(first)
+        p = None if known is None else known.acceptance
+        band = None if p is None else Band.of_half_width(p, _PLANNED)
+        return DriftWatch(accepted=band, false_alarm=false_alarm)
+    ranks = {role: lengths(profile, role) for role in (TARGET, DRAFT)}
+    return DriftWatch(
+        accepted=acceptance(profile, first),
+        lengths={role: known for role, known in ranks.items() if known is not None},
+        paces=paces(profile),
+        false_alarm=false_alarm,
+    )
+
+
+def _seconds_per_token(profile: Profile | None) -> float | None:
+    """Seconds per token of the target's recorded answers by itself; None where there are none."""
+    answers = [] if profile is None else [answer.baseline for answer in profile.answers if answer.baseline]
+    if not answers:
+        return None
+    seconds = fmean(sum(step.seconds for step in answer) for answer in answers)
+    return seconds / fmean(sum(step.tokens for step in answer) for answer in answers)

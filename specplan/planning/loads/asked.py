@@ -1,0 +1,242 @@
+"""``specplan plan --target``: from the names of models and a load to a plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from specplan.planning.loads.asking import LOADS
+from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from specplan.planning.loads.load_plan import LoadPlan
+    from specplan.planning.loads.options import Option
+    from specplan.worlds.request import Deployment, Load, ServedModel
+    from specplan.worlds.settings import Settings
+
+__all__ = ["AskedPlan", "deployment_plan", "numbers"]
+
+_CONTEXT: Final = 8192
+_ANSWER_TOKENS: Final = 4096
+_MOST_GPUS: Final = 64
+_TRAINED: Final = "trained"
+"""An EAGLE-3 head of the usual size."""
+_OWN: Final = "mtp"
+"""The layer that the target was published with, for further tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedPlan:
+    """A plan under load, and how to run it."""
+
+    plan: LoadPlan
+    settings: tuple[Settings, ...]
+    """Of the best option at each load, in their order."""
+
+
+def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_loss: float) -> AskedPlan:
+    """Return the plan.
+
+    Parameters
+    ----------
+    asked : the options of `specplan.planning.loads.asking`, and ``gpu``.
+    methods : to consider.
+    max_accuracy_loss : share of right answers that a method may cost.
+
+    Raises
+    ------
+    ParameterError : an unknown name, models that do not fit, or options that contradict each other.
+    """
+    from calibrate.record.files import replacing
+    from specplan.output import progress
+    from specplan.planning.loads.load_plan import plan_loads
+    from specplan.planning.loads.picture import check_picture, draw_loads
+    from specplan.worlds.request import Limits
+
+    picture: Path | None = asked["picture"]
+    if picture is not None:
+        check_picture(picture)
+    loads = _loads(asked)
+    deployment = _deployment(_with_sizes(asked, loads[0]))
+    limits = Limits(
+        ttft_s=_seconds("slo-ttft", asked["slo_ttft"]),
+        tpot_s=_seconds("slo-tpot", asked["slo_tpot"]),
+        max_accuracy_loss=max_accuracy_loss,
+    )
+    plan = plan_loads(deployment, loads, limits, methods, progress=progress)
+    if picture is not None:
+        with replacing(picture) as temporary:
+            draw_loads(plan, temporary)
+    return AskedPlan(plan=plan, settings=tuple(_settings(plan, rows[0].option) for _, rows in plan.loads))
+
+
+def _with_sizes(asked: Mapping[str, Any], load: Load) -> Mapping[str, Any]:
+    """The options with the mean sizes of a trace, which has its own."""
+    if load.trace is None:
+        return asked
+    for name in ("context", "answer_tokens"):
+        if asked[name] is not None:
+            raise ParameterError(name, asked[name], "must not be given with --trace, which tells the sizes of answers")
+    answer = max(round(float(load.trace.answer_tokens.mean())), 1)
+    prompt = max(round(float(load.trace.prompt_tokens.mean())), 1)
+    return {**asked, "answer_tokens": answer, "context": prompt + answer}
+
+
+def _deployment(asked: Mapping[str, Any]) -> Deployment:
+    from sim.catalogue import choice
+    from specplan.worlds.request import Deployment, Placement
+    from theory.hardware.engines import engine_named
+    from theory.hardware.gpus import gpu_named
+
+    for lonely in ("judge", "alpha1"):
+        if asked[lonely] is not None and not asked["draft"]:
+            raise ParameterError(lonely, asked[lonely], "needs --draft, whose steps it is about")
+    target = _model(asked["target"], asked["precision"], asked["cache"])
+    gpu = gpu_named(asked["gpu"] or "H100")
+    name, _, version = (asked["engine"] or "vllm").partition(":")
+    made = Deployment(
+        target=target,
+        draft=_model(asked["draft"], None, asked["cache"]) if asked["draft"] else None,
+        judge=_model(asked["judge"], None, asked["cache"]) if asked["judge"] else None,
+        head=_head(asked["eagle"], target, asked["cache"]) if asked["eagle"] else None,
+        gpu=gpu,
+        gpus=_given(asked, "gpus", 1),
+        tp=asked["tp"],
+        placement=choice("placement", asked["placement"] or "any", get_args(Placement)),
+        engine=engine_named(name, version or None),
+        context=_given(asked, "context", _CONTEXT),
+        answer_tokens=_given(asked, "answer_tokens", _ANSWER_TOKENS),
+        task=_task(asked["task"]),
+        alpha1=asked["alpha1"],
+        alpha2=asked["alpha2"],
+        gpu_price=asked["gpu_price"],
+    )
+    if asked["tp"] is not None:
+        _check_tp(made, asked["tp"])
+    return made if asked["gpus"] is not None else _fewest(made)
+
+
+def _model(name: str, precision: str | None, cache: str | None) -> ServedModel:
+    """A model by its name, in other formats than published if the user says so."""
+    from sim.catalogue import choice
+    from specplan.worlds.model_files import shape_of
+    from specplan.worlds.request import ServedModel
+    from theory.hardware.formats import FORMATS, Precision
+
+    facts = shape_of(name)
+    formats = facts.precision
+    if precision is not None:
+        formats = Precision(weights=choice("precision", precision, tuple(FORMATS)), cache=formats.cache)
+    return ServedModel(facts=facts, precision=formats if cache is None else replace(formats, cache=cache))
+
+
+def _given(asked: Mapping[str, Any], name: str, default: int) -> int:
+    return default if asked[name] is None else int(asked[name])
+
+
+def _task(name: str | None) -> str | None:
+    """A task that something is known about."""
+    from sim.catalogue import choice
+    from specplan.worlds.prior_constants import DOMAIN_OF
+
+    kinds = (*dict.fromkeys(DOMAIN_OF.values()), *DOMAIN_OF)
+    return None if name is None else choice("task", name.strip().lower(), tuple(dict.fromkeys(kinds)))
+
+
+def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:
+    """An EAGLE head by its name, or one of the usual size."""
+    from specplan.worlds.model_files import draft_head
+    from specplan.worlds.request import ServedModel
+
+    if name not in (_TRAINED, _OWN):
+        return _model(name, None, cache)
+    facts = draft_head(target.facts, "mtp" if name == _OWN else "eagle3")
+    return ServedModel(facts=facts, precision=facts.precision)
+
+
+def _check_tp(deployment: Deployment, tp: int) -> None:
+    from specplan.worlds.arrangements import splits
+
+    allowed = splits(deployment.target.facts.shape, _MOST_GPUS)
+    if tp not in allowed:
+        rule = f"must be one of {', '.join(map(str, allowed))}, over which {deployment.target.name} can be split"
+        raise ParameterError("tp", tp, rule)
+    if tp > deployment.gpus:
+        raise ParameterError("tp", tp, f"must be at most the {deployment.gpus} GPUs (--gpus)")
+
+
+def _fewest(deployment: Deployment) -> Deployment:
+    """The same on the fewest GPUs that hold the target, and one more where a draft is to run beside it."""
+    from specplan.planning.loads.options import considered
+
+    refused = None
+    for gpus in (2**i for i in range(_MOST_GPUS.bit_length())):
+        try:
+            considered(replace(deployment, gpus=gpus), ())
+        except ParameterError as error:
+            refused = error
+        else:
+            return replace(deployment, gpus=gpus + (deployment.draft is not None))
+    assert refused is not None
+    raise refused
+
+
+def _loads(asked: Mapping[str, Any]) -> list[Load]:
+    """The loads that are asked for; one answer at a time if none is."""
+    from specplan.worlds.request import Load
+
+    said = [name for name in LOADS if asked[name] is not None]
+    if len(said) > 1:
+        raise ParameterError(said[1], str(asked[said[1]]), f"must not be given with {said[0]}: say one kind of load")
+    if asked["trace"] is not None:
+        from specplan.worlds.trace_files import read_trace
+
+        return [Load(trace=read_trace(asked["trace"]))]
+    if asked["rate"] is not None:
+        burstiness = 1.0 if asked["burstiness"] is None else asked["burstiness"]
+        return [Load(rate=value, burstiness=burstiness) for value in numbers("rate", asked["rate"], float)]
+    if asked["burstiness"] is not None:
+        raise ParameterError("burstiness", asked["burstiness"], "needs --rate: it is about arrivals")
+    return [Load(concurrency=value) for value in numbers("concurrency", asked["concurrency"] or "1", int)]
+
+
+def numbers(name: str, text: str, kind: type[int] | type[float]) -> list[Any]:
+    """Comma-separated numbers, each once, in order."""
+    found = []
+    for part in text.split(","):
+        try:
+            found.append(kind(part.strip()))
+        except ValueError:
+            what = "integers" if kind is int else "numbers"
+            raise ParameterError(name, text, f"must be {what} with commas between them, such as 1,8,32") from None
+    return sorted(set(found))
+
+
+def _seconds(name: str, milliseconds: float | None) -> float | None:
+    if milliseconds is not None and not milliseconds > 0.0:
+        raise ParameterError(name, milliseconds, "must be > 0 milliseconds")
+    return None if milliseconds is None else milliseconds / 1e3
+
+
+def _settings(plan: LoadPlan, option: Option) -> Settings:
+    """What to paste for an option, for the largest load at which it is best."""
+    from specplan.planning.loads.schedule import best_schedule
+    from specplan.planning.loads.simulating import sequences_for, shares_of
+    from specplan.worlds.settings import settings_of
+
+    copies, configuration = option.arrangement.replicas, option.configuration
+    answers = 1
+    for load, rows in plan.loads:
+        if rows[0].option == option:
+            closed = max(shares_of(load.concurrency or 1, copies))
+            answers = max(answers, closed, 0 if load.concurrency else math.ceil(2.0 * rows[0].served.in_flight))
+    return settings_of(
+        plan.deployment,
+        configuration,
+        option.arrangement,
+        sequences=sequences_for(configuration, answers),
+        schedule=best_schedule(plan.deployment, configuration, option.arrangement.tp),
+    )

@@ -1,0 +1,389 @@
+"""The plan under load: at each load the best option, what it gains over plain decoding on the same GPUs, and how sure.
+
+Plain decoding is as free as the others in how it uses the GPUs: a method that needs GPUs of its own competes with more
+copies, and with more GPUs per copy, of the target alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from calibrate.replay.trials import PLAIN
+from sim.estimate import Estimate, on_logarithm
+from sim.operations import DRAFT, TARGET
+from sim.serving.answers import ServedLoad
+from sim.serving.arrivals import bursty_times
+from specplan.planning.loads.options import Considered, Option, considered
+from specplan.planning.loads.search import Best, best_of_each_kind
+from specplan.planning.loads.simulating import Simulator, shares_of
+from theory.errors import ParameterError
+from theory.hardware.rounds import GAIN_HALF_WIDTHS
+from theory.hardware.work import Work
+
+if TYPE_CHECKING:
+    from specplan.worlds.request import Deployment, Limits, Load
+
+__all__ = ["Curve", "LoadPlan", "LoadRow", "plan_loads"]
+
+_SHOWN: Final = 4
+"""Kinds of options that are simulated at length at each load."""
+_Z: Final = 1.96
+_CLOSE: Final = 0.01
+"""Gains nearer to 1 than this share are none: short simulations do not tell them from it."""
+_STEP_HALF_WIDTH: Final = 0.22
+"""95 % half-width of the logarithm of a step-level gain, acceptance known: Lookahead Reasoning's Table 1 from the names
+of its models, 14 rows (`python -m workshop.names_table`)."""
+_MOST_CURVE: Final = 128
+"""Answers at once up to which the curve goes, unless a load asks for more."""
+_WAITING: Final = 0.05
+"""Share of their time that answers wait for a place from which on the cache is what runs out, [-]."""
+_LEAST_ARRIVALS: Final = 60
+_MOST_OF_A_TRACE: Final = 500
+"""Arrivals that one copy meets, of a load without end and of a trace."""
+_MOST_OF_CAPACITY: Final = 0.98
+"""Share of what an option finishes at which arrivals overload it, [-]: nearer, queues are longer than any trial."""
+_CROWDS: Final = (32, 128)
+"""Answers at once at which an option finishes most."""
+_SLO_SHARE: Final = 90
+"""Percentile of the answers that must meet a bound."""
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
+
+
+def _silent(what: str, n_steps: int) -> AbstractContextManager[Callable[[], None]]:
+    return nullcontext(lambda: None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRow:
+    """What one option does at one load."""
+
+    option: Option
+    gain: Estimate
+    """Tokens per second of all GPUs / those of plain decoding at its best on the same GPUs; its interval has all
+    errors. Of arrivals: mean seconds of an answer by plain decoding / those of the option."""
+    errors: Mapping[str, float]
+    """Source of error to the 95 % half-width of the logarithm of the gain that is its own, [-]."""
+    served: ServedLoad = field(repr=False)
+    """What its fullest copy does."""
+    tokens_per_s: float
+    """Of all GPUs."""
+    answers_per_s: float
+    in_vain: Mapping[str, float]
+    """Role (draft, target) to what it writes or checks in vain per token that stands, [-]: tokens of steps, and
+    positions of passes."""
+    limit: str
+    """What runs out first: bandwidth (of weights), compute, cache reads, cache full, draft, or overhead."""
+    meets: bool
+    """Whether 90 % of the answers meet the bounds."""
+    goodput: float
+    """Answers per second of all GPUs that meet the bounds."""
+
+    @property
+    def prior_share(self) -> float:
+        """Share of the interval's square that beliefs about acceptance and steps take, in [0, 1]."""
+        total = sum(part * part for part in self.errors.values())
+        known = sum(self.errors.get(name, 0.0) ** 2 for name in ("sampling", "cost of passes"))
+        return (total - known) / total if total > 0.0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Gains by answers at once, of the best option of each kind, by short simulations."""
+
+    answers: tuple[int, ...]
+    gains: Mapping[str, tuple[float | None, ...]]
+    """Kind to its gain at each number of answers; None where it was given up before."""
+    options: Mapping[str, tuple[Option | None, ...]]
+
+    def off_from(self) -> int | None:
+        """Return the answers at once from which on nothing beats plain decoding; None if something always does."""
+        for i in range(len(self.answers)):
+            later = [g[j] for g in self.gains.values() for j in range(i, len(self.answers))]
+            if all(gain is None or gain <= 1.0 + _CLOSE for gain in later):
+                return self.answers[i]
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """The whole answer."""
+
+    deployment: Deployment
+    limits: Limits
+    loads: tuple[tuple[Load, tuple[LoadRow, ...]], ...]
+    """Each load with its rows, best first; plain decoding is among them."""
+    beyond: tuple[str, ...]
+    """Why the other loads were not planned: more arrives than the GPUs finish."""
+    curve: Curve
+    unknown: Mapping[str, tuple[str, ...]]
+    """Name of a method that could not be evaluated to what is missing."""
+
+
+def plan_loads(
+    deployment: Deployment,
+    loads: Sequence[Load],
+    limits: Limits,
+    methods: Sequence[str],
+    *,
+    progress: Progress = _silent,
+) -> LoadPlan:
+    """Plan for each load.
+
+    Parameters
+    ----------
+    deployment : models, GPUs, sizes.
+    loads : at least one.
+    limits : bounds on times.
+    methods : names of methods to consider; plain decoding always is.
+    progress : tells how far it is.
+
+    Raises
+    ------
+    ParameterError : the target does not fit, or a load is too much for every option.
+    """
+    planner = _Planner(deployment, limits, considered(deployment, methods))
+    most = max([load.concurrency or 0 for load in loads])
+    grid = [2**i for i in range(13) if 2**i <= max(_MOST_CURVE, 2 * most)]
+    points = sorted({*grid, *(load.concurrency for load in loads if load.concurrency)})
+    with progress("planning", len(points) + len(loads)) as step_done:
+        for n in points:
+            planner.best_at(n)
+            step_done()
+        found, beyond = [], []
+        for load in loads:
+            try:
+                found.append((load, planner.rows(load)))
+            except _BeyondError as error:
+                beyond.append(str(error))
+                if len(beyond) == len(loads):
+                    raise
+            step_done()
+    return LoadPlan(
+        deployment=deployment,
+        limits=limits,
+        loads=tuple(found),
+        beyond=tuple(beyond),
+        curve=planner.curve(grid),
+        unknown=planner.found.unknown,
+    )
+
+
+class _BeyondError(ParameterError):
+    """More arrives than any option finishes."""
+
+
+class _Planner:
+    """Plans of one deployment; what was found at fewer answers guides the search at more."""
+
+    def __init__(self, deployment: Deployment, limits: Limits, found: Considered) -> None:
+        self.deployment = deployment
+        self.limits = limits
+        self.found = found
+        self.simulator = Simulator(deployment)
+        self._best: dict[int, Best] = {}
+
+    def best_at(self, answers: int) -> Best:
+        """The best option of each kind with so many answers at once."""
+        if answers not in self._best:
+            fewer = [n for n in self._best if n < answers]
+            before = self._best[max(fewer)] if fewer else {}
+            self._best[answers] = best_of_each_kind(self.found, self.simulator.speed, answers, before)
+        return self._best[answers]
+
+    def rows(self, load: Load) -> tuple[LoadRow, ...]:
+        """What the best kinds do at a load, best first."""
+        if load.concurrency is None:
+            return _Arriving(self, load).rows()
+        n = load.concurrency
+        best = self.best_at(n)
+        plain = best[PLAIN.method]
+        ranked = sorted(best.values(), key=lambda pair: -pair[1])
+        shown = ranked[:_SHOWN] + ([] if plain in ranked[:_SHOWN] else [plain])
+        found = [self._row(option, rate / plain[1], n) for option, rate in shown]
+        return tuple(sorted(found, key=lambda row: (not row.meets, -row.gain.value)))
+
+    def _row(self, option: Option, gain: float, answers: int) -> LoadRow:
+        shares = shares_of(answers, option.arrangement.replicas)
+        fullest = max(shares)
+        served = self.simulator.served(option, fullest)
+        rate = self.simulator.speed(option, answers)
+        errors = self.errors(option, answers, self.simulator.short(option, fullest))
+        return LoadRow(
+            option=option,
+            gain=with_errors(gain, errors, len(served.paces)),
+            errors=errors,
+            served=served,
+            tokens_per_s=rate,
+            answers_per_s=rate / self.deployment.answer_tokens,
+            in_vain=self.in_vain(option, served),
+            limit=self.limit(option, fullest, served),
+            meets=self.meets(served),
+            goodput=self.goodput(option, served),
+        )
+
+    def errors(self, option: Option, answers: int, served: ServedLoad) -> dict[str, float]:
+        """Half-widths of the logarithm of a gain by source."""
+        configuration = option.configuration
+        if not configuration.speculates:
+            return {}
+        beliefs = self.simulator.world.beliefs
+        names = beliefs.moves(steps=configuration.spec.drafts_steps, tokens=configuration.token is not None)
+        found = {}
+        for name in names:
+            ends = [self.simulator.speed(option, answers, {name: z}) for z in (-_Z, _Z)]
+            found[name] = abs(math.log(ends[1] / ends[0])) / 2.0
+        found["cost of passes"] = self.cost_error(option)
+        if len(served.paces) > 1 and configuration.spec.drafts_steps:
+            found["sampling"] = served.pace.relative_half_width
+        return found
+
+    def cost_error(self, option: Option) -> float:
+        """95 % half-width of the logarithm of a gain that the cost of passes leaves, as measured on public rows."""
+        experts = self.deployment.target.facts.shape.has_experts
+        of_tokens = GAIN_HALF_WIDTHS["experts" if experts else "dense"]
+        steps = option.configuration.spec.drafts_steps
+        error = max(of_tokens, _STEP_HALF_WIDTH) if steps else of_tokens
+        return error if self.deployment.gpu.fitted else 2.0 * error
+
+    def in_vain(self, option: Option, served: ServedLoad) -> dict[str, float]:
+        """What draft and target do in vain per token that stands."""
+        configuration = option.configuration
+        per_pass = self.simulator.world.tokens_per_pass(configuration)
+        unused = (configuration.k2 - per_pass) / per_pass
+        drafts = configuration.token in ("draft-model", "eagle")
+        return {
+            DRAFT: served.in_vain(DRAFT) + (unused if drafts else 0.0),
+            TARGET: served.in_vain(TARGET) + unused,
+        }
+
+    def limit(self, option: Option, answers: int, served: ServedLoad) -> str:
+        """What runs out first."""
+        if served.preempted or served.waited_s > _WAITING * served.seconds * max(served.in_flight, 1.0):
+            return "cache full"
+        busy = served.busy
+        if option.arrangement.own_gpus and busy.get(DRAFT, 0.0) > max(busy[TARGET], 0.9):
+            return "draft"
+        world = self.simulator.world
+        model = world.cost(self.deployment.target, option.arrangement.tp).model
+        rows = option.configuration.k2
+        context = self.deployment.prompt_tokens + self.deployment.answer_tokens / 2.0
+        sequences = answers * max(option.configuration.k1, 1)
+        found = model.limit(Work(sequences=sequences, tokens=rows, context=context))
+        return "cache reads" if found == "cache" else found
+
+    def meets(self, served: ServedLoad) -> bool:
+        """Whether enough answers meet the bounds."""
+        bounds = (("ttft_s", self.limits.ttft_s), ("tpot_s", self.limits.tpot_s))
+        return all(
+            bound is None or not served.answers or served.percentiles(name)[_SLO_SHARE] <= bound
+            for name, bound in bounds
+        )
+
+    def goodput(self, option: Option, served: ServedLoad) -> float:
+        """Answers per second of all copies that meet the bounds."""
+        each = served.goodput(ttft_s=self.limits.ttft_s, tpot_s=self.limits.tpot_s)
+        return option.arrangement.replicas * each
+
+    def curve(self, grid: Sequence[int]) -> Curve:
+        """Gains by answers at once."""
+        kinds = [kind for kind in self.best_at(grid[0]) if kind != PLAIN.method]
+        gains: dict[str, list[float | None]] = {kind: [] for kind in kinds}
+        options: dict[str, list[Option | None]] = {kind: [] for kind in kinds}
+        for n in grid:
+            best = self.best_at(n)
+            for kind in kinds:
+                option, rate = best.get(kind, (None, math.nan))
+                gains[kind].append(None if option is None else rate / best[PLAIN.method][1])
+                options[kind].append(option)
+        return Curve(
+            answers=tuple(grid),
+            gains={kind: tuple(values) for kind, values in gains.items()},
+            options={kind: tuple(values) for kind, values in options.items()},
+        )
+
+
+class _Arriving:
+    """Rows for answers that arrive, at random or as in a trace."""
+
+    def __init__(self, planner: _Planner, load: Load) -> None:
+        self.planner = planner
+        self.load = load
+        assert load.per_second is not None
+        self.rate = load.per_second
+
+    def rows(self) -> tuple[LoadRow, ...]:
+        """What the best kinds do, by mean seconds of an answer."""
+        planner = self.planner
+        best = planner.best_at(self._in_flight())
+        ranked = sorted(best.values(), key=lambda pair: -pair[1])[:_SHOWN]
+        if best[PLAIN.method] not in ranked:
+            ranked.append(best[PLAIN.method])
+        capacity = {option: self._capacity(option) for option, _ in ranked}
+        served = {
+            option: self._served(option) for option in capacity if self.rate < _MOST_OF_CAPACITY * capacity[option]
+        }
+        plain = next((s for option, s in served.items() if option.configuration == PLAIN), None)
+        if not served:
+            most = max(capacity.values())
+            rule = f"must be below {most:.3g}, the answers per second that {planner.deployment.gpus} x "
+            rule += f"{planner.deployment.gpu.name} finish"
+            if self.load.trace is not None and math.isinf(self.rate):
+                arrivals = f"{len(self.load.trace)} answers"
+                raise ParameterError("trace", arrivals, f"all arrive at one moment; the rate {rule}")
+            raise _BeyondError("rate", f"{self.rate:g}", rule)
+        found = [self._row(option, one, plain) for option, one in served.items()]
+        return tuple(sorted(found, key=lambda row: (not row.meets, row.served.mean("seconds"))))
+
+    def _capacity(self, option: Option) -> float:
+        """Answers per second that an option finishes, however many wait."""
+        planner = self.planner
+        most = max(planner.simulator.speed(option, n) for n in _CROWDS)
+        return most / planner.deployment.answer_tokens
+
+    def _in_flight(self) -> int:
+        """Answers in flight at this rate by plain decoding: Little's law on the curve."""
+        planner, tokens = self.planner, self.planner.deployment.answer_tokens
+        for n in sorted(planner._best):
+            if planner.best_at(n)[PLAIN.method][1] / tokens >= self.rate:
+                return n
+        return max(planner._best)
+
+    def _served(self, option: Option) -> ServedLoad:
+        copies, simulator = option.arrangement.replicas, self.planner.simulator
+        part = self.load.part(copies, _MOST_OF_A_TRACE)
+        if part is not None:
+            return simulator.arriving(option, part.times_s.tolist(), warmup=len(part) // 10, sizes=part)
+        n = max(_LEAST_ARRIVALS, round(6 * self._in_flight() / copies))
+        moments = bursty_times(self.rate / copies, self.load.burstiness, n)
+        return simulator.arriving(option, moments.tolist(), warmup=n // 5)
+
+    def _row(self, option: Option, served: ServedLoad, plain: ServedLoad | None) -> LoadRow:
+        planner = self.planner
+        gain = plain.mean("seconds") / served.mean("seconds") if plain is not None else math.inf
+        in_flight = max(round(served.in_flight), 1)
+        errors = planner.errors(option, in_flight * option.arrangement.replicas, served)
+        copies = option.arrangement.replicas
+        return LoadRow(
+            option=option,
+            gain=with_errors(gain, errors, len(served.answers), of="mean seconds of an answer"),
+            errors=errors,
+            served=served,
+            tokens_per_s=served.tokens_per_s * copies,
+            answers_per_s=served.answers_per_s * copies,
+            in_vain=planner.in_vain(option, served),
+            limit=planner.limit(option, in_flight, served),
+            meets=planner.meets(served),
+            goodput=planner.goodput(option, served),
+        )
+
+
+def with_errors(value: float, errors: Mapping[str, float], n: int, *, of: str = "tokens per second") -> Estimate:
+    """Return a gain with an interval of all its errors in squares, on the logarithm: a gain cannot be negative."""
+    total = math.sqrt(sum(part * part for part in errors.values()))
+    estimator = f"ratio of {of}, simulated; interval: " + (", ".join(sorted(errors)) or "none")
+    return on_logarithm(value, total, n, estimator=estimator, seed=0)

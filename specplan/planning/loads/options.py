@@ -1,0 +1,186 @@
+"""What a plan under load considers: configurations, each on the arrangements of models on GPUs that hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from calibrate.replay.trials import PLAIN
+from sim.catalogue import Method, method
+from sim.configuration import Configuration
+from sim.operations import DRAFT, JUDGE, SCORER
+from specplan.planning.planner import kind
+from specplan.worlds.arrangements import MOST_TP, Arrangement, Drafting, arrangements
+from specplan.worlds.memory import MemoryPlan, Served, memory_plan
+from theory.errors import ParameterError
+from theory.hardware.work import Parallel
+
+if TYPE_CHECKING:
+    from specplan.worlds.request import Deployment
+
+__all__ = ["DEPTHS", "Considered", "Option", "considered", "room_of"]
+
+DEPTHS: Final = (2, 3, 4, 6, 8)
+"""Values of k1 and k2 to try: the gain is flat around its best."""
+
+_NEEDS: Final[Mapping[str, tuple[str, str]]] = {
+    "draft-model": ("draft", "a draft model (--draft)"),
+    "eagle": ("head", "an EAGLE head (--eagle)"),
+    "lr-async": ("draft", "a draft model (--draft)"),
+    "lr-sync": ("draft", "a draft model (--draft)"),
+}
+"""Method to the model that it needs, and how to name it."""
+
+_KNOWN: Final = ("prompt-lookup", *_NEEDS)
+"""Methods about whose acceptance something is known before anything is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A configuration on an arrangement."""
+
+    configuration: Configuration
+    arrangement: Arrangement
+
+    @property
+    def kind(self) -> str:
+        """Options of a kind differ in knobs and arrangement only."""
+        return kind(self.configuration)
+
+    @property
+    def text(self) -> str:
+        """The option in words."""
+        return f"{self.configuration.name} on {self.arrangement.text}"
+
+
+@dataclass(slots=True)
+class Considered:
+    """Arrangements that hold the models, by what drafts, and the methods that cannot be evaluated."""
+
+    plain: list[Arrangement] = field(default_factory=list)
+    """Of the target alone."""
+    tokens: dict[str, list[Arrangement]] = field(default_factory=dict)
+    """Token-level method to the arrangements on which the target and its drafter fit."""
+    steps: list[Arrangement] = field(default_factory=list)
+    """Of target, draft and judge."""
+    step_methods: list[str] = field(default_factory=list)
+    unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Name of a method to what is missing."""
+
+
+def considered(deployment: Deployment, names: Sequence[str]) -> Considered:
+    """Return what can be evaluated.
+
+    Parameters
+    ----------
+    deployment : models, GPUs, sizes.
+    names : of methods.
+
+    Raises
+    ------
+    ParameterError : the target alone does not fit.
+    """
+    found = Considered(plain=_fitting(deployment, PLAIN, "none", required=True))
+    for name in names:
+        spec = method(name)
+        if spec.level == "baseline":
+            continue
+        lacking = _lacking(deployment, spec)
+        if lacking:
+            found.unknown[name] = lacking
+        elif spec.level == "token":
+            found.tokens[name] = _fitting(deployment, Configuration(method=name), "none", tp=deployment.tp)
+        elif spec.level == "step":
+            found.step_methods.append(name)
+    if found.step_methods:
+        example = Configuration(method=found.step_methods[0])
+        places: tuple[Drafting, ...] = ("own", "shared")
+        for drafting in places if deployment.placement == "any" else (deployment.placement,):
+            found.steps += _fitting(deployment, example, drafting, tp=deployment.tp)
+    _say_what_has_no_room(found)
+    return found
+
+
+def _say_what_has_no_room(found: Considered) -> None:
+    """Tell of methods whose models fit on no arrangement."""
+    for name in [name for name, places in found.tokens.items() if not places]:
+        del found.tokens[name]
+        found.unknown[name] = ("room for its drafter beside the target (--gpus, --tp, --precision)",)
+    if not found.steps:
+        for name in found.step_methods:
+            found.unknown[name] = ("room for draft and judge (--gpus, --tp, --placement)",)
+        found.step_methods.clear()
+
+
+def room_of(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> MemoryPlan:
+    """Return what fits on the GPUs of one copy.
+
+    Raises
+    ------
+    ParameterError : the models do not fit.
+    """
+    return memory_plan(
+        list(_models(deployment, configuration, arrangement)),
+        gpu_bytes=deployment.gpu.memory,
+        context=float(deployment.context),
+        gpus=arrangement.tp + arrangement.own_gpus,
+    )
+
+
+def _models(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> Iterator[Served]:
+    target, tp = deployment.target, arrangement.parallel
+    yield Served(role="target", name=target.name, shape=target.facts.shape, precision=target.precision, parallel=tp)
+    beside = {"draft-model": deployment.draft, "eagle": deployment.head}.get(configuration.token or "")
+    if beside is not None:
+        yield Served(
+            role="draft",
+            name=beside.name,
+            shape=beside.facts.shape,
+            precision=beside.precision,
+            parallel=tp if beside.facts.shape.layers[0].attention.heads % tp.tp == 0 else Parallel(),
+            same_engine=True,
+        )
+    if not configuration.spec.drafts_steps:
+        return
+    for role, model in (("draft", deployment.draft), ("judge", deployment.judge)):
+        if model is not None:
+            own = arrangement.own_gpus > 0
+            yield Served(role=role, name=model.name, shape=model.facts.shape, precision=model.precision, own=own)
+
+
+def _fitting(
+    deployment: Deployment,
+    configuration: Configuration,
+    drafting: Drafting,
+    *,
+    tp: int | None = None,
+    required: bool = False,
+) -> list[Arrangement]:
+    """The arrangements that hold the models; the reason of the first that does not, if one is required."""
+    found, refused = [], None
+    for arrangement in arrangements(deployment, drafting, tp=tp):
+        try:
+            room_of(deployment, configuration, arrangement)
+        except ParameterError as error:
+            refused = error
+        else:
+            found.append(arrangement)
+    if required and not found:
+        if refused is not None and deployment.gpus > MOST_TP:
+            rule = f"do not do: a copy of {deployment.target.name} spreads over {MOST_TP} {deployment.gpu.name} at most"
+            raise ParameterError("gpus", deployment.gpus, rule + " (one machine); take larger ones, or fewer bits")
+        raise refused or ParameterError("gpus", deployment.gpus, "must be at least 1")
+    return found
+
+
+def _lacking(deployment: Deployment, spec: Method) -> tuple[str, ...]:
+    """What a method needs that names do not tell."""
+    if spec.name in _NEEDS:
+        role, words = _NEEDS[spec.name]
+        return () if getattr(deployment, role) is not None else (words,)
+    if spec.name in _KNOWN:
+        return ()
+    if spec.level == "token":
+        return ("tokens per pass, which nobody has published by method and task (specplan calibrate torch)",)
+    return (f"scores of {', '.join(sorted(set(spec.roles) - {DRAFT, JUDGE})) or SCORER} (specplan calibrate)",)

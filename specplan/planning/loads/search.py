@@ -1,0 +1,137 @@
+"""The best option of each kind at a load, by short simulations: arrangements first, then knobs, then what is below.
+
+Options of a kind are compared by the tokens per second of all GPUs with so many answers in flight. The order of the
+search follows what matters most: where the models run decides more than k1, k1 more than the token level below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from calibrate.replay.trials import PLAIN
+from sim.configuration import Configuration
+from specplan.planning.loads.options import DEPTHS, Considered, Option
+
+__all__ = ["Best", "Speed", "best_of_each_kind"]
+
+_NOTHING: Final[Mapping[str, tuple[Option, float]]] = MappingProxyType({})
+
+Speed = Callable[[Option, int], float]
+"""Tokens per second of a whole deployment with so many answers in flight, by a short simulation."""
+
+_FIRST_DEPTH: Final = 4
+"""At which arrangements are compared."""
+_RULES: Final = "released-code"
+_BELOW: Final = "prompt-lookup"
+"""Decodes below steps: a second drafter beside that of steps has not been priced."""
+_LOST: Final = 0.8
+"""Share of plain decoding's pace below which a kind is given up at larger loads, [-]."""
+_CLOSE: Final = 0.01
+"""Options nearer than this share count as equal, and the one that drafts less wins."""
+
+
+Best = Mapping[str, tuple[Option, float]]
+"""Kind to its best option and the tokens per second of that."""
+
+
+def best_of_each_kind(found: Considered, speed: Speed, answers: int, before: Best = _NOTHING) -> Best:
+    """Return by kind the best option and its tokens per second; plain decoding among them.
+
+    Parameters
+    ----------
+    found : what can be evaluated.
+    speed : how fast an option is.
+    answers : in flight at any time.
+    before : the best at fewer answers: kinds that were far behind plain decoding there are left out, and knobs are
+        looked for near those of then.
+    """
+
+    def fastest(options: Iterable[Option]) -> tuple[Option, float] | None:
+        known = [(option, speed(option, answers)) for option in options]
+        if not known:
+            return None
+        most = max(rate for _, rate in known)
+        close = [pair for pair in known if pair[1] >= most * (1.0 - _CLOSE)]
+        return min(close, key=lambda pair: _drafted(pair[0].configuration))
+
+    search = _Search(found, fastest, before)
+    return {option.kind: (option, rate) for option, rate in search.kinds()}
+
+
+Fastest = Callable[[Iterable[Option]], tuple[Option, float] | None]
+
+
+class _Search:
+    """One search, kind by kind."""
+
+    def __init__(self, found: Considered, fastest: Fastest, before: Best) -> None:
+        self.found = found
+        self.fastest = fastest
+        self.before = before
+        self.plain = before[PLAIN.method][1] if before else 0.0
+
+    def kinds(self) -> Iterator[tuple[Option, float]]:
+        """The best option of one kind after the other."""
+        plain = self.fastest(Option(PLAIN, arrangement) for arrangement in self.found.plain)
+        assert plain is not None  # the models fit somewhere
+        yield plain
+        below = []
+        for name, arrangements in self.found.tokens.items():
+            if self._is_lost(name):
+                continue
+            first = self._depth(name, "k2")
+            placed = self.fastest(Option(Configuration(method=name, k2=first), a) for a in arrangements)
+            if placed is None:
+                continue
+            where = placed[0].arrangement
+            best = self.fastest(Option(Configuration(method=name, k2=k2), where) for k2 in self._near(name, "k2"))
+            assert best is not None
+            below.append(best[0].configuration)
+            yield best
+        for name in self.found.step_methods:
+            if not self._is_lost(name):
+                yield from self._steps(name, below)
+
+    def _steps(self, name: str, below: Sequence[Configuration]) -> Iterator[tuple[Option, float]]:
+        """A step-level method alone, and with prompt lookup below it."""
+
+        def at(k1: int) -> Configuration:
+            return Configuration(method=name, k1=k1, rules=_RULES)
+
+        placed = self.fastest(Option(at(self._depth(name, "k1")), where) for where in self.found.steps)
+        if placed is None:
+            return
+        where = placed[0].arrangement
+        alone = self.fastest(Option(at(k1), where) for k1 in self._near(name, "k1"))
+        assert alone is not None
+        yield alone
+        for token in below:
+            if token.method == _BELOW:
+                depths = sorted({2, token.k2})
+                best = self.fastest(
+                    Option(alone[0].configuration.with_token(token.method, {"k2": k2}), where) for k2 in depths
+                )
+                assert best is not None
+                yield best
+
+    def _is_lost(self, kind: str) -> bool:
+        """Whether a kind was so far behind plain decoding at fewer answers that it does not come back."""
+        return bool(self.before) and (kind not in self.before or self.before[kind][1] < _LOST * self.plain)
+
+    def _depth(self, kind: str, knob: str) -> int:
+        """The depth at fewer answers."""
+        return getattr(self.before[kind][0].configuration, knob) if kind in self.before else _FIRST_DEPTH
+
+    def _near(self, kind: str, knob: str) -> Sequence[int]:
+        """Depths to try: all, or those beside the best at fewer answers."""
+        if kind not in self.before:
+            return DEPTHS
+        at = DEPTHS.index(self._depth(kind, knob))
+        return DEPTHS[max(at - 1, 0) : at + 2]
+
+
+def _drafted(configuration: Configuration) -> int:
+    """Positions of the target in flight at most."""
+    return configuration.most_sequences * configuration.k2

@@ -1,0 +1,121 @@
+"""Reports of plans from names: the best configuration at each load, per GPU, and what to measure next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from specplan.output import by_need
+from specplan.planning.loads.text import at_load, named
+from specplan.planning.planner import label
+from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table
+from specplan.show.svg import Line, lines
+
+if TYPE_CHECKING:
+    from sim.estimate import Estimate
+    from specplan.api.planning import LoadsPlan
+    from specplan.planning.loads.load_plan import LoadPlan, LoadRow
+
+__all__ = ["load_plan_report"]
+
+
+def load_plan_report(found: LoadsPlan) -> Report:
+    """Return the report of a plan from names."""
+    data, plan = found.plain(), found.asked.plan
+    about = f"{data['target']}" + "".join(f", {role} {data[role]}" for role in ("draft", "judge") if data[role])
+    tables = [_table(at_load(load), rows, plan.deployment.gpus) for load, rows in plan.loads]
+    sections = [Section(title="By load", parts=[*_curve(plan), *tables])]
+    sections.append(Section(title="To run it", parts=list(_running(data))))
+    needs = [f"not planned: {', '.join(names)}: needs {what}" for what, names in by_need(data["unknown"]).items()]
+    return Report(
+        title=f"Plan for {data['target']}",
+        about=f"{about}; {data['gpus']} {data['gpu']}, {data['engine']}",
+        lead=found.headline(),
+        answers=list(_answers(data, plan)),
+        sections=sections,
+        made=[
+            ("models", about),
+            ("GPUs", f"{data['gpus']} {data['gpu']}"),
+            ("engine", data["engine"]),
+            ("prompt", f"{data['prompt_tokens']} tokens"),
+            ("answer", f"{data['answer_tokens']} tokens"),
+        ],
+        notes=[*(f"not planned: {one}" for one in data["not_planned"]), *needs],
+    )
+
+
+def _interval(gain: Estimate) -> Interval:
+    return Interval(value=gain.value, low=gain.low, high=gain.high)
+
+
+def _answers(data: Mapping[str, Any], plan: LoadPlan) -> Iterator[Answer]:
+    for load, rows in plan.loads[:4]:
+        best = rows[0]
+        yield Answer(
+            question=f"Which method, which k, at {at_load(load)}?",
+            answer=named(best.option),
+            detail=f"gain {_interval(best.gain)}; {best.option.arrangement.text}; runs out first: {best.limit}",
+        )
+    load, (best, *_) = plan.loads[0]
+    row = data["loads"][0]["rows"][0]
+    yield Answer(
+        question="Per GPU?",
+        answer=f"{best.tokens_per_s / data['gpus']:.0f} tokens/s for each GPU",
+        detail=f"{data['gpus'] / best.answers_per_s:.3g} GPU seconds for an answer, at {at_load(load)}",
+    )
+    off = data["switch_off_from"]
+    yield Answer(
+        question="At which load to switch it off?",
+        answer="at none that was tried" if off is None else f"from {off} answers at once on",
+    )
+    largest = max(row["errors"], key=row["errors"].__getitem__) if row["errors"] else ""
+    if largest:
+        yield Answer(
+            question="What to measure next?",
+            answer=largest,
+            detail=f"it leaves ±{100 * row['errors'][largest]:.0f} % of the gain open, the largest part",
+        )
+
+
+def _curve(plan: LoadPlan) -> Iterator[Part]:
+    drawn = []
+    for kind, gains in plan.curve.gains.items():
+        points = [(float(n), gain) for n, gain in zip(plan.curve.answers, gains, strict=True) if gain is not None]
+        first = next((option for option in plan.curve.options[kind] if option is not None), None)
+        drawn.append(Line(name=kind if first is None else label(first.configuration), points=points))
+    kept = [line for line in drawn if line.points]
+    if kept:
+        picture = lines(kept, x_name="answers at once", y_name="gain", log=True, reference=1.0)
+        yield Picture(
+            svg=picture, caption="Gain over plain decoding on as many GPUs; the dashed line is plain decoding."
+        )
+
+
+def _table(load: str, rows: Sequence[LoadRow], gpus: int) -> Table:
+    return Table(
+        headings=[load, "GPUs", "gain, 95 % interval", "tokens/s", "GPU s per answer", "runs out first"],
+        rows=[
+            [
+                named(row.option),
+                row.option.arrangement.text,
+                _interval(row.gain),
+                f"{row.tokens_per_s:.0f}",
+                f"{gpus / row.answers_per_s:.3g}",
+                row.limit,
+            ]
+            for row in rows
+        ],
+        reference=1.0,
+        strong=0,
+    )
+
+
+def _running(data: Mapping[str, Any]) -> Iterator[Part]:
+    """Commands of each load, each set of them once."""
+    told: dict[str, list[str]] = {}
+    for load in data["loads"]:
+        told.setdefault("\n".join(load["settings"]["commands"]), []).append(load["load"])
+    for commands, loads in told.items():
+        if commands:
+            yield Bullets(items=["; ".join(loads)])
+            yield Code(text=commands)

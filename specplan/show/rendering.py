@@ -1,0 +1,126 @@
+"""Reports as text: HTML by templates that escape everything by themselves, and Markdown."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from specplan.show.page import Bullets, Code, Interval, Part, Picture, Report, Table, Text, Widget, cleaned
+from specplan.show.svg import interval_bar
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["as_html", "as_markdown"]
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+_SPECIAL: Final = re.compile(r"([\\`*_\[\]|#~!])")
+
+
+def as_html(report: Report, made: Sequence[tuple[str, str]], command: str) -> str:
+    """Return a page that needs nothing else: no script, style or picture from elsewhere, and none may be loaded."""
+    style = (_TEMPLATES / "report.css").read_text(encoding="utf-8")
+    script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    page = _environment().get_template("report.html")
+    return page.render(report=report, made=made, command=command, style=style, script=script, policy=policy)
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    made = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: cleaned(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+    )
+    made.filters["own"] = Markup  # of specplan's own files and drawings, which have escaped what they say
+    made.filters["data"] = _clean
+    made.globals.update(bars=_bars, is_interval=lambda cell: isinstance(cell, Interval))
+    return made
+
+
+def _clean(value: Any) -> Any:
+    """Data for the page's script, its texts cleaned."""
+    if isinstance(value, str):
+        return cleaned(value)
+    if isinstance(value, dict):
+        return {_clean(key): _clean(one) for key, one in value.items()}
+    return [_clean(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _bars(table: Table) -> dict[tuple[int, int], str]:
+    """The bars of a table's intervals by row and column, each column on a scale of its own."""
+    found = {}
+    for j, heading in enumerate(table.headings):
+        column = {i: row[j] for i, row in enumerate(table.rows) if isinstance(row[j], Interval)}
+        cells = {i: cell for i, cell in column.items() if isinstance(cell, Interval)}
+        ends = [end for cell in cells.values() for end in (cell.low, cell.high) if math.isfinite(end)]
+        ends += [] if table.reference is None or not ends else [table.reference]
+        for i, cell in cells.items():
+            if math.isnan(cell.value + cell.low + cell.high) or not ends:
+                continue  # what is not known has no bar
+            found[i, j] = interval_bar(cell, min(ends), max(ends), table.reference, f"{heading}: {cell}")
+    return found
+
+
+def as_markdown(report: Report, made: Sequence[tuple[str, str]], command: str) -> str:
+    """Return the same as Markdown; drawings are named, not shown."""
+    lines = [f"# {_said(report.title)}", "", _said(report.about), "", f"**{_said(report.lead)}**", ""]
+    told = [f"{one.answer} – {one.detail}" if one.detail else one.answer for one in report.answers]
+    asked = [one.question for one in report.answers]
+    lines += _rows(["question", "answer"], [list(pair) for pair in zip(asked, told, strict=True)])
+    for section in report.sections:
+        lines += ["", f"## {_said(section.title)}"]
+        for part in section.parts:
+            lines += ["", *_part(part)]
+    lines += ["", "## How the numbers were made", "", *_rows(["", ""], [[name, value] for name, value in made])]
+    if command:
+        lines += ["", *_part(Code(text=command))]
+    if report.notes:
+        lines += ["", "## Notes", "", *_part(Bullets(items=report.notes))]
+    return "\n".join(lines) + "\n"
+
+
+def _said(text: str) -> str:
+    """Text in which nothing is markup."""
+    shown = _SPECIAL.sub(r"\\\1", " ".join(cleaned(text).split()))
+    return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _rows(headings: Sequence[str], rows: Sequence[Sequence[str | Interval]]) -> list[str]:
+    table = [headings, ["---"] * len(headings), *rows]
+    return ["| " + " | ".join(cell if cell == "---" else _said(str(cell)) for cell in row) + " |" for row in table]
+
+
+def _part(part: Part) -> list[str]:
+    if isinstance(part, Text):
+        return [_said(part.text)]
+    if isinstance(part, Bullets):
+        return [f"- {_said(item)}" for item in part.items]
+    if isinstance(part, Code):
+        shown = [cleaned(line) for line in part.text.splitlines()]
+        fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", part.text))])
+        return [fence, *shown, fence]
+    if isinstance(part, Table):
+        return _rows(part.headings, part.rows)
+    assert isinstance(part, (Picture, Widget))
+    return [f"*{_said(part.caption)}* (Drawn in the HTML report.)"]

@@ -1,0 +1,179 @@
+"""Reports of public measurements and of papers' tables beside their predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final
+
+from specplan.show.page import Answer, Bullets, Interval, Part, Picture, Report, Section, Table
+from specplan.show.svg import scatter
+
+if TYPE_CHECKING:
+    from specplan.check.scoreboard.board import Board
+    from specplan.check.scoreboard.outcomes import Outcome
+
+__all__ = ["board_report", "cells_report", "papers_report"]
+
+_MOST_POINTS: Final = 1500
+"""Points of a picture: the file stays below a megabyte."""
+_MOST_ROWS: Final = 400
+_FIGURES: Final = ("published", "predicted", "error", "left_out", "low", "high", "covered", "left_out_error")
+"""Columns of a paper's cells that are no names."""
+
+
+def board_report(board: Board) -> Report:
+    """Return the report of a scoreboard."""
+    from specplan.check.scoreboard.score import score
+
+    counted = {name: [one for one in rows if one.counts] for name, rows in board.quantities().items()}
+    counted = {name: rows for name, rows in counted.items() if rows}
+    scores = {name: score(rows) for name, rows in counted.items()}
+    answers = [
+        Answer(
+            question=f"How good is {name}?",
+            answer=f"{100 * one.mean:.1f} % mean absolute error, {100 * one.coverage:.0f} % inside the 95 % interval",
+            detail=f"{one.n} rows; median {100 * one.median:.1f} %, nine of ten within {100 * one.p90:.1f} %, "
+            f"mean error {100 * one.signed:+.1f} %",
+        )
+        for name, one in scores.items()
+    ]
+    n = sum(one.n for one in scores.values())
+    sections = [Section(title=name, parts=list(_quantity(name, rows))) for name, rows in counted.items()]
+    if board.refused:
+        sections.append(Section(title="Not predicted", parts=[_reasons([one.reason for one in board.refused])]))
+    return Report(
+        title="Public measurements beside predictions",
+        about=", ".join(board.files),
+        lead=f"{n} rows are compared; nothing is fitted to them. {len(board.refused)} rows are not predicted.",
+        answers=answers,
+        sections=sections,
+        made=[("files", ", ".join(board.files)), ("rows", f"{len(board.outcomes)} predicted")],
+        notes=list(board.notes),
+    )
+
+
+def _quantity(name: str, rows: Sequence[Outcome]) -> Iterator[Part]:
+    from specplan.check.scoreboard.score import by_label
+
+    thinned = list(islice(rows, 0, None, max(1, -(-len(rows) // _MOST_POINTS))))
+    models = dict.fromkeys(one.model for one in thinned)
+    points = {
+        model: [
+            (one.predicted, one.measured, f"{one.where} {model}: predicted {one.predicted:.3g}, measured "
+             f"{one.measured:.3g} {one.unit}")
+            for one in thinned
+            if one.model == model and one.predicted > 0.0 and one.measured > 0.0
+        ]
+        for model in models
+    }  # fmt: skip
+    kept = {model: several for model, several in points.items() if several}
+    if kept:
+        shown = "" if len(thinned) == len(rows) else f" Drawn: {len(thinned)} of {len(rows)} rows."
+        picture = scatter(kept, x_name=f"predicted {rows[0].unit}", y_name=f"measured {rows[0].unit}")
+        yield Picture(svg=picture, caption=f"{name}: on the dashed line a prediction is right.{shown}")
+    yield Table(
+        headings=["model", "rows", "mean |error|", "median", "p90", "mean error", "in 95 % interval"],
+        rows=[
+            [model, str(s.n), *(f"{100 * x:.1f} %" for x in (s.mean, s.median, s.p90)), f"{100 * s.signed:+.1f} %",
+             f"{100 * s.coverage:.0f} %"]
+            for model, s in by_label(rows, "model").items()
+        ],
+    )  # fmt: skip
+    worst = sorted(rows, key=lambda one: -abs(one.error))[:_MOST_ROWS]
+    yield Table(
+        headings=["row", "model", "of", "measured", "predicted", "error"],
+        rows=[_cells(one) for one in worst],
+        folded=True,
+        summary=f"the {len(worst)} rows that are off the most",
+    )
+
+
+def _cells(one: Outcome) -> list[str]:
+    labels = " ".join(f"{key}={value}" for key, value in one.labels.items())
+    low, high = one.interval
+    predicted = f"{one.predicted:.3g} [{low:.3g}, {high:.3g}]"
+    return [one.where, one.model, labels, f"{one.measured:.3g} {one.unit}", predicted, f"{100 * one.error:+.1f} %"]
+
+
+def _reasons(every: Sequence[str]) -> Bullets:
+    from collections import Counter
+
+    return Bullets(items=[f"{count} rows: {reason}" for reason, count in Counter(every).most_common()])
+
+
+def cells_report(title: str, lead: str, cells: Sequence[Mapping[str, Any]], reasons: Sequence[str]) -> Report:
+    """Return the report of a paper's table with its summary; cells have ``predicted``, ``published``, perhaps ends."""
+    told = [cell for cell in cells if cell.get("predicted") and cell.get("published")]
+    key = "left_out" if told and "left_out" in told[0] else "predicted"
+    errors = [abs(cell[key] / cell["published"] - 1.0) for cell in told]
+    names = [name for name in (cells[0] if cells else {}) if name not in _FIGURES]
+    points: dict[str, list[tuple[float, float, str]]] = {}
+    for cell in told:
+        says = " ".join(str(cell[name]) for name in names)
+        point = (float(cell[key]), float(cell["published"]), f"{says}: {cell[key]:.2f}, published {cell['published']}")
+        points.setdefault(str(cell[names[-1]]) if names else "rows", []).append(point)
+    parts: list[Part] = []
+    if told:
+        picture = scatter(points, x_name="predicted", y_name="published")
+        parts.append(Picture(svg=picture, caption="On the dashed line a prediction is right."))
+    parts.append(
+        Table(
+            headings=[*names, "predicted", "published", "error"],
+            rows=[_cell(cell, names, key) for cell in cells],
+        )
+    )
+    mean = f"{100 * fmean(errors):.1f} %" if errors else "–"
+    covered = [bool(cell["covered"]) for cell in told if "covered" in cell]
+    answers = [
+        Answer(
+            question="How good are all of them?",
+            answer=f"{mean} mean absolute error",
+            detail=f"of {len(told)} compared, of {len(cells)} published",
+        )
+    ]
+    if errors:
+        answers.append(Answer(question="How far off is the worst?", answer=f"{100 * max(errors):.1f} %"))
+    if covered:
+        answers.append(
+            Answer(
+                question="How sure?",
+                answer=f"{sum(covered)} of {len(covered)} inside their 95 % interval",
+                detail="with one constant of the other rows" if key == "left_out" else "",
+            )
+        )
+    return Report(
+        title=title,
+        about="published values beside predictions",
+        lead=lead,
+        answers=answers,
+        sections=[Section(title="Predicted beside published", parts=parts)],
+        notes=list(reasons),
+    )
+
+
+def papers_report(papers: Sequence[Report]) -> Report:
+    """Return the reports of several papers as one."""
+    return Report(
+        title="Tables of papers beside predictions",
+        about=", ".join(paper.title for paper in papers),
+        lead=" ".join(paper.lead for paper in papers),
+        answers=[
+            replace(answer, question=f"{paper.title}: {answer.question}")
+            for paper in papers
+            for answer in paper.answers
+        ],
+        sections=[replace(section, title=paper.title) for paper in papers for section in paper.sections],
+        notes=[f"{paper.title}: {note}" for paper in papers for note in paper.notes],
+    )
+
+
+def _cell(cell: Mapping[str, Any], names: Sequence[str], key: str) -> list[str | Interval]:
+    value, published = cell.get(key), cell.get("published")
+    shown: str | Interval = "–" if value is None else f"{value:.2f}"
+    if value is not None and cell.get("low") is not None:
+        shown = Interval(value=value, low=cell["low"], high=cell["high"])
+    error = "–" if not value or not published else f"{100 * (value / published - 1.0):+.1f} %"
+    return [*(str(cell[name]) for name in names), shown, "–" if published is None else f"{published:g}", error]

@@ -1,0 +1,84 @@
+"""The option ``--report``, how a report says by what it was made, and the file that it goes to."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from specplan.output import OutputFile
+from specplan.show.page import Report
+
+__all__ = ["command_line", "report_option", "save", "versions"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PLACE: Final = re.compile(r"^(\w+://)[^@/]*@")
+"""The user and the password of an address."""
+_QUESTION: Final = re.compile(r"^(\w+://[^?#]*)[?#].*")
+"""What follows an address, where keys may stand."""
+
+report_option: Callable[[F], F] = click.option(
+    "--report",
+    type=OutputFile(".html", ".md"),
+    help="Write a report too: one HTML file that needs nothing else, or Markdown, by the ending.",
+)
+
+
+def save(path: Path, report: Report) -> None:
+    """Write a report, all at once, in the form that its ending says."""
+    from calibrate.record.files import write_atomically
+    from specplan.show.rendering import as_html, as_markdown
+
+    made = [*report.made, *versions()]
+    write = as_markdown if path.suffix.lower() == ".md" else as_html
+    write_atomically(path, write(report, made, command_line(click.get_current_context(silent=True))))
+
+
+def versions() -> list[tuple[str, str]]:
+    """What the numbers depend on besides the inputs."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from specplan.version import __version__
+
+    found = [("specplan", __version__), ("Python", platform.python_version())]
+    for name in ("numpy", "scipy", "simpy"):
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:
+            found.append((name, "not installed"))
+    return found
+
+
+def command_line(context: click.Context | None) -> str:
+    """The command as it was given, to be run again; what an address tells besides the place is left out."""
+    return "" if context is None else shlex.join(_words(context))
+
+
+def _words(context: click.Context) -> Iterator[str]:
+    yield from context.command_path.split()
+    arguments: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params.get(name)
+        if isinstance(parameter, click.Argument):
+            arguments += _several(value)
+        elif isinstance(parameter, click.Option) and parameter.is_flag:
+            yield max(parameter.opts, key=len)
+        else:
+            for one in _several(value):
+                yield from (max(parameter.opts, key=len), one)
+    yield from arguments
+
+
+def _several(value: Any) -> list[str]:
+    every = value if isinstance(value, (tuple, list)) else [value]
+    return [_QUESTION.sub(r"\1", _PLACE.sub(r"\1", str(one))) for one in every]

@@ -1,0 +1,257 @@
+"""Small drawings as SVG text: interval bars, lines with intervals, points, horizontal bars.
+
+Colours are CSS classes of the page, so that they follow light and dark; nothing refers to anything outside. What an
+element tells when pointed at stands in ``data-tip``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from specplan.show.page import Interval, cleaned
+
+__all__ = ["Line", "element", "interval_bar", "lines", "scatter", "ticks"]
+
+_WIDTH, _HEIGHT = 640, 320
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 14, 46
+
+
+def element(tag: str, content: str = "", /, **attributes: object) -> str:
+    """Return an element with its attributes escaped; ``content`` is SVG already, or text of `escaped`."""
+    told = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escaped(_number(value))}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    return f"<{tag}{told}>{content}</{tag}>"
+
+
+def escaped(text: str) -> str:
+    """Text for SVG and HTML, in contents and in attributes."""
+    from markupsafe import escape
+
+    return str(escape(cleaned(text)))
+
+
+def _number(value: object) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def text(x: float, y: float, said: str, *, anchor: str = "middle", class_: str = "label") -> str:
+    """Return a text."""
+    return element("text", escaped(said), x=float(x), y=float(y), text_anchor=anchor, class_=class_)
+
+
+def interval_bar(interval: Interval, low: float, high: float, reference: float | None, says: str) -> str:
+    """Return a bar from low to high with a dot, on the scale from ``low`` to ``high`` of its column."""
+    width, height, room = 150.0, 16.0, 6.0
+    span = (high - low) or 1.0
+
+    def x(value: float) -> float:
+        return room + (width - 2 * room) * (min(max(value, low), high) - low) / span
+
+    drawn = []
+    if reference is not None and low <= reference <= high:
+        drawn.append(element("line", x1=x(reference), x2=x(reference), y1=0, y2=height, class_="reference"))
+    drawn.append(
+        element(
+            *("rect", ""),
+            x=x(interval.low),
+            y=5,
+            width=max(x(interval.high) - x(interval.low), 1.0),
+            height=6,
+            rx=3,
+            class_="bar",
+        )
+    )
+    drawn.append(element("circle", cx=x(interval.value), cy=8, r=4, class_="dot"))
+    return element(
+        *("svg", "".join(drawn)),
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=width,
+        height=height,
+        class_="interval",
+        data_tip=says,
+        role="img",
+        aria_label=says,
+    )
+
+
+def ticks(low: float, high: float, about: int = 6) -> list[float]:
+    """Return round numbers between two others, about so many.
+
+    >>> ticks(0.0, 2.2)
+    [0.0, 0.5, 1.0, 1.5, 2.0]
+    """
+    if not high > low:
+        return [low]
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * one for one in (1, 2, 5, 10) if power * one >= rough)
+    first = math.ceil(low / step - 1e-9)
+    return [round(first * step + i * step, 10) for i in range(int((high - first * step) / step + 1e-9) + 1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Points of one kind, joined."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    intervals: Sequence[Interval | None] = ()
+    """For each point, if there are any."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    log: bool
+
+    def x(self, value: float) -> float:
+        low, high, value = (math.log(one) if self.log else one for one in (*self.x_range, value))
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * ((value - low) / (high - low) if high > low else 0.5)
+
+    def y(self, value: float) -> float:
+        low, high = self.y_range
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * ((value - low) / (high - low) if high > low else 0.5)
+
+    def axes(self, x_name: str, y_name: str, x_ticks: Sequence[float]) -> list[str]:
+        drawn = []
+        for value in ticks(*self.y_range):
+            drawn.append(
+                element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=self.y(value), y2=self.y(value), class_="grid")
+            )
+            drawn.append(text(_LEFT - 7, self.y(value) + 4, f"{value:g}", anchor="end"))
+        for value in x_ticks:
+            drawn.append(text(self.x(value), _HEIGHT - _BOTTOM + 18, f"{value:g}"))
+        drawn.append(text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, x_name))
+        drawn.append(text(_LEFT - 40, _TOP - 2, y_name, anchor="start"))
+        return drawn
+
+
+def lines(
+    every: Sequence[Line],
+    *,
+    x_name: str,
+    y_name: str,
+    log: bool = False,
+    reference: float | None = None,
+    from_zero: bool = True,
+) -> str:
+    """Return lines over a common axis, with their intervals as whiskers; a legend stands below."""
+    every = [_finite(line) for line in every]
+    xs = sorted({x for line in every for x, _ in line.points})
+    ends = [end for line in every for one in line.intervals if one is not None for end in (one.low, one.high)]
+    ys = [y for line in every for _, y in line.points] + ends + ([] if reference is None else [reference])
+    low, high = (0.0 if from_zero else min(ys)), max(ys)
+    frame = _Frame((xs[0], xs[-1]), (low, high + 0.06 * (high - low)), log)
+    marked = xs if len(xs) <= 12 else ticks(xs[0], xs[-1])
+    drawn = frame.axes(x_name, y_name, marked)
+    if reference is not None:
+        y = frame.y(reference)
+        drawn.append(element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="reference"))
+    for i, line in enumerate(every):
+        drawn += _drawn(line, i, _shift(i, len(every)) if line.intervals else 0.0, frame, x_name)
+    names = [line.name for line in every]
+    return _picture(drawn, names, y_name + " by " + x_name)
+
+
+def _finite(line: Line) -> Line:
+    """The line without points that are not known, and without intervals that have no end."""
+    told = [*line.intervals, *[None] * (len(line.points) - len(line.intervals))]
+    kept = [(point, one) for point, one in zip(line.points, told, strict=True) if math.isfinite(point[1])]
+    intervals = [one if one is not None and math.isfinite(one.high - one.low) else None for _, one in kept]
+    return Line(name=line.name, points=[point for point, _ in kept], intervals=intervals if line.intervals else ())
+
+
+def _shift(place: int, n: int) -> float:
+    """How far right of its place a line stands, px: whiskers of one place stand side by side, a single one on it."""
+    abreast = min(n, 5)
+    return 3.0 * (place % abreast - (abreast - 1) / 2)
+
+
+def _drawn(line: Line, place: int, shift: float, frame: _Frame, x_name: str) -> list[str]:
+    path = " ".join(f"{frame.x(x) + shift:.1f},{frame.y(y):.1f}" for x, y in line.points)
+    found = [element("polyline", points=path, class_=f"line s{place % 8}")] if len(line.points) > 1 else []
+    for i, (x, y) in enumerate(line.points):
+        told = line.intervals[i] if i < len(line.intervals) else None
+        at = frame.x(x) + shift
+        if told is not None:
+            ends = {"y1": frame.y(told.low), "y2": frame.y(told.high)}
+            found.append(element("line", x1=at, x2=at, class_=f"whisker s{place % 8}", **ends))
+        says = f"{line.name}, {x_name} {x:g}: {told if told is not None else f'{y:.3g}'}"
+        found.append(
+            element("circle", cx=at, cy=frame.y(y), r=4.5, class_=f"point s{place % 8}", data_tip=says, tabindex=0)
+        )
+    return found
+
+
+def scatter(
+    groups: Mapping[str, Sequence[tuple[float, float, str]]],
+    *,
+    x_name: str,
+    y_name: str,
+    equal: bool = True,
+    intervals: Mapping[str, tuple[Interval, Interval]] | None = None,
+) -> str:
+    """Return points (x, y, what it says) by group; with ``equal`` a diagonal, both axes logarithmic.
+
+    ``intervals`` are those of x and of y of the groups that have them, drawn as whiskers.
+    """
+    bars = {} if intervals is None else intervals
+    every = [point for points in groups.values() for point in points]
+    both = [value for x, y, _ in every for value in (x, y)]
+    both += [end for pair in bars.values() for one in pair for end in (one.low, one.high) if math.isfinite(end)]
+    low, high = min(both), max(both)
+    wide = high > 20.0 * low > 0.0
+    low, high = (low / 1.2, high * 1.2) if wide else (low - 0.05 * (high - low), high + 0.05 * (high - low))
+
+    def at(value: float) -> float:
+        return (math.log(value / low) / math.log(high / low)) if wide else (value - low) / ((high - low) or 1.0)
+
+    side = _HEIGHT - _TOP - _BOTTOM
+    across = _WIDTH - _LEFT - _RIGHT
+    marks = [10.0**i for i in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)] if wide else None
+    drawn = []
+    for value in marks or ticks(low, high):
+        x, y = _LEFT + across * at(value), _HEIGHT - _BOTTOM - side * at(value)
+        drawn.append(element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid"))
+        drawn.append(text(_LEFT - 7, y + 4, f"{value:g}", anchor="end"))
+        drawn.append(text(x, _HEIGHT - _BOTTOM + 18, f"{value:g}"))
+    if equal:
+        bottom = _HEIGHT - _BOTTOM
+        drawn.append(element("line", x1=_LEFT, y1=bottom, x2=_LEFT + across, y2=bottom - side, class_="reference"))
+    drawn += [text(_LEFT + across / 2, _HEIGHT - 6, x_name), text(_LEFT - 40, _TOP - 2, y_name, anchor="start")]
+    for i, (name, points) in enumerate(groups.items()):
+        if name in bars:
+            drawn += _cross(
+                *bars[name], i, lambda v: _LEFT + across * at(v), lambda v: _HEIGHT - _BOTTOM - side * at(v)
+            )
+        for x, y, says in points:
+            centre = {"cx": _LEFT + across * at(x), "cy": _HEIGHT - _BOTTOM - side * at(y)}
+            drawn.append(element("circle", r=3.5, class_=f"mark s{i % 8}", data_tip=says, **centre))
+    return _picture(drawn, list(groups), f"{y_name} against {x_name}")
+
+
+def _cross(
+    first: Interval, second: Interval, place: int, x: Callable[[float], float], y: Callable[[float], float]
+) -> Iterator[str]:
+    """The intervals of a point, across and along; one without an end is left out."""
+    style = f"whisker s{place % 8}"
+    if math.isfinite(first.high - first.low):
+        level = y(second.value)
+        yield element("line", x1=x(first.low), x2=x(first.high), y1=level, y2=level, class_=style)
+    if math.isfinite(second.high - second.low):
+        level = x(first.value)
+        yield element("line", x1=level, x2=level, y1=y(second.low), y2=y(second.high), class_=style)
+
+
+def _picture(drawn: Sequence[str], names: Sequence[str], says: str) -> str:
+    """The drawing, and its legend as HTML, which wraps where it is narrow."""
+    box = f"0 0 {_WIDTH} {_HEIGHT}"
+    svg = element("svg", "".join(drawn), viewBox=box, class_="chart", role="img", aria_label=says)
+    legend = "".join(f'<span class="key s{i % 8}">{escaped(name)}</span>' for i, name in enumerate(names))
+    return f'<div class="scroll">{svg}</div><p class="legend">{legend}</p>'

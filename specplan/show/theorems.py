@@ -1,0 +1,90 @@
+"""Reports of the ledger of claims: what holds as printed, what does not, and what holds instead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from specplan.show.page import Answer, Report, Section, Table, Text
+
+if TYPE_CHECKING:
+    from ledger.ledger import Claim
+    from ledger.runner import Verification
+
+__all__ = ["theorems_report"]
+
+
+def theorems_report(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> Report:
+    """Return the report of some claims, with what was derived of them now, if it was."""
+    wrong = [item for item in chosen if item.needs_correction]
+    counts = Counter(item.verdict.value for item in chosen)
+    papers = dict.fromkeys(item.paper for item in chosen)
+    agreeing = sum(result.agrees for result in results.values())
+    derived = (
+        f"{agreeing} of {len(results)} verdicts derived again agree with the record"
+        if results
+        else "as recorded; --verify derives them again"
+    )
+    sections = [_overview(chosen, list(papers))]
+    if wrong:
+        sections.append(Section(title="What does not hold as printed", parts=[_corrections(wrong)]))
+    sections += [Section(title=paper, parts=[_claims(chosen, paper, results)]) for paper in papers]
+    return Report(
+        title="Claims of the papers, checked by machine",
+        about=", ".join(papers) or "no claims",
+        lead=f"{len(chosen)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.most_common()) + ".",
+        answers=[
+            Answer(
+                question="What holds as printed?",
+                answer=f"{len(chosen) - len(wrong) - counts['open']} of {len(chosen)} claims",
+                detail="proved, verified for the cases that are named, or shown by numbers",
+            ),
+            Answer(
+                question="What does not?",
+                answer=f"{len(wrong)} claims",
+                detail="false, or proved only with the fix that stands beside them",
+            ),
+            Answer(question="How sure?", answer=derived, detail="each check has mutants that it must refuse"),
+        ],
+        sections=sections,
+        made=[("verdicts", derived)],
+        notes=["a claim is judged as printed; proofs are symbolic, or in ball arithmetic"],
+    )
+
+
+def _overview(chosen: Sequence[Claim], papers: Sequence[str]) -> Section:
+    verdicts = list(dict.fromkeys(item.verdict.value for item in chosen))
+    rows = [
+        [paper, *(str(sum(c.paper == paper and c.verdict.value == name for c in chosen)) for name in verdicts)]
+        for paper in papers
+    ]
+    return Section(title="By paper", parts=[Table(headings=["paper", *verdicts], rows=rows)])
+
+
+def _corrections(wrong: Sequence[Claim]) -> Table:
+    from ledger.errata.errata import severity_of
+
+    rows = [[c.id, severity_of(c.id) or "–", c.source, c.statement, c.correction or "–"] for c in wrong]
+    return Table(headings=["id", "severity", "source", "as printed", "what holds"], rows=rows)
+
+
+def _claims(chosen: Sequence[Claim], paper: str, results: Mapping[str, Verification]) -> Table | Text:
+    items = [item for item in chosen if item.paper == paper]
+    rows = [
+        [item.id, item.source, item.verdict_text, _method(item, results), item.statement, item.assumptions]
+        for item in items
+    ]
+    return Table(
+        headings=["id", "source", "verdict", "shown by", "statement", "assumptions"],
+        rows=rows,
+        folded=len(chosen) > 12,
+        summary=f"all {len(items)} claims",
+    )
+
+
+def _method(item: Claim, results: Mapping[str, Verification]) -> str:
+    if item.id not in results:
+        return "–"
+    result = results[item.id]
+    return result.evidence.method + ("" if result.agrees else f"; DIFFERS: {result.evidence.verdict.value}")

@@ -1,0 +1,95 @@
+"""What is assumed of models that nobody has measured together: how often drafts are accepted, and how long steps are.
+
+Each belief has a value and a 95 % interval; a standard normal score says where in it a world lies. What the user knows
+takes the place of a belief, and has no interval.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specplan.worlds.priors import step_length_prior, step_prior, token_curves
+
+if TYPE_CHECKING:
+    from specplan.worlds.request import Deployment
+
+__all__ = ["MEASURE", "STEP_ACCEPTANCE", "STEP_LENGTHS", "TOKEN_ACCEPTANCE", "Beliefs"]
+
+_HEADS: Final = ("eagle", "eagle3", "mtp")
+
+STEP_ACCEPTANCE: Final = "step acceptance"
+TOKEN_ACCEPTANCE: Final = "token acceptance"
+STEP_LENGTHS: Final = "step lengths"
+
+MEASURE: Final = {
+    STEP_ACCEPTANCE: "specplan calibrate on questions of yours, then --alpha1",
+    TOKEN_ACCEPTANCE: "specplan acceptance on a server's metrics, then --alpha2",
+    STEP_LENGTHS: "specplan calibrate on questions of yours",
+}
+"""Name of a belief to what narrows it."""
+
+_NEAR: Final = 0.02
+"""Share of the worlds on either side of a quantile that stand for it."""
+_RANKED_AT: Final = 4
+"""Drafted tokens by whose acceptance worlds are ranked."""
+
+
+@cache
+def _ranked(method: str, task: str | None) -> NDArray[np.float64]:
+    """The worlds of a method, those with fewer tokens accepted first."""
+    worlds = token_curves(method, task).worlds
+    order = np.argsort(np.cumprod(worlds[:, :_RANKED_AT], axis=1).sum(axis=1), kind="stable")
+    return np.asarray(worlds[order])
+
+
+class Beliefs:
+    """Beliefs about a deployment."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._alpha1 = deployment.alpha1
+        self._alpha2 = deployment.alpha2
+        self._task = deployment.task
+        head = deployment.head
+        self._head = head.facts.architecture if head is not None and head.facts.architecture in _HEADS else "eagle3"
+
+    def moves(self, *, steps: bool, tokens: bool) -> tuple[str, ...]:
+        """Names of the beliefs that matter to a method, without those that the user knows."""
+        names = [STEP_ACCEPTANCE] if steps and self._alpha1 is None else []
+        names += [STEP_LENGTHS] if steps else []
+        return (*names, TOKEN_ACCEPTANCE) if tokens and self._alpha2 is None else tuple(names)
+
+    def alpha1(self, z: float = 0.0) -> float:
+        """Probability that a draft step is accepted, [-]."""
+        if self._alpha1 is not None:
+            return self._alpha1
+        return step_prior(self._task).quantile(NormalDist().cdf(z))
+
+    def step_tokens(self, z: float = 0.0) -> float:
+        """Mean tokens of a step before it is cut."""
+        return step_length_prior()[0].quantile(NormalDist().cdf(z))
+
+    def accepted(self, method: str, k2: int, z: float = 0.0) -> tuple[float, ...]:
+        """Probability that each of the k2 - 1 drafted tokens is right if those before it were, [-]."""
+        if self._alpha2 is not None:
+            return (self._alpha2,) * (k2 - 1)
+        ranked = _ranked(self._head if method == "eagle" else method, self._task)
+        u, n = NormalDist().cdf(z), len(ranked)
+        first, last = max(int((u - _NEAR) * n), 0), min(int((u + _NEAR) * n), n)
+        return tuple(float(right) for right in ranked[first:last, : k2 - 1].mean(axis=0))
+
+    def pmf(self, method: str, k2: int, z: float = 0.0) -> tuple[float, ...]:
+        """Probability that a pass commits 1, 2, ..., k2 tokens, [-]."""
+        reached, found = 1.0, []
+        for right in self.accepted(method, k2, z):
+            found.append(reached * (1.0 - right))
+            reached *= right
+        return (*found, reached)
+
+    def tokens_per_pass(self, method: str, k2: int, z: float = 0.0) -> float:
+        """Mean tokens that a pass commits."""
+        return sum(tokens * share for tokens, share in enumerate(self.pmf(method, k2, z), 1))

@@ -1,0 +1,219 @@
+"""What a model is made of, by its Hugging Face ``config.json`` or by its name.
+
+Only the configuration is read, never weights or code. Architectures that the cost of a pass does not cover are refused
+(`specplan.worlds.configs.unmodelled`), unknown ones too: a wrong number is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from specplan.worlds.configs.families import FAMILIES, Family
+from specplan.worlds.configs.fields import ConfigFields
+from specplan.worlds.configs.heads import joined_head, usual_head
+from specplan.worlds.configs.layers import layer_groups
+from specplan.worlds.configs.published_formats import published_precision
+from specplan.worlds.configs.reading import config_in, exists
+from specplan.worlds.configs.unmodelled import why_not
+from specplan.worlds.known_models import known_config
+from theory.errors import ParameterError, SchemaError
+from theory.hardware.formats import Precision
+from theory.hardware.shapes import Layers, Shape
+
+__all__ = ["ModelFacts", "draft_head", "facts_of_config", "shape_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What is known about a model before it runs."""
+
+    name: str
+    shape: Shape
+    precision: Precision
+    """Formats of the published weights, and of the cache where they say it."""
+    max_context: int | None
+    """Tokens that positions reach, scaling included; None: not said."""
+    architecture: str
+    """The configuration's ``model_type``."""
+    source: str
+    """The file, or ``table of known models``."""
+    next_token_layers: int = 0
+    """Layers published for predicting further tokens (MTP), not counted in the shape."""
+    notes: tuple[str, ...] = ()
+    """What is left out, in words."""
+
+
+def shape_of(name_or_path: str) -> ModelFacts:
+    """Return what a model is made of.
+
+    Parameters
+    ----------
+    name_or_path : a ``config.json``, a folder that holds one, or the name of a well-known model, in any case, with or
+        without its organisation.
+
+    Raises
+    ------
+    ParameterError : neither a file nor a known name; the message suggests the nearest.
+    SchemaError : the file cannot be read, is not a configuration, lacks a field, or describes what is not modelled.
+    """
+    if not name_or_path.strip():
+        raise ParameterError("model", name_or_path, "must name a model, a config.json or a folder with one")
+    path = Path(name_or_path)
+    if exists(path):
+        file = path / "config.json" if path.is_dir() else path
+        return facts_of_config(config_in(file), name=_named_by(file), where=str(file))
+    if path.suffix == ".json" or name_or_path.startswith((".", "/", "~")):
+        raise ParameterError(
+            "model", name_or_path, "must be an existing config.json, a folder with one, or a known name"
+        )
+    name, config = known_config(name_or_path)
+    return replace(facts_of_config(config, name=name, where=name), source="table of known models")
+
+
+def _check_names(config: Mapping[str, Any], where: str) -> None:
+    """Refuse a configuration whose names of architectures are none."""
+    named = config.get("architectures")
+    if named is not None and not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
+        raise SchemaError(f"{where}: architectures: must be a list of names")
+    if not isinstance(config.get("model_type", ""), str | None):
+        raise SchemaError(f"{where}: model_type: must be a name")
+
+
+def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> ModelFacts:
+    """Return what a model is made of, from the content of its ``config.json``.
+
+    Parameters
+    ----------
+    config : the configuration; of a multimodal model the language part counts.
+    name : of the model, for reports.
+    where : names the source, also in errors.
+
+    Raises
+    ------
+    SchemaError : as `shape_of`.
+    """
+    notes: list[str] = []
+    text = _language_part(config, notes)
+    for part in (config, text):
+        _check_names(part, where)
+    if "MiniMaxM2ForCausalLM" in (text.get("architectures") or ()):
+        text["model_type"] = "minimax_m2"  # the first revisions say minimax, which is another architecture
+    reason = why_not(text) or (why_not(config) if "text_config" in config else None)
+    if reason is not None:
+        raise SchemaError(f"{where}: {reason}, which is not modelled")
+    model_type, family = _family(text, where)
+    try:
+        said = {key: value for key, value in text.items() if value is not None or key in family.defaults}
+        fields = ConfigFields.model_validate({**family.defaults, **said})
+        layers = layer_groups(fields, family)
+        precision = published_precision(text)
+    except ValidationError as error:
+        raise SchemaError(_one_line(where, error)) from None
+    except SchemaError as error:
+        raise SchemaError(f"{where}: {error}") from None
+    tied = family.tied if fields.tie_word_embeddings is None else fields.tie_word_embeddings
+    shape = Shape(hidden=fields.hidden_size, vocab=fields.vocab_size, layers=layers, tied=tied, norms=family.norms)
+    if fields.draft_vocab_size is not None:
+        shape = joined_head(fields, shape)
+        notes.append("draft head: embeddings shared with the target; the joining of its states counts as feed-forward")
+    return ModelFacts(
+        name=name,
+        shape=shape,
+        precision=precision,
+        max_context=_max_context(fields, family),
+        architecture=model_type,
+        source=where,
+        next_token_layers=fields.num_nextn_predict_layers or 0,
+        notes=tuple(notes),
+    )
+
+
+def draft_head(target: ModelFacts, method: str) -> ModelFacts:
+    """Return a draft head of the usual size for a target, where none is named.
+
+    Parameters
+    ----------
+    target : the model that it drafts for.
+    method : ``eagle`` or ``eagle3``: one dense layer as wide as the target's, which ``eagle3`` gives a head of 32,000
+        tokens; ``mtp``: the target's own layer for further tokens.
+
+    Raises
+    ------
+    ParameterError : an unknown method, or ``mtp`` of a target that publishes no such layer.
+    """
+    shape = target.shape
+    last = shape.layers[-1]
+    if method == "mtp":
+        if target.next_token_layers < 1:
+            raise ParameterError(
+                "method", method, f"needs layers for further tokens, which {target.name} does not have"
+            )
+        layers: tuple[Layers, ...] = (Layers(count=1, attention=last.attention, feed_forward=last.feed_forward),)
+        head = Shape(hidden=shape.hidden, vocab=shape.vocab, layers=layers, tied=True)
+    elif method in ("eagle", "eagle3"):
+        head = usual_head(shape, method)
+    else:
+        raise ParameterError("method", method, "must be one of eagle, eagle3, mtp")
+    return ModelFacts(
+        name=f"{target.name} ({method} head)",
+        shape=head,
+        precision=target.precision if method == "mtp" else Precision(cache=target.precision.cache),
+        max_context=target.max_context,
+        architecture=method,
+        source=f"the usual size for {target.name}",
+        notes=("embeddings shared with the target",),
+    )
+
+
+def _language_part(config: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    inner = config.get("text_config") or config.get("llm_config") or config.get("language_config")
+    if isinstance(inner, dict):
+        kept = {k: config[k] for k in ("quantization_config", "tie_word_embeddings", "architectures") if k in config}
+        notes.append("language part only: weights for images and sound are not counted")
+        return {**kept, **{key: value for key, value in inner.items() if value is not None}}
+    if config.get("vision_config"):
+        notes.append("language part only: weights for images and sound are not counted")
+    return dict(config)
+
+
+def _family(text: Mapping[str, Any], where: str) -> tuple[str, Family]:
+    model_type = text.get("model_type")
+    if not isinstance(model_type, str):
+        raise SchemaError(f"{where}: model_type: missing, so this is no config.json of a model")
+    if model_type not in FAMILIES:
+        shown = model_type[:40]
+        raise SchemaError(
+            f"{where}: model_type {shown!r} is not known; if its layers are those of a known type (llama, qwen3_moe, "
+            f"deepseek_v3, ...), give a copy of the file with that model_type"
+        )
+    return model_type, FAMILIES[model_type]
+
+
+def _max_context(fields: ConfigFields, family: Family) -> int | None:
+    most = fields.max_position_embeddings
+    scaling = fields.rope_scaling or {}
+    kind = scaling.get("rope_type", scaling.get("type"))
+    factor, original = scaling.get("factor"), scaling.get("original_max_position_embeddings")
+    if most is None or family.scaled_context or kind != "yarn":
+        return most
+    if isinstance(factor, int | float) and isinstance(original, int) and 1 <= factor <= 1024:
+        return max(most, int(factor * original))
+    return most
+
+
+def _named_by(file: Path) -> str:
+    return file.resolve().parent.name if file.name == "config.json" else file.stem
+
+
+def _one_line(where: str, error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    shown = "" if first["type"] == "missing" else f", got {str(first['input'])[:60]!r}"
+    message = "missing" if first["type"] == "missing" else first["msg"][0].lower() + first["msg"][1:]
+    return f"{where}: {place}: {message}{shown}{more}"

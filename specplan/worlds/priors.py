@@ -1,0 +1,275 @@
+"""What acceptance to expect where nothing is measured, with an interval as wide as published pairs differ.
+
+Token drafts: the probability that position i of a draft is accepted, given that all before it were, is
+``1 / (1 + exp(-(level + slope ln i)))``; level and slope differ between models. Steps: one probability per pair and
+task. A world draws its level and slope once, so that all numbers of drafted tokens share them. The constants are fitted
+by ``python -m workshop.fit_priors`` on published rows; the intervals are checked there on models left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.catalogue import choice
+from specplan.worlds.prior_constants import (
+    DOMAIN_OF,
+    LookupConstants,
+    PriorConstants,
+    StepConstants,
+    constants,
+    domain_shares,
+    kind_of,
+)
+from theory.errors import ParameterError
+
+__all__ = [
+    "MOST_DRAFTS",
+    "Prior",
+    "TokenCurve",
+    "TokenCurves",
+    "curves_from",
+    "step_length_prior",
+    "step_prior",
+    "step_prior_from",
+    "token_curves",
+    "token_prior",
+]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+MOST_DRAFTS: Final = 32
+"""Drafted tokens per round up to which curves are carried; measured are 1 to 8."""
+
+_DRAWS: Final = 4000
+"""Draws behind an interval: its ends have a standard error of 0.003 in probability, a tenth of what is left out."""
+
+_MARKS: Final = 401
+_COVERED: Final = (0.025, 0.975)
+_LEAST, _MOST = 0.001, 0.995  # a conditional acceptance beyond has been seen nowhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """What is expected of something that was not measured."""
+
+    value: float
+    """Mean."""
+    low: float
+    """2.5 % of the worlds lie below."""
+    high: float
+    """2.5 % lie above."""
+    n: int
+    """Published rows or models behind it; 0: assumed."""
+    source: str
+    narrow: str
+    """What to measure instead."""
+    marks: tuple[float, ...]
+    """Quantiles at equal steps of probability from 0 to 1."""
+
+    def quantile(self, u: float) -> float:
+        """Return the value below which a share u of the worlds lies."""
+        if not 0.0 <= u <= 1.0:
+            raise ParameterError("u", u, "must be in [0, 1]")
+        return float(np.interp(u, np.linspace(0.0, 1.0, len(self.marks)), self.marks))
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """Return the value in a world drawn at random."""
+        return self.quantile(float(rng.uniform()))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCurve:
+    """How acceptance falls along a draft, in one world."""
+
+    per_position: tuple[float, ...]
+    """Probability that the i-th drafted token is accepted given that all before it were, [-]."""
+
+    def tokens(self, k2: int) -> float:
+        """Return the mean tokens that a round of k2 - 1 drafted tokens commits, the bonus token included.
+
+        >>> TokenCurve((0.5, 0.5)).tokens(3)
+        1.75
+        """
+        if not 1 <= k2 <= len(self.per_position) + 1:
+            raise ParameterError("k2", k2, f"must be in [1, {len(self.per_position) + 1}]")
+        return 1.0 + float(np.cumprod(self.per_position[: k2 - 1]).sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCurves:
+    """The worlds of a method and a domain."""
+
+    worlds: Floats
+    """Probabilities by position, shape (draws, positions)."""
+    n: int
+    source: str
+
+    @property
+    def middle(self) -> TokenCurve:
+        """The median of each position."""
+        return TokenCurve(tuple(float(q) for q in np.median(self.worlds, axis=0)))
+
+    def draw(self, rng: np.random.Generator) -> TokenCurve:
+        """Return the curve of a world drawn at random; the same for every k2."""
+        return TokenCurve(tuple(float(q) for q in self.worlds[rng.integers(len(self.worlds))]))
+
+    def tokens(self, k2: int) -> Prior:
+        """Return the prior of tokens per round, for up to k2 - 1 drafted ones.
+
+        Raises
+        ------
+        ParameterError : k2 outside [1, `MOST_DRAFTS` + 1].
+        """
+        if isinstance(k2, bool) or not isinstance(k2, int) or not 1 <= k2 <= MOST_DRAFTS + 1:
+            raise ParameterError("k2", k2, f"must be an integer in [1, {MOST_DRAFTS + 1}]")
+        lengths = 1.0 + np.cumprod(self.worlds[:, : k2 - 1], axis=1).sum(axis=1)
+        measure = "acceptance of this draft on this target: 'specplan calibrate', or the engine's acceptance counters"
+        return _prior(lengths, n=self.n, source=self.source, narrow=measure)
+
+
+def token_prior(method: str, k2: int, domain: str | None = None) -> Prior:
+    """Return what to expect of the tokens that a round commits.
+
+    Parameters
+    ----------
+    method : ``eagle3``, ``eagle``, ``mtp``, ``dspark``, ``draft-model`` or ``prompt-lookup``.
+    k2 : tokens that a target pass commits at most: one more than are drafted.
+    domain : a data set or a kind of text (`DOMAIN_OF`); None: unknown.
+
+    Raises
+    ------
+    ParameterError : an unknown method or domain, or k2 out of range.
+
+    >>> prior = token_prior("eagle3", 4, "code")
+    >>> 1.0 < prior.low < prior.value < prior.high < 4.0
+    True
+    """
+    return token_curves(method, domain).tokens(k2)
+
+
+@cache
+def token_curves(method: str, domain: str | None = None) -> TokenCurves:
+    """Return the worlds of a method that drafts tokens, from which one draws one curve for all k2.
+
+    Raises
+    ------
+    ParameterError : as `token_prior`.
+    """
+    return curves_from(constants(), method, domain)
+
+
+def curves_from(fitted: PriorConstants, method: str, domain: str | None) -> TokenCurves:
+    """Return the worlds by some constants: `token_curves` by the shipped ones.
+
+    Raises
+    ------
+    ParameterError : as `token_prior`.
+    """
+    kind = None if domain is None else kind_of(domain)
+    chosen = choice("method", method, (*fitted.token, "prompt-lookup"))
+    rng = np.random.default_rng(20_260_101)  # the same worlds whenever they are asked for
+    if chosen == "prompt-lookup":
+        return _lookup_curves(fitted.lookup, kind, rng)
+    of = fitted.token[chosen]
+    middle = np.array(of.level_slope)
+    covariance = _matrix(of.covariance)
+    if of.domains:
+        effects = {name: np.array(effect) for name, effect in fitted.domain_level_slope.items()}
+        if kind is None:
+            shares = domain_shares(effects)
+            middle = middle + sum(shares[name] * effect for name, effect in effects.items())
+            covariance = covariance + _matrix(fitted.domain_covariance)
+        else:
+            middle = middle + effects[kind]
+    normal = rng.standard_normal((_DRAWS, 2)) @ np.linalg.cholesky(covariance + 1e-12 * np.eye(2)).T
+    level, slope = (middle + normal * np.sqrt(of.degrees / rng.chisquare(of.degrees, (_DRAWS, 1)))).T
+    positions = np.log(np.arange(1, MOST_DRAFTS + 1))
+    return TokenCurves(worlds=_share(level[:, None] + slope[:, None] * positions), n=of.models, source=of.source)
+
+
+def step_prior(task: str | None = None) -> Prior:
+    """Return what to expect of alpha1, the probability that a draft's step is accepted.
+
+    Parameters
+    ----------
+    task : a data set or a kind of text (`DOMAIN_OF`); None, or one without published steps: any.
+
+    Raises
+    ------
+    ParameterError : an unknown task.
+    """
+    return step_prior_from(constants().step, task)
+
+
+def step_prior_from(fitted: StepConstants, task: str | None) -> Prior:
+    """Return the prior of alpha1 by some constants.
+
+    Raises
+    ------
+    ParameterError : as `step_prior`.
+    """
+    named = None if task is None else task.strip().lower()
+    key, spread = "all", fitted.spread_all
+    if named is not None and named in DOMAIN_OF and named in fitted.tasks:
+        key, spread = named, fitted.spread_task
+    elif named is not None and kind_of(named) in fitted.tasks:
+        key, spread = kind_of(named), fitted.spread_domain
+    rng = np.random.default_rng(20_260_102)
+    worlds = _share(fitted.tasks[key] + spread * rng.standard_t(fitted.degrees, 5 * _DRAWS))
+    measure = "acceptance of this pair's steps: 'specplan calibrate' on some tens of problems"
+    return _prior(worlds, n=fitted.rows, source=fitted.source, narrow=measure)
+
+
+def step_length_prior() -> tuple[Prior, Prior]:
+    """Return what to expect of the mean length of a step (tokens) and of its coefficient of variation."""
+    fitted = constants()
+    rng = np.random.default_rng(20_260_103)
+    measure = "the lengths of this target's steps on a few answers"
+    found = []
+    for value, half_width in (fitted.step_tokens, fitted.step_cv):  # lognormal: lengths and spreads are positive
+        sigma = np.log1p(half_width / value) / 1.96
+        worlds = value * np.exp(sigma * rng.standard_normal(_DRAWS))
+        found.append(_prior(worlds, n=0, source=fitted.step_source, narrow=measure))
+    return found[0], found[1]
+
+
+def _lookup_curves(of: LookupConstants, kind: str | None, rng: np.random.Generator) -> TokenCurves:
+    """Worlds in which a round hits with some probability and then goes on with a higher one."""
+    known = kind in of.log_extra
+    middle = of.log_extra[kind if known and kind is not None else "all"]
+    spread = of.spread if known else of.spread_all
+    extra = np.exp(middle + spread * rng.standard_t(of.degrees, _DRAWS))
+    going_on = _share(of.going_on[0] + of.going_on[1] * rng.standard_normal(_DRAWS))
+    sums = (1.0 - going_on ** (of.k2 - 1)) / (1.0 - going_on)
+    hit = np.clip(extra / sums, _LEAST, _MOST)
+    worlds = np.repeat(going_on[:, None], MOST_DRAFTS, axis=1)
+    worlds[:, 0] = hit
+    return TokenCurves(worlds=worlds, n=of.rows, source=of.source)
+
+
+def _prior(worlds: Floats, *, n: int, source: str, narrow: str) -> Prior:
+    marks = np.quantile(worlds, np.linspace(0.0, 1.0, _MARKS))
+    low, high = np.quantile(worlds, _COVERED)
+    return Prior(
+        value=float(worlds.mean()),
+        low=float(low),
+        high=float(high),
+        n=n,
+        source=source,
+        narrow=narrow,
+        marks=tuple(float(mark) for mark in marks),
+    )
+
+
+def _share(logit: Floats) -> Floats:
+    shares: Floats = np.clip(1.0 / (1.0 + np.exp(-np.clip(logit, -30.0, 30.0))), _LEAST, _MOST)
+    return shares
+
+
+def _matrix(covariance: tuple[float, float, float]) -> Floats:
+    return np.array([[covariance[0], covariance[1]], [covariance[1], covariance[2]]])

@@ -1,0 +1,169 @@
+"""What a user wants to serve: models, GPUs, sizes of prompts and answers, and under which load."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from theory.errors import ParameterError
+from theory.hardware.formats import Precision
+
+if TYPE_CHECKING:
+    from sim.serving.arrivals import Arrivals
+    from specplan.worlds.model_files import ModelFacts
+    from theory.hardware.engines import EngineConstants
+    from theory.hardware.gpu_records import Gpu
+
+__all__ = ["Deployment", "Limits", "Load", "Placement", "ServedModel"]
+
+Placement = Literal["any", "shared", "own"]
+"""Where draft and judge run: on the target's GPUs, on their own, or whatever is faster."""
+
+_MOST_GPUS: Final = 1024
+_MOST_TOKENS: Final = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModel:
+    """A model and the formats that it is served in."""
+
+    facts: ModelFacts
+    precision: Precision
+
+    @property
+    def name(self) -> str:
+        """Name of the model, as the user gave it."""
+        return self.facts.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """How many answers are wanted, and when."""
+
+    concurrency: int | None = None
+    """Answers in flight at any time (closed loop), >= 1."""
+    rate: float | None = None
+    """Answers that arrive per second (Poisson), > 0."""
+    burstiness: float = 1.0
+    """Standard deviation / mean of the gaps between arrivals at a rate, [-], > 0: 1 is at random (Poisson)."""
+    trace: Arrivals | None = field(default=None, repr=False)
+    """Arrivals of a file, each with its sizes."""
+
+    def __post_init__(self) -> None:
+        if sum(value is not None for value in (self.concurrency, self.rate, self.trace)) != 1:
+            raise ParameterError("load", self.text, "must be a concurrency, a rate or a trace: one of them")
+        if self.concurrency is not None and not 1 <= self.concurrency <= 4096:
+            raise ParameterError("concurrency", self.concurrency, "must be an integer in [1, 4096]")
+        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0.0):
+            raise ParameterError("rate", self.rate, "must be finite and > 0 answers per second")
+
+        if not (math.isfinite(self.burstiness) and self.burstiness > 0.0):
+            raise ParameterError("burstiness", self.burstiness, "must be finite and > 0")
+
+    @property
+    def per_second(self) -> float | None:
+        """Answers that arrive per second; None in a closed loop."""
+        return self.rate if self.trace is None else self.trace.rate
+
+    def part(self, copies: int, n: int) -> Arrivals | None:
+        """Return what one of some copies of a deployment meets of a trace, ``n`` arrivals at most; None without one."""
+        if self.trace is None:
+            return None
+        every = slice(None, n * copies, copies)
+        trace = self.trace
+        return type(trace).of(trace.times_s[every], trace.prompt_tokens[every], trace.answer_tokens[every])
+
+    @property
+    def text(self) -> str:
+        """The load in a word or two."""
+        if self.concurrency is not None:
+            return str(self.concurrency)
+        return "trace" if self.rate is None else f"{self.rate:g}/s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an answer may cost and take; None: no bound."""
+
+    ttft_s: float | None = None
+    """Time to first token that 90 % of the answers must meet, s."""
+    tpot_s: float | None = None
+    """Time per output token that 90 % of the answers must meet, s."""
+    max_accuracy_loss: float = 0.05
+    """Share of right answers that a method may cost, in [0, 1]."""
+
+    def __post_init__(self) -> None:
+        for name in ("ttft_s", "tpot_s"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0.0):
+                raise ParameterError(name, value, "must be finite and > 0 seconds")
+        if not 0.0 <= self.max_accuracy_loss <= 1.0:
+            raise ParameterError("max_accuracy_loss", self.max_accuracy_loss, "must be in [0, 1]")
+
+    @property
+    def binding(self) -> bool:
+        """Whether a time is bounded."""
+        return self.ttft_s is not None or self.tpot_s is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """Models, GPUs and sizes."""
+
+    target: ServedModel
+    draft: ServedModel | None = None
+    judge: ServedModel | None = None
+    """Compares steps; None: the target does."""
+    head: ServedModel | None = None
+    """An EAGLE head of the target."""
+    gpu: Gpu
+    gpus: int
+    tp: int | None = None
+    """GPUs that share the target in speculative arrangements; None: whatever is best."""
+    placement: Placement = "any"
+    engine: EngineConstants
+    context: int
+    """Tokens of prompt and answer together."""
+    answer_tokens: int
+    """Tokens of an answer, mean."""
+    task: str | None = None
+    """What is answered, for priors of acceptance; None: anything."""
+    alpha1: float | None = None
+    """Step acceptance, if it is known, in [0, 1]."""
+    alpha2: float | None = None
+    """Token acceptance per position, if it is known, in [0, 1]."""
+    gpu_price: float | None = None
+    """Dollars per GPU and hour."""
+
+    def __post_init__(self) -> None:
+        for name, value, most in (
+            ("gpus", self.gpus, _MOST_GPUS),
+            ("context", self.context, _MOST_TOKENS),
+            ("answer_tokens", self.answer_tokens, _MOST_TOKENS),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+                raise ParameterError(name, value, f"must be an integer in [1, {most}]")
+        if self.context <= self.answer_tokens:
+            rule = f"must be greater than answer_tokens={self.answer_tokens}: it holds prompt and answer"
+            raise ParameterError("context", self.context, rule)
+        for name in ("alpha1", "alpha2"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 <= value <= 1.0:
+                raise ParameterError(name, value, "must be in [0, 1]")
+        if self.gpu_price is not None and not (math.isfinite(self.gpu_price) and self.gpu_price >= 0.0):
+            raise ParameterError("gpu_price", self.gpu_price, "must be finite and >= 0 dollars per hour")
+        self._check_contexts()
+
+    def _check_contexts(self) -> None:
+        for role in ("target", "draft"):
+            model = getattr(self, role)
+            most = None if model is None else model.facts.max_context
+            if most is not None and self.context > most:
+                rule = f"must be at most {most} tokens, which is what the {role} {model.name} reads"
+                raise ParameterError("context", self.context, rule)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of a prompt."""
+        return self.context - self.answer_tokens

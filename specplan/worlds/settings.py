@@ -1,0 +1,230 @@
+"""A plan under load as something to paste: commands of the servers, and how many tokens to draft by batch size.
+
+vLLM's table counts drafted tokens (k2 - 1) by sequences in the batch; SGLang's file counts draft steps, from a batch
+size on. No steps switch drafting off there (0.5.23 reads it so; releases that could not do without wanted 1 at least).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrate.engines.token_vocabulary import OF_CATALOGUE
+from calibrate.token_acceptance.schedule import Schedule
+from calibrate.token_acceptance.speculative_config import speculative_config
+from specplan.worlds.memory import ENGINE_SHARE
+
+if TYPE_CHECKING:
+    from sim.configuration import Configuration
+    from specplan.worlds.arrangements import Arrangement
+    from specplan.worlds.request import Deployment, ServedModel
+
+__all__ = ["Settings", "settings_of", "sglang_adaptive"]
+
+_FIRST_PORT: Final = 8000
+_NGRAM: Final = 3
+_HELPER_CACHE: Final = 4e9
+"""Room for the cache and the working memory of a draft or a judge that shares its GPU, B."""
+_QUANTISED: Final = {"fp8": "fp8", "int4": "awq_marlin"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What to start for one load."""
+
+    commands: tuple[str, ...]
+    """One per server."""
+    schedule: Schedule | None
+    """Drafted tokens by batch size; None where no tokens are drafted."""
+    adaptive: Mapping[str, Any] | None = field(hash=False)
+    """SGLang's adaptive configuration; None but for EAGLE heads."""
+    client: Mapping[str, Any] | None = field(hash=False)
+    """Settings of the step-level client; None where no steps are drafted."""
+    notes: tuple[str, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "commands": list(self.commands),
+            "num_speculative_tokens_per_batch_size": None if self.schedule is None else self.schedule.plain(),
+            "sglang_adaptive": None if self.adaptive is None else dict(self.adaptive),
+            "client": None if self.client is None else dict(self.client),
+            "notes": list(self.notes),
+        }
+
+
+def settings_of(
+    deployment: Deployment,
+    configuration: Configuration,
+    arrangement: Arrangement,
+    *,
+    sequences: int,
+    schedule: Schedule | None,
+) -> Settings:
+    """Return the commands of a configuration.
+
+    Parameters
+    ----------
+    deployment, configuration, arrangement : what to run, and where.
+    sequences : of one copy of the target in flight at most.
+    schedule : drafted tokens by batch size, for methods that draft tokens.
+    """
+    config, notes = _speculation(deployment, configuration, schedule)
+    steps = configuration.spec.drafts_steps
+    commands = [
+        _vllm(deployment, server, port, sequences, config if server.model is deployment.target else None, cached=steps)
+        for port, server in enumerate(_servers(deployment, arrangement, steps=steps), _FIRST_PORT)
+    ]
+    if deployment.engine.name != "vllm":
+        notes.append(f"planned with what {deployment.engine.name} takes; the commands start vLLM")
+    if arrangement.replicas > 1:
+        notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
+    is_eagle = (
+        configuration.token == "eagle" and deployment.head is not None and deployment.head.facts.architecture != "mtp"
+    )
+    adaptive = sglang_adaptive(schedule) if schedule is not None and is_eagle else None
+    if adaptive is not None:
+        commands.append(_sglang(deployment, schedule, arrangement))
+        notes.append("SGLang instead of vLLM: the last command; adaptive.json holds the table below it")
+    client = _client(deployment, configuration) if steps else None
+    return Settings(commands=tuple(commands), schedule=schedule, adaptive=adaptive, client=client, notes=tuple(notes))
+
+
+def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
+    """Return SGLang's ``--speculative-adaptive-config``: draft steps to choose from, from a batch size on.
+
+    Where tokens are drafted SGLang may go down to one by what it sees accepted; where none are, it drafts none.
+    """
+    return {
+        str(entry.first): {"candidate_steps": sorted({1, entry.k}) if entry.k else [0]} for entry in schedule.ranges
+    }
+
+
+def _speculation(
+    deployment: Deployment, configuration: Configuration, schedule: Schedule | None
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """VLLM's speculative configuration, and what to know about it."""
+    if configuration.k2 < 2 or configuration.token is None:
+        return None, []
+    terms = OF_CATALOGUE[configuration.token]
+    assert terms.vllm is not None
+    model = {"draft-model": deployment.draft, "eagle": deployment.head}.get(configuration.token)
+    k2 = configuration.k2
+    if schedule is not None:
+        k2 = max(k2, schedule.most + 1)
+    if model is not None and model.facts.architecture == "mtp":
+        found: dict[str, Any] = {"method": "mtp", "num_speculative_tokens": k2 - 1}
+        if schedule is not None:
+            found["num_speculative_tokens_per_batch_size"] = schedule.plain()
+        return found, ["the target's own layer for further tokens drafts (MTP)"]
+    config = speculative_config(
+        "eagle3" if terms.vllm == "eagle" else terms.vllm,
+        k2,
+        model=None if model is None else _served_name(model),
+        max_ngram=None if model is not None else _NGRAM,
+        schedule=schedule,
+    )
+    notes = [f"planned with k2 = {configuration.k2}: k2 - 1 tokens are drafted; by batch size as the table says"]
+    return config, notes
+
+
+def _served_name(model: ServedModel) -> str:
+    """What to serve; of a head that is still to be trained a name to put in its place."""
+    return (
+        "<EAGLE-3 head>" if model.facts.architecture == "eagle3" and "usual size" in model.facts.source else model.name
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """A model on its GPUs, and the share of their memory that it may take; None: vLLM's default."""
+
+    model: ServedModel
+    devices: range
+    share: float | None = None
+
+
+def _servers(deployment: Deployment, arrangement: Arrangement, *, steps: bool) -> Iterator[_Server]:
+    """The servers of all copies: each target, then draft and judge of its steps."""
+    helpers = [model for model in (deployment.draft, deployment.judge) if model is not None] if steps else []
+    own, gpu = arrangement.own_gpus, 0
+    alone = [_alone_share(deployment, model) for model in helpers]
+    for _ in range(arrangement.replicas):
+        beside = helpers and not own
+        yield _Server(
+            deployment.target, range(gpu, gpu + arrangement.tp), round(ENGINE_SHARE - sum(alone), 2) if beside else None
+        )
+        for i, model in enumerate(helpers):
+            place = gpu if not own else gpu + arrangement.tp + min(i, own - 1)
+            crowded = beside or len(helpers) > own
+            share = (alone[i] if beside else round(ENGINE_SHARE * alone[i] / sum(alone), 2)) if crowded else None
+            yield _Server(model, range(place, place + 1), share)
+        gpu += arrangement.tp + own
+
+
+def _alone_share(deployment: Deployment, model: ServedModel) -> float:
+    """Share of a GPU that a helper's weights and a modest cache take, rounded up to hundredths."""
+    needed = model.facts.shape.weight_bytes(model.precision) + _HELPER_CACHE
+    return math.ceil(100.0 * needed / deployment.gpu.memory) / 100.0
+
+
+def _vllm(
+    deployment: Deployment,
+    server: _Server,
+    port: int,
+    sequences: int,
+    config: Mapping[str, Any] | None,
+    *,
+    cached: bool,
+) -> str:
+    model, devices = server.model, server.devices
+    words = ["vllm", "serve", model.name, "--port", str(port)]
+    if len(devices) > 1:
+        words += ["--tensor-parallel-size", str(len(devices))]
+    words += ["--max-model-len", str(deployment.context), "--max-num-seqs", str(sequences)]
+    quantised = _QUANTISED.get(model.precision.weights)
+    if quantised and model.precision.weights != model.facts.precision.weights:
+        words += ["--quantization", quantised]
+    if model.precision.cache != "bf16":
+        words += ["--kv-cache-dtype", model.precision.cache]
+    if server.share is not None:
+        words += ["--gpu-memory-utilization", f"{server.share:g}"]
+    if cached:
+        words += ["--enable-prefix-caching"]
+    if config is not None:
+        words += ["--speculative-config", json.dumps(config)]
+    visible = ",".join(str(device) for device in devices)
+    return f"CUDA_VISIBLE_DEVICES={visible} {shlex.join(words)}"
+
+
+def _sglang(deployment: Deployment, schedule: Schedule | None, arrangement: Arrangement) -> str:
+    assert deployment.head is not None
+    assert schedule is not None
+    steps = max(schedule.most, 1)
+    words = ["python", "-m", "sglang.launch_server", "--model-path", deployment.target.name]
+    words += ["--tp", str(arrangement.tp), "--context-length", str(deployment.context)]
+    words += ["--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", _served_name(deployment.head)]
+    words += ["--speculative-num-steps", str(steps), "--speculative-eagle-topk", "1"]
+    words += ["--speculative-num-draft-tokens", str(steps + 1)]
+    words += ["--speculative-adaptive", "--speculative-adaptive-config", "adaptive.json"]
+    return shlex.join(words)
+
+
+def _client(deployment: Deployment, configuration: Configuration) -> dict[str, Any]:
+    """Settings of the step-level client, for the first copy."""
+    url = "http://127.0.0.1:{}/v1"
+    knobs = {name: value for name, value in configuration.knobs.items() if value is not None and name != "gamma"}
+    judge = _FIRST_PORT + 2 if deployment.judge is not None else _FIRST_PORT
+    return {
+        "method": configuration.method,
+        **knobs,
+        "stop": "\n\n",
+        "max_step_tokens": 100,
+        "target": url.format(_FIRST_PORT),
+        "draft": url.format(_FIRST_PORT + 1),
+        "judge": url.format(judge),
+    }

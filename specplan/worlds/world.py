@@ -1,0 +1,239 @@
+"""The world of a deployment: what the models would say and what it takes, as far as names tell; from it come trials.
+
+What is not known is a belief (`specplan.worlds.beliefs`); a world is built at the best values of all beliefs, or
+with some of them moved, so that the spread of what comes out tells how much each matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from statistics import NormalDist
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from calibrate.replay.system import ASSUMED
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour
+from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
+from sim.engines.device import Device
+from sim.operations import DRAFT, JUDGE, TARGET
+from sim.serving.engine import ServingEngine
+from sim.serving.limits import ServingLimits
+from sim.trial import Trial
+from specplan.worlds.beliefs import STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
+from specplan.worlds.costs import Contexts, ModelCost, RoundCost
+from theory.hardware.passes import PassModel
+from theory.hardware.rounds import Round, head_round
+from theory.hardware.work import Parallel
+
+if TYPE_CHECKING:
+    from sim.configuration import Configuration
+    from sim.engines.protocol import Engine
+    from sim.serving.arrivals import Arrivals
+    from sim.serving.limits import ServingCost
+    from specplan.worlds.arrangements import Arrangement
+    from specplan.worlds.request import Deployment, ServedModel
+
+__all__ = ["World"]
+
+_SEED: Final = 0
+_JUDGE_TOKENS: Final = 100
+"""Tokens of the instructions that a judge reads with two steps: those of LR's prompt."""
+
+
+class World:
+    """Trials of a deployment.
+
+    Parameters
+    ----------
+    deployment : models, GPUs, sizes.
+    moved : name of a belief to its standard normal score; those left out stay at their best values.
+    """
+
+    def __init__(self, deployment: Deployment, moved: Mapping[str, float] = MappingProxyType({})) -> None:
+        self.deployment = deployment
+        self.beliefs = Beliefs(deployment)
+        self._moved = moved
+        self._costs: dict[tuple[object, ...], ModelCost] = {}
+        self._rounds: dict[tuple[object, ...], RoundCost] = {}
+
+    def trial(
+        self,
+        configuration: Configuration,
+        arrangement: Arrangement,
+        limits: ServingLimits,
+        sizes: Arrivals | None = None,
+    ) -> Trial:
+        """Return the trial of a configuration on one copy of an arrangement.
+
+        Parameters
+        ----------
+        configuration, arrangement : what runs, and where.
+        limits : of the target's engine.
+        sizes : of each answer; None: all as long as the deployment says.
+        """
+        steps = configuration.spec.drafts_steps
+        alike = self._steps if steps else self._whole
+        trial = Trial.of(
+            configuration.algorithm(),
+            alike if sizes is None else _Sized(alike, sizes, self._mean_step if steps else None),
+            self._engines(configuration, arrangement, limits),
+            meets=configuration.spec.meets if steps else "plain",
+        )
+        if configuration.token is None:
+            return trial
+        z = self._moved.get(TOKEN_ACCEPTANCE, 0.0)
+        source = DrawnPasses(pmf=self.beliefs.pmf(configuration.token, configuration.k2, z), seed=_SEED)
+        return trial.with_answers(lambda index: SpeculatedAnswer(trial.answer(index), {TARGET: source}, index))
+
+    def round_cost(self, configuration: Configuration, tp: int) -> ServingCost:
+        """What an iteration of the target costs, drafting of tokens included."""
+        target = self.cost(self.deployment.target, tp, rows=configuration.k2)
+        if configuration.token is None:
+            return target
+        key = "rounds", configuration.token, tp, configuration.k2
+        if key not in self._rounds:
+            self._rounds[key] = RoundCost(target, self._round(configuration.token, target.model, tp))
+        return self._rounds[key]
+
+    def _round(self, token: str, target: PassModel, tp: int) -> Round:
+        """What drafting takes: by a head or a model on the target's GPUs, or from the text."""
+        drafter = {"draft-model": self.deployment.draft, "eagle": self.deployment.head}.get(token)
+        if drafter is None:
+            return Round(target=target, method="prompt-lookup")
+        if token == "eagle":
+            return head_round(target, drafter.facts.shape)
+        divides = drafter.facts.shape.layers[0].attention.heads % tp == 0
+        draft = replace(
+            target,
+            shape=drafter.facts.shape,
+            precision=drafter.precision,
+            parallel=Parallel(tp=tp if divides else 1),
+            engine=replace(target.engine, sequence_s=0.0),  # the time per round holds what sequences take besides
+        )
+        return Round(target=target, method=token, draft=draft)
+
+    def tokens_per_pass(self, configuration: Configuration) -> float:
+        """Mean tokens that a pass of the target commits."""
+        if configuration.token is None:
+            return 1.0
+        z = self._moved.get(TOKEN_ACCEPTANCE, 0.0)
+        return self.beliefs.tokens_per_pass(configuration.token, configuration.k2, z)
+
+    def cost(self, model: ServedModel, tp: int, *, rows: int = 1) -> ModelCost:
+        """What iterations of a model cost."""
+        key = model.name, tp, rows
+        if key not in self._costs:
+            deployment = self.deployment
+            passes = PassModel(
+                gpu=deployment.gpu,
+                shape=model.facts.shape,
+                precision=model.precision,
+                parallel=Parallel(tp=tp),
+                engine=deployment.engine,
+            )
+            contexts = Contexts(first=float(deployment.prompt_tokens), last=float(deployment.context))
+            self._costs[key] = ModelCost(passes, contexts, rows=float(rows))
+        return self._costs[key]
+
+    def _engines(
+        self, configuration: Configuration, arrangement: Arrangement, limits: ServingLimits
+    ) -> dict[str, Engine]:
+        deployment, home = self.deployment, Device()
+        target = ServingEngine(self.round_cost(configuration, arrangement.tp), home, limits=limits)
+        found: dict[str, Engine] = {TARGET: target}
+        if not configuration.spec.drafts_steps:
+            return found
+        beside = [home, home] if not arrangement.own_gpus else [Device() for _ in range(arrangement.own_gpus)]
+        for role, model, device in ((DRAFT, deployment.draft, beside[0]), (JUDGE, deployment.judge, beside[-1])):
+            if model is not None:
+                found[role] = ServingEngine(self.cost(model, 1), device)
+        return found
+
+    @cached_property
+    def _whole(self) -> SyntheticBehaviour:
+        """Answers as one request each."""
+        one = Fixed(self.deployment.answer_tokens)
+        return SyntheticBehaviour(
+            lengths=Lengths(target=one, draft=one),
+            acceptance=Acceptance(alpha=0.0),
+            steps=Fixed(1),
+            prompt_tokens=self.deployment.prompt_tokens,
+            seed=_SEED,
+        )
+
+    @cached_property
+    def _step(self) -> Lognormal:
+        """Lengths of steps before they are cut."""
+        mean = self.beliefs.step_tokens(self._moved.get(STEP_LENGTHS, 0.0))
+        return Lognormal(mean=mean, cv=ASSUMED.step_length_cv)
+
+    @cached_property
+    def _mean_step(self) -> float:
+        """Mean tokens of a step, cut ones as they are cut: by the midpoints of a thousand quantiles."""
+        z = np.array([NormalDist().inv_cdf((i + 0.5) / 1000) for i in range(1000)])
+        return float(np.minimum(self._step.at(z), ASSUMED.step_limit).mean())
+
+    @cached_property
+    def _steps(self) -> SyntheticBehaviour:
+        """Answers step by step, as long on average as the others."""
+        step = self._step
+        lengths = Lengths(
+            target=step,
+            draft=step,
+            correlation=ASSUMED.draft_correlation,
+            lag1=ASSUMED.lag1,
+            limit=ASSUMED.step_limit,
+        )
+        return SyntheticBehaviour(
+            lengths=lengths,
+            acceptance=Acceptance(
+                alpha=self.beliefs.alpha1(self._moved.get(STEP_ACCEPTANCE, 0.0)), siblings=ASSUMED.siblings
+            ),
+            steps=Fixed(max(round(self.deployment.answer_tokens / self._mean_step), 1)),
+            prompt_tokens=self.deployment.prompt_tokens,
+            judge_overhead_tokens=_JUDGE_TOKENS,
+            seed=_SEED,
+        )
+
+
+class _Sized:
+    """Answers of a behaviour, each as long as a trace says.
+
+    Parameters
+    ----------
+    alike : the behaviour, whose answers are all as long.
+    sizes : of each answer; further ones begin again.
+    step : mean tokens of a step; None for answers that are one request.
+    """
+
+    def __init__(self, alike: SyntheticBehaviour, sizes: Arrivals, step: float | None) -> None:
+        self._alike = alike
+        self._sizes = sizes
+        self._step = step
+        self.seed = alike.seed
+        self.n_answers = None
+
+    def answer(self, index: int) -> DrawnAnswer:
+        """Return an answer of its size."""
+        place = index % len(self._sizes)
+        prompt, tokens = int(self._sizes.prompt_tokens[place]), int(self._sizes.answer_tokens[place])
+        if self._step is None:
+            one = Fixed(tokens)
+            sized = replace(self._alike, lengths=Lengths(target=one, draft=one), prompt_tokens=prompt)
+        else:
+            sized = replace(self._alike, steps=Fixed(max(round(tokens / self._step), 1)), prompt_tokens=prompt)
+        return sized.answer(index)
+
+    def baseline_answer(self, index: int) -> DrawnAnswer:
+        """Return the same answer."""
+        return self.answer(index)
+
+    def beam_answer(self, index: int) -> DrawnAnswer:
+        """Return the same answer."""
+        return self.answer(index)

@@ -1,0 +1,195 @@
+"""Every closed form in ``theory.speedup``, ``parallelism``, ``optimum`` and ``budget`` against the ledger's statement.
+
+The statements are sympy expressions evaluated at 50 digits at the exact value of each float, so a difference is an
+error of the numeric function and of nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import sympy as sp
+
+from ledger.lookahead_reasoning import exact, statements
+from theory import budget, optimum, parallelism, speedup, step_methods
+
+RELATIVE = 2e-15
+"""The modules promise 1e-15 against the exact value (measured worst 9e-16); twice that leaves room for libm."""
+
+RATES = (0.015625, 0.3, 0.5, 0.52, 0.8, 0.97, 0.999999)
+COSTS = (0.0078125, 0.0625, 0.25, 0.3, 0.4, 0.5, 0.75)
+SHARES = (0.0625, 0.3, 0.75)
+LENGTHS = (1, 2, 3, 5, 8, 64)
+
+NUMERIC: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "draft_steps_per_commit_async": (
+        lambda **v: parallelism.draft_steps_per_commit(**v, mode="async"),
+        ("alpha1", "c1", "k1"),
+    ),
+    "any_of": (step_methods.any_of, ("alpha1", "width")),
+    "best_of_speedup": (step_methods.best_of_speedup, ("alpha1", "c1", "width", "select_cost")),
+    **{
+        f"confspec_speedup_{fallback}": (
+            lambda fallback=fallback, **v: step_methods.confspec_speedup(**v, fallback=fallback),
+            ("alpha1", "c1", "k1", "gate_cost", "judge_cost", "escalation", "width"),
+        )
+        for fallback in ("printed", "text", "reuse")
+    },
+    **{
+        f"confspec_pipeline_speedup_{fallback}": (
+            lambda fallback=fallback, **v: step_methods.confspec_pipeline_speedup(**v, fallback=fallback),
+            ("alpha1", "c1", "k1", "width"),
+        )
+        for fallback in ("printed", "text", "reuse")
+    },
+    "mean_acceptance": (
+        step_methods.mean_acceptance,
+        ("alpha1", "n_steps", "wrong", "wrong_target", "corruption"),
+    ),
+    "expected_false_accepts": (
+        step_methods.expected_false_accepts,
+        ("alpha1", "n_steps", "wrong", "wrong_target", "corruption"),
+    ),
+    "graded_speedup": (step_methods.graded_speedup, ("alpha1", "c1", "score_cost")),
+    "draft_steps_per_commit_sync": (
+        lambda **v: parallelism.draft_steps_per_commit(**v, c1=0.5, mode="sync"),
+        ("alpha1", "k1"),
+    ),
+    "expected_accepted_steps": (speedup.expected_accepted_steps, ("alpha1",)),
+    "expected_accepted_steps_limited": (speedup.expected_accepted_steps, ("alpha1", "limit")),
+    "expected_tokens": (speedup.expected_tokens, ("alpha", "gamma")),
+    "f_async": (speedup.f_async, ("alpha1", "c1", "k1")),
+    "f_async_saturated": (speedup.f_async_saturated, ("alpha1", "c1", "k1")),
+    "f_async_unsaturated": (speedup.f_async_unsaturated, ("alpha1", "c1")),
+    "f_sync": (speedup.f_sync, ("alpha1", "c1", "k1")),
+    "g": (speedup.g, ("alpha2", "c2", "k2")),
+    "parallel_dim_async": (lambda **v: parallelism.parallel_dim(**v, mode="async"), ("c1", "k1", "k2")),
+    "parallel_dim_f_async": (lambda **v: parallelism.parallel_dim_f(**v, mode="async"), ("c1", "k1")),
+    "parallel_dim_f_sync": (lambda **v: parallelism.parallel_dim_f(**v, c1=0.5, mode="sync"), ("k1",)),
+    "parallel_dim_sync": (lambda **v: parallelism.parallel_dim(**v, c1=0.5, mode="sync"), ("k1", "k2")),
+    "saturation_depth": (parallelism.saturation_depth, ("c1",)),
+    "target_steps_per_commit_async": (
+        lambda **v: parallelism.target_steps_per_commit(**v, mode="async"),
+        ("alpha1", "c1", "k1"),
+    ),
+    "target_steps_per_commit_sync": (
+        lambda **v: parallelism.target_steps_per_commit(**v, c1=0.5, mode="sync"),
+        ("alpha1", "k1"),
+    ),
+    "walltime_leviathan_2023": (speedup.walltime_leviathan_2023, ("alpha", "c", "gamma")),
+}
+
+
+def _axis(name: str) -> tuple[float, ...]:
+    if name.startswith("alpha"):
+        return RATES
+    if name in {"wrong", "wrong_target", "corruption", "escalation"}:
+        return SHARES
+    return COSTS if name in {"c", "c1", "c2"} or name.endswith("_cost") else LENGTHS
+
+
+def _points(names: tuple[str, ...]) -> list[dict[str, float]]:
+    """At most 80 points, spread over the grid of all values."""
+    grid = [dict(zip(names, values, strict=True)) for values in itertools.product(*map(_axis, names))]
+    return grid[:: max(1, len(grid) // 80)]
+
+
+@pytest.mark.parametrize("name", sorted(NUMERIC))
+def test_numeric_function_equals_its_statement(name: str) -> None:
+    function, names = NUMERIC[name]
+    for point in _points(names):
+        stated = statements.evaluate(name, **point)
+        got = float(function(**point))
+        assert abs(sp.Rational(got) - stated) <= RELATIVE * abs(stated), (point, got, stated)
+
+
+def test_every_statement_has_its_numeric_function() -> None:
+    """The remaining statements are tested below, or are steps of a proof without a function of their own."""
+    elsewhere = {"clean_probability", "h_async", "h_sync", "lambert_optimum"}
+    only_in_proofs = {"expected_intervals", "expected_partial_batch"}
+    assert set(statements.STATEMENTS) == set(NUMERIC) | elsewhere | only_in_proofs
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_product_of_both_levels(mode: str) -> None:
+    points = _points(("alpha1", "c1", "k1", "alpha2", "c2", "k2"))
+    for point in points:
+        stated = statements.evaluate(f"h_{mode}", **point)
+        got = float(speedup.h(**point, mode=mode))
+        assert abs(sp.Rational(got) - stated) <= 2 * RELATIVE * abs(stated), point
+
+
+def test_probability_of_an_answer_without_a_wrong_step() -> None:
+    """A power n multiplies the relative rounding of its base q, three roundings of numbers up to 1, by n."""
+    for point in _points(("alpha1", "n_steps", "wrong", "wrong_target")):
+        stated = statements.evaluate("clean_probability", **point)
+        got = float(step_methods.clean_probability(**point))
+        a, w, t = (point[name] for name in ("alpha1", "wrong", "wrong_target"))
+        base = 1.0 - a * w - (1.0 - a) * t
+        allowed = RELATIVE + point["n_steps"] * 3 * 2.0**-53 / base
+        assert abs(sp.Rational(got) - stated) <= allowed * abs(stated), (point, got, stated)
+
+
+@pytest.mark.parametrize("name", ["f_sync", "f_async_saturated", "expected_tokens", "walltime_leviathan_2023"])
+def test_limit_at_certain_acceptance(name: str) -> None:
+    """At alpha = 1 the statement is 0/0; the function returns its limit."""
+    function, names = NUMERIC[name]
+    rate = names[0]
+    for point in _points(names)[:6]:
+        rest = {key: sp.Rational(Fraction(value)) for key, value in point.items() if key != rate}
+        expression = statements.STATEMENTS[name]()
+        by_name = {symbol.name: symbol for symbol in expression.free_symbols}
+        reduced = expression.subs({by_name[key]: value for key, value in rest.items()})
+        stated = sp.limit(sp.cancel(reduced), by_name[rate], 1)
+        got = float(function(**{**point, rate: 1.0}))
+        assert abs(sp.Rational(got) - stated) <= RELATIVE * abs(stated), point
+
+
+def test_real_optimum_is_lambert_w() -> None:
+    for alpha, c in itertools.product((0.3, 0.5, 0.8, 0.97), (0.0078125, 0.0625, 0.25)):
+        stated = statements.evaluate("lambert_optimum", alpha2=alpha, c2=c)
+        for got in (optimum.g_argmax_real(alpha, c), optimum.f_sync_argmax_real(alpha, c)):
+            assert abs(sp.Rational(float(got)) - stated) <= RELATIVE * abs(stated), (alpha, c)
+
+
+def test_lambert_w_solves_the_stationarity_condition() -> None:
+    """The statement itself: F of Lemma 3 vanishes there to 40 digits."""
+    alpha, c = sp.Rational(4, 5), sp.Rational(1, 10)
+    root = statements.evaluate("lambert_optimum", digits=60, alpha2="4/5", c2="1/10")
+    assert abs(sp.N(statements.stationarity(alpha, c, root), 50)) < sp.Rational(1, 10**40)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.5, 0.8])
+@pytest.mark.parametrize("c", [0.0625, 0.25, 0.375])
+def test_integer_optimum_by_exhaustion(alpha: float, c: float) -> None:
+    rate, cost = Fraction(alpha), Fraction(c)
+    peak = exact.argmax_g(rate, cost, 40)
+    assert optimum.g_argmax(alpha, c).k == optimum.f_sync_argmax(alpha, c).k == peak
+    assert optimum.g_argmax(alpha, c, k_max=2).k == exact.argmax_g(rate, cost, 2)
+
+
+def _best(point: Mapping[str, float], m: int, mode: str) -> Fraction:
+    """The largest h over every k1, k2 within the budget, exact."""
+    a1, c1, a2, c2 = (Fraction(point[name]) for name in ("alpha1", "c1", "alpha2", "c2"))
+    best = Fraction(0)
+    for k1 in range(1, m + 1):
+        step = exact.f_sync(a1, c1, k1) if mode == "sync" else exact.f_async(a1, c1, k1)
+        busy = k1 if mode == "sync" else min(k1, exact.ceil_inverse(c1))
+        best = max([best, *[step * exact.g(a2, c2, k2) for k2 in range(1, m // busy + 1)]])
+    return best
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_budget_optimum_by_exhaustion(mode: str) -> None:
+    """`best_hybrid`, `frontier` and `regime_map` reach the maximum over all pairs."""
+    for a1, c1, a2, c2 in itertools.product((0.3, 0.8), (0.0625, 0.4), (0.5, 0.8), (0.015625, 0.25)):
+        point = {"alpha1": a1, "c1": c1, "alpha2": a2, "c2": c2}
+        goal = float(_best(point, 12, mode))
+        assert budget.best_hybrid(**point, budget=12, mode=mode).speedup == pytest.approx(goal, rel=RELATIVE)
+        assert float(budget.regime_map(a1, c1, a2, c2, 12, mode).speedup) == pytest.approx(goal, rel=RELATIVE)
+        (only,) = budget.frontier(a1, c1, a2, c2, [12], mode)
+        assert only.speedup == pytest.approx(goal, rel=RELATIVE)

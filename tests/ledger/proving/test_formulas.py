@@ -1,0 +1,102 @@
+"""The machinery of formulas by hand: what balls decide, margins, domains, and a formula against a wrong proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import sympy as sp
+
+from ledger import runner
+from ledger.ledger import Evidence, Verdict, claim
+from ledger.proving.domains import sampled
+from ledger.proving.formulas import Formula, between, equal, less, one_of, whole
+from theory.errors import ParameterError
+
+HALF, ONE_PERCENT = Fraction(1, 2), Fraction(1, 100)
+X = sp.Symbol("x", positive=True)
+
+
+def _formula(relation: Callable[[], sp.Basic], **changed: object) -> Formula:
+    record = {"relation": relation, "domain": {"x": between(0, 1)}, "sharp": ONE_PERCENT} | changed
+    return Formula(**record)  # type: ignore[arg-type]  # values of several types
+
+
+def _square(*, below: bool = True) -> Formula:
+    return _formula(lambda: X**2 < X if below else X**2 > X)
+
+
+def test_holds_decides_exactly_and_margins_move_the_right_side() -> None:
+    formula = _square()
+    assert formula.holds({"x": HALF}) is True
+    assert formula.holds({"x": 1 - Fraction(1, 10**40)}) is True
+    assert formula.holds({"x": Fraction(99, 100)}, ONE_PERCENT) is None, "equal: not told"
+    assert formula.holds({"x": Fraction(999, 1000)}, ONE_PERCENT) is False
+    with pytest.raises(ParameterError, match="domain"):
+        formula.holds({"x": Fraction(1)})
+
+
+def test_an_equality_holds_to_thirty_digits_and_a_percent_is_noticed() -> None:
+    formula = _formula(lambda: equal(sp.log(X**2), 2 * sp.log(X)))
+    near = _formula(lambda: equal(X + sp.Rational(1, 10**40), X))
+    assert formula.holds({"x": HALF}) is True
+    assert formula.holds({"x": HALF}, ONE_PERCENT) is False
+    assert near.holds({"x": HALF}) is False, "disjoint balls, however near"
+
+
+def test_an_edge_belongs_to_an_inequality_that_is_not_strict() -> None:
+    at_one = {"domain": {"x": one_of(1)}}
+    assert _formula(lambda: X**2 <= X, **at_one).holds({"x": Fraction(1)}) is True
+    assert _formula(lambda: X**2 < X, **at_one).holds({"x": Fraction(1)}) is False
+
+
+def test_and_needs_both_sides_or_one_of_them() -> None:
+    both = _formula(lambda: sp.And(X**2 < X, sp.sqrt(X) / 2 > X))
+    either = _formula(lambda: sp.Or(X**2 > X, sp.sqrt(X) > X))
+    assert [both.holds({"x": x}) for x in (Fraction(1, 9), Fraction(4, 9))] == [True, False]
+    assert either.holds({"x": HALF}) is True
+
+
+def test_sums_count_with_whole_numbers() -> None:
+    b, j = sp.symbols("b j", positive=True, integer=True)
+    either = _formula(
+        lambda: sp.Or(sp.Sum(1 / j, (j, 1, b)) > 100, sp.Sum(j, (j, 1, b)) >= b), domain={"b": whole(1, 9)}
+    )
+    assert [either.holds({"b": Fraction(n)}) for n in (2, 9)] == [True, True]
+
+
+def test_a_relation_that_sympy_decides_is_refused() -> None:
+    """With positive symbols ``x > 0`` is no relation any more."""
+    with pytest.raises(ParameterError, match="less"):
+        _formula(lambda: X > 0).holds({"x": HALF})
+    assert _formula(lambda: less(sp.Integer(0), X)).holds({"x": HALF}) is True
+
+
+def test_a_formula_tells_its_domain_and_its_premise() -> None:
+    formula = _formula(lambda: X**2 < X, premise=lambda: less(X, sp.Rational(1, 2)))
+    assert (formula.where, formula.text, formula.latex) == ("x in (0, 1), x < 1/2", "x**2 < x", "x^{2} < x")
+    assert all(point["x"] < HALF for point in formula.points(50, "seed"))
+
+
+def test_points_lie_in_the_domain_and_reach_its_ends() -> None:
+    domain = {"x": between("1/2", "4/5"), "y": between(1, None, "[)"), "M": whole(4, None, 2), "p": one_of("1/3", 2)}
+    found = list(sampled(domain, 400, "seed"))
+    assert found == list(sampled(domain, 400, "seed"))
+    assert all(point[name] in domain[name] for point in found for name in domain)
+    assert {point["M"] for point in found} >= {Fraction(4), Fraction(6)}
+    assert min(point["x"] for point in found) - HALF < Fraction(1, 10**8)
+    assert {1, 10_001} <= {point["y"] for point in found}
+    assert Fraction(1) not in between(1, None)
+
+
+def test_a_proof_of_a_false_statement_does_not_pass() -> None:
+    """Whatever the verifier says: the formula's counterexample decides."""
+    proved = Evidence(verdict=Verdict.PROVED, method="test", detail="test")
+    believed = replace(claim("LR-L6a"), verify=lambda: proved)
+    assert runner.verify_claim(believed).agrees
+    result = runner.verify_claim(replace(believed, formula=_square(below=False)))
+    assert result.evidence.verdict is Verdict.FALSE
+    assert result.evidence.counterexample
+    assert not result.agrees

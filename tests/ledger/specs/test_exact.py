@@ -1,0 +1,116 @@
+"""The exact tools behind the SPECS claims, each against something derived by hand or by another route."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.ledger import Verdict
+from ledger.specs.block_tree import TREES, on_trees
+from ledger.specs.exact import (
+    INSTANCES,
+    Logs,
+    agree,
+    chi_square,
+    coverage,
+    kl,
+    laplace_product,
+    log,
+    nonnegative,
+    ratio,
+    selection_law,
+    selection_law_by_sequences,
+    tilted,
+)
+
+HALF = Fraction(1, 2)
+rationals = st.fractions(min_value=Fraction(1, 9), max_value=9, max_denominator=9)
+
+
+def test_two_candidates_by_hand() -> None:
+    # draws 00, 01, 10, 11 with chance 1/4 each; a mixed pair gives letter 2 with chance 3/4
+    assert selection_law((HALF, HALF), (Fraction(1), Fraction(3)), 2) == (Fraction(3, 8), Fraction(5, 8))
+
+
+@given(st.lists(st.tuples(rationals, rationals), min_size=1, max_size=3), st.integers(1, 4))
+@settings(max_examples=30, deadline=None)
+def test_both_selection_laws_agree_and_sum_to_one(model: list[tuple[Fraction, Fraction]], n: int) -> None:
+    total = sum(g for g, _ in model)
+    gen, weights = tuple(g / total for g, _ in model), tuple(w for _, w in model)
+    law = selection_law(gen, weights, n)
+    assert law == selection_law_by_sequences(gen, weights, n)
+    assert sum(law) == 1
+
+
+@given(st.lists(st.tuples(rationals, rationals), min_size=2, max_size=3), st.integers(1, 6))
+@settings(max_examples=60, deadline=None)
+def test_density_ratio_law(model: list[tuple[Fraction, Fraction]], n: int) -> None:
+    total = sum(g for g, _ in model)
+    gen, weights = tuple(g / total for g, _ in model), tuple(w for _, w in model)
+    law, star = selection_law(gen, weights, n), tilted(gen, weights)
+    assert all(abs(p / q - 1) <= (ratio(weights) - 1) / n for p, q in zip(law, star, strict=True))
+
+
+def test_laplace_product_of_one_letter_is_the_elementary_integral() -> None:
+    assert laplace_product((Fraction(1),), (Fraction(2),), 3, Fraction(2)) == Fraction(1, 8)
+
+
+def test_divergences_by_hand() -> None:
+    law, base = (HALF, HALF), (Fraction(1, 4), Fraction(3, 4))
+    assert chi_square(law, base) == Fraction(1, 3)
+    assert kl(law, base) == log(Fraction(4, 3)) * HALF
+    assert coverage(law, base) == 3
+
+
+def test_logs_decide_equality_and_sign() -> None:
+    assert log(6) == log(2) + log(3)
+    assert log(Fraction(9, 8)).positive()
+    assert not log(Fraction(8, 9)).positive()
+    assert not Logs({}).positive()
+    assert log(12) - log(4) - log(3) == Logs({})
+    assert float(log(10).ball()) == pytest.approx(2.302585092994046, rel=1e-15)
+
+
+def test_nonnegative_proves_refutes_and_admits() -> None:
+    import sympy as sp
+
+    a, b = sp.symbols("a b", nonnegative=True)
+    assert nonnegative(a * b + 1, what="x").verdict is Verdict.PROVED
+    assert nonnegative(a - b, what="x").verdict is Verdict.FALSE
+    # true, but not by signs of coefficients: it must not be called proved, nor refuted
+    assert nonnegative((a - b) ** 2, what="x").verdict is Verdict.OPEN
+
+
+def test_nonnegative_is_not_fooled_by_a_negative_quotient() -> None:
+    import sympy as sp
+
+    a = sp.Symbol("a", nonnegative=True)
+    assert nonnegative(-(a + 1), what="x").verdict is not Verdict.PROVED
+    assert nonnegative((a + 1) / (-a - 2), what="x").verdict is not Verdict.PROVED
+
+
+def test_agree_reports_the_first_failure() -> None:
+    evidence = agree(lambda i, n: n < 3, what="narrow")
+    assert evidence.verdict is Verdict.FALSE
+    assert evidence.counterexample is not None
+    assert evidence.counterexample["n"] == "3"
+    assert on_trees(lambda _tree, n, _tau: n < 2, what="narrow").verdict is Verdict.FALSE
+
+
+@pytest.mark.parametrize("tree", TREES, ids=lambda t: t.name)
+def test_tree_of_blocks(tree) -> None:  # type: ignore[no-untyped-def]
+    assert sum(tree.output(2, Fraction(1))) == 1
+    assert sum(tree.optimum()) == 1
+    # a threshold that nothing exceeds never lets the draft generate
+    assert {flag for (_y, flag) in tree.states(2, Fraction(100))} == {False}
+    # one that everything exceeds does from the second block on
+    assert all(flag for (_y, flag), mass in tree.states(2, Fraction(0)).items() if mass)
+
+
+def test_instances_have_positive_laws() -> None:
+    for instance in INSTANCES:
+        assert sum(instance.gen) == sum(instance.target) == 1
+        assert tilted(instance.gen, instance.weights) == instance.optimum

@@ -1,0 +1,313 @@
+"""The ledger as a whole: complete records, verdicts that derive again, mutants that fall, and the page of errata.
+
+Every claim of every paper is picked up by itself, with all its mutants.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+import sympy as sp
+from click.testing import CliRunner
+
+from ledger import readme, runner
+from ledger.ledger import PAPERS, Claim, Evidence, Mutant, Verdict, claim, claim_modules, claims
+from ledger.lookahead_reasoning import exact
+from ledger.lookahead_reasoning.hybrid import theorem_4
+from ledger.proving.combine import all_of, screened, with_fix
+from ledger.runner import Verification, verify_all, verify_claim
+from ledger.specs import statements as specs_statements
+from specplan.commands.theorems import theorems
+from theory.errors import ParameterError
+
+PREFIXES = {"Lookahead Reasoning": "LR-", "Lookahead Decoding": "LD-", "SPECS": "SPECS-", "ConfSpec": "CS-"}
+MUTANTS = [pytest.param(item, mutant, id=f"{item.id}-{mutant.name}") for item in claims() for mutant in item.mutants]
+
+
+@pytest.mark.parametrize("item", claims(), ids=lambda item: item.id)
+def test_verdict_and_correction_derive_again(item: Claim, verified: Callable[[str], Verification]) -> None:
+    result = verified(item.id)
+    assert result.evidence.verdict is item.verdict, result.evidence.detail
+    assert result.agrees, result.correction
+    assert result.correction is None or result.correction.verdict in {Verdict.PROVED, Verdict.VERIFIED}
+    if item.needs_correction:
+        assert result.evidence.counterexample
+        for value in result.evidence.counterexample.values():
+            Fraction(value)  # refuses what is not an exact rational
+
+
+@pytest.mark.parametrize(("item", "mutant"), MUTANTS)
+def test_mutant_does_not_get_the_verdict(
+    item: Claim, mutant: Mutant, mutated: Callable[[Claim, Mutant], Evidence]
+) -> None:
+    """A proved claim's mutant is refuted or not proved; a refuted claim's mutant is not refuted."""
+    evidence = mutated(item, mutant)
+    assert evidence.verdict is not item.verdict, evidence.detail
+    assert evidence.method != runner.CRASHED
+    if item.verdict is Verdict.FALSE and item.paper == "SPECS":
+        assert evidence.verdict is Verdict.OPEN, "a search that finds no counterexample proves nothing"
+
+
+def test_records_are_complete() -> None:
+    ids = [item.id for item in claims()]
+    assert len(ids) == len(set(ids))
+    for item in claims():
+        assert item.id.startswith(PREFIXES[item.paper]), item.id
+        assert item.statement.strip(), item.id
+        assert item.assumptions.strip(), item.id
+        assert len({mutant.name for mutant in item.mutants}) == len(item.mutants), item.id
+        assert bool(item.correction) == (item.correction_verify is not None), item.id
+        assert item.correction or not item.needs_correction, item.id
+
+
+def test_every_paper_has_claims() -> None:
+    assert {item.paper for item in claims()} == set(PAPERS.values())
+
+
+def test_no_module_with_claims_is_left_out() -> None:
+    listed = {str(module.__file__) for paper in PAPERS for module in claim_modules(paper)}
+    files = readme.PATH.parent.rglob("*.py")
+    assert listed == {str(path) for path in files if "\nCLAIMS: tuple" in path.read_text(encoding="utf-8")}
+
+
+def test_expressions_build() -> None:
+    """Sympy objects with symbols, not numbers that evaluated away."""
+    built = {item.id: item.expression() for item in claims() if item.expression is not None}
+    for prefix, fewest in (("", 20), ("LD-", 6), ("SPECS-", 15)):
+        assert sum(name.startswith(prefix) for name in built) >= fewest
+    for name, expression in built.items():
+        assert isinstance(expression, sp.Basic), name
+        assert expression.free_symbols, name
+
+
+def test_import_of_the_records_leaves_sympy_alone() -> None:
+    code = "import sys; from ledger.ledger import claims; claims(); sys.exit('sympy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def test_counterexamples_are_exact(verified: Callable[[str], Verification]) -> None:
+    """Numbers parse as rationals, never as floats in disguise: no more than 12 digits in a denominator."""
+    for item in claims():
+        if item.verdict is not Verdict.FALSE or not item.id.startswith("LR-"):
+            continue
+        counterexample = verified(item.id).evidence.counterexample
+        assert counterexample, item.id
+        for value in counterexample.values():
+            assert Fraction(value).denominator < 10**12, item.id
+
+
+def test_readme_is_up_to_date(verified: Callable[[str], Verification]) -> None:
+    page = readme.render(derive=lambda item: verified(item.id))
+    assert readme.PATH.read_text(encoding="utf-8") == page, "run `python -m ledger.readme`"
+
+
+def test_readme_lists_what_is_not_true_as_printed() -> None:
+    text = readme.PATH.read_text(encoding="utf-8")
+    for item in claims():
+        assert (f"### {item.id}: " in text) is item.needs_correction
+
+
+def _evidence(verdict: Verdict) -> Evidence:
+    return Evidence(verdict=verdict, method="test", detail="test", effort={"points": 1})
+
+
+def test_all_of_stops_at_the_first_part_that_is_not_proved() -> None:
+    calls: list[str] = []
+
+    def never() -> Evidence:
+        calls.append("called")
+        return _evidence(Verdict.PROVED)
+
+    for weak in (Verdict.FALSE, Verdict.OPEN, Verdict.NUMERIC):
+        assert all_of(_evidence(Verdict.PROVED), _evidence(weak), never).verdict is weak
+    assert calls == []
+    assert all_of(_evidence(Verdict.PROVED), never).verdict is Verdict.PROVED
+
+
+def test_all_of_is_no_better_than_its_enumerations() -> None:
+    whole = all_of(_evidence(Verdict.VERIFIED), _evidence(Verdict.PROVED))
+    assert whole.verdict is Verdict.VERIFIED
+    assert all_of(_evidence(Verdict.VERIFIED), _evidence(Verdict.OPEN)).verdict is Verdict.OPEN
+
+
+def test_a_verified_claim_names_its_reach_and_no_other_does() -> None:
+    for verdict, reach in ((Verdict.VERIFIED, ""), (Verdict.PROVED, "n <= 3")):
+        with pytest.raises(ParameterError, match="reach"):
+            _claim(verdict, verdict, reach=reach)
+    assert _claim(Verdict.VERIFIED, Verdict.VERIFIED, reach="n <= 3").verdict_text == "verified for n <= 3"
+
+
+def test_screened_prefers_a_counterexample_to_a_proof() -> None:
+    assert screened(_evidence(Verdict.FALSE), _evidence(Verdict.PROVED)).verdict is Verdict.FALSE
+    assert screened(_evidence(Verdict.OPEN), _evidence(Verdict.PROVED)).verdict is Verdict.PROVED
+
+
+def test_a_step_that_fails_after_the_search_leaves_the_claim_open() -> None:
+    """A sufficient condition that fails is no counterexample of the claim."""
+    evidence = screened(_evidence(Verdict.OPEN), _evidence(Verdict.PROVED), _evidence(Verdict.FALSE))
+    assert evidence.verdict is Verdict.OPEN
+    assert evidence.counterexample is None
+    assert "a step of the proof fails" in evidence.detail
+
+
+def test_a_constant_that_is_true_but_unproved_is_not_refuted() -> None:
+    """With 1/45 for 1/50 the claim holds where tried; only a sufficient inequality of its proof fails, at n = 16/5."""
+    (weaker,) = (each for each in claim("SPECS-T5b").mutants if each.name == "1/45")
+    assert weaker.verify().verdict is Verdict.OPEN
+
+
+@pytest.mark.parametrize(
+    ("claim_id", "name"),
+    [
+        ("LD-S1-band", "nearly a token"),
+        ("SPECS-X1", "slightly smaller"),
+        ("LR-T3a", "one percent more"),
+        ("LR-S7", "small margin"),
+        ("LR-L4e", "nine and a half"),
+        ("LR-L3b", "slightly weaker"),
+        ("LR-T3b", "1.15 in (6)"),
+        ("LR-T2b", "at most nine"),
+        ("LR-T2b", "one less deep"),
+    ],
+)
+def test_a_false_statement_close_to_a_proved_one_is_refuted(claim_id: str, name: str) -> None:
+    """Not merely unproved: an exact point is given at which it fails."""
+    (near,) = (each for each in claim(claim_id).mutants if each.name == name)
+    evidence = near.verify()
+    assert evidence.verdict is Verdict.FALSE
+    assert evidence.counterexample
+
+
+def test_a_shifted_closed_form_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LR-T2b ties the exact S2 that other claims use to the timeline."""
+    true = exact.f_saturated
+    monkeypatch.setattr(exact, "f_saturated", lambda alpha, c, k: true(alpha, c, k - 1))
+    assert claim("LR-T2b").verify().verdict is Verdict.FALSE
+
+
+def test_a_bound_without_the_reward_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPECS-T1 measures the divergence against the statement itself: kappa = C for C exp(beta R) is too small."""
+    true = specs_statements.kl_bound
+    monkeypatch.setattr(specs_statements, "kl_bound", lambda: true().subs(specs_statements.beta, 0))
+    assert claim("SPECS-T1").verify().verdict is Verdict.FALSE
+
+
+def test_a_second_draft_that_costs_nothing_is_noticed() -> None:
+    """LR-T4a ties the cost term of f(2) to the statement S2."""
+    assert theorem_4._token_side("0.52", 8).verdict is Verdict.PROVED
+    assert theorem_4._token_side("0.52", 8, time=lambda alpha, c: 1).verdict is Verdict.FALSE
+    (free,) = (each for each in claim("LR-T4a").mutants if each.name == "free draft")
+    assert free.verify().verdict is Verdict.OPEN
+
+
+def test_with_fix_needs_a_refuted_print_and_a_proved_repair() -> None:
+    false, proved, unknown = map(_evidence, (Verdict.FALSE, Verdict.PROVED, Verdict.OPEN))
+    assert with_fix(false, proved).verdict is Verdict.PROVED_WITH_FIX
+    assert with_fix(false, unknown).verdict is Verdict.FALSE
+    assert with_fix(proved, proved).verdict is Verdict.PROVED
+    assert with_fix(unknown, proved).verdict is Verdict.OPEN
+
+
+def _claim(verdict: Verdict, derived: Verdict, **extra: object) -> Claim:
+    mutant = Mutant(name="m", what_changed="x", verify=lambda: _evidence(Verdict.OPEN))
+    return Claim(
+        id="X-1",
+        source="SPECS, nowhere",
+        statement="s",
+        assumptions="a",
+        verdict=verdict,
+        verify=lambda: _evidence(derived),
+        mutants=(mutant,),
+        **extra,  # type: ignore[arg-type]
+    )
+
+
+def test_a_wrong_record_disagrees() -> None:
+    assert verify_claim(_claim(Verdict.PROVED, Verdict.PROVED)).agrees
+    assert not verify_claim(_claim(Verdict.PROVED, Verdict.OPEN)).agrees
+
+
+def test_a_correction_that_does_not_hold_disagrees() -> None:
+    wrong = _claim(Verdict.FALSE, Verdict.FALSE, correction="c", correction_verify=lambda: _evidence(Verdict.OPEN))
+    assert not verify_claim(wrong).agrees
+
+
+def test_a_crash_never_agrees_even_with_open() -> None:
+    def crash() -> Evidence:
+        raise ZeroDivisionError("division by zero")
+
+    item = _claim(Verdict.OPEN, Verdict.OPEN)
+    broken = Claim(
+        id="X-2", source=item.source, statement="s", assumptions="a", verdict=Verdict.OPEN, verify=crash,
+        mutants=item.mutants,
+    )  # fmt: skip
+    result = verify_claim(broken)
+    assert not result.agrees
+    assert "division by zero" in result.evidence.detail
+
+
+def test_incomplete_records_are_refused() -> None:
+    with pytest.raises(ParameterError, match="mutants"):
+        Claim(
+            id="X-3", source="SPECS, x", statement="s", assumptions="a", verdict=Verdict.OPEN,
+            verify=lambda: _evidence(Verdict.OPEN), mutants=(),
+        )  # fmt: skip
+    with pytest.raises(ParameterError, match="correction"):
+        _claim(Verdict.FALSE, Verdict.FALSE)
+
+
+def test_claim_is_found_in_any_case_and_a_stranger_is_named() -> None:
+    assert claim("lr-t3b").id == "LR-T3b"
+    with pytest.raises(ParameterError, match="LR-T3"):
+        claim("LR-T3x")
+
+
+def test_runner_keeps_the_order_and_reports_each() -> None:
+    seen: list[str] = []
+    results = verify_all(["LR-T1", "LR-B1"], jobs=1, progress=lambda result: seen.append(result.id))
+    assert [result.id for result in results] == ["LR-T1", "LR-B1"]
+    assert sorted(seen) == ["LR-B1", "LR-T1"]
+
+
+def test_command_lists_every_claim() -> None:
+    result = CliRunner().invoke(theorems, [])
+    assert result.exit_code == 0
+    for item in claims():
+        assert item.id in result.stdout
+    assert f"{len(claims())} claims" in result.stdout
+
+
+def test_command_shows_a_claim_in_full() -> None:
+    result = CliRunner().invoke(theorems, ["LR-S4"])
+    assert result.exit_code == 0
+    for part in ("2/5", "ceil(1/c1)", "counterexample", "correction", "1/(c1 + (1 - alpha1)*(1 - c1))", "mutant"):
+        assert part in result.stdout
+
+
+def test_command_json_has_sorted_keys_and_evidence() -> None:
+    result = CliRunner().invoke(theorems, ["LR-T2d", "--json"])
+    (record,) = json.loads(result.stdout)["claims"]
+    assert list(record) == sorted(record)
+    assert record["derived"]["counterexample"] == {"c1": "2/5", "gamma": "3"}
+    assert record["agrees"] is True
+
+
+def test_command_fails_when_a_verdict_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code comes from the derivation, not from the record."""
+    wrong = _claim(Verdict.PROVED, Verdict.OPEN)
+    monkeypatch.setattr("ledger.ledger.claims", lambda: (wrong,))
+    monkeypatch.setattr("ledger.runner.claims", lambda: (wrong,))
+    result = CliRunner().invoke(theorems, ["--verify", "--jobs", "1"])
+    assert result.exit_code == 1
+    assert "X-1" in result.stderr
+    assert "DIFFERS" in result.stdout
+
+
+def test_command_refuses_an_unknown_paper() -> None:
+    result = CliRunner().invoke(theorems, ["--paper", "EAGLE"])
+    assert isinstance(result.exception, ParameterError)

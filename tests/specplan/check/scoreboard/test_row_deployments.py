@@ -1,0 +1,100 @@
+"""From the words of a row to what was deployed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specplan.check.scoreboard.deployments import loaded_parallel, precision_of, served_parallel
+from specplan.check.scoreboard.rows import Loaded, Served
+from specplan.worlds.model_files import shape_of
+from theory.errors import ParameterError
+from theory.hardware.work import Parallel
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "weights", "experts"),
+    [
+        ("Qwen/Qwen3-8B", ("bfloat16",), "bf16", None),
+        ("Qwen/Qwen3-8B", ("fp8", "fp8"), "fp8", None),
+        ("MiniMaxAI/MiniMax-M2.5", ("fp8", "fp8"), "fp8-block", None),  # as published
+        ("MiniMaxAI/MiniMax-M2.5", ("nvfp4", "nvfp4"), "nvfp4", None),
+        ("openai/gpt-oss-120b", ("nvfp4", "nvfp4"), "bf16", "mxfp4"),  # as published: the table's word for 4 bits
+        ("openai/gpt-oss-120b", ("", ""), "bf16", "mxfp4"),
+        ("openai/gpt-oss-120b", ("bfloat16", "w4a8_mxfp4_mxfp8"), "bf16", "mxfp4"),
+        ("deepseek-ai/DeepSeek-R1", ("fp8_block", "w4afp8"), "fp8-block", "int4"),
+        ("Qwen/Qwen3-32B", ("fp8_static", ""), "fp8", None),
+    ],
+)
+def test_formats(name: str, words: tuple[str, ...], weights: str, experts: str | None) -> None:
+    found = precision_of(shape_of(name), *words)
+    assert (found.weights, found.experts) == (weights, experts)
+
+
+def test_formats_that_are_refused() -> None:
+    with pytest.raises(ParameterError, match="published in mxfp4: which weights ran is not said"):
+        precision_of(shape_of("openai/gpt-oss-120b"), "fp8", "fp8")
+    with pytest.raises(ParameterError, match="precision='e8m0' must say one of mxfp4, "):
+        precision_of(shape_of("Qwen/Qwen3-8B"), "e8m0")
+
+
+def served(**changes: int) -> Served:
+    cells = {"num_gpus": 1, "tp": 1, "dp": 1, "ep": 1, "max_num_seqs": 8, "avg_batch": 8, "median_itl_ms": 9}
+    words = {"where": "s:1", "task": "t", "model_id": "m", "weight_precision": "", "gpu": "H100"}
+    return Served.model_validate({**cells, "avg_output_len": 8, "mean_pos_len_biased": 7, **words, **changes})
+
+
+def loaded(tp: int, dp: int, moe_tp: int, moe_ep: int) -> Loaded:
+    split = {"tp_size": tp, "attention_dp_size": dp, "moe_tp_size": moe_tp, "moe_ep_size": moe_ep}
+    words = dict.fromkeys(
+        ("backend", "backend_version", "model_path", "system", "precision", "gemm_quant_mode", "moe_quant_mode"), "x"
+    )
+    cells = {"isl": 1024, "osl": 1024, "concurrency": 4, "ttft_ms": 50, "tpot_ms": 5, "where": "l:1"}
+    return Loaded.model_validate({**words, **cells, **split})
+
+
+@pytest.mark.parametrize(
+    ("columns", "parallel"),
+    [
+        ({}, Parallel()),
+        ({"num_gpus": 2, "tp": 2}, Parallel(tp=2)),
+        ({"num_gpus": 8, "ep": 8}, Parallel(tp=8, ep=8)),
+        ({"num_gpus": 4, "dp": 4, "ep": 4}, Parallel(dp=4, ep=4)),
+        ({"num_gpus": 8, "tp": 8, "dp": 8, "ep": 8}, Parallel(dp=8, ep=8)),
+    ],
+)
+def test_gpus_of_served_rows(columns: dict[str, int], parallel: Parallel) -> None:
+    assert served_parallel(served(**columns)) == parallel
+
+
+@pytest.mark.parametrize(
+    ("split", "parallel"),
+    [
+        ((1, 1, 1, 1), Parallel()),
+        ((4, 1, 4, 1), Parallel(tp=4)),
+        ((8, 1, 1, 8), Parallel(tp=8, ep=8)),
+        ((1, 8, 1, 8), Parallel(dp=8, ep=8)),
+        ((1, 4, 4, 1), Parallel(dp=4)),
+        # the same eight, four and two GPUs counted twice
+        ((64, 1, 8, 8), Parallel(tp=8, ep=8)),
+        ((1, 64, 8, 8), Parallel(dp=8, ep=8)),
+        ((1, 16, 4, 4), Parallel(dp=4, ep=4)),
+        ((4, 1, 2, 2), Parallel(tp=2, ep=2)),
+        ((4, 4, 1, 16), Parallel(dp=4, ep=4)),
+    ],
+)
+def test_gpus_of_rows_under_load(split: tuple[int, int, int, int], parallel: Parallel) -> None:
+    assert loaded_parallel(loaded(*split)) == parallel
+
+
+@given(st.tuples(*[st.sampled_from([1, 2, 3, 4, 8, 16, 64])] * 4))
+def test_any_split_is_read_or_refused(split: tuple[int, int, int, int]) -> None:
+    row = loaded(*split)
+    try:
+        found = loaded_parallel(row)
+    except ParameterError:
+        with pytest.raises(ParameterError, match="more than the 8 of a node"):
+            loaded_parallel(row)
+    else:
+        assert found.gpus <= 8

@@ -1,0 +1,101 @@
+"""Rules by which measured rows are not trusted; no prediction has a part in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from specplan.check.scoreboard.doubts import doubts_of_loaded, doubts_of_speculated, in_flight, served_doubt, twins
+from specplan.check.scoreboard.rows import Loaded, Served, Speculated
+
+LOADED = {
+    "backend": "vllm", "backend_version": "0.18.0", "model_path": "m", "system": "h100_sxm", "precision": "fp8",
+    "isl": 1024, "osl": 1024, "gemm_quant_mode": "fp8", "moe_quant_mode": "fp8", "concurrency": 4, "tp_size": 4,
+    "attention_dp_size": 1, "moe_tp_size": 4, "moe_ep_size": 1, "ttft_ms": 50, "tpot_ms": 5.0,
+}  # fmt: skip
+SPECULATED = {
+    "target": "t", "batch": 8, "steps": 3, "topk": 1, "num_draft_tokens": 4, "draft": "d", "base_tps": 100,
+    "spec_tps": 200, "accept_length": 3.0,
+}  # fmt: skip
+SERVED = {
+    "where": "s:1", "task": "lm-arena-chat", "model_id": "m", "weight_precision": "bfloat16", "gpu": "B200",
+    "num_gpus": 1, "tp": 1, "dp": 1, "ep": 1, "max_num_seqs": 64, "avg_batch": 64, "median_itl_ms": 9,
+    "avg_output_len": 800, "mean_pos_len_biased": 700,
+}  # fmt: skip
+
+
+def loaded(*rows: dict[str, Any]) -> list[Loaded]:
+    return [Loaded.model_validate({**LOADED, **row, "where": f"l:{n}"}) for n, row in enumerate(rows)]
+
+
+def slow(_: Loaded) -> float | None:
+    return 0.1
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, None),
+        ({"avg_batch": 60}, "cache is full"),
+        ({"avg_output_len": 150}, "prompts are read"),
+        ({"task": "gpqa"}, "the host is the limit"),
+        ({"task": "gpqa", "gpu": "H100"}, None),
+    ],
+)
+def test_served_rows(changes: dict[str, Any], says: str | None) -> None:
+    doubt = served_doubt(Served.model_validate({**SERVED, **changes}))
+    assert doubt is None if says is None else says in str(doubt)
+
+
+def test_requests_that_queue_and_rows_slower_than_busier_ones() -> None:
+    rows = loaded(
+        {"concurrency": 4}, {"concurrency": 8, "tpot_ms": 9.0}, {"concurrency": 16, "tpot_ms": 7.0},
+        {"concurrency": 512, "ttft_ms": 9000, "tpot_ms": 6.0},
+    )  # fmt: skip
+    found = doubts_of_loaded(rows, slow)
+    assert set(found) == {"l:1", "l:3"}
+    assert "slower than the same server with more requests" in found["l:1"]
+    assert "queue" in found["l:3"]  # and it makes no other row look slow
+
+
+def test_a_server_whose_longer_answers_are_faster_drafts() -> None:
+    long = [{"concurrency": c, "osl": 8192, "tpot_ms": 4.2} for c in (4, 8)]
+    short = [{"concurrency": c, "tpot_ms": 5.0} for c in (4, 8)]
+    other = [{"backend_version": "0.19.0", "concurrency": c, "osl": o} for c in (4, 8) for o in (1024, 8192)]
+    found = doubts_of_loaded(loaded(*long, *short, {"concurrency": 64, "tpot_ms": 20}, *other), slow)
+    assert set(found) == {"l:0", "l:1", "l:2", "l:3", "l:4"}
+    assert all("drafts" in reason for reason in found.values())
+
+
+def test_a_server_that_cannot_have_read_its_prompts() -> None:
+    rows = loaded({"concurrency": 4}, {"concurrency": 8}, {"backend_version": "0.19.0"})
+    found = doubts_of_loaded(rows, _rate)
+    assert set(found) == {"l:0", "l:1"}
+
+
+def _rate(row: Loaded) -> float | None:
+    return {"l:0": 0.3, "l:1": 0.7}.get(row.where)
+
+
+def test_a_run_that_stands_in_the_table_twice() -> None:
+    rows = loaded(
+        {"concurrency": 32, "tp_size": 1, "attention_dp_size": 8, "moe_tp_size": 1, "moe_ep_size": 8},
+        {"concurrency": 4, "tp_size": 1, "attention_dp_size": 64, "moe_tp_size": 8, "moe_ep_size": 8},
+        {"concurrency": 4},
+    )
+    assert [in_flight(row) for row in rows] == [256, 256, 4]
+    assert twins(rows) == {"l:1": "l:0"}
+
+
+def test_targets_whose_rounds_are_shorter_than_plain_steps() -> None:
+    def rows(target: str, *steps: float) -> list[Speculated]:
+        return [
+            Speculated.model_validate(
+                {**SPECULATED, "target": target, "dataset": f"d{n}", "speedup": 3.0 / one, "where": f"{target}:{n}"}
+            )
+            for n, one in enumerate(steps)
+        ]
+
+    found = doubts_of_speculated([*rows("sound", 1.3, 0.95, 1.2), *rows("odd", 0.9, 0.8, 1.4)])
+    assert set(found) == {"odd:0", "odd:1", "odd:2"}

@@ -1,0 +1,69 @@
+"""Errors, coverage and regret, counted by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specplan.check.scoreboard.outcomes import Choice, Outcome, around
+from specplan.check.scoreboard.score import by_label, regrets, score
+
+
+def outcome(measured: float, predicted: float, model: str = "m", half_width: float = 0.1, **labels: str) -> Outcome:
+    return Outcome(
+        where="t:1", quantity="time", unit="ms", model=model, labels=labels, measured=measured, predicted=predicted,
+        interval=around(predicted, half_width),
+    )  # fmt: skip
+
+
+def choice(alike: str, option: str, measured: float, predicted: float) -> Outcome:
+    one = Choice(goal="k", alike=(alike,), option=option, measured=measured, predicted=predicted)
+    return Outcome(
+        where="t:1", quantity="speedup", unit="", model="m", labels={}, measured=measured, predicted=predicted,
+        interval=around(predicted, 0.1), choices=(one,),
+    )  # fmt: skip
+
+
+def test_a_score_by_hand() -> None:
+    found = score([outcome(10, 11), outcome(10, 8), outcome(10, 10), outcome(10, 13)])
+    assert found.n == 4
+    assert found.mean == pytest.approx((0.1 + 0.2 + 0.0 + 0.3) / 4)
+    assert found.median == pytest.approx(0.15)
+    assert found.signed == pytest.approx((0.1 - 0.2 + 0.0 + 0.3) / 4)
+    assert found.coverage == 0.5  # exp(0.1) is 1.105
+
+
+def test_rows_by_what_they_have_in_common_numbers_in_order() -> None:
+    rows = [outcome(1, 1, concurrency=c) for c in ("16", "8", "128")] + [outcome(1, 2, model="a")]
+    assert list(by_label(rows, "concurrency")) == ["8", "16", "128"]
+    assert {name: found.n for name, found in by_label(rows, "model").items()} == {"a": 1, "m": 3}
+
+
+def test_regret_of_the_option_that_looks_best() -> None:
+    rows = [
+        choice("x", "3", 1.5, 1.9), choice("x", "5", 1.8, 1.7), choice("x", "7", 1.2, 1.0),
+        choice("y", "3", 1.5, 1.9), choice("y", "5", 1.4, 1.7),
+        choice("z", "3", 9.0, 1.0),
+    ]  # fmt: skip
+    (one, other) = regrets(rows)["k"]  # of a single option there is no choice
+    assert (one.options, one.chosen, one.best) == (3, "3", "5")
+    assert one.loss == pytest.approx(1.8 / 1.5 - 1.0)
+    assert (other.chosen, other.best, other.loss) == ("3", "3", 0.0)
+
+
+def test_an_option_measured_twice_counts_by_its_mean() -> None:
+    rows = [choice("x", "3", 1.0, 2.0), choice("x", "3", 2.0, 2.0), choice("x", "5", 1.4, 1.0)]
+    assert regrets(rows)["k"][0].loss == 0.0
+
+
+@given(st.floats(0.01, 1e4), st.floats(0.01, 1e4), st.floats(0.01, 1.0))
+def test_an_interval_holds_the_prediction_and_covers_what_it_holds(measured: float, predicted: float, h: float) -> None:
+    one = outcome(measured, predicted, half_width=h)
+    low, high = one.interval
+    assert low < predicted < high
+    assert one.covered == (abs(math.log(measured / predicted)) <= h) or math.isclose(
+        abs(math.log(measured / predicted)), h, rel_tol=1e-9
+    )

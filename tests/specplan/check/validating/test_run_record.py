@@ -1,0 +1,173 @@
+"""A validation says with what it was run: everything in effect, in its text and in its JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrate.measuring.noise import CpuTimes
+from calibrate.models.asking import bundled_problems
+from calibrate.models.local import TorchModels
+from calibrate.record.journal import Journal
+from calibrate.record.profile import Profile
+from calibrate.running.interleaved import BASELINE, RealConfiguration, RealRun, Runs
+from calibrate.running.problem import Problem
+from calibrate.running.wall_clock import WallClock
+from sim.operations import DRAFT, JUDGE, TARGET
+from sim.timeline import Counts
+from specplan.check.validating.run_record import as_lines, effective, of_questions
+from specplan.cli import main
+
+RECORDED = Path(__file__).parents[2] / "data" / "recorded.json"
+
+
+class Told:
+    """An engine that only says what it is."""
+
+    tokenizer_id = None
+
+    def __init__(self, name: str, core: int) -> None:
+        self.name = name
+        self.core = core
+
+    def describe(self) -> Mapping[str, Any]:
+        return {
+            "engine": "torch",
+            "name": self.name,
+            "model": Path("folder") / self.name,
+            "architecture": "Toy",
+            "n_layers": 2,
+            "n_parameters": 10,
+            "dtype": "float32",
+            "device": "cpu",
+            "cores": [self.core],
+            "pid": 7,
+            "versions": {"torch": "9.9.0"},
+        }
+
+
+@asynccontextmanager
+async def opened(models: TorchModels) -> AsyncIterator[tuple[dict[str, Any], WallClock]]:
+    roles: dict[str, Any] = {TARGET: Told("target", 0), DRAFT: Told("draft", 1)}
+    roles[JUDGE] = roles[TARGET]
+    yield roles, models.clock(roles)
+
+
+async def ran(
+    clock: WallClock, problems: Sequence[Problem], methods: Mapping[str, RealConfiguration], **options: Any
+) -> Runs:
+    """Twice as fast as plain decoding, whatever it is."""
+    runs = {
+        name: [
+            RealRun(problem=p.name, seconds=seconds + i / 100, counts=Counts(), correct=True, false_accepts=0)
+            for i, p in enumerate(problems)
+        ]
+        for name, seconds in {BASELINE: 1.0, **dict.fromkeys(methods, 0.5)}.items()
+    }
+    return Runs(by_name=runs)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """``specplan validate`` on a recorded profile whose engines only tell; returns what it printed."""
+    monkeypatch.setattr(TorchModels, "open", opened)
+    monkeypatch.setattr("specplan.check.validating.validation.run_interleaved", ran)
+    monkeypatch.setattr(CpuTimes, "now", classmethod(lambda cls: None))  # it differs from run to run
+
+    def validate(*words: str) -> str:
+        with pytest.raises(SystemExit) as caught:
+            main(["validate", "-p", str(RECORDED), "--k1", "2", "-n", "3", "--seed", "7", *words])
+        out, err = capsys.readouterr()
+        assert (caught.value.code or 0, err) == (0, "")
+        return out
+
+    return validate
+
+
+def test_json_has_every_parameter_in_effect(run: Any) -> None:
+    below = ("--token", "prompt-lookup", "--k2", "3")
+    told = json.loads(run("--json", *below))["effective"]
+    profile = Profile.read(RECORDED)
+    assert told["settings"].items() >= profile.settings.items()
+    assert told["settings"].items() >= {"separator": "\n\n", "max_steps": 64, "max_answer_tokens": 1600}.items()
+    assert "{draft step}" in told["settings"]["judge_prompt"]
+    assert {role: one["engine"] for role, one in told["models"].items()} == {
+        "target": "target",
+        "draft": "draft",
+        "judge": "target",
+    }
+    assert told["engines"]["draft"] == {
+        name: value for name, value in Told("draft", 1).describe().items() if name != "pid"
+    } | {"model": "folder/draft"}
+    assert told["profile"]["engine_version"] == "2.13.0+cpu"
+    assert {"python", "os", "n_cores", "specplan"} <= told["machine"].keys()
+    questions = told["questions"]
+    assert (questions["n"], questions["order_seed"], questions["confidence"]) == (3, 7, 0.95)
+    assert questions["source"] == "bundled task, fresh questions of seed 7"
+    (name, method), *others = told["methods"].items()
+    assert (name, others) == ("lr-async k1=2 + prompt-lookup k2=3", [])
+    assert {"method": "lr-async", "k1": 2, "k2": 3, "rules": "paper", "width": 1}.items() <= method.items()
+    assert (method["token"], method["token_knobs"]["k2"]) == ("prompt-lookup", 3)
+    assert [method["speculation"]["target"][knob] for knob in ("method", "k2", "max_ngram")] == ["ngram", 3, 1]
+
+
+def test_the_table_is_followed_by_the_same(run: Any) -> None:
+    table, _, lines = run("-v").partition("Run with:\n")
+    assert "lr-async k1=2" in table
+    told = json.loads(run("--json"))["effective"]
+    assert sorted(lines.split()) == sorted(word for line in as_lines(told) for word in line.split())  # JSON is sorted
+    for words in ("temperature=0.6", "top_p=0.95", "max_step_tokens=100", "max_steps=64", "judge_threshold=0.5"):
+        assert words in lines
+    for words in ("versions.torch=9.9.0", "cores=[1]", " n=3 ", "confidence=0.95", "method=lr-async k1=2 k2=1 "):
+        assert words in lines
+    assert all(len(line) <= 120 for line in lines.splitlines())
+
+
+def test_fresh_questions_are_known_by_what_they_ask() -> None:
+    first, second = (bundled_problems(2, seed, "validation") for seed in (1, 2))
+    told = [of_questions(problems, "f.jsonl", 0, 0.95)["sha256"] for problems in (first, first, second)]
+    assert told[0] == told[1] != told[2]
+
+
+def test_what_is_unset_is_left_out_and_text_is_quoted() -> None:
+    part = {"a": None, "b": 0, "c": False, "d": "two words", "e": {"f": 1.5}, "g": [], "h": "x=1"}
+    run = {"one": part, "many": {"x": {"k": 1}, "y": {"k": 2}}}
+    assert as_lines(run) == ['one: b=0 c=false d="two words" e.f=1.5 h="x=1"', "many x: k=1", "many y: k=2"]
+    assert effective(one={"path": Path("p")})["one"] == {"path": "p"}
+
+
+def test_what_is_broken_off_can_go_on_and_only_that(
+    run: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Ctrl-C after a first run; then other settings, which are refused, and the same, which take up the journal."""
+    output, seen = tmp_path / "result.txt", []
+
+    async def interrupted(clock: Any, problems: Any, methods: Any, *, journal: Journal, **options: Any) -> Runs:
+        seen.append(len(journal))
+        journal.add(f"{len(journal)} run", {})
+        if len(journal) == 1:
+            raise KeyboardInterrupt
+        return await ran(clock, problems, methods)
+
+    def validate(*words: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as caught:
+            main(["validate", "-p", str(RECORDED), "-n", "3", "-o", str(output), *words])
+        return int(caught.value.code or 0), capsys.readouterr().err
+
+    monkeypatch.setattr("specplan.check.validating.validation.run_interleaved", interrupted)
+    code, said = validate("--k1", "2")
+    assert code == 130
+    assert f"interrupted; what is finished is kept in {output}.part: the same command goes on from there" in said
+    code, said = validate("--k1", "3")
+    assert code == 2
+    assert "with other settings (runs) is in progress there" in said
+    assert not output.exists()
+    assert validate("--k1", "2") == (0, "")
+    assert seen == [0, 1]
+    assert "lr-async k1=2" in output.read_text()
+    assert not output.with_name("result.txt.part").exists()

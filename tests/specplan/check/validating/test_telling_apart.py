@@ -1,0 +1,195 @@
+"""How well predictions tell configurations apart: against brute force, laws, and coverage by simulation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from specplan.check.validating.telling_apart import (
+    PLAIN,
+    Resampled,
+    inside,
+    kendall_tau,
+    skill,
+    spearman_rho,
+)
+from theory.errors import ParameterError
+
+speedups = st.lists(st.sampled_from([0.25, 0.5, 0.75, 0.9, 1.1, 1.5, 2.0, 3.0]), min_size=3, max_size=7)
+seeds = st.integers(0, 10**6)
+
+
+def timed(true: Any, n: int = 40, noise: float = 0.2, seed: int = 0) -> tuple[Any, Any]:
+    """Times of rows with these speedups, and of plain decoding: lognormal questions, noise of each answer's own."""
+    rng = np.random.default_rng(seed)
+    question = rng.lognormal(0.0, 0.5, n)
+    own = question / np.asarray(true)[:, None] * rng.lognormal(0.0, noise, (len(true), n))
+    return own, question * rng.lognormal(0.0, noise, n)
+
+
+@given(speedups, seeds)
+def test_correlations_are_those_of_scipy(true: list[float], seed: int) -> None:
+    x = np.asarray(true)
+    y = np.random.default_rng(seed).choice([1.0, 2.0, 3.0], (5, x.size))
+    for ours, theirs in ((kendall_tau, stats.kendalltau), (spearman_rho, stats.spearmanr)):
+        for found, row in zip(ours(x, y), y, strict=True):
+            if np.ptp(x) == 0.0 or np.ptp(row) == 0.0:
+                assert math.isnan(found)
+            else:
+                assert found == pytest.approx(theirs(x, row).statistic, abs=1e-12)
+
+
+def brute_regret(predicted: list[float], measured: list[float]) -> float:
+    """By looking at every row, plain decoding among them."""
+    expected, real = [1.0, *predicted], [1.0, *measured]
+    tied = [real[i] for i, x in enumerate(expected) if x == max(expected)]
+    return max(real) / math.prod(tied) ** (1 / len(tied)) - 1.0
+
+
+@settings(max_examples=30, deadline=None)
+@given(speedups, seeds)
+def test_figures_are_those_of_brute_force(predicted: list[float], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    own, plain = timed(rng.uniform(0.5, 2.0, len(predicted)), seed=seed)
+    found = skill(predicted, Resampled(own, plain))
+    real = [float(plain.sum() / row.sum()) for row in own]
+    errors = sorted((abs(p / m - 1.0) for p, m in zip(predicted, real, strict=True)))
+    assert found.regret.value == pytest.approx(brute_regret(predicted, real), abs=1e-12)
+    assert found.regret.low <= found.regret.value <= found.regret.high
+    assert found.regret.value >= 0.0
+    assert found.mean_error == pytest.approx(sum(errors) / len(errors))
+    assert found.median_error == pytest.approx(float(np.median(errors)))
+    assert abs(found.largest_error) == pytest.approx(errors[-1])
+    assert found.n_ordered <= found.n_pairs <= math.comb(len(predicted) + 1, 2)
+    assert found.best == int(np.argmax([1.0, *real])) - 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(5)), seeds)
+def test_the_order_of_rows_does_not_matter_and_only_that_of_predictions_does(order: list[int], seed: int) -> None:
+    own, plain = timed([0.5, 0.8, 1.2, 1.5, 1.6], seed=seed)
+    predicted = np.array([0.6, 0.7, 1.6, 1.3, 1.8])
+    one, other = skill(predicted, Resampled(own, plain)), skill(predicted[order], Resampled(own[order], plain))
+    assert other.regret == one.regret
+    assert other.kendall is not None
+    assert one.kendall is not None
+    assert other.kendall.value == pytest.approx(one.kendall.value)
+    assert (other.kendall.low, other.kendall.high) == pytest.approx((one.kendall.low, one.kendall.high))
+    assert (other.n_ordered, other.n_pairs) == (one.n_ordered, one.n_pairs)
+    squared = skill(predicted**2, Resampled(own, plain))  # the same order, and the same rows above plain decoding
+    assert (squared.kendall, squared.regret, squared.chosen) == (one.kendall, one.regret, one.chosen)
+
+
+def test_the_right_order_has_no_regret_and_the_wrong_one_has_the_most() -> None:
+    true = [0.5, 0.8, 1.2, 1.5]
+    own = 1.0 / np.asarray(true)[:, None] * np.linspace(0.5, 1.5, 20)  # no noise but the questions' own
+    measured = Resampled(own, np.linspace(0.5, 1.5, 20))
+    right, wrong = skill(true, measured), skill(true[::-1], measured)
+    assert right.kendall is not None
+    assert (right.kendall.value, right.kendall.low, right.n_ordered, right.n_pairs) == (1.0, 1.0, 10, 10)
+    assert (right.regret.value, right.regret.high, right.regret_held_out) == pytest.approx((0.0, 0.0, 0.0))
+    assert wrong.regret.value == pytest.approx(2.0)
+    assert wrong.regret.low == pytest.approx(2.0)
+
+
+def test_a_constant_ranks_nothing_and_chooses_anything() -> None:
+    own, plain = timed([1.2, 1.5, 2.0], noise=0.0)
+    above, below = (skill([value] * 3, Resampled(own, plain)) for value in (1.4, 0.7))
+    assert (above.kendall, above.spearman, above.chosen, below.chosen) == (None, None, (0, 1, 2), (PLAIN,))
+    assert above.regret.value == pytest.approx(2.0 / (1.2 * 1.5 * 2.0) ** (1 / 3) - 1.0)
+    assert below.regret.value == pytest.approx(1.0)
+
+
+def test_the_regrets_interval_holds_for_the_maximum() -> None:
+    """Eight rows as fast as the chosen one: no regret, however large the measured one.
+
+    Of 100 worlds at most 5 % may leave [low, high]: more than 13 come by chance with probability below 1e-3.
+    """
+    missed, naive = 0, 0
+    for seed in range(100):
+        own, plain = timed([1.5] * 8, seed=seed)
+        found = skill([1.6, *[1.5] * 7], Resampled(own, plain, seed=seed))
+        missed += not found.regret.low <= 1e-12 <= found.regret.high
+        naive += found.regret.value > 0.0
+    assert naive > 75  # the measured regret alone is nearly always positive
+    assert missed <= 13
+
+
+def test_the_regrets_interval_holds_where_there_is_regret() -> None:
+    """As above, for a regret of 10 %; and held out it is no larger than that, on average."""
+    missed, held_out = 0, []
+    for seed in range(100):
+        own, plain = timed([1.0, 1.05, 1.1, 0.9], seed=seed)
+        found = skill([1.3, 1.2, 1.1, 1.0], Resampled(own, plain, seed=seed))
+        missed += not found.regret.low <= 0.1 <= found.regret.high
+        held_out.append(found.regret_held_out)
+    assert missed <= 13
+    margin = 4.0 * np.std(held_out) / math.sqrt(len(held_out))  # false alarms: 1 in 16,000
+    assert np.mean(held_out) <= 0.1 + margin
+
+
+def test_the_correlations_interval_holds_for_the_true_speedups() -> None:
+    """Of 60 worlds at most 5 % may leave it: more than 9 come by chance with probability below 1e-3."""
+    true = np.exp(0.05 * np.arange(12.0) - 0.3)
+    predicted = true * np.exp(np.random.default_rng(0).normal(0.0, 0.08, 12))
+    exact, missed = (float(kendall_tau(predicted, true)), float(spearman_rho(predicted, true))), [0, 0]
+    for seed in range(60):
+        found = skill(predicted, Resampled(*timed(true, n=60, noise=0.25, seed=seed), seed=seed))
+        for i, one in enumerate((found.kendall, found.spearman)):
+            assert one is not None
+            missed[i] += not one.low <= exact[i] <= one.high
+    assert max(missed) <= 9
+
+
+def test_some_rows_keep_the_resamples() -> None:
+    own, plain = timed([0.5, 1.0, 1.5, 2.0])
+    some = Resampled(own, plain).only([3, 0, 1])
+    for name in ("speedups", "resamples", "halves"):
+        assert getattr(some, name).shape[-1] == 3
+    assert np.array_equal(some.resamples[:, 0], Resampled(own, plain).resamples[:, 3])
+    assert skill([2.0, 0.5, 1.0], some).n_rows == 3
+
+
+@given(st.integers(1, 40), st.data())
+def test_coverage_has_the_exact_interval(n: int, data: st.DataObject) -> None:
+    """Clopper and Pearson: at the limits the tail has probability 2.5 %."""
+    k = data.draw(st.integers(0, n))
+    found = inside([0.0] * n, [1.0] * n, [0.5] * k + [2.0] * (n - k))
+    assert (found.value, found.n) == (k / n, n)
+    if k:
+        assert stats.binom.sf(k - 1, n, found.low) == pytest.approx(0.025, rel=1e-6)
+    if k < n:
+        assert stats.binom.cdf(k, n, found.high) == pytest.approx(0.025, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "seconds", "baseline"),
+    [
+        ([1.0, 2.0], np.ones((2, 5)), np.ones(5)),
+        ([1.0, 2.0, math.nan], np.ones((3, 5)), np.ones(5)),
+        ([1.0, 2.0, 3.0], np.ones((4, 5)), np.ones(5)),
+        ([1.0, 2.0, 3.0], np.ones((3, 5)), np.ones(4)),
+        ([1.0, 2.0, 3.0], np.zeros((3, 5)), np.ones(5)),
+    ],
+)
+def test_what_makes_no_sense_is_refused(predicted: list[float], seconds: Any, baseline: Any) -> None:
+    with pytest.raises(ParameterError, match="must be"):
+        skill(predicted, Resampled(seconds, baseline))
+
+
+def test_pairs_are_counted_as_one_would() -> None:
+    """Without noise every pair of different speedups is told apart, plain decoding's among them."""
+    true, predicted = [0.5, 1.2, 1.2, 2.0], [0.6, 1.1, 0.9, 0.8]
+    own = np.ones((4, 10)) / np.asarray(true)[:, None]
+    found = skill(predicted, Resampled(own, np.ones(10)))
+    rows = list(zip([1.0, *true], [1.0, *predicted], strict=True))
+    apart = [(a, b) for a, b in itertools.combinations(rows, 2) if a[0] != b[0]]
+    assert found.n_pairs == len(apart)
+    assert found.n_ordered == sum((a[0] - b[0]) * (a[1] - b[1]) > 0 for a, b in apart)

@@ -1,0 +1,279 @@
+"""``specplan validate --concurrency``: rounds simulated and run, what to choose at each load, and bad input."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from measured_profiles import measured
+
+from calibrate.measuring.noise import CpuTimes
+from calibrate.models.local import TorchModels
+from calibrate.record.journal import Journal
+from calibrate.replay.trials import PLAIN, Trials
+from calibrate.running.closed_loop import Loaded, RealRound
+from calibrate.running.interleaved import BASELINE
+from calibrate.running.wall_clock import WallClock
+from sim.configuration import Configuration
+from sim.operations import DRAFT, JUDGE, TARGET
+from sim.serving.rounds import Round
+from sim.timeline import Counts
+from specplan.check.validating.load_prediction import LoadPredictor, share_beyond, swept_batches
+from specplan.check.validating.load_rows import off_from, verdict_on
+from specplan.check.validating.next_measurement import Measurements
+from specplan.output import SCREEN
+
+RECORDED = Path(__file__).parents[2] / "data" / "recorded.json"
+LR = Configuration(method="lr-async", k1=2)
+
+
+class Told:
+    """An engine that only says what it is."""
+
+    tokenizer_id = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "engine": "torch",
+            "architecture": "Toy",
+            "n_layers": 2,
+            "n_parameters": 1,
+            "dtype": "float32",
+            "max_batch": 4,
+        }
+
+
+@asynccontextmanager
+async def opened(models: TorchModels) -> AsyncIterator[tuple[dict[str, Any], WallClock]]:
+    roles: dict[str, Any] = {TARGET: Told("target"), DRAFT: Told("draft")}
+    roles[JUDGE] = roles[TARGET]
+    yield roles, models.clock(roles)
+
+
+def real(makespan: float, load: int, n: int = 4) -> RealRound:
+    """A round of so many answers, each of a client's share of the time."""
+    seconds = (makespan * load / n,) * n
+    seen = Round(seconds=seconds, tokens=(30,) * n, makespan=makespan, in_flight={"target": ((load, makespan),)})
+    return RealRound(round=seen, counts=(Counts(accepted=1, rejected=1),) * n, correct=(True,) * n)
+
+
+def makespan(name: str, load: int, number: int) -> float:
+    """LR gains at one client, and loses at four; rounds differ, for all alike."""
+    speed = {BASELINE: 1.0}.get(name, 1.5 if load == 1 else 0.8)
+    return (1.0 + number / 10) * 8.0 / load / speed
+
+
+async def ran(
+    clock: WallClock, rounds: Sequence[Any], methods: Any, loads: Sequence[int], *, journal: Any = None, **options: Any
+) -> Loaded:
+    return {
+        (name, load): [real(makespan(name, load, i), load, len(one)) for i, one in enumerate(rounds)]
+        for name in (BASELINE, *methods)
+        for load in loads
+    }
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """``specplan validate --concurrency`` on a recorded profile whose engines only tell."""
+    monkeypatch.setattr(TorchModels, "open", opened)
+    monkeypatch.setattr("specplan.check.validating.under_load.run_under_load", ran)
+    monkeypatch.setattr(CpuTimes, "now", classmethod(lambda cls: None))
+    from specplan.cli import main
+
+    def validate(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            main(["validate", "-p", str(RECORDED), "--run", "lr-async k1=2", *words])
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
+
+    return validate
+
+
+def test_json_has_both_sides_of_every_load_and_what_to_choose(run: Any) -> None:
+    code, out, err = run("-n", "12", "--rounds", "3", "--concurrency", "4,1,4", "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert (told["schema"], told["schema_version"], told["questions"], told["rounds"]) == (
+        "specplan.load-validation",
+        1,
+        12,
+        3,
+    )
+    assert [(row["clients"], row["name"]) for row in told["rows"]] == [
+        (load, name) for load in (1, 4) for name in (BASELINE, LR.name)
+    ]
+    for row in told["rows"]:
+        assert set(row["predicted"]) == set(row["measured"])
+        assert all(one["low"] <= one["value"] <= one["high"] for one in row["predicted"].values())
+        assert all(one["estimator"] and one["n"] for side in ("predicted", "measured") for one in row[side].values())
+    lr = {row["clients"]: row for row in told["rows"] if row["name"] == LR.name}
+    assert [lr[load]["measured"]["gain"]["value"] for load in (1, 4)] == pytest.approx([1.5, 0.8])
+    assert lr[1]["measured"]["gain"]["n"] == 3
+    assert lr[4]["measured"]["answers_per_s"]["value"] == pytest.approx(12 / (3.3 * 2.0 / 0.8))
+    assert lr[4]["error"] == pytest.approx(lr[4]["predicted"]["gain"]["value"] / 0.8 - 1.0)
+    assert told["off_from"]["measured"] == 4
+    assert told["max_batch"] == {"target": 4, "draft": 4}
+    assert [verdict["best"] for verdict in told["verdicts"]] == [LR.name, BASELINE]
+    assert told["effective"]["questions"]["loads"] == [1, 4]
+
+
+def test_the_table_says_what_to_choose_and_what_its_figures_are(run: Any) -> None:
+    code, screen, _ = run("-n", "12", "--rounds", "3", "--concurrency", "1,4")
+    assert code == 0
+    assert max(map(len, screen.splitlines())) <= SCREEN
+    told = " ".join(screen.split())
+    assert "of 2 gains predicted from" in told
+    assert "With 1 client it chooses plain decoding; lr-async k1=2 measured 50.0 % faster" in told
+    assert "With 4 clients the plan chooses plain decoding, which measured fastest." in told
+    code, out, _ = run("-n", "12", "--rounds", "3", "--concurrency", "1,4", "-v")
+    assert code == 0
+    assert out.startswith(screen.rstrip("\n"))
+    for words in (
+        "12 fresh questions in 3 rounds",
+        "chosen as predicted",
+        "regret: ",
+        "from 4 clients on as measured",
+        "Student's over rounds",
+        "Run with:",
+    ):
+        assert words in out
+    assert all(len(line) <= 170 or "gain:" in line for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--concurrency", "0,2"), "--concurrency='0,2' must be integers in [1, 4096]"),
+        (("--concurrency", "two"), "--concurrency='two' must be integers in [1, 4096]"),
+        (("--concurrency", "1.5"), "--concurrency='1.5' must be integers in [1, 4096]"),
+        (("--concurrency", ""), "--concurrency='' must be integers in [1, 4096]"),
+        (
+            ("--concurrency", "8", "-n", "12"),
+            "answers=12 must be at least 32: 4 rounds, each with a question for every",
+        ),
+        (("--concurrency", "1", "--rounds", "1"), "--rounds=1 must be an integer in [2, 1000]"),
+        (("--concurrency", "1", "--timeline", "a.png"), "timeline='a.png' is of one answer at a time"),
+    ],
+)
+def test_bad_input_is_one_line(run: Any, words: tuple[str, ...], said: str) -> None:
+    code, out, err = run(*words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_ctrl_c_keeps_the_journal_and_other_loads_are_refused(
+    run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    output, seen = tmp_path / "result.txt", []
+
+    async def interrupted(*arguments: Any, journal: Journal, **options: Any) -> Loaded:
+        seen.append(len(journal))
+        journal.add(f"{len(journal)} run", {})
+        if len(journal) == 1:
+            raise KeyboardInterrupt
+        return await ran(*arguments, **options)
+
+    monkeypatch.setattr("specplan.check.validating.under_load.run_under_load", interrupted)
+    words = ("-n", "12", "--rounds", "3", "-o", str(output))
+    code, _, err = run(*words, "--concurrency", "1,2")
+    assert code == 130
+    assert f"kept in {output}.part: the same command goes on from there" in err
+    code, _, err = run(*words, "--concurrency", "1,4")
+    assert code == 2
+    assert "with other settings (loads) is in progress there" in err
+    assert run(*words, "--concurrency", "1,2")[0] == 0
+    assert seen == [0, 1]
+    assert output.exists()
+    assert not output.with_name("result.txt.part").exists()
+
+
+def test_predictions_have_the_closed_forms_of_engines_that_batch_for_nothing() -> None:
+    """Iterations of 10 ms whatever the batch: 4 clients are 4 times as fast, and LR gains as it does alone."""
+    profile = measured([True] * 6)
+    expected = LoadPredictor(Trials(profile), [8, 8], {})
+    alone, four = (expected.expected(PLAIN, load) for load in (1, 4))
+    assert alone["answers_per_s"].value == pytest.approx(1.0 / (6 * 0.2), rel=1e-3)
+    assert four["answers_per_s"].value == pytest.approx(4.0 / (6 * 0.2), rel=1e-3)
+    assert four["p90_s"].value == pytest.approx(alone["p50_s"].value, rel=1e-3)
+    gains = [expected.expected(LR, load)["gain"].value for load in (1, 4)]
+    assert gains[0] == pytest.approx(gains[1], rel=0.02)
+    assert gains[0] > 1.5
+
+
+def test_an_engine_without_places_for_all_makes_requests_wait() -> None:
+    profile = measured([True] * 6)
+    free, full = (LoadPredictor(Trials(profile), [8, 8], most) for most in ({}, {"target": 4, "draft": 4}))
+    assert full.expected(PLAIN, 4)["p50_s"].value == pytest.approx(free.expected(PLAIN, 4)["p50_s"].value)
+    paces = [one.expected(PLAIN, 8)["answers_per_s"].value for one in (free, full)]
+    assert paces[0] == pytest.approx(2.0 * paces[1], rel=1e-3)
+
+
+def test_the_interval_of_a_gain_has_the_noise_that_one_of_single_answers_has() -> None:
+    """The pace from one answer to the next, of both; and nothing else is changed by it."""
+    even = measured([True] * 6)
+    slow = even.answers[1].model_copy(
+        update={"baseline": [s.model_copy(update={"seconds": 1.5 * s.seconds}) for s in even.answers[1].baseline]}
+    )
+    uneven = even.model_copy(update={"answers": [even.answers[0], slow, even.answers[2]]})
+    before, after = (LoadPredictor(Trials(one), [8, 8], {}).expected(LR, 4) for one in (even, uneven))
+    halves = [math.log(one["gain"].high / one["gain"].value) for one in (before, after)]
+    noise = 1.96 * math.sqrt(2.0) * Measurements(uneven).pace / math.sqrt(16)
+    assert noise > 0.1
+    assert halves[1] == pytest.approx(math.hypot(halves[0], noise), rel=1e-9)
+    assert after["gain"].value == before["gain"].value
+    assert {name: one for name, one in after.items() if name != "gain"} == {
+        name: one for name, one in before.items() if name != "gain"
+    }
+    assert LoadPredictor(Trials(uneven), [8, 8], {}).expected(PLAIN, 4)["gain"].high == 1.0
+
+
+def test_batches_that_were_not_timed_are_told() -> None:
+    profile = measured([True] * 6)
+    swept = swept_batches(profile)
+    assert swept == {"target": 8, "draft": 8}
+    expected = LoadPredictor(Trials(profile), [12, 12], {})
+    assert set(expected.beyond(LR, 2, swept).values()) == {0.0}
+    assert expected.beyond(LR, 12, swept)["target"] > 0.5
+    rounds = [Round(seconds=(1.0,), tokens=(1,), makespan=4.0, in_flight={"target": ((3, 1.0), (9, 3.0))})]
+    assert [share_beyond(rounds, "target", most) for most in (2, 3, 8, 9)] == [1.0, 0.75, 0.75, 0.0]
+
+
+def test_the_regret_of_a_choice_and_where_nothing_gains() -> None:
+    """Chosen 1.2 times as fast as plain decoding, the best 1.5 times; the rounds agree on it."""
+    from dataclasses import dataclass
+
+    from sim.estimate import Estimate
+
+    @dataclass
+    class Row:
+        name: str
+        clients: int
+        predicted: dict[str, Estimate]
+        measured: dict[str, Estimate]
+        makespans: tuple[float, ...]
+
+    def gain(value: float) -> dict[str, Estimate]:
+        return {"gain": Estimate(value=value, stderr=0.1, low=value - 0.2, high=value + 0.2, n=3)}
+
+    def row(name: str, clients: int, predicted: float, seen: float) -> Row:
+        return Row(name, clients, gain(predicted), gain(seen), tuple(x / seen for x in (1.0, 2.0, 3.0)))
+
+    rows = [row(BASELINE, 1, 1.0, 1.0), row("a", 1, 1.4, 1.2), row("b", 1, 1.3, 1.5)]
+    found = verdict_on(rows)  # type: ignore[arg-type]  # only what it reads
+    assert (found.clients, found.chosen, found.best) == (1, "a", "b")
+    assert found.regret.value == pytest.approx(0.25)
+    assert (found.regret.low, found.regret.high) == (pytest.approx(0.25), pytest.approx(0.25))
+    rows += [row(BASELINE, 4, 1.0, 1.0), row("a", 4, 0.9, 1.1), row("b", 4, 0.8, 0.7)]
+    rows += [row(BASELINE, 8, 1.0, 1.0), row("a", 8, 0.9, 0.9), row("b", 8, 0.8, 0.7)]
+    assert [off_from(rows, side) for side in ("predicted", "measured")] == [4, 8]  # type: ignore[arg-type]
+    assert off_from(rows[:3], "measured") is None  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""A new profile from live traffic, against runs whose steps and verdicts are known."""
+
+from __future__ import annotations
+
+import pytest
+from measured_profiles import measured
+
+from calibrate.record.profile import Profile
+from calibrate.running.session import WallSession
+from sim.operations import DRAFT, TARGET, Generate, Outcome, Step, Verdict, Verify, prompt
+from specplan.live.drift.replan import LEAST_ANSWERS, Recorder
+from theory.errors import CalibrationError
+
+OLD = measured([True] * 9 + [False] * 3)
+
+
+def session(verdicts: list[bool], *, without: int | None = None) -> WallSession:
+    """A run of these verdicts; at one position the judge was not asked."""
+    run, before = WallSession("q"), prompt(7)
+    for i, accepted in enumerate(verdicts):
+        last = i == len(verdicts) - 1
+        draft, target = Generate(DRAFT, before), Generate(TARGET, before)
+        draft.result, target.result = Step(before, DRAFT, 5, last), Step(before, TARGET, 9, last)
+        draft.finished, target.finished = 0.1, 0.3
+        run.operations += [draft, target]
+        if i != without:
+            verify = Verify(draft.result, target.result)
+            verify.job, verify.result, verify.finished = None, Verdict(accepted, float(accepted)), 0.05
+            verify.outcome = Outcome.ACCEPTED if accepted else Outcome.REJECTED
+            run.operations.append(verify)
+        before = draft.result if accepted else target.result
+        run.committed.append(before)
+    return run
+
+
+def test_the_new_profile_has_what_was_seen() -> None:
+    recorder = Recorder(OLD)
+    for _ in range(LEAST_ANSWERS):
+        recorder.ran(session([True, False, True], without=None))
+    found = recorder.profile({"target": 2.0, "draft": 0.5})
+    assert Profile.parse(found.to_json()) == found
+    steps = [step for answer in found.answers for step in answer.steps]
+    assert [step.verdict.accepted for step in steps] == [True, False, True] * LEAST_ANSWERS
+    assert {(step.draft.tokens, step.target.tokens) for step in steps} == {(5, 9)}
+    assert all([step.target.final for step in answer.steps] == [False, False, True] for answer in found.answers)
+    assert {answer.prompt_tokens for answer in found.answers} == {7}
+    for engine, ratio in (("big", 2.0), ("small", 0.5)):
+        before, after = OLD.engines[engine].decode[0], found.engines[engine].decode[0]
+        assert after.seconds == pytest.approx(ratio * before.seconds)
+    assert any("live traffic" in note for note in found.provenance.notes)
+
+
+def test_positions_without_a_verdict_are_left_out_and_counted() -> None:
+    recorder = Recorder(OLD)
+    for _ in range(LEAST_ANSWERS):
+        recorder.ran(session([True, True, True], without=2))
+    assert recorder.n_left_out == LEAST_ANSWERS
+    answer = recorder.profile({}).answers[0]
+    assert [step.target.final for step in answer.steps] == [False, True]
+
+
+def test_too_few_answers_and_answers_that_were_not_ended_make_no_profile() -> None:
+    recorder = Recorder(OLD)
+    unfinished = session([True, True])
+    unfinished.committed.pop()
+    recorder.ran(unfinished)
+    assert recorder.n_answers == 0
+    with pytest.raises(CalibrationError, match="0 answers"):
+        recorder.profile({})

@@ -1,0 +1,146 @@
+"""What moved is named, with what was predicted and what is seen; and nothing else is."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from measured_profiles import STEP_TOKENS, measured
+
+from calibrate.record.library import load
+from calibrate.record.profile import Profile
+from sim.configuration import Configuration
+from specplan.live.drift.expected import Band, Pace, acceptance, lengths, paces
+from specplan.live.drift.watch import DriftWatch
+
+BAND = Band(value=0.8, low=0.78, high=0.82)
+
+
+def rank(tokens: int) -> float:
+    return min(max((tokens - 10) / 20, 0.0), 1.0)
+
+
+def watch() -> DriftWatch:
+    return DriftWatch(
+        accepted=BAND,
+        lengths={"target": (Band(value=0.5, low=0.47, high=0.53), rank)},
+        paces={"target": Pace(by_batch={1: 0.01, 4: 0.013})},
+    )
+
+
+def fed(seed: int, steps: int, *, p: float = 0.8, longer: int = 0, slower: float = 1.0) -> DriftWatch:
+    rng, found = random.Random(seed), watch()
+    for _ in range(steps):
+        found.judged(rng.random() < p)
+        found.wrote("target", rng.randint(10, 30) + longer)
+        found.timed("target", 1, 0.01 * slower * rng.lognormvariate(0.0, 0.1))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_is_reported_where_nothing_moved(seed: int) -> None:
+    assert fed(seed, 3_000).findings == ()
+
+
+def test_what_never_happens_is_no_drift_where_it_need_not() -> None:
+    """At most half of the steps are predicted to be slower by the margin: that none is, for ever, is as predicted."""
+    found = watch()
+    for _ in range(20_000):
+        found.timed("target", 1, 0.01)
+    assert found.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "said"),
+    [
+        ({"p": 0.6}, "acceptance", "predicted was 0.80 [0.78, 0.82]"),
+        ({"p": 0.97}, "acceptance", "acceptance of drafts is "),
+        ({"longer": 8}, "target length", "longer than recorded"),
+        ({"longer": -8}, "target length", "shorter than recorded"),
+        ({"slower": 1.6}, "target slower", "1.6"),
+        ({"slower": 0.5}, "target faster", "0.5"),
+    ],
+)
+def test_what_moved_is_named(change: dict[str, float], what: str, said: str) -> None:
+    (finding,) = fed(1, 600, **change).findings  # type: ignore[arg-type]
+    assert finding.what == what
+    assert said in finding.text
+    assert finding.since < finding.at <= 600
+
+
+def test_a_pace_beyond_what_was_measured_is_not_judged() -> None:
+    found = watch()
+    for _ in range(1_000):
+        found.timed("target", 9, 1.0)
+    assert found.findings == ()
+    assert Pace(by_batch={1: 0.01, 4: 0.013}).at(2) == pytest.approx(0.011)
+
+
+def test_a_measured_profile_says_what_to_expect() -> None:
+    profile = measured([True] * 9 + [False] * 3)
+    judged = acceptance(profile, Configuration.parse("lr-async k1=2"))
+    assert judged is not None
+    assert judged.value == pytest.approx(0.75)
+    # 36 steps: at least as wide as if they were independent
+    assert (judged.low, judged.high) == pytest.approx((0.75 - 0.1415, 0.75 + 0.1415), abs=1e-3)
+    assert acceptance(profile, Configuration.parse("lr-async k1=2 threshold=0.9")) is None  # it recorded no scores
+    known = lengths(profile, "target")
+    assert known is not None
+    band, rank_of = known
+    assert (rank_of(STEP_TOKENS - 1), rank_of(STEP_TOKENS), rank_of(STEP_TOKENS + 1)) == (0.0, 0.5, 1.0)
+    assert band.low < 0.5 < band.high
+    assert paces(profile)["target"].at(3) == pytest.approx(0.010)
+
+
+def test_a_published_profile_has_nothing_to_watch_single_steps_by() -> None:
+    profile = load("lr-deepseek-gsm8k")
+    assert acceptance(profile, Configuration.parse("lr-async k1=2")) is None
+    assert lengths(profile, "target") is None
+    assert paces(profile) == {}
+
+
+def by_length(seed: int, *, n_answers: int = 30) -> Profile:
+    """Answers whose steps are all short and right, or all long and right half of the time."""
+    rng = random.Random(seed)
+    known = measured([True])
+    template = known.answers[0]
+    answers = []
+    for number in range(n_answers):
+        tokens = (8, 60)[number % 2]
+        accepted = [tokens < 20 or rng.random() < 0.5 for _ in range(8)]
+        steps = [
+            template.steps[0].model_copy(
+                update={
+                    "draft": template.steps[0].draft.model_copy(update={"tokens": tokens, "final": i == 7}),
+                    "target": template.steps[0].target.model_copy(update={"tokens": tokens, "final": i == 7}),
+                    "verdict": template.steps[0].verdict.model_copy(update={"accepted": said}),
+                }
+            )
+            for i, said in enumerate(accepted)
+        ]
+        answers.append(template.model_copy(update={"problem": str(number), "steps": steps}))
+    return known.model_copy(update={"answers": answers})
+
+
+def test_acceptance_is_predicted_by_length_and_answers_are_alike_no_more() -> None:
+    runs = Configuration.parse("lr-async k1=2")
+    whole, kinds = (acceptance(by_length(1), runs, by_length=told) for told in (False, True))
+    assert whole is not None
+    assert kinds is not None
+    assert whole.alike > 2.5  # answers are all right, or right half of the time
+    assert kinds.alike < 1.6
+    assert kinds.kinds is not None
+    assert kinds.kinds.records[kinds.kinds.of(8)].value == 1.0
+    assert 0.3 < kinds.kinds.records[kinds.kinds.of(60)].value < 0.7
+    assert kinds.kinds.of(10_000) == kinds.kinds.of(60)
+
+
+@pytest.mark.parametrize(("share", "drifts"), [(0.5, False), (0.1, True)])
+def test_a_drift_of_one_kind_is_found(share: float, drifts: bool) -> None:
+    rng = random.Random(2)
+    found = DriftWatch(accepted=acceptance(by_length(1), Configuration.parse("lr-async k1=2")))
+    for number in range(60):
+        for _ in range(8):
+            short = number % 2 == 0
+            found.judged(short or rng.random() < share, 8 if short else 60)
+    assert bool(found.findings) == drifts

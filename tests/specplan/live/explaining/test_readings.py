@@ -1,0 +1,190 @@
+"""What cannot be explained is refused in one line; what can is read from either engine."""
+
+from __future__ import annotations
+
+import json
+import math
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from click.testing import CliRunner
+from planted_metrics import Planted, exposition
+
+from specplan.commands.explain import command
+from specplan.live.explaining.explanation import explained
+from specplan.live.explaining.histogram import Histogram
+from specplan.live.explaining.reading import read_metrics
+from specplan.live.explaining.window import window
+from theory.errors import ParameterError, SchemaError
+
+PLANTED = Planted()
+BEFORE, AFTER = exposition(PLANTED, 20), exposition(PLANTED, 60)
+SGLANG = """\
+sglang:generation_tokens_total{model_name="m"} GENERATED
+sglang:prompt_tokens_total{model_name="m"} PROMPT
+sglang:num_requests_total{model_name="m"} 20
+sglang:spec_accept_length{model_name="m"} 2.8
+sglang:num_running_reqs{model_name="m"} 4
+sglang:num_queue_reqs{model_name="m"} 0
+sglang:token_usage{model_name="m"} 0.3
+sglang:inter_token_latency_seconds_sum{model_name="m"} SUM
+sglang:inter_token_latency_seconds_bucket{le="0.01",model_name="m"} GENERATED
+sglang:inter_token_latency_seconds_bucket{le="+Inf",model_name="m"} GENERATED
+sglang:time_to_first_token_seconds_sum{model_name="m"} 2
+sglang:time_to_first_token_seconds_bucket{le="+Inf",model_name="m"} 20
+"""
+
+
+def sglang(generated: int) -> str:
+    found = SGLANG.replace("GENERATED", str(generated)).replace("PROMPT", str(generated // 2))
+    return found.replace("SUM", str(generated * 0.008))
+
+
+def refused(before: str, after: str) -> str:
+    with pytest.raises(SchemaError) as caught:
+        explained([read_metrics(before, "a.prom"), read_metrics(after, "b.prom")])
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_files_that_do_not_belong_together_are_refused() -> None:
+    assert "swapped" in refused(AFTER, BEFORE)
+    other = AFTER.replace("planted", "another")
+    assert "different models" in refused(BEFORE, other)
+    started = "process_start_time_seconds {}\n"
+    assert "two runs" in refused(BEFORE + started.format(1.0), AFTER + started.format(2.0))
+    assert "sglang" in refused(sglang(100), AFTER)
+
+
+def test_a_restart_shows_by_some_counters_that_went_back() -> None:
+    later = exposition(Planted(prompt=10), 60)  # less prompt, more tokens
+    assert "went back" in refused(BEFORE, later)
+
+
+def test_windows_in_which_nothing_happened_are_refused() -> None:
+    assert "no token was generated" in refused(AFTER, AFTER)
+
+
+def test_a_server_that_does_not_speculate_is_a_baseline() -> None:
+    plain = PLANTED.with_k(0)
+    assert "--baseline" in refused(exposition(plain, 20), exposition(plain, 60))
+
+
+def test_foreign_metrics_are_refused() -> None:
+    for text, rule in (
+        ("node_load1 0.3\n", "no metrics of vLLM or SGLang"),
+        ("", "no samples"),
+        ("<html>", "line 1 is no sample"),
+        ("vllm:num_requests_running 0\n", "no count of generated tokens"),
+    ):
+        with pytest.raises(SchemaError, match=rule):
+            read_metrics(text, "a.prom")
+
+
+def test_a_baseline_with_the_same_k_tells_nothing() -> None:
+    from specplan.live.explaining.explanation import point_of
+
+    readings = [read_metrics(BEFORE, "a"), read_metrics(AFTER, "b")]
+    with pytest.raises(ParameterError, match="nothing new"):
+        explained(readings, baselines=[point_of(window(*readings))])
+
+
+def test_sglang_tells_no_k_and_no_positions() -> None:
+    readings = [read_metrics(sglang(1000), "a"), read_metrics(sglang(9000), "b")]
+    silent = explained(readings)
+    assert silent.depth is None
+    assert any("--k" in what for what in silent.missing)
+    # A gap is per token there: a round of 2.8 tokens takes 2.8 of them.
+    assert silent.time.whole.value == pytest.approx(2.8 * 0.008)
+    known = explained(readings, k=4)
+    assert known.depth is not None
+    assert known.acceptance.committed(4) == pytest.approx(2.8, rel=0.01)
+    assert known.acceptance.notes
+
+
+def test_the_largest_observations_are_bounded_by_their_buckets_and_the_sum() -> None:
+    found = Histogram(bounds=(1.0, 2.0, math.inf), counts=(8.0, 2.0, 1.0), total=20.0)
+    low, high = found.largest(1.0)
+    assert low == pytest.approx(2.0)
+    assert high == pytest.approx(18.0)  # the others are at least eight times 0 and twice 1
+    assert found.largest(0.0) == (0.0, 0.0)
+    assert found.largest(100.0)[1] == pytest.approx(20.0)
+
+
+def files(folder: Path) -> list[str]:
+    paths = [folder / name for name in ("before.prom", "after.prom", "base.prom")]
+    for path, text in zip(paths, (BEFORE, AFTER, exposition(PLANTED.with_k(0), 60)), strict=True):
+        path.write_text(text)
+    return [str(path) for path in paths]
+
+
+def test_the_command_prints_text_and_json(tmp_path: Path) -> None:
+    before, after, base = files(tmp_path)
+    run = CliRunner().invoke(command, [before, after, "--baseline", base], catch_exceptions=False)
+    assert run.exit_code == 0
+    assert "Best k at this load" in run.output
+    run = CliRunner().invoke(command, [before, after, "--baseline", base, "--json"], catch_exceptions=False)
+    data = json.loads(run.output)
+    assert (data["schema"], data["schema_version"], data["costs_from"]) == ("specplan.explain", 1, "baseline")
+    assert data["best_k"]["low"] <= data["best_k"]["value"] <= data["best_k"]["high"]
+    again = CliRunner().invoke(command, [before, after, "--baseline", base, "--json"], catch_exceptions=False)
+    assert again.output == run.output
+
+
+def test_names_split_the_round(tmp_path: Path) -> None:
+    before, after, base = files(tmp_path)
+    words = ["--target", "Qwen/Qwen3-8B", "--draft", "Qwen/Qwen3-0.6B", "--gpu", "H100", "--json"]
+    run = CliRunner().invoke(command, [before, after, *words], catch_exceptions=False)
+    assert json.loads(run.output)["costs_from"] == "names"
+    run = CliRunner().invoke(command, [before, after, "--baseline", base, *words], catch_exceptions=False)
+    data = json.loads(run.output)
+    assert data["costs_from"] == "both"
+    assert data["round"]["drafting"]["value"] > 0.0
+
+
+def test_a_live_server_is_read_while_it_works(tmp_path: Path) -> None:
+    pages = iter([exposition(PLANTED, n) for n in (20, 40, 60)])
+
+    class Metrics(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert self.path == "/metrics"
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(next(pages).encode())
+
+        def log_message(self, *words: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Metrics) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        run = CliRunner().invoke(command, [url, "--for", "2", "--json"], catch_exceptions=False)
+        server.shutdown()
+        thread.join()
+    assert json.loads(run.output)["source"].startswith("http://127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (["a.prom"], "two files"),
+        (["http://127.0.0.1:1", "a.prom"], "not both"),
+        (["http://127.0.0.1:1", "--for", "nan"], "--for=nan must be a number in"),
+        (["http://127.0.0.1:1", "--for", "1"], "cannot be read"),
+        (["ftp://here", "--for", "1"], "http"),
+        (["missing.prom", "missing.prom"], "cannot be read"),
+    ],
+)
+def test_wrong_sources_are_refused_in_one_line(words: list[str], rule: str) -> None:
+    from click import ClickException
+
+    from theory.errors import SpecplanError
+
+    run = CliRunner().invoke(command, words, standalone_mode=False)
+    assert isinstance(run.exception, SpecplanError | ClickException)
+    told = str(run.exception) or run.exception.format_message()
+    assert rule in told
+    assert "\n" not in told

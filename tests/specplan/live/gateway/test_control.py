@@ -1,0 +1,81 @@
+"""Which configuration runs at which load, and after failures."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.configuration import Configuration
+from specplan.live.gateway.control import Control
+from specplan.live.gateway.plans import PLAIN, ServingPlan
+from specplan.live.gateway.refusals import Refusal
+
+DEEP, SHALLOW = Configuration.parse("lr-async k1=4"), Configuration.parse("lr-async k1=2")
+PLAN = ServingPlan(name="x", by_load=((1, DEEP), (4, SHALLOW), (16, PLAIN)))
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+# Between 1 and 4 the border is 2, between 4 and 16 it is 8; the smaller load has them.
+@pytest.mark.parametrize(
+    ("in_flight", "wanted"), [(0, DEEP), (2, DEEP), (3, SHALLOW), (8, SHALLOW), (9, PLAIN), (99, PLAIN)]
+)
+def test_the_nearest_planned_load_counts(in_flight: int, wanted: Configuration) -> None:
+    assert PLAN.at(in_flight) == wanted
+
+
+def test_more_load_is_heeded_at_once_and_less_after_a_while() -> None:
+    clock = Clock()
+    control = Control(PLAN, 64, clock)
+    assert control.wanted() == DEEP
+    control.in_flight = 12
+    assert control.wanted() == PLAIN
+    control.in_flight = 1
+    assert control.wanted() == PLAIN
+    clock.now = 1.9
+    assert control.wanted() == PLAIN
+    clock.now = 2.1
+    assert control.wanted() == DEEP
+    assert control.n_switches == 2
+
+
+def test_load_that_comes_back_in_between_starts_the_wait_anew() -> None:
+    clock = Clock()
+    control = Control(PLAN, 64, clock)
+    control.in_flight = 12
+    control.wanted()
+    for moment, in_flight in ((0.0, 1), (1.5, 12), (2.5, 1), (4.0, 1)):
+        clock.now, control.in_flight = moment, in_flight
+        assert control.wanted() == PLAIN
+    clock.now = 4.6
+    assert control.wanted() == DEEP
+
+
+def test_a_failure_switches_off_for_longer_each_time_and_methods_without_helpers_stay() -> None:
+    clock = Clock()
+    control = Control(PLAN, 64, clock)
+    pauses = []
+    for _ in range(3):
+        control.failed("draft")
+        begin = clock.now
+        while control.wanted() == PLAIN:
+            clock.now += 0.5
+        pauses.append(clock.now - begin)
+    assert pauses == [2.0, 4.0, 8.0]
+    alone = Control(ServingPlan(name="x", by_load=((1, Configuration.parse("prompt-lookup k2=4")),)), 4, clock)
+    alone.failed("draft")
+    assert alone.wanted().method == "prompt-lookup"
+
+
+def test_no_more_than_the_most_are_admitted() -> None:
+    control = Control(PLAN, 1)
+    with control.admitted():
+        with pytest.raises(Refusal) as caught, control.admitted():
+            pass
+        assert caught.value.status == 429
+    with control.admitted():
+        assert control.in_flight == 1

@@ -1,0 +1,174 @@
+"""What goes wrong behind and before the gateway: no answer is lost, and nothing runs on for a client that has left."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import httpx
+import pytest
+from openai import APIStatusError
+from openai_server import Planted
+
+from sim.configuration import Configuration
+from sim.operations import DRAFT, JUDGE, TARGET
+from specplan.live.gateway.serving import Limits
+
+pytest.importorskip("uvicorn", reason="needs the extra serve")
+
+from gateways import PlantedGateway, planted_gateway
+
+ASYNC = Configuration.parse("lr-async k1=3")
+SLOW = Planted(iteration_s=0.002, prefill_s=0.002, acceptance=0.6)
+
+
+def whole(answer: Any) -> bool:
+    """The planted models end an answer with its fourth step, whoever writes it."""
+    choice = answer.choices[0]
+    return (choice.finish_reason, choice.text.count("\n\n")) == ("stop", SLOW.steps - 1)
+
+
+def metric(served: PlantedGateway, name: str, **labels: str) -> float:
+    return served.serving.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(10))
+async def test_no_answer_is_lost_when_a_helper_dies(moment: int) -> None:
+    rng = random.Random(moment)
+    role = (DRAFT, JUDGE)[moment % 2]
+    async with planted_gateway(ASYNC, planted=SLOW) as served:
+        asked = [asyncio.ensure_future(served.answer(f"question {i}")) for i in range(8)]
+        streams = [asyncio.ensure_future(served.streamed(f"stream {i}")) for i in range(8)]
+        await asyncio.sleep(rng.uniform(0.0, 0.4))
+        await served.kill(role)
+        answers = await asyncio.gather(*asked, *(served.answer(f"later {i}") for i in range(4)))
+        parts = await asyncio.gather(*streams, served.streamed("later"))
+    assert all(map(whole, answers))
+    for texts, finish in parts:
+        # Each piece is a committed step: nothing is lost, and nothing is written twice.
+        assert (finish, "".join(texts).count("\n\n"), len(texts)) == ("stop", SLOW.steps - 1, SLOW.steps)
+
+
+async def test_the_answer_goes_on_from_the_last_committed_step() -> None:
+    async with planted_gateway(ASYNC) as served:
+        undisturbed = (await served.answer("one")).choices[0].text
+        served.servers[DRAFT].fail("500", after=2, times=1000)
+        answer = await served.answer("one")
+        assert whole(answer)
+        assert answer.choices[0].text.split("\n\n")[0] == undisturbed.split("\n\n")[0]
+        assert metric(served, "specplan_fallbacks_total", role=DRAFT, reason="failed") >= 1
+        assert served.serving.control.paused
+
+
+async def test_a_helper_that_falls_behind_is_not_waited_for() -> None:
+    async with planted_gateway(Configuration.parse("lr-sync k1=2"), limits=Limits(patience_s=0.3)) as served:
+        served.servers[JUDGE].fail("stall", times=1000)
+        answer = await asyncio.wait_for(served.answer("one"), 120)
+        assert whole(answer)
+        assert metric(served, "specplan_fallbacks_total", role=JUDGE, reason="late") == 1
+
+
+async def test_a_target_that_breaks_off_once_is_asked_again_and_one_that_is_gone_is_told() -> None:
+    async with planted_gateway(Configuration.parse("autoregressive"), planted=SLOW) as served:
+        served.servers[TARGET].fail("die:3", after=1)
+        assert whole(await served.answer("one"))
+        await served.kill(TARGET)
+        with pytest.raises(APIStatusError) as caught:
+            await served.answer("two")
+    assert caught.value.status_code == 502
+    assert caught.value.type == "server_error"
+    assert "unreachable" in caught.value.message
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_leaves_cancels_its_requests(stream: bool) -> None:
+    planted = Planted(iteration_s=0.05, step_tokens=(80, 90))
+    async with planted_gateway(ASYNC, planted=planted) as served:
+        body = {"model": "tiny", "prompt": "one", "max_tokens": 400, "stream": stream}
+        async with httpx.AsyncClient(base_url=served.url) as client:
+            asked = asyncio.ensure_future(client.post("/v1/completions", json=body))
+            while not served.servers[TARGET]._running:
+                await asyncio.sleep(0.01)
+            asked.cancel()
+            await asyncio.wait((asked,))
+        for _ in range(3000):
+            if not any(server._running for server in served.servers.values()):
+                break
+            await asyncio.sleep(0.02)
+        assert not any(server._running for server in served.servers.values())
+        assert served.serving.control.in_flight == 0
+        assert served.servers[TARGET].aborted
+
+
+async def test_keys_are_handed_on_and_are_in_no_message(caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
+    monkeypatch.setenv("OWN_KEY", "sk-secret")
+    planted = Planted(key="sk-secret")
+    async with planted_gateway(ASYNC, planted=planted, key="sk-secret", env="OWN_KEY") as served:
+        assert whole(await served.answer("one"))
+        with pytest.raises(APIStatusError) as caught:
+            await served.client.with_options(api_key="sk-wrong").completions.create(model="tiny", prompt="one")
+        assert caught.value.status_code == 401
+        assert not served.serving.control.paused  # one client's wrong key switches nothing off for the others
+        async with httpx.AsyncClient() as client:
+            page = (await client.get(f"{served.url}/metrics")).text
+        sent = {headers.get("authorization") for headers in served.servers[DRAFT].headers}
+    assert sent <= {"Bearer sk-secret", "Bearer sk-wrong"}
+    assert not any("sk-" in text for text in (caught.value.message, page, caplog.text))
+
+
+async def test_requests_are_bounded() -> None:
+    limits = Limits(in_flight=2, answer_tokens=100, body_bytes=2000)
+    planted = Planted(iteration_s=0.02)
+    async with planted_gateway(ASYNC, planted=planted, limits=limits) as served:
+        running = [asyncio.ensure_future(served.answer(f"{i}", max_tokens=100)) for i in range(2)]
+        while served.serving.control.in_flight < 2:
+            await asyncio.sleep(0.01)
+        found = {}
+        for name, asked in {
+            "many": served.answer("x", max_tokens=10),
+            "long": served.answer("x", max_tokens=101),
+            "large": served.answer("x" * 3000, max_tokens=10),
+            "other": served.client.completions.create(model="other", prompt="x"),
+            "path": served.client.embeddings.create(model="tiny", input="x"),
+        }.items():
+            with pytest.raises(APIStatusError) as caught:
+                await asked
+            found[name] = caught.value.status_code
+            assert caught.value.type
+        await asyncio.gather(*running)
+    assert found == {"many": 429, "long": 400, "large": 413, "other": 404, "path": 404}
+
+
+async def test_an_answer_ends_when_its_time_is_over_and_keeps_what_it_has() -> None:
+    planted = Planted(iteration_s=0.03, steps=40)
+    async with planted_gateway(ASYNC, planted=planted, limits=Limits(answer_seconds=1.5)) as served:
+        answer = await served.answer("one", max_tokens=2000)
+    assert answer.choices[0].finish_reason == "length"
+    assert answer.choices[0].text.endswith("\n\n")
+
+
+async def test_more_load_switches_running_answers_at_a_step() -> None:
+    planted = Planted(iteration_s=0.01, steps=8)
+    rows = ((1, Configuration.parse("lr-async k1=2")), (4, Configuration.parse("autoregressive")))
+    async with planted_gateway(*rows, planted=planted) as served:
+        raw = served.client.completions.with_raw_response
+        first = asyncio.ensure_future(raw.create(model="tiny", prompt="first", max_tokens=300))
+        while not served.serving.answering._running[DRAFT]:  # it has begun to speculate
+            await asyncio.sleep(0.01)
+        await asyncio.gather(*(served.answer(f"{i}", max_tokens=300) for i in range(3)))
+        answer = await first
+    assert answer.headers["x-specplan-method"] == "lr-async k1=2; autoregressive"
+    assert answer.parse().choices[0].text.count("\n\n") == 7
+
+
+async def test_what_steps_cannot_serve_is_handed_on_and_counted() -> None:
+    async with planted_gateway(ASYNC, planted=Planted(steps=2)) as served:
+        create = served.client.completions.with_raw_response.create
+        for more in ({"ignore_eos": True}, {"x-made-up": 1}):
+            answer = await create(model="tiny", prompt="one", max_tokens=50, extra_body=more)
+            assert answer.headers["x-specplan-method"] == "forwarded"
+            assert answer.parse().choices[0].text
+        assert metric(served, "specplan_requests_forwarded_total", field="ignore_eos") == 1
+        assert metric(served, "specplan_requests_forwarded_total", field="other") == 1  # no label of a client's making

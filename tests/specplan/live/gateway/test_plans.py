@@ -1,0 +1,112 @@
+"""Plans as `specplan plan --json` writes them, and whom they ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.catalogue import methods
+from sim.configuration import Configuration
+from specplan.live.gateway.plans import PLAIN, helpers_of, read_plan
+from specplan.live.gateway.servers import Endpoints
+from theory.errors import ParameterError, SchemaError
+
+Main = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the command writes for a profile, at two loads."""
+    from click.testing import CliRunner
+
+    from specplan.cli import cli
+
+    words = "plan --profile lr-deepseek-gsm8k --methods lr-async,lr-sync -n 4 --k1-max 3 --concurrency 1,64 --json"
+    found = CliRunner().invoke(cli, words.split())
+    data: dict[str, Any] = json.loads(found.stdout)
+    return data
+
+
+def saved(folder: Path, data: Any) -> str:
+    path = folder / "plan.json"
+    path.write_text(json.dumps(data))
+    return str(path)
+
+
+def test_a_plan_by_load_has_the_best_of_each(written: dict[str, Any], tmp_path: Path) -> None:
+    plan = read_plan(saved(tmp_path, written))
+    for load, configuration in plan.by_load:
+        rows = [row for row in written["at_once"] if row["answers"] == load]
+        best = max(rows, key=lambda row: row["gain"]["value"])
+        gains = best["gain"]["value"] > 1.0
+        assert configuration == (Configuration.parse(best["configuration"]) if gains else PLAIN)
+    assert [load for load, _ in plan.by_load] == [1, 64]
+    assert plan.asking.temperature == written["advice"]["client"]["temperature"]
+    assert plan.expected[plan.by_load[0][1]].acceptance == written["rows"][0]["acceptance"]
+
+
+def test_without_loads_it_is_the_first_row(written: dict[str, Any], tmp_path: Path) -> None:
+    plan = read_plan(saved(tmp_path, {**written, "at_once": []}))
+    best = written["rows"][0]["configuration"]
+    assert plan.configurations == (Configuration(method=best["method"], knobs=best["knobs"]),)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema": "specplan.validation"}, "is no plan"),
+        ({"schema_version": 2}, "schema_version"),
+        ({"rows": []}, "rows"),
+        ({"rows": None}, "rows"),
+        ({"at_once": [{"answers": 0, "configuration": "x", "gain": {"value": 1}}]}, "answers"),
+    ],
+)
+def test_what_is_no_plan_is_told(written: dict[str, Any], tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(SchemaError, match=said):
+        read_plan(saved(tmp_path, {**written, **change}))
+
+
+def test_an_unknown_method_is_told(written: dict[str, Any], tmp_path: Path) -> None:
+    rows = [{"answers": 1, "configuration": "warp-drive k1=2", "gain": {"value": 2.0}}]
+    with pytest.raises(ParameterError, match="warp-drive"):
+        read_plan(saved(tmp_path, {**written, "at_once": rows}))
+
+
+@pytest.mark.parametrize("load", ["2/s", "trace"])
+def test_plans_for_arrivals_are_told(tmp_path: Path, load: str) -> None:
+    rows = [{"configuration": "autoregressive", "gain": {"value": 1.0}}]
+    data = {"schema": "specplan.load-plan", "schema_version": 1, "target": "t", "loads": [{"load": load, "rows": rows}]}
+    with pytest.raises(SchemaError, match="--concurrency"):
+        read_plan(saved(tmp_path, data))
+
+
+def test_every_method_is_served_or_refused_by_name() -> None:
+    refused = []
+    for name in methods():
+        if name.startswith("specs"):
+            with pytest.raises(ParameterError, match="cannot be served"):
+                helpers_of(Configuration(method=name))
+            refused.append(name)
+        else:
+            assert helpers_of(Configuration(method=name)) <= {"draft", "judge", "scorer"}
+    assert refused
+
+
+def test_servers_that_a_method_asks_must_be_named(written: dict[str, Any], tmp_path: Path) -> None:
+    plan = read_plan(saved(tmp_path, written))
+    with pytest.raises(ParameterError, match="draft"):
+        Endpoints(target="http://127.0.0.1:1").check(plan)
+    with pytest.raises(ParameterError, match=r"--judge http://127\.0\.0\.1:1"):
+        Endpoints(target="http://127.0.0.1:1", draft="http://127.0.0.1:2").check(plan)
+
+
+def test_servers_to_which_keys_would_go_in_clear_are_told() -> None:
+    named = Endpoints(
+        target="http://models.example:8000#big", draft="http://127.0.0.1:1", judge="https://judge.example/v1"
+    )
+    assert named.in_clear == ("models.example:8000",)
+    assert Endpoints(target="http://localhost:8000", scorer="http://[::1]:9/v1").in_clear == ()

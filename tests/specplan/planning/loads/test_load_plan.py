@@ -1,0 +1,180 @@
+"""Plans under load, on a small deployment."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from deployments import deployment
+
+from calibrate.replay.trials import PLAIN
+from specplan.output import SCREEN
+from specplan.planning.loads.load_plan import LoadPlan, LoadRow, plan_loads
+from specplan.planning.loads.options import considered
+from specplan.planning.loads.picture import draw_loads
+from specplan.planning.loads.schedule import best_schedule
+from specplan.planning.loads.text import plan_as_text
+from specplan.worlds.request import Limits, Load
+from theory.errors import ParameterError
+
+Main = Callable[..., tuple[int, str, str]]
+
+WANTED = deployment(draft="Qwen/Qwen3-0.6B", gpus=2, context=900, answer_tokens=400)
+METHODS = ("prompt-lookup", "draft-model", "eagle", "lr-async", "spec-reason")
+NAMES = ("--target", "Qwen/Qwen3-8B", "--context", "900", "--answer-tokens", "400")
+
+
+@pytest.fixture(scope="module")
+def found() -> LoadPlan:
+    loads = [Load(concurrency=1), Load(concurrency=6), Load(rate=0.5)]
+    return plan_loads(WANTED, loads, Limits(), METHODS)
+
+
+def rows(found: LoadPlan, place: int) -> dict[str, LoadRow]:
+    return {row.option.kind: row for row in found.loads[place][1]}
+
+
+def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: LoadPlan) -> None:
+    for load, all_rows in found.loads:
+        plain = next(row for row in all_rows if row.option.configuration == PLAIN)
+        assert plain.gain.value == plain.gain.low == plain.gain.high == 1.0
+        for row in all_rows:
+            assert row.gain.low <= row.gain.value <= row.gain.high
+            assert 0.0 <= row.prior_share <= 1.0
+            assert row.limit in ("bandwidth", "compute", "cache reads", "cache full", "draft", "overhead")
+            assert row.option.arrangement.gpus <= WANTED.gpus
+        assert [row.gain.value for row in all_rows] == sorted((row.gain.value for row in all_rows), reverse=True)
+        assert load.text
+
+
+def test_more_answers_make_more_tokens_and_longer_answers(found: LoadPlan) -> None:
+    one, six = rows(found, 0)["autoregressive"], rows(found, 1)["autoregressive"]
+    assert six.tokens_per_s > 2.0 * one.tokens_per_s
+    assert six.served.mean("seconds") >= one.served.mean("seconds")
+
+
+def test_what_names_do_not_tell_is_said(found: LoadPlan) -> None:
+    assert set(found.unknown) == {"eagle", "spec-reason"}
+    assert found.unknown["eagle"] == ("an EAGLE head (--eagle)",)
+    text = plan_as_text(found, [_nothing()] * 3)
+    assert "not evaluated: eagle: needs an EAGLE head (--eagle)" in text
+    assert "nan" not in text
+    assert "token acceptance is a prior" in text
+
+
+def test_what_the_user_knows_narrows_the_interval() -> None:
+    def width(**known: float) -> float:
+        wanted = deployment(gpus=1, context=900, answer_tokens=400, **known)
+        row = plan_loads(wanted, [Load(concurrency=1)], Limits(), ["prompt-lookup"]).loads[0][1][0]
+        return row.gain.high / row.gain.low
+
+    assert width(alpha2=0.6) < 0.8 * width()
+
+
+def test_what_misses_a_bound_is_ranked_last() -> None:
+    load = [Load(concurrency=2)]
+    free = plan_loads(WANTED, load, Limits(), ["prompt-lookup"]).loads[0][1]
+    fastest, slowest = (rows.served.percentiles("tpot_s")[90] for rows in (free[0], free[-1]))
+    bound = (fastest + slowest) / 2.0
+    bounded = plan_loads(WANTED, load, Limits(tpot_s=bound), ["prompt-lookup"]).loads[0][1]
+    assert [row.meets for row in bounded] == sorted((row.meets for row in bounded), reverse=True)
+    assert bounded[0].meets
+    assert not bounded[-1].meets
+
+
+def test_a_small_cache_is_what_runs_out() -> None:
+    long = deployment(target="Qwen/Qwen3-32B", gpus=1, context=9000, answer_tokens=6000)
+    row = plan_loads(long, [Load(concurrency=16)], Limits(), []).loads[0][1][0]
+    assert row.limit == "cache full"
+    assert row.served.preempted or row.served.waited_s > 0.0
+
+
+def test_rates_beyond_what_the_gpus_finish_are_refused() -> None:
+    with pytest.raises(
+        ParameterError, match=r"rate='1000' must be below [\d.]+, the answers per second that 2 x NVIDIA H100 SXM"
+    ):
+        plan_loads(WANTED, [Load(rate=1000.0)], Limits(), ["prompt-lookup"])
+    both = plan_loads(WANTED, [Load(rate=0.5), Load(rate=1000.0)], Limits(), [])
+    assert [load.rate for load, _ in both.loads] == [0.5]
+    assert "Not planned: rate='1000' must be below" in plan_as_text(both, [_nothing()])
+
+
+def test_only_arrangements_that_hold_the_models_are_considered() -> None:
+    big = deployment(target="meta-llama/Llama-3.3-70B-Instruct", draft="Qwen/Qwen3-8B", gpus=4, context=9000)
+    found = considered(big, METHODS)
+    assert min(one.tp for one in found.plain) == 2, "141 GB of weights do not fit on one H100"
+    assert all(one.gpus <= 4 for one in [*found.plain, *found.steps])
+    with pytest.raises(ParameterError, match=r"gpus=1 .*2 GPUs would do"):
+        considered(replace(big, gpus=1), ())
+
+
+def test_the_schedule_drafts_less_at_larger_batches() -> None:
+    from sim.configuration import Configuration
+
+    schedule = best_schedule(WANTED, Configuration.parse("draft-model k2=4"), 1)
+    assert schedule is not None
+    depths = [entry.k for entry in schedule.ranges]
+    assert depths == sorted(depths, reverse=True)
+    assert best_schedule(WANTED, PLAIN, 1) is None
+
+
+def test_the_picture_is_drawn(found: LoadPlan, tmp_path: Path) -> None:
+    draw_loads(found, tmp_path / "gains.png")
+    assert (tmp_path / "gains.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ParameterError, match="must end in"):
+        draw_loads(found, tmp_path / "gains.bmp")
+
+
+def test_the_command_prints_the_plan_and_commands_that_parse(run_main: Main) -> None:
+    words = ("plan", *NAMES, "--draft", "Qwen/Qwen3-0.6B", "--gpus", "2", "--concurrency", "1,4")
+    code, screen, _ = run_main(*words)
+    assert code == 0
+    assert max(map(len, screen.splitlines())) <= SCREEN
+    assert screen.startswith("At 1 answer at once: ")
+    assert "At 4 answers at once: " in screen
+    assert "vllm serve" not in screen
+    code, out, _ = run_main(*words, "-v")
+    assert code == 0
+    assert "Switch speculation off" in out or "Something is faster" in out
+    served = [line for line in out.splitlines() if "vllm serve" in line]
+    assert served
+    for line in served:
+        words = shlex.split(line)
+        if "--speculative-config" in words:
+            config = json.loads(words[words.index("--speculative-config") + 1])
+            assert config["num_speculative_tokens"] >= 1
+            assert config["num_speculative_tokens_per_batch_size"][0][0] == 1
+
+
+def test_the_plan_as_data(run_main: Main) -> None:
+    code, out, _ = run_main("plan", *NAMES, "--methods", "prompt-lookup", "--gpu-price", "2", "--json")
+    assert code == 0
+    data = json.loads(out)
+    assert data["schema"] == "specplan.load-plan"
+    row = data["loads"][0]["rows"][0]
+    cost = 2.0 * data["gpus"] / 3600.0 / row["tokens_per_s"] * 1e6
+    assert row["dollars_per_million_tokens"] == pytest.approx(cost, rel=0.01)
+    assert row["gain"]["low"] <= row["gain"]["value"] <= row["gain"]["high"]
+
+
+def test_a_trace_is_planned_with_its_own_sizes(run_main: Main, tmp_path: Path) -> None:
+    lines = [{"timestamp": 800 * i, "input_length": 100 + 10 * i, "output_length": 60} for i in range(40)]
+    path = tmp_path / "trace.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+    words = ("plan", "--target", "Qwen/Qwen3-8B", "--methods", "prompt-lookup", "--trace", str(path))
+    code, out, _ = run_main(*words)
+    assert code == 0
+    assert "prompts of 295 tokens, answers of 60" in " ".join(out.split())
+    code, _, err = run_main(*words, "--context", "500")
+    assert code == 2
+    assert "must not be given with --trace" in err
+
+
+def _nothing() -> object:
+    from specplan.worlds.settings import Settings
+
+    return Settings(commands=(), schedule=None, adaptive=None, client=None, notes=())

@@ -1,0 +1,84 @@
+"""The search for the best option of each kind, against paces that are made up."""
+
+from __future__ import annotations
+
+from specplan.planning.loads.load_plan import Curve, with_errors
+from specplan.planning.loads.options import DEPTHS, Considered, Option
+from specplan.planning.loads.search import best_of_each_kind
+from specplan.planning.loads.simulating import shares_of
+from specplan.worlds.arrangements import Arrangement
+
+WIDE, MANY = Arrangement(tp=4, replicas=1), Arrangement(tp=1, replicas=4)
+OWN, SHARED = (
+    Arrangement(tp=2, replicas=1, drafting="own", own_gpus=1),
+    Arrangement(tp=4, replicas=1, drafting="shared"),
+)
+FOUND = Considered(
+    plain=[WIDE, MANY], tokens={"prompt-lookup": [WIDE, MANY]}, steps=[OWN, SHARED], step_methods=["lr-async"]
+)
+
+
+def made_up(option: Option, answers: int) -> float:
+    """Paces with one best option of each kind: k2 = 3 on many copies, k1 = 6 on GPUs of its own."""
+    c = option.configuration
+    pace = 100.0 * answers
+    if option.arrangement in (MANY, OWN):
+        pace *= 1.3
+    if c.k2 > 1:
+        pace *= 1.5 - 0.05 * abs(c.k2 - 3)
+    if c.spec.drafts_steps:
+        pace *= (0.5 if answers > 4 else 1.6) - 0.02 * abs(c.k1 - 6)
+    return pace
+
+
+def test_it_finds_the_best_of_each_kind() -> None:
+    best = best_of_each_kind(FOUND, made_up, 2)
+    assert set(best) == {"autoregressive", "prompt-lookup", "lr-async", "lr-async+prompt-lookup"}
+    assert best["autoregressive"][0].arrangement == MANY
+    lookup, ahead = best["prompt-lookup"][0], best["lr-async"][0]
+    assert (lookup.configuration.k2, lookup.arrangement) == (3, MANY)
+    assert (ahead.configuration.k1, ahead.arrangement) == (6, OWN)
+    assert best["lr-async+prompt-lookup"][0].configuration.k2 == 3
+    assert all(rate == made_up(option, 2) for option, rate in best.values())
+
+
+def test_kinds_that_were_far_behind_are_given_up_and_depths_looked_for_nearby() -> None:
+    few = best_of_each_kind(FOUND, made_up, 2)
+    many = best_of_each_kind(FOUND, made_up, 8, few)
+    assert many["lr-async"][1] < 0.8 * many["autoregressive"][1]
+    asked: list[Option] = []
+
+    def asking(option: Option, answers: int) -> float:
+        asked.append(option)
+        return made_up(option, answers)
+
+    more = best_of_each_kind(FOUND, asking, 16, many)
+    assert "lr-async" not in more
+    assert {one.configuration.k2 for one in asked if one.kind == "prompt-lookup"} == {2, 3, 4}
+    assert set(DEPTHS) > {2, 3, 4}
+
+
+def test_answers_are_dealt_out_evenly() -> None:
+    for answers in range(1, 20):
+        for copies in range(1, 6):
+            shares = shares_of(answers, copies)
+            assert sum(n * many for n, many in shares.items()) == answers
+            assert sum(shares.values()) == copies
+            assert max(shares) - min(shares) <= 1
+
+
+def test_speculation_is_off_from_the_load_beyond_which_nothing_gains() -> None:
+    def curve(*gains: float | None) -> Curve:
+        answers = tuple(2**i for i in range(len(gains)))
+        return Curve(answers=answers, gains={"prompt-lookup": gains}, options={"prompt-lookup": (None,) * len(gains)})
+
+    assert curve(1.4, 1.1, 0.9, 0.8).off_from() == 4
+    assert curve(1.4, 0.9, 1.1).off_from() is None
+    assert curve(0.9, None, None).off_from() == 1
+
+
+def test_errors_add_in_squares_on_the_logarithm() -> None:
+    found = with_errors(2.0, {"one": 0.3, "other": 0.4}, 8)
+    assert found.high / found.value == found.value / found.low
+    assert abs(found.high - 2.0 * 2.718281828459045**0.5) < 1e-12
+    assert with_errors(1.0, {}, 1).low == 1.0

@@ -1,0 +1,116 @@
+"""Reports of each command: the questions of its reader are answered, and the numbers are the command's."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from planted_metrics import Planted, exposition
+
+from specplan.cli import cli
+from specplan.show.page import Interval
+from specplan.show.rendering import as_html
+from specplan.show.svg import Line, lines
+from theory.errors import ParameterError
+
+
+def reported(tmp_path: Path, *arguments: str, ending: str = ".md") -> str:
+    path = tmp_path / f"report{ending}"
+    words = [*arguments, "--report", str(path), "-o", str(tmp_path / "out"), "--force"]
+    cli.main(words, "specplan", standalone_mode=False)
+    text = path.read_text(encoding="utf-8")
+    assert len(text.encode()) < 1_000_000
+    return text
+
+
+def test_thresholds(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.jsonl"
+    rows = [{"score": round(0.5 + i % 50 / 100, 2), "label": i % 50 > 5, "answer": f"a{i}"} for i in range(600)]
+    pairs.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    text = reported(tmp_path, "thresholds", "--pairs", str(pairs), "--c1", "0.1", "--sampling", "independent")
+    assert "Which threshold?" in text
+    assert "95 % that the risk is at most 0.05" in text
+    html = reported(tmp_path, "thresholds", "--pairs", str(pairs), "--c1", "0.1", ending=".html")
+    assert "<svg" in html
+    assert "nan" not in html.split("<script", 1)[0]
+
+
+def test_explain(tmp_path: Path) -> None:
+    files = [tmp_path / f"{name}.prom" for name in ("before", "after")]
+    for path, answers in zip(files, (20, 80), strict=True):
+        path.write_text(exposition(Planted(), answers), encoding="utf-8")
+    text = reported(tmp_path, "explain", *map(str, files))
+    assert "Why is it slow?" in text
+    assert "What a round takes" in text
+
+
+def test_a_table_of_a_paper(tmp_path: Path) -> None:
+    text = reported(tmp_path, "reproduce", "lookahead-decoding")
+    assert "Predicted beside published" in text
+
+
+def test_a_report_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("mine", encoding="utf-8")
+    with pytest.raises(ParameterError, match="exists"):
+        cli.main(["theorems", "--report", str(path)], "specplan", standalone_mode=False)
+    with pytest.raises(ParameterError, match=r"must end in \.html or \.md"):
+        cli.main(["theorems", "--report", str(tmp_path / "x.pdf")], "specplan", standalone_mode=False)
+    assert path.read_text(encoding="utf-8") == "mine"
+
+
+def test_what_is_not_known_is_not_drawn() -> None:
+    from specplan.show.page import Report, Section, Table
+
+    unknown = Interval(value=math.nan, low=0.0, high=math.inf)
+    known = Interval(value=1.0, low=0.5, high=math.inf)
+    table = Table(headings=["x"], rows=[[unknown], [known]])
+    page = as_html(Report(title="", about="", lead="", answers=[], sections=[Section(title="", parts=[table])]), [], "")
+    assert page.count("<svg") == 1
+    line = Line(name="a", points=[(1.0, 1.0), (2.0, math.nan), (3.0, 2.0)], intervals=[known, unknown, None])
+    assert "nan" not in lines([line], x_name="x", y_name="y")
+    assert lines([line], x_name="x", y_name="y").count("<circle") == 2
+
+
+def test_a_validation_under_load() -> None:
+    from sim.estimate import Estimate
+    from specplan.check.validating.load_rows import LoadRow, Verdict
+    from specplan.check.validating.under_load import LoadValidation
+    from specplan.show.rendering import as_markdown
+    from specplan.show.validations import load_validation_report
+
+    def of(value: float) -> Estimate:
+        return Estimate(value=value, stderr=0.1, low=value - 0.2, high=value + 0.2, n=4)
+
+    rows = [
+        LoadRow(
+            name=name,
+            clients=clients,
+            predicted={"gain": of(gain)},
+            measured={"gain": of(gain + 0.1)},
+            accuracy=None,
+            acceptance=0.8,
+            answers_at_once=(clients, clients),
+            most_steps=(4, 4),
+            beyond={},
+        )
+        for clients in (1, 8)
+        for name, gain in (("autoregressive", 1.0), ("lr-async k1=4", 1.5 / clients**0.3))
+    ]
+    found = LoadValidation(
+        profile="fake",
+        rows=tuple(rows),
+        verdicts=(Verdict(clients=8, chosen="autoregressive", best="lr-async k1=4", regret=of(0.3)),),
+        n_questions=12,
+        n_rounds=4,
+        off_from=(8, None),
+        pace={},
+        swept={},
+        most={},
+    )
+    text = as_markdown(load_validation_report(found), [], "")
+    assert "switched off from 8 clients on as predicted, at none of these loads as measured" in text
+    assert "| 1 | lr-async k1=4 | 1.50 \\[1.30, 1.70\\] | 1.60 \\[1.40, 1.80\\] | -6.2 % |" in text
+    assert "2 of 2 gains are inside their interval" in text

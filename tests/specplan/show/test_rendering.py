@@ -1,0 +1,194 @@
+"""Reports as files: nothing from outside, nothing of a name becomes markup, both forms say the same."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import click
+import pytest
+
+from specplan.show.page import (
+    Answer,
+    Bullets,
+    Code,
+    Interval,
+    Picture,
+    Report,
+    Section,
+    Table,
+    Text,
+    Widget,
+    cleaned,
+)
+from specplan.show.rendering import as_html, as_markdown
+from specplan.show.saving import command_line, report_option
+from specplan.show.svg import Line, lines, scatter, ticks
+
+HOSTILE = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'`|[x](javascript:alert(1)) \u202e\u200b{{7*7}}"
+)
+FOREIGN = {"src", "href", "xlink:href", "srcset", "style", "action", "formaction", "background", "poster", "data"}
+"""Attributes by which a page loads or runs something."""
+
+
+class Seen(HTMLParser):
+    """The elements of a page, the texts of its scripts and styles, and all attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.inside: dict[str, list[str]] = {"script": [], "style": []}
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        if self.lasttag in self.inside and data.strip():
+            self.inside[self.lasttag].append(data)
+
+
+def hostile(text: str = HOSTILE) -> Report:
+    """A report in which every text is this one."""
+    drawn = lines(
+        [Line(name=text, points=[(1.0, 1.0), (2.0, 2.0)], intervals=[Interval(value=1, low=0, high=2), None])],
+        x_name=text,
+        y_name=text,
+    )
+    parts = [
+        Text(text=text),
+        Bullets(items=[text]),
+        Code(text=text),
+        Table(headings=[text, text], rows=[[text, Interval(value=1.5, low=1.0, high=2.0)]], reference=1.0),
+        Table(headings=[text], rows=[[text]], folded=True, summary=text),
+        Picture(svg=drawn, caption=text),
+        Picture(svg=scatter({text: [(1.0, 2.0, text), (2.0, 3.0, text)]}, x_name=text, y_name=text), caption=text),
+        Widget(data={text: [text], "grid": 1}, caption=text),
+    ]
+    return Report(
+        title=text,
+        about=text,
+        lead=text,
+        answers=[Answer(question=text, answer=text, detail=text)],
+        sections=[Section(title=text, parts=parts)],
+        notes=[text],
+    )
+
+
+def test_no_text_becomes_markup() -> None:
+    harmless = Seen(as_html(hostile("x"), [("x", "x")], "x"))
+    seen = Seen(as_html(hostile(), [(HOSTILE, HOSTILE)], HOSTILE))
+    assert seen.tags == harmless.tags
+    assert [(tag, name) for tag, name, _ in seen.attributes] == [(tag, name) for tag, name, _ in harmless.attributes]
+    assert seen.inside["script"][1:] == harmless.inside["script"][1:]
+
+
+def test_characters_that_are_not_seen_are_written_as_numbers() -> None:
+    for page in (as_html(hostile(), [], ""), as_markdown(hostile(), [], "")):
+        assert "\u202e" not in page
+        assert "\u200b" not in page
+        assert "u202e" in page
+    assert cleaned("a\x00b\ud800") == "a\\u0000b\\ud800"
+
+
+def test_nothing_is_loaded_from_anywhere() -> None:
+    seen = Seen(as_html(hostile(), [], ""))
+    assert not [one for one in seen.attributes if one[1] in FOREIGN or one[1].startswith("on")]
+    assert not {"link", "img", "iframe", "object", "embed", "base", "a", "form"} & set(seen.tags)
+    (style,) = seen.inside["style"]
+    script = seen.inside["script"][-1]
+    assert not re.search(r"url\(|@import|https?:", style)
+    assert not re.search(r"https?:|fetch|XMLHttpRequest|WebSocket|import\(|eval|innerHTML|sendBeacon", script)
+
+
+def test_the_policy_allows_the_one_script_and_the_one_style() -> None:
+    seen = Seen(as_html(hostile(), [], ""))
+    policy = next(value for _, name, value in seen.attributes if name == "content" and "default-src" in value)
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for text in (seen.inside["style"][0], seen.inside["script"][-1]):
+        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+
+
+def test_markdown_has_no_markup_from_names() -> None:
+    text = as_markdown(hostile(), [], HOSTILE)
+    outside = re.sub(r"(?ms)^(`{3,})$.*?^\1$", "", text)
+    assert "<script" not in outside
+    assert not re.search(r"(?<!\\)\]\(", outside)
+    rows = [line for line in outside.splitlines() if line.startswith("| ")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} <= {2, 3}
+
+
+def test_markdown_says_what_html_says() -> None:
+    text = as_markdown(hostile("word"), [("seed", "7")], "specplan plan")
+    assert "| word | 1.50 \\[1.00, 2.00\\] |" in text
+    assert "| seed | 7 |" in text
+    assert "```\nspecplan plan\n```" in text
+
+
+def test_ticks_are_round_and_inside() -> None:
+    assert ticks(0.0, 2.2) == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert ticks(0.3, 0.3) == [0.3]
+    assert all(0.013 <= one <= 0.087 for one in ticks(0.013, 0.087))
+
+
+def test_the_command_is_told_without_what_is_secret() -> None:
+    told = []
+
+    @click.command(name="explain")
+    @click.argument("sources", nargs=-1)
+    @click.option("--prompts")
+    @click.option("--flag", is_flag=True)
+    @click.option("--unsaid", default=3)
+    @report_option
+    def command(**options: object) -> None:
+        told.append(command_line(click.get_current_context()))
+
+    source = "http://user:secret@host:8000/metrics?key=secret"
+    command.main([source, "--prompts", "a b.jsonl", "--flag", "--report", "x.html"], "explain", standalone_mode=False)
+    assert told == ["explain --prompts 'a b.jsonl' --flag --report x.html http://host:8000/metrics"]
+
+
+@pytest.mark.parametrize("ending", [".html", ".md"])
+def test_the_ledger_fits_a_megabyte(tmp_path: Path, ending: str) -> None:
+    from specplan.cli import cli
+
+    path = tmp_path / f"report{ending}"
+    cli.main(["theorems", "--report", str(path), "-o", str(tmp_path / "out")], "specplan", standalone_mode=False)
+    text = path.read_text(encoding="utf-8")
+    assert len(text.encode()) < 1_000_000
+    assert "Claims of the papers, checked by machine" in text
+    assert "specplan theorems --report" in text
+    assert all(word in text for word in ("What does not", "LR-T3c", "numpy"))
+
+
+def points_across(*names: str) -> list[float]:
+    """Where the points of lines with intervals stand whose only place is the middle of the drawing, px."""
+    told = [Interval(value=1.0, low=0.5, high=1.5)]
+    drawn = lines([Line(name=name, points=[(1.0, 1.0)], intervals=told) for name in names], x_name="x", y_name="y")
+    return [float(x) for x in re.findall(r'<circle cx="([0-9.]+)"', drawn)]
+
+
+def test_points_stand_side_by_side_around_their_place() -> None:
+    middle = 338.0  # of 52 to 624
+    assert points_across("a") == [middle]
+    assert points_across("a", "b") == [middle - 1.5, middle + 1.5]
+    assert points_across("a", "b", "c", "d", "e") == [middle + shift for shift in (-6.0, -3.0, 0.0, 3.0, 6.0)]
+
+
+def test_a_scatter_holds_both_intervals_of_a_point() -> None:
+    wide = Interval(value=1.5, low=1.0, high=2.0), Interval(value=1.4, low=0.5, high=2.5)
+    drawn = scatter({"a": [(1.5, 1.4, "a")]}, x_name="x", y_name="y", intervals={"a": wide})
+    ends = [[float(end) for end in re.findall(rf'{axis}[12]="([0-9.]+)"', drawn)][-4:] for axis in "xy"]
+    (x_low, x_high, x, _), (_, y, y_low, y_high) = ends
+    point = re.search(r'<circle[^>]* cx="([0-9.]+)" cy="([0-9.]+)"', drawn)
+    assert point is not None
+    assert (x, y) == pytest.approx([float(one) for one in point.groups()])
+    assert x == pytest.approx((x_low + x_high) / 2)
+    assert 14 <= y_high < y < y_low <= 274  # inside the frame

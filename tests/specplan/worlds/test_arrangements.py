@@ -1,0 +1,70 @@
+"""Arrangements: they use the GPUs that are there, split only what divides, and say what they are."""
+
+from __future__ import annotations
+
+import pytest
+from deployments import arrangement_of, deployment, model
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specplan.worlds.arrangements import Drafting, arrangements, splits
+
+TARGETS = ("Qwen/Qwen3-8B", "Qwen/Qwen3-30B-A3B", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-R1")
+DRAFTINGS: tuple[Drafting, ...] = ("none", "shared", "own")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@given(gpus=st.integers(1, 64), drafting=st.sampled_from(DRAFTINGS), judged=st.booleans())
+def test_no_arrangement_uses_more_gpus_than_there_are_nor_leaves_room_for_a_copy(
+    target: str, gpus: int, drafting: Drafting, judged: bool
+) -> None:
+    wanted = deployment(target=target, gpus=gpus, draft="Qwen/Qwen3-0.6B", judge="Qwen/Qwen3-0.6B" if judged else None)
+    found = list(arrangements(wanted, drafting))
+    for one in found:
+        assert one.gpus <= gpus < one.gpus + one.tp + one.own_gpus
+        assert one.tp in splits(wanted.target.facts.shape, gpus)
+        assert one.drafting == drafting
+        assert one.parallel.tp == one.tp
+    assert len(set(found)) == len(found)
+    own = {one.own_gpus for one in found}
+    assert own <= ({0} if drafting != "own" else {1, 2} if judged else {1})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_split_divides_all_that_it_splits_and_more_gpus_never_take_one_away(target: str) -> None:
+    shape = model(target).facts.shape
+    for gpus in range(1, 33):
+        found = splits(shape, gpus)
+        assert found[0] == 1
+        assert max(found) <= min(gpus, 8)
+        assert set(found) <= set(splits(shape, gpus + 1))
+        for tp in found:
+            assert all(
+                group.attention.heads % tp == 0 == group.feed_forward.intermediate % tp for group in shape.layers
+            )
+
+
+def test_qwen2_5_7b_has_28_heads_and_so_no_eight_parts() -> None:
+    assert splits(model("Qwen/Qwen2.5-7B-Instruct").facts.shape, 8) == [1, 2, 4]
+
+
+def test_one_tp_gives_one_arrangement_for_each_number_of_own_gpus() -> None:
+    wanted = deployment(gpus=8, draft="Qwen/Qwen3-0.6B", judge="Qwen/Qwen3-0.6B")
+    assert [one.text for one in arrangements(wanted, "own", tp=2)] == ["2 x (TP 2 + 1)", "2 x (TP 2 + 2)"]
+    assert [one.text for one in arrangements(wanted, "shared", tp=4)] == ["2 x TP 4"]
+    assert list(arrangements(deployment(gpus=1, draft="Qwen/Qwen3-0.6B"), "own")) == []
+
+
+@pytest.mark.parametrize(
+    ("arrangement", "text", "gpus"),
+    [
+        (arrangement_of(), "TP 1", 1),
+        (arrangement_of(tp=4), "TP 4", 4),
+        (arrangement_of(tp=2, replicas=2), "2 x TP 2", 4),
+        (arrangement_of(tp=3, own_gpus=1), "TP 3 + 1", 4),
+        (arrangement_of(tp=1, replicas=2, own_gpus=1), "2 x (TP 1 + 1)", 4),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else "",
+)
+def test_the_text_says_what_it_is(arrangement: object, text: str, gpus: int) -> None:
+    assert (arrangement.text, arrangement.gpus) == (text, gpus)  # type: ignore[attr-defined]

@@ -1,0 +1,69 @@
+"""Beliefs: shares that sum to one, rise with their score, and give way to what the user knows."""
+
+from __future__ import annotations
+
+import pytest
+from deployments import deployment, head_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specplan.worlds.beliefs import MEASURE, STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
+
+METHODS = st.sampled_from(("draft-model", "eagle", "prompt-lookup"))
+SCORES = st.floats(-3.0, 3.0)
+DEPTHS = st.integers(2, 8)
+BELIEFS = Beliefs(deployment())
+
+
+@settings(max_examples=30)
+@given(method=METHODS, k2=DEPTHS, z=SCORES)
+def test_a_pass_commits_one_to_k2_tokens(method: str, k2: int, z: float) -> None:
+    pmf = BELIEFS.pmf(method, k2, z)
+    assert len(pmf) == k2
+    assert all(share >= 0.0 for share in pmf)
+    assert sum(pmf) == pytest.approx(1.0, abs=1e-12)
+    assert 1.0 <= BELIEFS.tokens_per_pass(method, k2, z) <= k2
+
+
+@settings(max_examples=30)
+@given(method=METHODS, low=SCORES, high=SCORES)
+def test_a_better_world_commits_more_tokens(method: str, low: float, high: float) -> None:
+    low, high = sorted((low, high))
+    assert BELIEFS.tokens_per_pass(method, 5, low) <= BELIEFS.tokens_per_pass(method, 5, high) * (1 + 1e-9)
+    assert BELIEFS.alpha1(low) <= BELIEFS.alpha1(high)
+    assert BELIEFS.step_tokens(low) <= BELIEFS.step_tokens(high)
+
+
+@settings(max_examples=30)
+@given(method=METHODS, k2=DEPTHS, z=SCORES)
+def test_deeper_drafts_begin_as_shallow_ones(method: str, k2: int, z: float) -> None:
+    assert BELIEFS.accepted(method, k2 + 1, z)[:-1] == pytest.approx(BELIEFS.accepted(method, k2, z), rel=1e-12)
+    assert BELIEFS.tokens_per_pass(method, k2 + 1, z) >= BELIEFS.tokens_per_pass(method, k2, z) - 1e-12
+
+
+@given(alpha=st.floats(0.0, 1.0), k2=DEPTHS, z=SCORES)
+def test_what_the_user_knows_is_taken_as_it_is(alpha: float, k2: int, z: float) -> None:
+    known = Beliefs(deployment(alpha1=alpha, alpha2=alpha))
+    assert known.alpha1(z) == alpha
+    assert known.accepted("eagle", k2, z) == (alpha,) * (k2 - 1)
+    assert known.tokens_per_pass("eagle", k2, z) == pytest.approx(sum(alpha**i for i in range(k2)))
+
+
+def test_what_is_known_does_not_move() -> None:
+    assert BELIEFS.moves(steps=True, tokens=True) == (STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE)
+    assert BELIEFS.moves(steps=False, tokens=True) == (TOKEN_ACCEPTANCE,)
+    assert BELIEFS.moves(steps=False, tokens=False) == ()
+    known = Beliefs(deployment(alpha1=0.7, alpha2=0.8))
+    assert known.moves(steps=True, tokens=True) == (STEP_LENGTHS,)
+    assert known.moves(steps=False, tokens=True) == ()
+
+
+def test_every_belief_has_something_that_narrows_it() -> None:
+    assert set(MEASURE) == set(BELIEFS.moves(steps=True, tokens=True))
+
+
+def test_a_task_and_a_head_are_heard() -> None:
+    asked = Beliefs(deployment(task="gsm8k"))
+    assert asked.alpha1() != BELIEFS.alpha1()
+    headed = Beliefs(deployment(head=head_of("Qwen/Qwen3-8B")))
+    assert headed.accepted("eagle", 4) == BELIEFS.accepted("eagle", 4), "a head of the usual size is the usual head"

@@ -1,0 +1,126 @@
+"""Weights, caches and what remains: by hand for one model, and the laws that placements obey."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specplan.worlds.memory import MemoryPlan, Served, memory_plan
+from specplan.worlds.model_files import draft_head, shape_of
+from theory.errors import ParameterError
+from theory.hardware.formats import Precision
+from theory.hardware.gpus import gpu_named
+from theory.hardware.work import Parallel
+
+H100 = gpu_named("H100").memory
+
+
+def served(name: str, role: str = "target", **given: object) -> Served:
+    facts = shape_of(name)
+    settings = {"precision": facts.precision, **given}
+    return Served(role=role, name=facts.name, shape=facts.shape, **settings)  # type: ignore[arg-type]
+
+
+def plan(*models: Served, context: float = 4000, **given: float) -> MemoryPlan:
+    return memory_plan(models, gpu_bytes=given.pop("gpu_bytes", H100), context=context, **given)  # type: ignore[arg-type]
+
+
+def test_one_model_by_hand() -> None:
+    found = plan(served("Qwen/Qwen3-14B"), context=4542)
+    (room,) = found.rooms
+    assert room.weight_bytes == pytest.approx(29.5e9, rel=0.01)
+    assert found.bytes_per_token("target", 4542) == 2 * 8 * 128 * 40 * 2
+    assert room.free_bytes == pytest.approx(0.9 * H100 - room.weight_bytes - room.work_bytes)
+    assert found.answers(4542) == int(room.free_bytes / (4542 * 163840))
+
+
+def test_the_measured_number_of_answers_in_flight() -> None:
+    """ML.ENERGY, Qwen3-14B on one H100, GPQA: 64 allowed, 59.0 in flight on average, of 4,542 tokens.
+
+    The one row of that data set whose batch is bounded by the cache and whose answers are long beside the prompt, so
+    that their mean length in flight is known; the margin is that of the assumed prompt (250 tokens of 4,542) and of
+    working memory (1 GB of 39).
+    """
+    assert plan(served("Qwen/Qwen3-14B"), context=4542).answers(4542) == pytest.approx(59.0, rel=0.08)
+
+
+def test_a_draft_takes_cache_from_answers_unless_it_has_gpus_of_its_own() -> None:
+    target = served("Qwen/Qwen3-32B", parallel=Parallel(tp=2))
+    draft = served("Qwen/Qwen3-1.7B", "draft", parallel=Parallel(tp=2))
+    alone = plan(target)
+    beside = plan(target, draft)
+    apart = plan(target, served("Qwen/Qwen3-1.7B", "draft", own=True))
+    assert beside.answers(4000) < alone.answers(4000)
+    assert (beside.gpus, apart.gpus, alone.gpus) == (2, 3, 2)
+    assert apart.answers(4000) == min(room.answers(4000) // 1 for room in apart.rooms)
+    assert apart.rooms[0].free_bytes == alone.rooms[0].free_bytes
+
+
+def test_a_head_takes_less_than_a_draft_model() -> None:
+    target = served("Qwen/Qwen3-8B")
+    facts = draft_head(shape_of("Qwen/Qwen3-8B"), "eagle3")
+    head = Served(role="draft", name=facts.name, shape=facts.shape, precision=facts.precision, same_engine=True)
+    with_head, with_model = plan(target, head), plan(target, served("Qwen/Qwen3-0.6B", "draft", same_engine=True))
+    assert with_model.answers(4000) < with_head.answers(4000) < plan(target).answers(4000)
+    # the head's one layer beside 36
+    assert with_head.bytes_per_token("draft", 4000) == pytest.approx(with_head.bytes_per_token("target", 4000) / 36)
+
+
+def test_a_judge_may_keep_nothing() -> None:
+    target = served("Qwen/Qwen3-8B")
+    judge = served("Qwen/Qwen2.5-7B-Instruct", "judge", sequences=0.0, own=True)
+    assert plan(target, judge).answers(4000) == plan(target).answers(4000)
+
+
+@given(
+    st.sampled_from(["Qwen/Qwen3-8B", "google/gemma-3-12b-it", "openai/gpt-oss-20b", "DeepSeek-V2-Lite"]),
+    st.integers(100, 30_000),
+    st.integers(1, 1000),
+    st.sampled_from([1, 2, 4]),
+)
+def test_longer_answers_and_smaller_memories_hold_fewer(name: str, context: int, more: int, tp: int) -> None:
+    one = served(name, parallel=Parallel(tp=tp))
+    found, smaller = plan(one, context=context), plan(one, context=context, engine_share=0.8)
+    assert found.answers(context + more) <= found.answers(context)
+    assert smaller.answers(context) <= found.answers(context)
+    assert served(name, precision=Precision(cache="fp8")).cache_bytes(context) * 2 == served(
+        name, precision=Precision()
+    ).cache_bytes(context)
+    assert found.cache_tokens(context) == found.answers(context) * context
+
+
+def test_data_parallel_replicas_hold_answers_each() -> None:
+    one, two = plan(served("Qwen/Qwen3-8B")), plan(served("Qwen/Qwen3-8B", parallel=Parallel(dp=2)))
+    assert 2 * one.answers(4000) >= two.answers(4000) >= 1.95 * one.answers(4000)  # less the buffers of collectives
+
+
+def refusal(*models: Served, **given: float) -> str:
+    with pytest.raises(ParameterError) as caught:
+        plan(*models, **given)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_models_that_do_not_fit_say_what_would() -> None:
+    llama = served("meta-llama/Llama-3.3-70B-Instruct")
+    text = refusal(llama)
+    assert text.startswith("gpus=1 of 86 GB hold too little for meta-llama/Llama-3.3-70B-Instruct: each needs 145.3 GB")
+    assert text.endswith("2 GPUs would do or fp8 weights would do")  # 70.5 GB of each 77, or 72.7 with one answer
+    assert refusal(llama, context=30_000).endswith("4 GPUs would do or int4 weights would do")
+    assert "no number of GPUs or precision would do" in refusal(served("Qwen/Qwen3-8B"), gpu_bytes=1e8)
+
+
+def test_what_contradicts_itself() -> None:
+    target, wide = served("Qwen/Qwen3-8B"), served("Qwen/Qwen3-0.6B", "draft", parallel=Parallel(tp=2))
+    assert "draft gpus=2 must be at most the target's 1" in refusal(target, wide)
+    apart = served("Qwen/Qwen3-0.6B", "draft", own=True)
+    assert "gpus=1 must be at least 2: 1 for Qwen/Qwen3-8B, 1 for Qwen/Qwen3-0.6B" in refusal(target, apart, gpus=1)
+    assert "engine_share" in refusal(target, engine_share=1.5)
+    assert "gpu_bytes" in refusal(target, gpu_bytes=math.nan)
+    with pytest.raises(ParameterError, match="tp=3 must divide the 32 heads"):
+        served("Qwen/Qwen3-8B", parallel=Parallel(tp=3))
+    with pytest.raises(ParameterError, match="role"):
+        plan(target).bytes_per_token("judge", 100)

@@ -1,0 +1,100 @@
+"""Commands to paste: they parse, no two copies share a GPU or a port, and no GPU is promised twice."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import defaultdict
+
+import pytest
+from deployments import deployment, head_of
+
+from calibrate.token_acceptance.schedule import BatchRange, Schedule
+from sim.configuration import Configuration
+from specplan.worlds.arrangements import Arrangement, Drafting
+from specplan.worlds.request import Deployment
+from specplan.worlds.settings import Settings, settings_of, sglang_adaptive
+
+SCHEDULE = Schedule((BatchRange(1, 15, 3), BatchRange(16, 63, 1), BatchRange(64, 1024, 0)))
+AHEAD = Configuration.parse("lr-async k1=2")
+
+
+def options(command: str) -> tuple[list[int], dict[str, str]]:
+    """The GPUs and the options of a command of vLLM."""
+    visible, *words = shlex.split(command)
+    assert words[:2] == ["vllm", "serve"]
+    names = [word for word in words if word.startswith("--")]
+    values = {name: words[words.index(name) + 1] if words[-1] != name else "" for name in names}
+    return [int(gpu) for gpu in visible.removeprefix("CUDA_VISIBLE_DEVICES=").split(",")], values
+
+
+def made(wanted: Deployment, configuration: Configuration, arrangement: Arrangement) -> Settings:
+    schedule = SCHEDULE if configuration.token else None
+    return settings_of(wanted, configuration, arrangement, sequences=16, schedule=schedule)
+
+
+@pytest.mark.parametrize(
+    ("drafting", "own", "judged"), [("own", 1, False), ("own", 1, True), ("own", 2, True), ("shared", 0, True)]
+)
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_servers_have_ports_of_their_own_and_no_gpu_is_promised_twice(
+    drafting: Drafting, own: int, judged: bool, replicas: int
+) -> None:
+    wanted = deployment(draft="Qwen/Qwen3-0.6B", judge="Qwen/Qwen3-1.7B" if judged else None, gpus=8)
+    arrangement = Arrangement(tp=2, replicas=replicas, drafting=drafting, own_gpus=own)
+    found = made(wanted, AHEAD, arrangement)
+    servers = [options(command) for command in found.commands]
+    assert len(servers) == replicas * (2 + judged)
+    assert len({values["--port"] for _, values in servers}) == len(servers)
+    taken: dict[int, float] = defaultdict(float)
+    for gpus, values in servers:
+        for gpu in gpus:
+            taken[gpu] += float(values.get("--gpu-memory-utilization", 0.9))
+        assert values.get("--tensor-parallel-size", "1") == str(len(gpus))
+    assert set(taken) == set(range(arrangement.gpus))
+    assert max(taken.values()) <= 0.9 + 1e-9
+    assert found.client is not None
+    urls = {found.client[role] for role in ("target", "draft", "judge")}
+    assert len(urls) == 2 + judged
+
+
+def test_tokens_are_drafted_by_batch_size() -> None:
+    wanted = deployment(draft="Qwen/Qwen3-0.6B", gpus=2)
+    found = made(wanted, Configuration.parse("draft-model k2=3"), Arrangement(tp=1, replicas=2))
+    for command in found.commands:
+        config = json.loads(options(command)[1]["--speculative-config"])
+        assert config["method"] == "draft_model"
+        assert config["model"] == "Qwen/Qwen3-0.6B"
+        assert config["num_speculative_tokens"] == SCHEDULE.most
+        assert config["num_speculative_tokens_per_batch_size"] == SCHEDULE.plain()
+    assert any("2 copies" in note for note in found.notes)
+    assert found.client is None
+    assert json.loads(json.dumps(found.plain()))["commands"] == list(found.commands)
+
+
+def test_heads_are_served_by_either_engine() -> None:
+    wanted = deployment(head=head_of("Qwen/Qwen3-8B"))
+    found = made(wanted, Configuration.parse("eagle k2=4"), Arrangement(tp=1, replicas=1))
+    vllm, sglang = found.commands
+    assert json.loads(options(vllm)[1]["--speculative-config"])["model"] == "<EAGLE-3 head>"
+    words = shlex.split(sglang)
+    assert words[words.index("--speculative-num-draft-tokens") + 1] == str(SCHEDULE.most + 1)
+    assert found.adaptive == sglang_adaptive(SCHEDULE)
+
+
+def test_the_adaptive_table_of_sglang_drafts_nothing_where_the_schedule_does() -> None:
+    """SGLang 0.5.23 wants whole numbers >= 0 by batch sizes as texts (srt/speculative/adaptive_spec_params.py)."""
+    table = sglang_adaptive(SCHEDULE)
+    assert list(table) == ["1", "16", "64"]
+    assert [one["candidate_steps"] for one in table.values()] == [[1, 3], [1], [0]]
+
+
+def test_other_formats_than_published_are_asked_for() -> None:
+    from dataclasses import replace
+
+    from theory.hardware.formats import Precision
+
+    wanted = deployment()
+    fp8 = replace(wanted, target=replace(wanted.target, precision=Precision(weights="fp8", cache="fp8")))
+    values = options(made(fp8, Configuration(method="autoregressive"), Arrangement(tp=1, replicas=1)).commands[0])[1]
+    assert (values["--quantization"], values["--kv-cache-dtype"]) == ("fp8", "fp8")

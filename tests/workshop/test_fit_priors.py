@@ -1,0 +1,53 @@
+"""The shipped priors are what the fit gives, and cover targets that were left out."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from specplan.worlds.prior_constants import constants
+from workshop.fit_priors import Curve, curves_in, fit, held_out
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("SPECPLAN_DATA", ROOT.parent / "shared" / "data")) / "speculation"
+
+needs_data = pytest.mark.skipif(
+    not DATA.is_dir(), reason="the measured acceptance lengths are not part of the project, nor beside it (shared/data)"
+)
+
+
+def test_a_curve_gives_its_level_and_slope_back() -> None:
+    level, slope = 1.2, -0.3
+    accepted, tokens = 1.0, 1.0
+    lengths = {}
+    for i in range(1, 9):
+        accepted *= 1.0 / (1.0 + math.exp(-(level + slope * math.log(i))))
+        tokens += accepted
+        lengths[i] = tokens
+    curve = Curve(target="t", draft="d", method="mtp", domain="code", lengths=lengths)
+    assert curve.level_slope == pytest.approx((level, slope), abs=0.01)  # it leans a little to the usual slope
+
+
+@needs_data
+def test_the_shipped_constants_are_fitted() -> None:
+    fitted, shipped = fit(curves_in(DATA)), constants()
+    assert fitted.token.keys() == shipped.token.keys()
+    for method, of in fitted.token.items():
+        assert of.level_slope == pytest.approx(shipped.token[method].level_slope, abs=1e-3)
+        assert of.covariance == pytest.approx(shipped.token[method].covariance, abs=1e-3)
+    assert fitted.lookup == shipped.lookup
+    assert fitted.step == shipped.step
+
+
+@needs_data
+@pytest.mark.parametrize(("domain_known", "error"), [(True, 0.175), (False, 0.212)])
+def test_intervals_cover_targets_that_were_left_out(domain_known: bool, error: float) -> None:
+    """The intervals are of 95 %; between 90 and 98 % is asked for, of rows that come in groups of one target."""
+    held = held_out(curves_in(DATA), domain_known=domain_known)
+    assert len(held) == 292
+    assert 0.90 <= fmean(one.covered for one in held) <= 0.98
+    assert fmean(abs(one.value / one.measured - 1.0) for one in held) == pytest.approx(error, abs=0.005)

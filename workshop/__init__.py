@@ -1,0 +1,1 @@
+"""Scripts that make the data in the repository: training of the bundled pair, fits, published tables. Not installed."""
