@@ -90,8 +90,8 @@ def _lookahead_decoding() -> Iterator[PrintedRow]:
     for model, (window, ngram) in lookahead_decoding.TABLE_4.items():
         yield f"Table 4, {model}", [model.removesuffix("B"), str(window), str(ngram)]
     yield "Table 5", list(lookahead_decoding.SCORES)
-    for key, row in lookahead_decoding.TABLE_6.items():
-        yield f"Table 6, {key}", ["1.0", *_present(*row)]
+    for key, gains in lookahead_decoding.TABLE_6.items():
+        yield f"Table 6, {key}", ["1.0", *_present(*gains)]
 
 
 def _specs() -> Iterator[PrintedRow]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.api.planning import profile
-from specplan.api.result import Result
 from specplan.output import SCREEN, table, to_json
+from specplan.show.results.result import Result
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from specplan.api.planning import profile as profile_of
-from specplan.api.result import Result, flat
 from specplan.output import progress
+from specplan.show.results.result import Result, flat
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import textwrap
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from specplan.api.result import Result
 from specplan.output import SCREEN, table
+from specplan.show.results.result import Result
 
 if TYPE_CHECKING:
     from sim.catalogue import Method

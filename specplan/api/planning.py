@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specplan.api.result import Result, flat
 from specplan.output import progress
+from specplan.show.results.plans import LoadsPlan, ProfilePlan
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
-    from sim.estimate import Estimate
-    from specplan.planning.advice import Advice
-    from specplan.planning.at_once import AtOnce
-    from specplan.planning.latency import Timed
-    from specplan.planning.loads.asked import AskedPlan
-    from specplan.planning.planner import Plan, Row
 
 __all__ = ["LoadsPlan", "ProfilePlan", "choose_methods", "plan", "plan_models", "profile", "profiles"]
 
@@ -49,105 +42,6 @@ def profile(name_or_path: str | Path) -> Profile:
     from calibrate.record.library import load
 
     return load(str(name_or_path))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ProfilePlan(Result):
-    """The best configuration of each method for the models of a profile."""
-
-    found: Plan
-    timings: Timed
-    at_once: tuple[AtOnce, ...]
-    """For answers at once: the best of each kind of configuration at each number asked for."""
-    advice: Advice
-    """Servers and clients to run the best row."""
-
-    @property
-    def best(self) -> Row:
-        """The row to choose."""
-        return self.found.best
-
-    @property
-    def speedup(self) -> Estimate:
-        """Of the best row over plain decoding, one answer at a time."""
-        return self.best.prediction.speedup
-
-    def headline(self) -> str:
-        """Return what to do, what it brings and what it costs, in two sentences."""
-        from specplan.api.texts.plan import summary
-
-        return summary(self.found)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each method, best first; with answers at once, one for each number of them too."""
-        rows = [_record(row) for row in self.found.rows]
-        for crowd in self.at_once:
-            c = crowd.configuration
-            fields = {"method": c.method, "token": c.token, "k1": c.k1, "k2": c.k2, "speedup": crowd.gain}
-            rows.append({**flat(fields), "answers_at_once": crowd.answers, "seconds_per_answer": crowd.seconds})
-        return rows
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan plan --json`` prints."""
-        from specplan.planning.crowds_text import crowds_as_json
-
-        return {
-            "schema": "specplan.plan",
-            "schema_version": 1,
-            "profile": self.found.profile,
-            "max_parallel": self.found.max_parallel,
-            "rules": self.found.rules,
-            "verdict": self.found.verdict,
-            "assumptions": list(self.found.assumptions),
-            "unknown": {name: list(lacking) for name, lacking in self.found.unknown.items()},
-            "latency": self.timings.plain(),
-            "rows": [{"label": row.label, "why": row.why, **row.prediction.plain()} for row in self.found.rows],
-            "at_once": crowds_as_json(list(self.at_once)),
-            "advice": self.advice.plain(),
-        }
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan plan`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.api.texts.plan import first_screen, plan_as_text
-
-        if verbose:
-            return plan_as_text(self.found, self.timings, self.at_once, self.advice)
-        return first_screen(self.found, self.timings, self.at_once)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class LoadsPlan(Result):
-    """The best configuration at each load, for models by name on GPUs."""
-
-    asked: AskedPlan
-
-    def headline(self) -> str:
-        """Return what to do at the first of the loads."""
-        from specplan.planning.loads.text import verdict
-
-        return verdict(*self.asked.plan.loads[0])
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan plan --target`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.planning.loads.first_screen import first_screen
-        from specplan.planning.loads.text import plan_as_text
-
-        return plan_as_text(self.asked.plan, self.asked.settings) if verbose else first_screen(self.asked.plan)
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan plan --target --json`` prints."""
-        from specplan.planning.loads.text import plan_as_json
-
-        return plan_as_json(self.asked.plan, self.asked.settings)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return the configurations of each load, best first."""
-        kept = ("configuration", "gain", "tokens_per_s", "answers_per_s", "gpu_s_per_answer", "limit")
-        return [
-            {"load": load["load"], **flat({name: row[name] for name in kept})}
-            for load in self.plain()["loads"]
-            for row in load["rows"]
-        ]
 
 
 def plan(
@@ -274,13 +168,3 @@ def choose_methods(names: Sequence[str]) -> tuple[Any, ...]:
     from specplan.planning.predict import METHODS
 
     return tuple(choice("methods", name, METHODS) for name in names) if names else PROPOSED
-
-
-def _record(row: Row) -> dict[str, Any]:
-    p = row.prediction
-    c = p.configuration
-    fields: dict[str, Any] = {"method": c.method, "token": c.token, "k1": c.k1, "k2": c.k2, "speedup": p.speedup}
-    fields |= {"why": row.why}
-    fields |= {"accuracy": p.accuracy, "false_accepts": p.false_accepts, "peak_sequences": p.peak_sequences}
-    fields |= {"wasted_draft": p.wasted_draft, "wasted_target": p.wasted_target}
-    return {**flat(fields), "seconds_per_answer": p.seconds_per_answer}

@@ -10,8 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
 
-from specplan.api.result import Result
 from specplan.output import SCREEN, progress
+from specplan.show.results.result import Result
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:

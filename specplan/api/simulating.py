@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.api.planning import profile
-from specplan.api.result import Result, flat
 from specplan.output import SCREEN, progress, table
+from specplan.show.results.result import Result, flat
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:

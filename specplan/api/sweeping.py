@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from specplan.api.result import Result
 from specplan.output import progress, table
+from specplan.show.results.result import Result
 
 if TYPE_CHECKING:
     from specplan.planning.sweeping.sweep import Row

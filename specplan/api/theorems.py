@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from specplan.api.result import Result
 from specplan.output import progress
+from specplan.show.results.result import Result
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Theorems(Result):
 
     def headline(self) -> str:
         """Return how many claims hold as printed."""
-        from specplan.api.texts.theorems import summary
+        from specplan.show.texts.theorems import summary
 
         return summary(self.claims, self.derived)
 
@@ -60,7 +60,7 @@ class Theorems(Result):
 
     def rendered(self, *, verbose: bool = False, coloured: bool) -> str:
         """Return the text, for a terminal: as wide as it is, and in colours."""
-        from specplan.api.texts import theorems as texts
+        from specplan.show.texts import theorems as texts
 
         if self.in_full:
             return texts.one_claim(self.claims[0], self.derived[self.claims[0].id], coloured=coloured)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from specplan.api.planning import profile
-from specplan.api.result import Result, flat
+from specplan.show.results.result import Result, flat
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Thresholds(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan thresholds`` prints, with ``verbose`` what it prints with ``-v``."""
-        from specplan.api.texts.thresholds import as_text, first_screen
+        from specplan.show.texts.thresholds import as_text, first_screen
 
         return (as_text if verbose else first_screen)(self.found, self.labelled, self.speedup_from)
 

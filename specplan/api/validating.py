@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from specplan.api.planning import profile as profile_of
-from specplan.api.result import Result, flat
 from specplan.finishing import finished
 from specplan.output import progress
+from specplan.show.results.result import Result, flat
 
 if TYPE_CHECKING:
     from calibrate.measuring.plan import MeasurableModels

@@ -106,8 +106,9 @@ def command(
     _check_kind(profile, asked)
     names = [name.strip() for name in methods.split(",")] if methods.strip() else []
     if asked["target"] is not None:
-        from specplan.api.planning import LoadsPlan, choose_methods
+        from specplan.api.planning import choose_methods
         from specplan.planning.loads.asked import deployment_plan
+        from specplan.show.results.plans import LoadsPlan
 
         for_loads = LoadsPlan(asked=deployment_plan({**asked, "gpu": gpu}, choose_methods(names), max_accuracy_loss))
         deliver(to_json(for_loads.plain()) if as_json else for_loads.text(verbose=verbose), output)

@@ -13,8 +13,8 @@ from specplan.show.svg import Line, lines
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
-    from specplan.api.planning import LoadsPlan
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow
+    from specplan.show.results.plans import LoadsPlan
 
 __all__ = ["load_plan_report"]
 

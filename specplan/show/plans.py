@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from specplan.api.texts.plan import widest
 from specplan.output import by_need
 from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text, Widget
 from specplan.show.svg import Line, lines
+from specplan.show.texts.plan import widest
 
 if TYPE_CHECKING:
     from calibrate.replay.trials import Trials
     from sim.estimate import Estimate
-    from specplan.api.planning import ProfilePlan
     from specplan.planning.at_once import AtOnce
     from specplan.planning.planner import Row
+    from specplan.show.results.plans import ProfilePlan
 
 __all__ = ["interval", "plan_report"]
 

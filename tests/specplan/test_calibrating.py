@@ -20,7 +20,7 @@ from calibrate.record.engine_records import InUse
 from calibrate.record.profile import Profile
 from specplan import calibrating
 from specplan.calibrating import Effort, conclude
-from specplan.commands import calibrate as commands
+from specplan.commands.calibration import calibrate as commands
 from specplan.planning import planned_speedup
 from specplan.planning.planned_speedup import PlannedSpeedup, planned
 from theory.errors import ParameterError, UnstableMeasurementError

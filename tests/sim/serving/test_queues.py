@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import queueing as q
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -26,7 +27,6 @@ from sim.serving.arrivals import poisson_times
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import Added, ServingLimits
 from sim.virtual_clock import Session, VirtualClock
-from theory import queueing as q
 
 REPLICATIONS = 24
 ANSWERS = 700

@@ -11,9 +11,9 @@ from html.parser import HTMLParser
 import pytest
 
 import specplan as sp
-from specplan.api.planning import ProfilePlan
-from specplan.api.result import Result, flat
 from specplan.output import SCREEN, to_json
+from specplan.show.results.plans import ProfilePlan
+from specplan.show.results.result import Result, flat
 from theory.errors import ParameterError
 
 Main = Callable[..., tuple[int, str, str]]

@@ -16,8 +16,8 @@ from calibrate.record.profile import Profile
 from calibrate.replay.trials import Trials
 from sim.configuration import Configuration
 from sim.estimate import proportion
-from specplan.api.texts.plan import plan_as_text
 from specplan.planning.planner import Request, _accurate_enough, _ranked, accuracy_loss, plan
+from specplan.show.texts.plan import plan_as_text
 
 ALL, NONE = [True] * 24, [False] * 24
 

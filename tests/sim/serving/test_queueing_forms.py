@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import mpmath
 import pytest
+import queueing as q
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from theory import queueing as q
 from theory.errors import ParameterError
 
 LOADS = st.floats(0.01, 0.98)
