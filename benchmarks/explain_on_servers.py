@@ -26,7 +26,7 @@ from specplan.live.explaining.reading import Reading, read_metrics
 from specplan.live.explaining.window import Window, window
 
 QUESTIONS: Final = 12
-"""Of a turn."""
+"""Questions of a turn."""
 AT_ONCE: Final = 4
 TOKENS: Final = 160
 PROMPTS: Final = [one.prompt for one in bundled_problems(200, 77, "validation")]

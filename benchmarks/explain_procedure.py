@@ -34,13 +34,13 @@ Floats = NDArray[np.float64]
 MOST: Final = 64
 """Largest k that vLLM takes here."""
 TOKENS: Final = 300
-"""Of an answer."""
+"""Tokens of an answer."""
 APART: Final = 0.3
 """Standard deviation of the logit of acceptance between answers."""
 MEASURED: Final = 40
 """Answers of a window."""
 SPREAD: Final = 0.3
-"""Of the durations of rounds, over their mean."""
+"""Spread of the durations of rounds, over their mean."""
 BATCH: Final = 4
 PLAIN_S: Final = 0.02
 PREFILL_S: Final = 1e-3
@@ -51,7 +51,7 @@ MODEL: Final = (0.54, 0.88, 0.90, 0.95, 0.94)
 HEAD: Final = (0.65, 0.80, 0.80, 0.90, 0.88)
 """Its EAGLE head, 1,577 rounds."""
 ROUNDS: Final = ((0.02, 0.0, 0.03), (0.05, 0.01, 0.0), (0.1, 0.01, 0.05), (0.2, 0.02, 0.0), (0.3, 0.0, 0.1))
-"""Of a plain round: a drafted token, a row that is verified, and what comes with any draft."""
+"""Costs as shares of a plain round: a drafted token, a row that is verified, and what comes with any draft."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Server:
     fixed: float
 
     def seconds(self, k: int) -> float:
-        """Of a round."""
+        """Return the time of a round with k drafted tokens."""
         return PLAIN_S * (1.0 + (self.fixed + (self.drafting + self.row) * k if k else 0.0))
 
     def pace(self, k: int) -> float:
@@ -147,7 +147,7 @@ class _Counts:
 
 
 def _histogram(count: float, total: float) -> Histogram:
-    """Of values that are alike, so that one bucket holds them."""
+    """Return a histogram of equal values: one bucket holds them."""
     mean = total / count if count else 0.0
     counts = [0.0] * len(_BOUNDS)
     counts[next(i for i, bound in enumerate(_BOUNDS) if mean <= bound)] = float(count)

@@ -38,7 +38,7 @@ from specplan.api.simulating import simulate_configuration
 
 PLAIN: Final = Configuration.parse("autoregressive")
 TOKENS: Final = 600
-"""Of an answer at most."""
+"""Most tokens of an answer."""
 ROUNDS: Final = 2
 """Questions of a turn, over those at once."""
 ROUNDS_OF_TIMING: Final = 6

@@ -54,7 +54,7 @@ DRAWING: Final = "random generator, one number a step"
 MEMORY: Final = "peak memory, MB"
 
 _SEEDS = count(1)
-"""Of all rows together: a seed that comes again brings numbers that are kept (`sim.fast.draws`)."""
+"""Seeds of all rows together: a seed that comes again brings numbers that are kept (`sim.fast.draws`)."""
 
 Rates = dict[str, float]
 

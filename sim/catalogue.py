@@ -46,7 +46,7 @@ Meets: TypeAlias = Literal["plain", "speculation", "candidates"]
 every position."""
 
 MOST_COUNT: Final = 1_000_000
-"""Of knobs that are integers and have no upper end of their own."""
+"""Upper end of integer knobs that have none of their own."""
 
 _MODULES: Final = (
     "sim.algorithms.autoregressive",

@@ -149,10 +149,10 @@ class Counts:
     """Committed steps whose truth is known."""
 
     false_accepts: int = 0
-    """Of these, the draft's that are wrong."""
+    """Committed steps of the draft that are wrong."""
 
     wrong_steps: int = 0
-    """Of these, wrong ones of either model."""
+    """Committed steps that are wrong, from either model."""
 
     @classmethod
     def of(cls, run: Run) -> Counts:

@@ -158,7 +158,7 @@ RATE: Final = Number(0.0, 1e6, ends="(]")
 """Arrivals per second."""
 
 COST: Final = Number(0.0, 1e9)
-"""Of one verification, in any unit."""
+"""Cost of one verification, in any unit."""
 
 PRICE: Final = Number(0.0, 1e6)
 """Dollars of a GPU and hour."""

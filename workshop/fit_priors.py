@@ -46,7 +46,7 @@ BORROWED: Final = 4
 """Targets that the pooled spread counts for; coverage of left-out models is 0.96 to 0.98 at 2 to 8."""
 
 RIDGE: Final = 0.1
-"""Of the effects of domains: the inverse of their variance over that between models, 0.3 / 3."""
+"""Penalty on the effects of domains: the inverse of their variance over that between models, 0.3 / 3."""
 
 LOOKUP_ROUND: Final = 1.05
 """A prompt-lookup round of 9 tokens over a plain pass, one answer at a time: 1.00 to 1.10 for dense targets of 32B."""

@@ -49,7 +49,7 @@ class Campaign:
     """What to measure, and what to run."""
 
     name: str
-    """Of the profile and of the files."""
+    """Name of the profile and of the files."""
     models: MeasurableModels
     calibration: tuple[Problem, ...]
     validation: tuple[Problem, ...]

@@ -26,7 +26,7 @@ _SPEC: Final = "vllm:spec_decode_num_"
 _PER_POSITION: Final = f"{_SPEC}accepted_tokens_per_pos_total"
 _GENERATED: Final = "vllm:generation_tokens_total"
 _MOST: Final = 1e15
-"""Of anything that is counted: 30 years of a million tokens per second; exact in a float."""
+"""Largest count that is believed: 30 years of a million tokens per second; exact in a float."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ class Choice:
 
     choices: tuple[str, ...]
     probabilities: tuple[float, ...]
-    """Of each choice, given that the reply is one of them; they sum to 1."""
+    """Probability of each choice, given that the reply is one of them; they sum to 1."""
 
     mass: float
     """Probability, under the whole vocabulary, that the reply is one of them: low means the question was not heard."""

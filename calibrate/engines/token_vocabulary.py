@@ -91,7 +91,7 @@ OF_VLLM: Final[Mapping[str, Terms]] = {terms.vllm: terms for terms in VOCABULARY
 OF_CATALOGUE: Final[Mapping[str, Terms]] = {
     terms.catalogue: terms for terms in VOCABULARY if terms.catalogue and terms.torch
 }
-"""Of the two kinds of EAGLE heads the first, which all engines have."""
+"""Catalogue name to its terms; of the two kinds of EAGLE heads, the first, which all engines have."""
 
 
 def parsed_settings(text: str) -> list[dict[str, Any]]:

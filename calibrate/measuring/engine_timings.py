@@ -74,7 +74,7 @@ class MeasureOptions:
     None: as many as suit the number of answers (`calibrate.measuring.plan`)."""
 
     seed: int = 0
-    """Of the random prompts."""
+    """Seed of the random prompts."""
 
     def __post_init__(self) -> None:
         for name in ("batches", "contexts", "prefills"):

@@ -22,7 +22,7 @@ from theory.errors import ParameterError, UnstableMeasurementError
 __all__ = ["CpuTimes", "NoiseLimits", "Steadiness", "check_steadiness", "leading_slow", "steadiness"]
 
 _FALSE_ALARM: Final = 0.01
-"""Of `leading_slow` and of the test for a drift, each."""
+"""False-alarm rate of `leading_slow` and of the test for a drift, each."""
 
 _GROSS: Final = 2.0
 """A leading sample slower than all later ones is dropped if it takes this many times the median."""

@@ -41,7 +41,7 @@ class MeasurableModels(Speculating, Protocol):
 
     @property
     def seed(self) -> int:
-        """Of the sampling."""
+        """Seed of the sampling."""
         ...
 
     @property

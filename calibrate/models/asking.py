@@ -63,7 +63,7 @@ class AskedModels:
     """A draft is accepted if the judge's probability of yes is at least this."""
 
     seed: int = 0
-    """Of the sampling: the same prefix gets the same continuation in every run with this seed."""
+    """Seed of the sampling: the same prefix gets the same continuation in every run with it."""
 
     def __post_init__(self) -> None:
         self.sampling()

@@ -251,7 +251,7 @@ class TorchModels(LocalModels):
 
 
 def _fewest_and_most(settings: Sequence[TokenSetting]) -> list[TokenSetting]:
-    """Of each method whose drafts a model writes the settings at both ends of k2; what is between is interpolated."""
+    """Return the smallest and the largest k2 of each method whose drafts a model writes; others are interpolated."""
     by_method: dict[str, list[TokenSetting]] = {}
     for setting in settings:
         if OF_CATALOGUE[setting.method].needs:

@@ -79,7 +79,7 @@ _DOUBLE_SHARE: Final = 0.12
 _EASY_SHARE: Final = 0.5
 _PLASTIC: Final = 1.3247179572447460
 _STRIDES: Final = (1 / _PLASTIC, 1 / _PLASTIC**2)
-"""Of the two-dimensional sequence of low discrepancy R2 (M. Roberts, 2018): powers of the root of x^3 = x + 1."""
+"""Strides of the plane's sequence of low discrepancy R2 (M. Roberts, 2018): powers of the root of x^3 = x + 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

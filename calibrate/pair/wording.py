@@ -204,7 +204,7 @@ class _Manner:
     """How wordy the steps of an answer are; the question says it, which correlates lengths of draft and target."""
 
     share: float
-    """Of the problems that ask for it."""
+    """Share of the problems that ask for this style."""
     before: float
     """Probability of a sentence before the core."""
     more: float

@@ -22,9 +22,9 @@ class Generated(Record):
     correct: bool | None = None
     """Against ground truth, where the task has one."""
     accepted: bool | None = None
-    """Of a draft that was only judged: what the judge said."""
+    """What the judge said of a draft that was only judged."""
     scores: dict[str, Finite] = {}
-    """Of a draft: its score by each verifier and scorer that saw it besides the judge, by role, in the role's unit."""
+    """Scores of a draft by each verifier and scorer that saw it besides the judge, by role, in the role's unit."""
 
 
 class VerdictRecord(Record):

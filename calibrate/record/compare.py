@@ -270,7 +270,7 @@ def _worth(counts: NDArray[np.float64]) -> Share:
 
 
 def _correlation(first: Profile, second: Profile) -> float:
-    """Of the two acceptances, by their answers to the same questions; 0 with few of them or different ones."""
+    """Return the correlation of the two acceptances over the same questions; 0 with few of them or different ones."""
     ours = {a.problem: row for a, row in zip(first.all_answers, _verdicts(first.all_answers), strict=True)}
     theirs = {a.problem: row for a, row in zip(second.all_answers, _verdicts(second.all_answers), strict=True)}
     if ours.keys() != theirs.keys() or len(ours) < _LEAST_PROBLEMS:

@@ -82,9 +82,9 @@ class Work(Record):
     """One per batch size."""
     prefill: PrefillSums = PrefillSums(0, 0, 0.0)
     waking: PrefillSums = PrefillSums(0, 0, 0.0)
-    """Of ``prefill``, those with which it began after a rest (`sim.engines.batching.RESTED_S`)."""
+    """The part of ``prefill`` with which it began after a rest (`sim.engines.batching.RESTED_S`)."""
     joined: NotNegative = 0.0
-    """Of the number of ``prefill``, those for which a pass was there anyway: sequences decoded in it, or other prompts
+    """How many of ``prefill`` joined a pass that was there anyway: sequences decoded in it, or other prompts
     were read (of k prompts that are read together, each counts as 1 - 1/k)."""
 
     @property
@@ -111,10 +111,10 @@ class InUse(Work):
     """Requests that met no other of theirs."""
 
     beside: Work | None = None
-    """Of ``decode`` and ``prefill``, all in whose time another engine worked too; None where that is not known."""
+    """The part of ``decode`` and ``prefill`` during which another engine worked too; None where that is not known."""
 
     shared_s: Seconds | None = None
-    """Of the seconds of ``beside``, those in which another engine worked; None where that is not known: all."""
+    """Seconds of ``beside`` in which another engine worked; None where that is not known: all."""
 
     @property
     def undisturbed(self) -> Work:

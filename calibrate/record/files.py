@@ -24,7 +24,7 @@ from theory.errors import SchemaError, shown
 __all__ = ["MOST_BYTES", "STDIN", "opened", "read_text", "replacing", "write_atomically"]
 
 MOST_BYTES: Final = 512 * 2**20
-"""Of an input: the largest profiles have a tenth of it."""
+"""Largest input that is read, bytes: ten times the largest profiles."""
 
 STDIN: Final = "-"
 """Stands for standard input."""

@@ -42,7 +42,7 @@ from sim.operations import JUDGE, REWARD, SCORER
 __all__ = ["corruption", "corruption_of", "known_corruption", "least_corruption"]
 
 Row: TypeAlias = tuple[int, int, int, int]
-"""Of an answer: verdicts before its first wrong step stands, accepted among them; verdicts after, accepted."""
+"""Counts of an answer: verdicts before its first wrong step stands, accepted among them; verdicts after, accepted."""
 
 _CHI2_95: Final = 3.841458820694124
 _Z_95: Final = 1.959963984540054

@@ -154,7 +154,7 @@ def _and_more(profile: Profile) -> str:
 
 
 def _of_target(answers: Sequence[RecordedAnswer]) -> list[str]:
-    """Of a target that was measured alone."""
+    """Return the lines on a target that was measured without a draft."""
     steps = [step for answer in answers for step in answer.baseline]
     return [
         f"  T       target step               {_milliseconds([s.seconds for s in steps])}, "
@@ -165,7 +165,7 @@ def _of_target(answers: Sequence[RecordedAnswer]) -> list[str]:
 def _of_steps(
     answers: Sequence[RecordedAnswer], steps: Sequence[StepRecord], all_answers: Sequence[RecordedAnswer]
 ) -> list[str]:
-    """Of both models' steps and the verdicts on them: times of the timed answers, verdicts of all."""
+    """Return the lines on both models' steps and their verdicts: times of timed answers, verdicts of all."""
     found = acceptance(all_answers)
     lines = [
         f"  alpha1  step acceptance           {_show(found.alpha1)}",

@@ -145,7 +145,7 @@ class Bound:
     """Decisions of an answer at most, >= 1; used by ``accuracy-loss`` with independent decisions."""
 
     seed: int = 0
-    """Of the drawing of one decision per answer."""
+    """Seed of the drawing of one decision per answer."""
 
     def __post_init__(self) -> None:
         for name in ("level", "confidence"):

@@ -13,7 +13,7 @@ from theory.errors import ParameterError
 __all__ = ["EAGER", "PAPER", "PRESETS", "RELEASED_CODE", "Fallback", "Rules", "check_counts"]
 
 _MOST_DRAFTS: Final = 1024
-"""Of one tree of drafts: the budget of no machine is larger, and its simulation grows with them."""
+"""Largest tree of drafts: the budget of no machine is larger, and its simulation grows with them."""
 
 Fallback = Literal["none", "regenerate", "reuse"]
 """After a rejection: ``reuse`` commits the target's step that the drafts were compared with (LR); ``regenerate`` has

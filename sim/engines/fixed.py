@@ -28,10 +28,10 @@ class PerToken:
     """
 
     token_s: float
-    """Of each generated token, s."""
+    """Time of each generated token, s."""
 
     request_s: float = 0.0
-    """Of each request, s."""
+    """Overhead of each request, s."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -64,7 +64,7 @@ class PlayedPasses:
     """What the passes of a method commit, each from independent lots of its own."""
 
     method: str
-    """Of the token level."""
+    """Name of the token-level method."""
 
     knobs: Mapping[str, Any]
     """All of them."""

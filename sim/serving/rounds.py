@@ -25,10 +25,10 @@ class Round:
     """What is seen of a round, on either clock."""
 
     seconds: tuple[float, ...]
-    """Of each answer, from its start to its end, s; in the order of the questions."""
+    """Time of each answer from its start to its end, s; in the order of the questions."""
 
     tokens: tuple[int, ...]
-    """Of each answer: those that are committed."""
+    """Committed tokens of each answer."""
 
     makespan: float
     """From the first start to the last end, s."""

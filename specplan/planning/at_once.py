@@ -43,7 +43,7 @@ class AtOnce:
     gain: Estimate
     """Tokens per second / those of plain decoding with as many answers at once; the plan's errors and sampling."""
     seconds: float
-    """Of an answer, mean: answers at once / answers per second (Little's law)."""
+    """Mean time of an answer: answers at once / answers per second (Little's law)."""
     baseline_seconds: float
     """The same by plain decoding."""
     busy: dict[str, float]

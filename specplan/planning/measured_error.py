@@ -27,7 +27,7 @@ from theory.errors import ParameterError
 __all__ = ["KINDS", "LEAST_ROWS", "Validated", "fit_kinds", "kind_of", "left_over", "measured_error", "validated"]
 
 KINDS: Final = ("token", "step", "hybrid", "beam")
-"""Of methods: levels of the catalogue, and a token-level method below another one."""
+"""Kinds of methods: levels of the catalogue, and a token-level method below another one."""
 
 LEAST_ROWS: Final = 6
 """With fewer, a kind has the error of all kinds together."""
@@ -73,7 +73,7 @@ class Validated:
 
     @property
     def kind(self) -> str:
-        """Of its method."""
+        """Kind of its method (`KINDS`)."""
         return kind_of(Configuration.parse(self.name))
 
     @property

@@ -224,7 +224,7 @@ def label(configuration: Configuration) -> str:
 def _accurate_enough(
     accuracy: Callable[[Configuration], float | None], alike: Sequence[Configuration], least: float | None
 ) -> Sequence[Configuration]:
-    """Of methods that choose among candidates the settings with enough right answers, else the one with most of them.
+    """Keep, of methods that choose among candidates, the settings with enough right answers, else the best one.
 
     Of other methods all: their knobs are about time.
     """

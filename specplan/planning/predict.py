@@ -79,7 +79,7 @@ class Prediction:
     errors: dict[str, float]
     """Half-widths as shares of the speedup: sampling, profile, and model where its error was measured."""
     answer_spread: float
-    """Of the speedup over n fresh questions, by chance alone: standard error times sqrt(n) / speedup, [-]."""
+    """Spread of the speedup over n fresh questions: standard error times sqrt(n) / speedup, [-]."""
     notes: tuple[str, ...]
     """Assumptions behind it."""
     false_accepts: Estimate | None = None
@@ -103,9 +103,9 @@ class _Timed:
     runs: Runs
     """What was simulated."""
     seconds: NDArray[np.float64]
-    """Of all answers, shape (n_answers,)."""
+    """Time of each answer, shape (n_answers,)."""
     half_width: float = 0.0
-    """Of the factor by which they were extended, as a share of it."""
+    """Half-width of the factor by which they were extended, as a share of it."""
 
 
 class Predictor:

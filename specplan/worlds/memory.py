@@ -21,8 +21,8 @@ from theory.hardware.work import Parallel
 __all__ = ["ENGINE_SHARE", "MemoryPlan", "Room", "Served", "memory_plan"]
 
 ENGINE_SHARE: Final = 0.9
-"""Of a GPU's memory that the engines on it take, [-]: vLLM's default ``gpu_memory_utilization`` (0.11 to 0.19). CUDA
-graphs and fragments live in the rest."""
+"""Share of a GPU's memory that the engines on it take, [-]: vLLM's default ``gpu_memory_utilization`` (0.11 to 0.19).
+CUDA graphs and fragments live in the rest."""
 
 _BATCHED_TOKENS: Final = 8192
 """Tokens of one iteration at most: vLLM's ``max_num_batched_tokens`` for a server on a large GPU."""
@@ -34,10 +34,10 @@ _COLLECTIVE_BYTES: Final = 0.5e9
 """Buffers of NCCL and the custom all-reduce where a model is spread over GPUs, B."""
 
 _WORK_BYTES: Final = 2.0
-"""Of a number of the activations, B: bf16."""
+"""Size of a number of the activations, B: bf16."""
 
 _LOGIT_BYTES: Final = 12.0
-"""Of a logit while tokens are chosen, B: float32, three copies (logits, probabilities, sorted)."""
+"""Size of a logit while tokens are chosen, B: float32, three copies (logits, probabilities, sorted)."""
 
 _SAMPLED: Final = 256
 """Sequences that the engine prepares to sample at once when it measures its own memory: vLLM's ``max_num_seqs`` by

@@ -48,14 +48,14 @@ def domain_shares(kinds: Iterable[str]) -> dict[str, float]:
 
 
 class TokenConstants(Record):
-    """Of a method that drafts tokens: multivariate t over level and slope."""
+    """Prior of a method that drafts tokens: multivariate t over level and slope."""
 
     level_slope: Pair
     """Mean, in logits and logits per ln(position)."""
     covariance: tuple[NotNegative, Finite, NotNegative]
     """Between models, for a model not seen: of level, of both, of slope."""
     degrees: Annotated[float, Field(gt=0)]
-    """Of freedom."""
+    """Degrees of freedom of the t distribution."""
     models: Count
     """Target models behind it."""
     domains: bool
@@ -64,7 +64,7 @@ class TokenConstants(Record):
 
 
 class LookupConstants(Record):
-    """Of prompt lookup: tokens per round at one k2, and how likely a hit goes on."""
+    """Prior of prompt lookup: tokens per round at one k2, and how likely a hit goes on."""
 
     k2: Annotated[int, Field(ge=2)]
     log_extra: dict[str, Finite]
@@ -81,7 +81,7 @@ class LookupConstants(Record):
 
 
 class StepConstants(Record):
-    """Of steps: t over logit(alpha1)."""
+    """Prior of step acceptance: t over logit(alpha1)."""
 
     tasks: dict[str, Finite]
     """Mean logit by data set, by domain, and of ``all``."""

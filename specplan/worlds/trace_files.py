@@ -65,7 +65,7 @@ class _Row(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
     unit_s: ClassVar[float] = 1.0
-    """Of the moment."""
+    """Unit of the arrival times, s."""
 
     moment: Any
     prompt: int

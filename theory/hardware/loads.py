@@ -21,7 +21,7 @@ _SETTLED = 1e-9
 
 # To first token, fitted to aggregated serving (NVIDIA aiconfigurator's table: vLLM, TensorRT-LLM, SGLang together).
 _REQUEST_S = 0.026
-"""Of a request before its prompt is read and after (transport, words to tokens, scheduling), s."""
+"""Overhead of a request before its prompt is read and after (transport, words to tokens, scheduling), s."""
 _CLIENT_S = 5.7e-4
 """The same per request in flight, s."""
 _OWN = 1.56

@@ -116,7 +116,7 @@ class Experts:
     count: int
     per_token: int
     intermediate: int
-    """Of one routed expert."""
+    """Inner width of one routed expert."""
     shared: int = 0
     """Intermediate size of all shared experts together; 0: none."""
     gated: bool = True

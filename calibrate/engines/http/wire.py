@@ -45,9 +45,9 @@ A gateway forwards its clients' keys by it; a context ends with the request that
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S: Final = 60.0
 _MOST_BYTES: Final = 16 * 2**20
-"""Of a page, and of an event of a stream."""
+"""Largest page, and largest event of a stream, bytes."""
 _MOST_STREAMED: Final = 512 * 2**20
-"""Of an answer: a million tokens with their log-probabilities."""
+"""Largest streamed answer, bytes: a million tokens with their log-probabilities."""
 _TOO_LONG: Final = (
     "context length",
     "context_length_exceeded",

@@ -31,7 +31,7 @@ class TorchConfig:
     """Instead of a model: random weights of this shape (`SHAPES`), for latency only; prompts are token ids."""
 
     seed: int = 0
-    """Of the random weights."""
+    """Seed of the random weights."""
 
     device: str = "cpu"
     """``"cpu"``, ``"cuda"`` or ``"cuda:N"``."""

@@ -29,7 +29,7 @@ _LEAST_S: Final = 2e-5
 
 _MOST_S: Final = 2e-3
 _SHARE: Final = 0.02
-"""Of the time since the latest message for which a process dozes at once, and by which the next one may come late."""
+"""Share of the time since the latest message for which a process dozes at once, and by which the next may come late."""
 
 _WATCH: Final = "specplan watches the parent"
 _WATCH_S: Final = 1.0

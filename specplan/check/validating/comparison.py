@@ -40,7 +40,7 @@ class Comparison:
     """How well predictions tell the rows of a validation apart, beside what stands in for them."""
 
     names: tuple[str, ...]
-    """Of all rows."""
+    """Names of all rows."""
     skills: Mapping[str, tuple[Skill, tuple[int, ...]]]
     """By who predicts: how well, and on which rows."""
     constant: float

@@ -50,7 +50,7 @@ class LoadRow:
     beyond: Mapping[str, tuple[float, float]]
     """Role to the share of the time in which more steps were asked for at once than batches were timed, as above."""
     makespans: tuple[float, ...] = ()
-    """Of the measured rounds, s."""
+    """Durations of the measured rounds, s."""
     at_pace: float | None = None
     """The predicted gain on engines as fast as they were at this load; None where engines do not tell."""
 
@@ -76,9 +76,9 @@ class Verdict:
 
     clients: int
     chosen: str
-    """Of the largest predicted gain; plain decoding if none is above 1."""
+    """Configuration with the largest predicted gain; plain decoding if none is above 1."""
     best: str
-    """Of the largest measured gain."""
+    """Configuration with the largest measured gain."""
     regret: Estimate
     """Measured gain of the best / that of the chosen one - 1, [-], with the interval that the rounds tell."""
 

@@ -82,7 +82,7 @@ class Measurements:
 
 
 def _pace(profile: Profile) -> float:
-    """Of neighbouring answers, so that a slow drift, which a validation's interleaving takes out, does not count."""
+    """Noise of the pace between neighbouring answers: a slow drift, which interleaving takes out, does not count."""
     recorded = np.array([sum(step.seconds for step in answer.baseline) for answer in profile.answers])
     known = np.flatnonzero(recorded > 0.0)
     if known.size < _LEAST:
@@ -94,7 +94,7 @@ def _pace(profile: Profile) -> float:
 
 
 def _redrawn(profile: Profile, configuration: Configuration) -> float:
-    """Of token-level methods, whose answers are simulated with the text of plain decoding; 0 where they write it."""
+    """Noise of texts drawn anew by token-level methods, simulated with the text of plain decoding; 0 where equal."""
     if configuration.spec.level != "token":
         return 0.0
     counts = counts_of(profile, configuration.method, configuration.knobs)

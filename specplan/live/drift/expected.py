@@ -59,15 +59,15 @@ class Band:
     high: float
     """Ends of the interval that counts as predicted, in [0, 1]."""
     n: float = math.inf
-    """Of a share: observations that it was taken from; infinite: it is known for certain."""
+    """Observations that a share was taken from; infinite: it is known for certain."""
     alike: float = 1.0
-    """Of a share: variance of what was recorded / that of independent observations, >= 1."""
+    """Variance of a recorded share / that of independent observations, >= 1."""
     kinds: Kinds | None = None
-    """Of a share: what it is for each kind of observation, where kinds can be told apart; ``alike`` is given these."""
+    """A share by kind of observation, where kinds can be told apart; ``alike`` is given these."""
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """Of a share: what was recorded, by kind."""
+        """What was recorded of a share, by kind."""
         return (Record(self.value, self.n),) if self.kinds is None else self.kinds.records
 
     @classmethod

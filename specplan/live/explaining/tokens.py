@@ -56,7 +56,7 @@ class Acceptance:
     design_effect: float
     """Variance over that of independent rounds, >= 1."""
     further: tuple[tuple[float, float], ...] = ()
-    """Of further positions, as a baseline counted them: drafts that were accepted up to there, and up to the one
+    """Counts at further positions, from a baseline: drafts that were accepted up to there, and up to the one
     before."""
     notes: tuple[str, ...] = ()
 

@@ -42,7 +42,7 @@ class Bounds:
     """A body may take so long to come, s."""
     answer_tokens: int = 16_384
     answer_seconds: float = 600.0
-    """Of an answer that the target's server writes by itself, s; others end there with what they have."""
+    """Longest time of an answer that the target's server writes by itself, s; others end there with what they have."""
     timeout_s: float = 120.0
     """Longest silence of the target's server, s."""
 

@@ -20,7 +20,7 @@ __all__ = ["FIELDS", "Asked", "Kind", "Message", "parse_body"]
 Kind = Literal["chat", "completion"]
 
 _LEGACY_TOKENS: Final = 16
-"""Of a completion whose length is not said: so OpenAI's API has it."""
+"""Length of a completion that names none, as in OpenAI's API."""
 
 _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "n": (1,),
@@ -117,7 +117,7 @@ class Asked:
     stream: bool
     include_usage: bool
     max_tokens: int
-    """Of the answer, at most."""
+    """Most tokens of the answer."""
     temperature: float
     top_p: float
     seed: int

@@ -56,7 +56,7 @@ class ServingPlan:
     """Which configuration runs at which load."""
 
     name: str
-    """Of the profile or the target that was planned for."""
+    """Name of the profile or the target that was planned for."""
     by_load: tuple[tuple[int, Configuration], ...]
     """Answers in flight, ascending, and what is best there; one entry: the same at every load."""
     asking: Asking = field(default_factory=Asking)

@@ -26,7 +26,7 @@ from theory.errors import ParameterError
 __all__ = ["Endpoints", "Servers", "models_of", "opened"]
 
 _HELPER_RETRIES: Final = 1
-"""Of a request to a draft, judge or scorer: plain decoding is a better answer to a failure than waiting."""
+"""Retries of a request to a draft, judge or scorer: plain decoding is a better answer to a failure than waiting."""
 
 _SCORING: Final = (SCORER, REWARD, CHOOSER)
 

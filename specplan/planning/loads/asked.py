@@ -34,7 +34,7 @@ class AskedPlan:
 
     plan: LoadPlan
     settings: tuple[Settings, ...]
-    """Of the best option at each load, in their order."""
+    """Settings of the best option at each load, in their order."""
 
 
 def deployment_plan(asked: Mapping[str, Any], methods: Sequence[str], max_accuracy_loss: float) -> AskedPlan:

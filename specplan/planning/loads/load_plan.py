@@ -71,7 +71,7 @@ class LoadRow:
     served: ServedLoad = field(repr=False)
     """What its fullest copy does."""
     tokens_per_s: float
-    """Of all GPUs."""
+    """Tokens per second of all GPUs."""
     answers_per_s: float
     in_vain: Mapping[str, float]
     """Role (draft, target) to what it writes or checks in vain per token that stands, [-]: tokens of steps, and

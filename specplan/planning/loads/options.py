@@ -59,11 +59,11 @@ class Considered:
     """Arrangements that hold the models, by what drafts, and the methods that cannot be evaluated."""
 
     plain: list[Arrangement] = field(default_factory=list)
-    """Of the target alone."""
+    """Arrangements of the target without a drafter."""
     tokens: dict[str, list[Arrangement]] = field(default_factory=dict)
     """Token-level method to the arrangements on which the target and its drafter fit."""
     steps: list[Arrangement] = field(default_factory=list)
-    """Of target, draft and judge."""
+    """Arrangements of target, draft and judge."""
     step_methods: list[str] = field(default_factory=list)
     unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Name of a method to what is missing."""

@@ -48,7 +48,7 @@ def evaluated(point: Point, grid: Grid, profile: Profile | None) -> dict[str, An
 
 
 def _in_world(point: Point, grid: Grid) -> dict[str, Any]:
-    """Of models that parameters describe; times are in target steps."""
+    """Evaluate a point for models that parameters describe; times are in target steps."""
     world = _world(dict(point.parameters))
     configuration = point.configuration
     if configuration.token is not None:
@@ -179,7 +179,7 @@ class _Known:
 
 
 def _by_profile(point: Point, grid: Grid, profile: Profile) -> dict[str, Any]:
-    """Of a profile with some of its figures changed; with several answers at once, in closed loops."""
+    """Evaluate a point for a profile with some figures changed; several answers at once in closed loops."""
     from specplan.planning.at_once import Crowds
     from specplan.planning.predict import Predictor
 

@@ -95,9 +95,9 @@ class Grid(_Record):
     precision: Annotated[float, Field(ge=1e-5, le=0.5)] = 0.005
     """Standard error at which a point is known well enough, as a share of its speedup."""
     most_answers: Annotated[int, Field(ge=8, le=1_000_000)] = 20_000
-    """Of a point."""
+    """Answers that a point simulates at most."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Of all points: they meet the same answers (common random numbers)."""
+    """Seed of all points: they meet the same answers (common random numbers)."""
     fixed: dict[str, Value] = {}
     vary: dict[
         str,

@@ -36,7 +36,7 @@ class ProfilePlan(Result):
 
     @property
     def speedup(self) -> Estimate:
-        """Of the best row over plain decoding, one answer at a time."""
+        """Speedup of the best row over plain decoding, one answer at a time."""
         return self.best.prediction.speedup
 
     def headline(self) -> str:

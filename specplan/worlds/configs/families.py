@@ -32,7 +32,7 @@ class Family:
     where ``use_sliding_window`` is true; ``pattern``: all but each n-th layer."""
 
     period: int = 0
-    """Of windows of kind ``pattern``: each so many-th layer attends to everything, where the file does not say."""
+    """Period of windows of kind ``pattern``: each so many-th layer attends to all, where the file does not say."""
 
     expert_size: Literal["moe_intermediate_size", "intermediate_size"] = "moe_intermediate_size"
     """The field with the size of one expert."""

@@ -160,7 +160,7 @@ def _draw_lines(jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor) -> li
 
 
 def prefix_match(draft: Sequence[int], drawn: Sequence[int]) -> list[int]:
-    """Of the tokens drawn after each of ``[last, *draft]``: those that follow, up to the first that was not drafted."""
+    """Return the tokens drawn after each of ``[last, *draft]`` that follow, up to the first that was not drafted."""
     n = 0
     while n < len(draft) and draft[n] == drawn[n]:
         n += 1

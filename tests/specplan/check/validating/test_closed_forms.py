@@ -14,7 +14,7 @@ from specplan.check.validating.closed_forms import closed_form
 from theory import f_async, f_sync, g
 from theory.step_methods import confspec_pipeline_speedup
 
-RECORDED = Path(__file__).parents[2] / "data" / "recorded.json"
+RECORDED = Path(__file__).parents[3] / "data" / "recorded.json"
 VERDICTS = [True, True, False, True] * 2
 ALPHA, C1 = 0.75, 0.1
 """Drafts take 0.02 s and target steps 0.2 s, of as many tokens, in `measured_profiles`."""

@@ -23,7 +23,7 @@ from sim.timeline import Counts
 from specplan.check.validating.run_record import as_lines, effective, of_questions
 from specplan.cli import main
 
-RECORDED = Path(__file__).parents[2] / "data" / "recorded.json"
+RECORDED = Path(__file__).parents[3] / "data" / "recorded.json"
 
 
 class Told:

@@ -28,7 +28,7 @@ from specplan.check.validating.load_rows import off_from, verdict_on
 from specplan.check.validating.next_measurement import Measurements
 from specplan.output import SCREEN
 
-RECORDED = Path(__file__).parents[2] / "data" / "recorded.json"
+RECORDED = Path(__file__).parents[3] / "data" / "recorded.json"
 LR = Configuration(method="lr-async", k1=2)
 
 

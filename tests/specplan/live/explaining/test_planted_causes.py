@@ -131,7 +131,7 @@ def test_six_readings_tell_the_spread_instead_of_an_assumption() -> None:
 
 def test_the_files_of_the_tutorial_are_of_the_planted_server() -> None:
     planted = PLANTED["k too large"]
-    folder = Path(__file__).parents[3] / "docs" / "tutorials" / "slow-server"
+    folder = Path(__file__).parents[4] / "docs" / "tutorials" / "slow-server"
     for name, server, answers in (("before", planted, 24), ("after", planted, 96), ("plain", planted.with_k(0), 64)):
         told = [line for line in exposition(server, answers).splitlines() if "_created" not in line]
         assert (folder / f"{name}.prom").read_text().splitlines() == told
