@@ -65,6 +65,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python -m workshop.words
 
 docs: setup
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html -c docs/site docs build/docs

@@ -40,7 +40,7 @@ from workshop.make_published import DATASETS, PAIRS
 
 __all__ = ["Curve", "Held", "curves_in", "fit", "held_out"]
 
-FILE: Final = Path(__file__).resolve().parent.parent / "specplan" / "deployment" / "priors.json"
+FILE: Final = Path(__file__).resolve().parent.parent / "specplan" / "worlds" / "priors.json"
 
 BORROWED: Final = 4
 """Targets that the pooled spread counts for; coverage of left-out models is 0.96 to 0.98 at 2 to 8."""
