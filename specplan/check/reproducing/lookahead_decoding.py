@@ -99,13 +99,14 @@ def report(found: Sequence[Cell]) -> str:
     return "\n".join([title, "", short_table(found), "", *(f"- {reason}" for reason in REASONS)])
 
 
-def summary(found: Sequence[Cell]) -> str:
-    """How good the predictions are, in a sentence."""
-    told = [f"S = {c.predicted:.2f}, published {c.published:.2f}" for c in found if c.predicted is not None]
-    largest = max(abs(cell.error) for cell in found if cell.error is not None)
+def summary(cells: Sequence[Cell]) -> str:
+    """State how many settings the equations cover, and what their agreement is worth."""
+    predicted = [c for c in cells if c.predicted is not None]
+    values = "; ".join(f"S = {c.predicted:.2f}, published {c.published:.2f}" for c in predicted)
     return (
-        f"{len(told)} of {len(found)} settings of Table 3 can be predicted, {100 * largest:.1f} % off at most: "
-        f"{'; '.join(told)}. Of the others the paper's equations say nothing."
+        f"The paper's equations predict {len(predicted)} of the {len(cells)} settings of Table 3: {values}. Its "
+        "constants were fitted to runs of the same kind, so that this is weak evidence. The other "
+        f"{len(cells) - len(predicted)} settings are not modelled."
     )
 
 

@@ -45,8 +45,8 @@ TITLE: Final = "SPECS, Tables 1 and 4"
 HEADING: Final = "Why rows are off, and what is not predicted:"
 """What stands above the reasons."""
 BELOW: Final = (
-    "Predicted with one constant / published, at widths 4, 8 and 16; off: mean error. Nothing fitted, intervals, RSD "
-    "and noisy rewards: -v."
+    "SPECS: predicted with one constant / published, at widths 4, 8 and 16; RSD and noisy rewards: mean errors at "
+    "these widths; off: mean error of the row. Nothing fitted, intervals, all rows: -v."
 )
 REASONS: Final = (
     "MATH500, width 16, Qwen2.5: 1.31 s per step and a share of 45.5 % repeat the row of width 8. A step of SPECS "
@@ -187,29 +187,44 @@ def report(found: Sequence[Cell]) -> str:
     return "\n".join([TITLE, "", table(head, lines), "", *means, "", HEADING, *(f"- {reason}" for reason in REASONS)])
 
 
-def summary(found: Sequence[Cell]) -> str:
-    """How good the predictions of SPECS are, in three sentences."""
-    own = [cell for cell in found if cell.method == "SPECS"]
-    steps, problems = ([cell for cell in own if cell.quantity == quantity] for quantity in (_STEP, _PROBLEM))
-    sound = [cell for cell in steps if not contradicted(cell)]
+def summary(cells: Sequence[Cell]) -> str:
+    """State the errors of every method that is predicted: SPECS, its noisy rewards, and RSD."""
+    errors = {
+        key: [c for c in cells if (c.method, c.quantity) == key]
+        for key in dict.fromkeys((c.method, c.quantity) for c in cells)
+    }
+    steps, problems = errors["SPECS", _STEP], errors["SPECS", _PROBLEM]
+    rsd = [*errors["RSD", _STEP], *errors["RSD", _PROBLEM]]
+    noisy = errors[_NOISY, _PROBLEM]
     return (
-        f"{len(steps)} seconds per step of SPECS are predicted {_mean([c.error for c in steps])} off in the mean with "
-        f"nothing fitted, and {_mean([c.left_out_error for c in steps])} with one constant from a pair's other data "
-        f"sets ({_mean([c.error for c in sound])} and {_mean([c.left_out_error for c in sound])} without the one that "
-        f"the table contradicts). Seconds per problem, with as many steps as beam search with the large model has: "
-        f"{_mean([c.error for c in problems])} and {_mean([c.left_out_error for c in problems])}."
+        f"SPECS: {len(steps)} seconds per step are predicted with a mean absolute error of "
+        f"{_mean([c.error for c in steps])} with nothing fitted ({_mean([c.left_out_error for c in steps])} with one "
+        f"constant from a pair's other data sets), {len(problems)} seconds per problem with "
+        f"{_mean([c.error for c in problems])} ({_mean([c.left_out_error for c in problems])}), {len(noisy)} with "
+        f"noisy rewards with {_mean([c.error for c in noisy])}. RSD is not explained: its {len(rsd)} latencies are "
+        f"{_mean([c.error for c in errors['RSD', _STEP]])} (per step) and "
+        f"{_mean([c.error for c in errors['RSD', _PROBLEM]])} (per problem) off, the worst "
+        f"{100 * max((c.error for c in rsd), key=abs):+.0f} %."
     )
 
 
-def short_table(found: Sequence[Cell]) -> str:
-    """SPECS of Table 1: a data set in each line, its widths beside each other."""
+def short_table(cells: Sequence[Cell]) -> str:
+    """SPECS of Table 1, a data set in each line with its widths next to each other; the other methods in the mean."""
     lines = []
-    rows = dict.fromkeys((c.quantity, c.family, c.benchmark) for c in found if c.method == "SPECS")
+    rows = dict.fromkeys((c.quantity, c.family, c.benchmark) for c in cells if c.method == "SPECS")
     for row in sorted(rows, key=lambda key: (key[0] != _STEP, FAMILIES.index(key[1]))):
-        own = [c for c in found if c.method == "SPECS" and (c.quantity, c.family, c.benchmark) == row]
-        shown = [f"{c.left_out:.3g}/{c.published:g}" for c in own]
-        lines.append([*row, *shown, f"{100 * fmean(abs(c.left_out_error) for c in own):.0f} %"])
+        own = [c for c in cells if c.method == "SPECS" and (c.quantity, c.family, c.benchmark) == row]
+        lines.append([*row, *(f"{c.left_out:.3g}/{c.published:g}" for c in own), _mean_of(own)])
+    for family, method, quantity in dict.fromkeys(_kind(c) for c in cells if c.method != "SPECS"):
+        own = [c for c in cells if _kind(c) == (family, method, quantity)]
+        name = f"{method.removeprefix('SPECS, ')}, all"
+        widths = (_mean_of([c for c in own if c.width == width]) for width in WIDTHS)
+        lines.append([quantity, family, name, *widths, _mean_of(own)])
     return table(["unit", "pair", "data set", *(f"n = {width}" for width in WIDTHS), "off"], lines)
+
+
+def _mean_of(cells: Sequence[Cell]) -> str:
+    return f"{100 * fmean(abs(c.left_out_error) for c in cells):.0f} %"
 
 
 def as_json(found: Sequence[Cell]) -> list[dict[str, object]]:
