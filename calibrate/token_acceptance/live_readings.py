@@ -21,7 +21,7 @@ from calibrate.token_acceptance.counts import TokenCounts
 from calibrate.token_acceptance.requests import RequestAcceptance, merged
 from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["Readings", "four_readings"]
+__all__ = ["Readings", "four_readings", "served_readings"]
 
 _MERGED: Final = 0.005
 """Share of passes that a late reader may find merged with others in one output, at most, ..."""
@@ -73,24 +73,40 @@ async def four_readings(config: VllmConfig, requests: Sequence[Request]) -> Read
 async def _served(
     config: VllmConfig, requests: Sequence[Request]
 ) -> tuple[SpecDecode, list[RequestAcceptance], list[list[int]]]:
-    """The counters over the requests, their records, and the tokens of each output that was streamed.
-
-    vLLM merges outputs that wait for their reader, so passes may be missing in a stream but never too many: of several
-    runs, which write the same texts, the one with the most outputs counts.
-    """
+    """Return `served_readings` of an engine that is started for it."""
     engine = await VllmEngine.start(config)
     try:
-        before = engine.counters()
-        reads, merged_share = await _read(engine, requests)
-        after = engine.counters()
-        records, chunks = [_record(read) for read in reads], [read.chunks for read in reads]
-        for _ in range(1, _TRIES):
-            if merged_share <= _MERGED:
-                break
-            reads, merged_share = await _read(engine, requests)
-            chunks = max(chunks, [read.chunks for read in reads], key=lambda streams: sum(map(len, streams)))
+        return await served_readings(engine, requests)
     finally:
         await engine.close()
+
+
+async def served_readings(
+    engine: VllmEngine, requests: Sequence[Request]
+) -> tuple[SpecDecode, list[RequestAcceptance], list[list[int]]]:
+    """Return the counters over the requests, their records, and the tokens of each output that was streamed.
+
+    vLLM merges outputs that wait for their reader, so passes may be missing in a stream but never too many: of several
+    runs, which write the same texts, each request's stream with the most outputs counts.
+
+    Parameters
+    ----------
+    engine : speculates, and runs nothing else meanwhile.
+    requests : as for `four_readings`.
+
+    Raises
+    ------
+    CalibrationError : as `four_readings`.
+    """
+    before = engine.counters()
+    reads, merged_share = await _read(engine, requests)
+    after = engine.counters()
+    records, chunks = [_record(read) for read in reads], [read.chunks for read in reads]
+    for _ in range(1, _TRIES):
+        if merged_share <= _MERGED:
+            break
+        reads, merged_share = await _read(engine, requests)
+        chunks = [max(best, read.chunks, key=len) for best, read in zip(chunks, reads, strict=True)]
     assert before is not None  # the engine speculates
     assert after is not None
     return after.since(before), records, chunks

@@ -98,8 +98,8 @@ class Late:
 
 @pytest.mark.parametrize(
     ("merged", "seen"),
-    [([0, 0], 0), ([30, 0, 0, 0], 0), ([30, 0, 9, 9, 9, 0, 40, 0], 9)],
-    ids=["at once", "at the second try", "never"],
+    [([0, 0], 0), ([30, 0, 0, 0], 0), ([30, 20, 9, 30, 25, 5, 9, 9], 14)],
+    ids=["at once", "at the second try", "each request at another try"],
 )
 def test_streams_are_read_again_if_their_reader_was_late(
     monkeypatch: pytest.MonkeyPatch, merged: list[int], seen: int
