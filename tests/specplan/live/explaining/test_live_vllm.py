@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from contextlib import ExitStack
 
 import pytest
 
@@ -19,16 +16,11 @@ from specplan.live.explaining.window import Window, window
 
 pytest.importorskip("vllm")
 
-from vllm_server import vllm_server
+from vllm_server import CORES, vllm_server
 
 from calibrate import pair
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
-
-CORE = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
-BLOCKS = 96
-"""Of 32 tokens each: room for five whole answers of `FULL`, of twelve at once."""
 
 
 class Served:
@@ -63,36 +55,46 @@ class Served:
         return [before, self.reading("after.prom")]
 
 
-@contextmanager
-def served(
-    folder: Path, name: str, *, speculative: Mapping[str, Any] | None = None, more: Sequence[str] = ()
-) -> Iterator[Served]:
-    with vllm_server(pair.target_path(), name, folder, core=CORE, speculative=speculative, more=more) as started:
-        yield Served(started(), name)
-
-
 ROUNDS = {"prompt": 40, "tokens": 80}
 """Of answers whose rounds are compared."""
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Window:
+def drafting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
+    """Servers that draft: ``far`` twelve tokens with the draft model, ``slow`` two with the target itself."""
+    folder, drafters = (
+        tmp_path_factory.mktemp("drafting"),
+        {"far": (pair.draft_path(), 12), "slow": (pair.target_path(), 2)},
+    )
+    with ExitStack() as stack:
+        urls = {
+            name: stack.enter_context(
+                vllm_server(
+                    pair.target_path(),
+                    name,
+                    folder,
+                    core=CORES[0],
+                    speculative={"method": "draft_model", "model": str(draft), "num_speculative_tokens": k},
+                )
+            )
+            for name, (draft, k) in drafters.items()
+        }
+        yield {name: Served(url(), name) for name, url in urls.items()}
+
+
+@pytest.fixture(scope="module")
+def plain(vllm_servers: dict[str, str]) -> Window:
     """Without speculation, at the load of those that speculate."""
-    with served(tmp_path_factory.mktemp("plain"), "plain") as server:
-        return window(*server.loaded(16, 4, **ROUNDS))
+    return window(*Served(vllm_servers["target"], "target").loaded(16, 4, **ROUNDS))
 
 
-def told(folder: Path, plain: Window, draft: Path, k: int) -> Explanation:
-    """Of a server that drafts k tokens with a model."""
-    drafting = {"method": "draft_model", "model": str(draft), "num_speculative_tokens": k}
-    with served(folder, "drafts", speculative=drafting) as server:
-        found = server.loaded(16, 4, **ROUNDS)
+def told(server: Served, plain: Window) -> Explanation:
+    found = server.loaded(16, 4, **ROUNDS)
     return explained(found, baselines=[point_of(plain)], plain_cache=plain.cache_tokens)
 
 
-def test_a_k_far_too_large_is_named(tmp_path: Path, plain: Window) -> None:
-    k = 12
-    found = told(tmp_path, plain, pair.draft_path(), k)
+def test_a_k_far_too_large_is_named(drafting: dict[str, Served], plain: Window) -> None:
+    found, k = told(drafting["far"], plain), 12
     assert found.k == k
     # Both count every token: those of the rounds are those that positions add up to, but for the last rounds' ends.
     assert found.committed.value == pytest.approx(found.acceptance.committed(k), rel=0.05)
@@ -104,18 +106,19 @@ def test_a_k_far_too_large_is_named(tmp_path: Path, plain: Window) -> None:
     assert set(named[:2]) <= {"k too large", "slow draft"}
 
 
-def test_a_draft_as_slow_as_its_target_is_named(tmp_path: Path, plain: Window) -> None:
-    found = told(tmp_path, plain, pair.target_path(), 2)
+def test_a_draft_as_slow_as_its_target_is_named(drafting: dict[str, Served], plain: Window) -> None:
+    found = told(drafting["slow"], plain)
     assert found.depth is not None
     # Drafting a token is a pass of the target itself.
     assert found.depth.draft_cost.high > 0.5
     assert "slow draft" in [cause.name for cause in found.causes[:2]]
 
 
-def test_a_full_cache_and_heavy_prefills_are_named(tmp_path: Path) -> None:
-    with served(tmp_path, "small", speculative=NGRAM, more=["--num-gpu-blocks-override", str(BLOCKS)]) as server:
-        full = explained(server.loaded(18, 12, prompt=40, tokens=500))
-        heavy = explained(server.loaded(24, 3, first=100, prompt=900, tokens=24))
+def test_a_full_cache_and_heavy_prefills_are_named(vllm_servers: dict[str, str]) -> None:
+    """The cache has room for five of the answers, of twelve at once."""
+    server = Served(vllm_servers["fast"], "fast")
+    full = explained(server.loaded(18, 12, prompt=40, tokens=500))
+    heavy = explained(server.loaded(24, 3, first=100, prompt=900, tokens=24))
     assert full.window.preempted > 0
     assert full.causes[0].name == "full cache"
     assert heavy.window.preempted == 0
