@@ -158,7 +158,7 @@ def test_acceptance_over_http_is_the_same_three_ways(vllm_servers: dict[str, str
     url = vllm_servers["fast"]
 
     async def streams() -> tuple[SpecDecode, list[list[int]]]:
-        engine = await OpenAIEngine.start(HttpConfig.of("target", url))
+        engine = await OpenAIEngine.start(HttpConfig.of("fast", url))
         try:
             before = await _counters(engine)
             drawn = Request(prompt=PROBLEMS[0], max_tokens=400, stop=(), sampling=DRAWN, ignore_eos=True)
@@ -180,6 +180,21 @@ def test_acceptance_over_http_is_the_same_three_ways(vllm_servers: dict[str, str
     print(report(counts))  # noqa: T201 (shown with -s, and when it fails)
     assert disagreement(counts) < 0.02
     assert counts[0].accepted > 0
+
+
+def test_greedy_text_with_ngrams_is_that_of_plain_decoding(vllm_servers: dict[str, str]) -> None:
+    async def work() -> None:
+        fast, plain = [await OpenAIEngine.start(HttpConfig.of(name, vllm_servers[name])) for name in ("fast", "target")]
+        try:
+            before = await _counters(fast)
+            greedy = Request(prompt=PROBLEMS[0], max_tokens=300, stop=())
+            assert (await fast.generate(greedy)).text == (await plain.generate(greedy)).text
+            assert (await _counters(fast)).since(before).accepted > 0
+        finally:
+            await fast.close()
+            await plain.close()
+
+    asyncio.run(work())
 
 
 def _record(url: str, prompt: str, seed: int) -> RequestAcceptance:

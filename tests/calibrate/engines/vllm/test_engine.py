@@ -228,7 +228,6 @@ def test_what_does_not_fit_is_said(target: Group) -> None:
 
 
 SPECULATIONS = [
-    Speculation(method="ngram", k2=4, max_ngram=3),
     Speculation(method="draft", k2=4, model=pair.draft_path()),
     Speculation(method="eagle", k2=4, model=pair.head_path()),
 ]
@@ -238,8 +237,8 @@ SPECULATIONS = [
 def test_speculation_leaves_the_text_alone_and_is_counted_alike(target: Group, speculation: Speculation) -> None:
     """Greedy text is that of plain decoding; drawn text has its distribution: right answers, and acceptance to match.
 
-    The second part fails without the repair of vLLM's sampling on CPUs: its n-grams accept nothing, and answers are
-    garbled.
+    The second part fails without the repair of vLLM's sampling on CPUs: answers are garbled. N-grams are tested on a
+    server and by the command that reads acceptance.
     """
 
     async def work() -> None:
@@ -263,7 +262,7 @@ def test_speculation_leaves_the_text_alone_and_is_counted_alike(target: Group, s
         assert right >= 7  # of 12 at 86 %: fewer in one run of 1,000; without the repair none
         passes = [one for answer in answers for one in answer.passes]  # of sound text: long requests go on beyond
         rate = sum(right for _, right in passes) / sum(drafted for drafted, _ in passes)
-        assert rate > {"ngram": 0.03, "draft": 0.6, "eagle": 0.6}[speculation.method]
+        assert rate > 0.6
         question = pair.judge_prompt("The sum is 4.", "The sum is 4.")
         choice, again = await engine.choose(question, YES_NO), await target.plain.choose(question, YES_NO)
         assert choice.mass == pytest.approx(again.mass, rel=1e-4)
