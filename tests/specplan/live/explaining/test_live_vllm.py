@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
 from specplan.live.explaining.explanation import Explanation, explained, point_of
 from specplan.live.explaining.reading import Reading, read_metrics
-from specplan.live.explaining.window import Window, window
+from specplan.live.explaining.window import window
 
 pytest.importorskip("vllm")
 
@@ -46,12 +47,16 @@ class Served:
         with urllib.request.urlopen(self.api.removesuffix("/v1") + "/metrics", timeout=60) as reply:
             return read_metrics(reply.read().decode(), source)
 
+    def load(self, n: int, at_once: int, *, first: int, **lengths: int) -> None:
+        """So many answers, so many at once."""
+        with ThreadPoolExecutor(at_once) as pool:
+            list(pool.map(lambda seed: self.answer(seed, **lengths), range(first, first + n)))
+
     def loaded(self, n: int, at_once: int, *, first: int = 1, **lengths: int) -> list[Reading]:
         """The metrics before and after so many answers."""
         self.answer(first, **lengths)  # the first is slow
         before = self.reading("before.prom")
-        with ThreadPoolExecutor(at_once) as pool:
-            list(pool.map(lambda seed: self.answer(seed, **lengths), range(first + 1, first + n + 1)))
+        self.load(n, at_once, first=first + 1, **lengths)
         return [before, self.reading("after.prom")]
 
 
@@ -60,41 +65,40 @@ ROUNDS = {"prompt": 40, "tokens": 80}
 
 
 @pytest.fixture(scope="module")
-def drafting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
-    """Servers that draft: ``far`` twelve tokens with the draft model, ``slow`` two with the target itself."""
-    folder, drafters = (
-        tmp_path_factory.mktemp("drafting"),
-        {"far": (pair.draft_path(), 12), "slow": (pair.target_path(), 2)},
-    )
-    with ExitStack() as stack:
-        urls = {
-            name: stack.enter_context(
-                vllm_server(
-                    pair.target_path(),
-                    name,
-                    folder,
-                    core=CORES[0],
-                    speculative={"method": "draft_model", "model": str(draft), "num_speculative_tokens": k},
-                )
-            )
-            for name, (draft, k) in drafters.items()
-        }
-        yield {name: Served(url(), name) for name, url in urls.items()}
+def plain(vllm_servers: dict[str, str]) -> Served:
+    """Without speculation."""
+    return Served(vllm_servers["target"], "target")
 
 
 @pytest.fixture(scope="module")
-def plain(vllm_servers: dict[str, str]) -> Window:
-    """Without speculation, at the load of those that speculate."""
-    return window(*Served(vllm_servers["target"], "target").loaded(16, 4, **ROUNDS))
+def drafting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
+    """Servers that draft: ``far`` twelve tokens with the draft model, ``slow`` two with the target itself."""
+    folder = tmp_path_factory.mktemp("drafting")
+
+    def server(name: str, draft: Path, k: int) -> AbstractContextManager[Callable[[], str]]:
+        config = {"method": "draft_model", "model": str(draft), "num_speculative_tokens": k}
+        return vllm_server(pair.target_path(), name, folder, core=CORES[0], speculative=config)
+
+    with server("far", pair.draft_path(), 12) as far, server("slow", pair.target_path(), 2) as slow:
+        yield {"far": Served(far(), "far"), "slow": Served(slow(), "slow")}
 
 
-def told(server: Served, plain: Window) -> Explanation:
-    found = server.loaded(16, 4, **ROUNDS)
-    return explained(found, baselines=[point_of(plain)], plain_cache=plain.cache_tokens)
+def told(plain: Served, drafts: Served, first: int) -> Explanation:
+    """Of a server that drafts. Both work in turns: a machine that is slow for some seconds slows both alike."""
+    servers = plain, drafts
+    for server in servers:
+        server.answer(first, **ROUNDS)  # the first is slow
+    before = [server.reading("before.prom") for server in servers]
+    for turn in range(first + 1, first + 17, 4):
+        for server in servers:
+            server.load(4, 4, first=turn, **ROUNDS)
+    after = [server.reading("after.prom") for server in servers]
+    base = window(before[0], after[0])
+    return explained([before[1], after[1]], baselines=[point_of(base)], plain_cache=base.cache_tokens)
 
 
-def test_a_k_far_too_large_is_named(drafting: dict[str, Served], plain: Window) -> None:
-    found, k = told(drafting["far"], plain), 12
+def test_a_k_far_too_large_is_named(drafting: dict[str, Served], plain: Served) -> None:
+    found, k = told(plain, drafting["far"], first=1), 12
     assert found.k == k
     # Both count every token: those of the rounds are those that positions add up to, but for the last rounds' ends.
     assert found.committed.value == pytest.approx(found.acceptance.committed(k), rel=0.05)
@@ -106,8 +110,8 @@ def test_a_k_far_too_large_is_named(drafting: dict[str, Served], plain: Window) 
     assert set(named[:2]) <= {"k too large", "slow draft"}
 
 
-def test_a_draft_as_slow_as_its_target_is_named(drafting: dict[str, Served], plain: Window) -> None:
-    found = told(drafting["slow"], plain)
+def test_a_draft_as_slow_as_its_target_is_named(drafting: dict[str, Served], plain: Served) -> None:
+    found = told(plain, drafting["slow"], first=50)
     assert found.depth is not None
     # Drafting a token is a pass of the target itself.
     assert found.depth.draft_cost.high > 0.5
