@@ -27,7 +27,7 @@ _MERGED: Final = 0.005
 """Share of passes that a late reader may find merged with others in one output, at most, ..."""
 
 _TRIES: Final = 4
-"""... before all streams are read again, so often at most."""
+"""... before its stream is read again; so often at most in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,25 +99,22 @@ async def served_readings(
     CalibrationError : as `four_readings`.
     """
     before = engine.counters()
-    reads, merged_share = await _read(engine, requests)
+    reads = [await engine.read(request) for request in requests]
     after = engine.counters()
-    records, chunks = [_record(read) for read in reads], [read.chunks for read in reads]
-    for _ in range(1, _TRIES):
-        if merged_share <= _MERGED:
-            break
-        reads, merged_share = await _read(engine, requests)
-        chunks = [max(best, read.chunks, key=len) for best, read in zip(chunks, reads, strict=True)]
+    chunks = [await _chunks(engine, request, read) for request, read in zip(requests, reads, strict=True)]
     assert before is not None  # the engine speculates
     assert after is not None
-    return after.since(before), records, chunks
+    return after.since(before), [_record(read) for read in reads], chunks
 
 
-async def _read(engine: VllmEngine, requests: Sequence[Request]) -> tuple[list[Read], float]:
-    """Read the requests one after the other; also, which share of their passes came merged with others."""
-    reads = [await engine.read(request) for request in requests]
-    n_outputs = sum(len(read.chunks) - 1 for read in reads)
-    n_passes = sum(len(read.active.passes) for read in reads if read.active is not None)
-    return reads, 1.0 - min(n_outputs / max(n_passes, 1), 1.0)
+async def _chunks(engine: VllmEngine, request: Request, read: Read) -> list[int]:
+    """The tokens of each output of a stream, read again while too many passes came merged with others."""
+    best, n_passes = read.chunks, 0 if read.active is None else len(read.active.passes)
+    for _ in range(1, _TRIES):
+        if len(best) - 1 >= (1.0 - _MERGED) * n_passes:
+            break
+        best = max(best, (await engine.read(request)).chunks, key=len)
+    return best
 
 
 def _record(read: Read) -> RequestAcceptance:

@@ -98,7 +98,7 @@ class Late:
 
 @pytest.mark.parametrize(
     ("merged", "seen"),
-    [([0, 0], 0), ([30, 0, 0, 0], 0), ([30, 20, 9, 30, 25, 5, 9, 9], 14)],
+    [([0, 0], 0), ([30, 0, 0], 0), ([30, 20, 9, 25, 9, 30, 5, 9], 14)],
     ids=["at once", "at the second try", "each request at another try"],
 )
 def test_streams_are_read_again_if_their_reader_was_late(
