@@ -58,8 +58,10 @@ $(VLLM_STAMP): pyproject.toml constraints-vllm.txt
 
 setup-vllm: $(VLLM_STAMP)
 
+# Only the files that have such tests are collected: importing all others takes as long as starting an engine.
 test-vllm: setup-vllm
-	$(VLLM_VENV)/bin/python -m pytest -m vllm --durations=10 tests/calibrate tests/specplan
+	$(VLLM_VENV)/bin/python -m pytest -m vllm --durations=10 \
+		$$(grep -rl --include='test_*.py' 'pytest\.mark\.vllm' tests/calibrate tests/specplan | sort)
 
 check: setup
 	$(BIN)/ruff format --check .

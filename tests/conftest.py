@@ -38,6 +38,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.dist = "worksteal"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests that need vLLM in the order of the time that they may take: quick ones first, shared servers once."""
+    items.sort(key=_may_take)
+
+
+def _may_take(item: pytest.Item) -> float:
+    """Seconds that a test with vLLM is allowed beyond pytest's own limit; 0 for others, which stay where they are."""
+    limit = item.get_closest_marker("timeout") if item.get_closest_marker("vllm") else None
+    return float(limit.args[0]) if limit else 0.0
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a test that is a coroutine: in the loop of the engines it asks for, or else in one of its own."""
@@ -57,6 +68,15 @@ def bundled_pair() -> Iterator[BundledPair]:
     pair = BundledPair()
     yield pair
     pair.close()
+
+
+@pytest.fixture(scope="session")
+def vllm_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """URLs of vLLM servers of the bundled pair: ``target``, ``draft``, and ``fast``, the target with n-grams."""
+    from vllm_server import pair_servers
+
+    with pair_servers(tmp_path_factory.mktemp("servers")) as urls:
+        yield urls
 
 
 @pytest.fixture(scope="session")

@@ -21,13 +21,13 @@ from calibrate.token_acceptance.counts import TokenCounts
 from calibrate.token_acceptance.requests import RequestAcceptance, merged
 from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["Readings", "four_readings"]
+__all__ = ["Readings", "four_readings", "served_readings"]
 
 _MERGED: Final = 0.005
 """Share of passes that a late reader may find merged with others in one output, at most, ..."""
 
 _TRIES: Final = 4
-"""... before all streams are read again, so often at most."""
+"""... before its stream is read again; so often at most in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,35 +73,48 @@ async def four_readings(config: VllmConfig, requests: Sequence[Request]) -> Read
 async def _served(
     config: VllmConfig, requests: Sequence[Request]
 ) -> tuple[SpecDecode, list[RequestAcceptance], list[list[int]]]:
-    """The counters over the requests, their records, and the tokens of each output that was streamed.
-
-    vLLM merges outputs that wait for their reader, so passes may be missing in a stream but never too many: of several
-    runs, which write the same texts, the one with the most outputs counts.
-    """
+    """Return `served_readings` of an engine that is started for it."""
     engine = await VllmEngine.start(config)
     try:
-        before = engine.counters()
-        reads, merged_share = await _read(engine, requests)
-        after = engine.counters()
-        records, chunks = [_record(read) for read in reads], [read.chunks for read in reads]
-        for _ in range(1, _TRIES):
-            if merged_share <= _MERGED:
-                break
-            reads, merged_share = await _read(engine, requests)
-            chunks = max(chunks, [read.chunks for read in reads], key=lambda streams: sum(map(len, streams)))
+        return await served_readings(engine, requests)
     finally:
         await engine.close()
+
+
+async def served_readings(
+    engine: VllmEngine, requests: Sequence[Request]
+) -> tuple[SpecDecode, list[RequestAcceptance], list[list[int]]]:
+    """Return the counters over the requests, their records, and the tokens of each output that was streamed.
+
+    vLLM merges outputs that wait for their reader, so passes may be missing in a stream but never too many: of several
+    runs, which write the same texts, each request's stream with the most outputs counts.
+
+    Parameters
+    ----------
+    engine : speculates, and runs nothing else meanwhile.
+    requests : as for `four_readings`.
+
+    Raises
+    ------
+    CalibrationError : as `four_readings`.
+    """
+    before = engine.counters()
+    reads = [await engine.read(request) for request in requests]
+    after = engine.counters()
+    chunks = [await _chunks(engine, request, read) for request, read in zip(requests, reads, strict=True)]
     assert before is not None  # the engine speculates
     assert after is not None
-    return after.since(before), records, chunks
+    return after.since(before), [_record(read) for read in reads], chunks
 
 
-async def _read(engine: VllmEngine, requests: Sequence[Request]) -> tuple[list[Read], float]:
-    """Read the requests one after the other; also, which share of their passes came merged with others."""
-    reads = [await engine.read(request) for request in requests]
-    n_outputs = sum(len(read.chunks) - 1 for read in reads)
-    n_passes = sum(len(read.active.passes) for read in reads if read.active is not None)
-    return reads, 1.0 - min(n_outputs / max(n_passes, 1), 1.0)
+async def _chunks(engine: VllmEngine, request: Request, read: Read) -> list[int]:
+    """The tokens of each output of a stream, read again while too many passes came merged with others."""
+    best, n_passes = read.chunks, 0 if read.active is None else len(read.active.passes)
+    for _ in range(1, _TRIES):
+        if len(best) - 1 >= (1.0 - _MERGED) * n_passes:
+            break
+        best = max(best, (await engine.read(request)).chunks, key=len)
+    return best
 
 
 def _record(read: Read) -> RequestAcceptance:

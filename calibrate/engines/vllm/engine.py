@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from calibrate.engines.choosing import choice_ids, shares
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from vllm.sampling_params import SamplingParams
     from vllm.v1.engine.async_llm import AsyncLLM
 
-__all__ = ["Read", "VllmEngine"]
+__all__ = ["Read", "VllmEngine", "passes_of"]
 
 _TRIES: Final = 40
 """How often a prefix cache is asked to be reset, 5 ms apart."""
@@ -131,6 +132,7 @@ class VllmEngine:
             raise ParameterError("speculation", request.speculation.method, f"is a matter of the engine {self.name!r}")
         read = await self.read(request, progress)
         text, ids, finish = self._settled(read, request)
+        passes = passes_of(read) if self.config.speculative is not None else ()
         return Generation(
             text=text,
             token_ids=tuple(ids),
@@ -138,9 +140,9 @@ class VllmEngine:
             finish=finish,
             n_prompt_tokens=len(_last(read).prompt_token_ids or ()),
             n_cached_tokens=_last(read).num_cached_tokens or 0,
-            n_iterations=len(read.chunks) - 1,
+            n_iterations=len(passes) if self.config.speculative is not None else max(len(read.token_ids) - 1, 0),
             times=_times(_last(read)),
-            passes=_passes(read) if self.config.speculative is not None else (),
+            passes=passes,
         )
 
     async def read(self, request: Request, progress: Progress | None = None) -> Read:
@@ -281,7 +283,7 @@ class VllmEngine:
                 self.recorder.prefilled(n_new, n_cached, stats.first_token_ts - stats.scheduled_ts)
             read.chunks.append(len(completion.token_ids))
             read.token_ids += completion.token_ids
-            read.active.n_generated = len(read.token_ids)
+            read.active.n_generated = max(read.active.n_generated, len(read.token_ids))
 
     async def _left(self, read: Read) -> None:
         """Wait until the core has let go of an aborted request: it answers questions in the order of their arrival."""
@@ -357,14 +359,21 @@ def _times(output: RequestOutput) -> Times:
     )
 
 
-def _passes(read: Read) -> tuple[tuple[int, int], ...]:
-    """Drafted and accepted tokens of each decode pass, as closely as they can be told."""
-    active, n_passes = read.active, len(read.chunks) - 1
+def passes_of(read: Read) -> tuple[tuple[int, int], ...]:
+    """Return drafted and accepted tokens of each decode pass of a request, as closely as they can be told.
+
+    Passes are matched to the tokens that they committed: outputs that wait for their reader come merged.
+    """
+    active, due = read.active, len(read.token_ids) - 1
     assert active is not None
-    if not active.shared and len(active.passes) >= n_passes:
-        return tuple(active.passes[:n_passes])
+    if not active.shared:
+        for n, committed in enumerate(accumulate((right + 1 for _, right in active.passes), initial=0)):
+            if committed >= due:
+                return tuple(active.passes[:n])
     record = read.speculation
     if record is None:
         return tuple((n - 1, n - 1) for n in read.chunks[1:])
     drafted = list(zip(record.get("per_step_drafted", ()), record.get("per_step_accepted", ()), strict=True))
-    return tuple(drafted + [(0, 0)] * max(n_passes - len(drafted), 0))
+    committed = sum(right + 1 for _, right in drafted)
+    undrafted = max(due - committed, len(read.chunks) - 1 - len(drafted), 0)  # the last pass may be cut
+    return tuple(drafted + [(0, 0)] * undrafted)

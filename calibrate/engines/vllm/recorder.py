@@ -25,10 +25,12 @@ _RECENT = 64
 
 @dataclass(slots=True)
 class Active:
-    """A request in the engine, as its reader sees it."""
+    """A request in the engine, as its reader sees it and, of a request that is the only one, the recorder."""
 
     n_prompt: int
     n_generated: int = 0
+    """Tokens before the iteration that comes next."""
+
     passes: list[tuple[int, int]] = field(default_factory=list)
     """Decode passes while no other request decoded: drafted, accepted tokens."""
 
@@ -58,8 +60,13 @@ class Recorder:
         engine_idx: int = 0,
     ) -> None:
         """Take note of one iteration; called by vLLM."""
-        if iteration_stats is not None:
-            self.generated += iteration_stats.num_generation_tokens
+        self._iteration(scheduler_stats, iteration_stats)
+        tokens = iteration_stats.num_generation_tokens if iteration_stats is not None else 0
+        self.generated += tokens
+        if len(self.active) == 1:  # else the readers count, each its own; a reader may be some iterations late
+            next(iter(self.active.values())).n_generated += tokens
+
+    def _iteration(self, scheduler_stats: SchedulerStats | None, iteration_stats: IterationStats | None) -> None:
         details = scheduler_stats.iteration_details if scheduler_stats is not None else None
         if scheduler_stats is None or details is None or details.is_dummy:
             return

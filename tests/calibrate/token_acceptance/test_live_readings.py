@@ -98,8 +98,8 @@ class Late:
 
 @pytest.mark.parametrize(
     ("merged", "seen"),
-    [([0, 0], 0), ([30, 0, 0, 0], 0), ([30, 0, 9, 9, 9, 0, 40, 0], 9)],
-    ids=["at once", "at the second try", "never"],
+    [([0, 0], 0), ([30, 0, 0], 0), ([30, 20, 9, 25, 9, 30, 5, 9], 14)],
+    ids=["at once", "at the second try", "each request at another try"],
 )
 def test_streams_are_read_again_if_their_reader_was_late(
     monkeypatch: pytest.MonkeyPatch, merged: list[int], seen: int
@@ -123,14 +123,24 @@ def test_streams_are_read_again_if_their_reader_was_late(
 
 
 @pytest.mark.vllm
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(900)
 def test_one_command_reads_acceptance_in_four_ways() -> None:
     """The same requests, seeds and sampling: a serving engine's counters, records and chunks, an offline engine's own.
 
     Drawn at a temperature: n-grams would accept nothing in an engine whose sampling is not repaired.
     """
     pytest.importorskip("vllm")
-    words = ["acceptance", "bundled", "--from", "vllm-live", "--speculative-config", json.dumps(NGRAM), "--json"]
+    words = [
+        "acceptance",
+        "bundled",
+        "--from",
+        "vllm-live",
+        "-n",
+        "3",
+        "--speculative-config",
+        json.dumps(NGRAM),
+        "--json",
+    ]
     done = subprocess.run([sys.executable, "-m", "specplan", *words], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)["readings"]
@@ -139,8 +149,8 @@ def test_one_command_reads_acceptance_in_four_ways() -> None:
     assert told["disagreement"] < 0.02
     counts = {one["source"]: one for one in told["sources"]}
     assert set(counts) == {"engine counters", "per-request records", "offline metrics", "streamed chunks"}
-    assert {one["tokens"] for one in counts.values()} == {3000}
-    assert counts["offline metrics"]["accepted"] > 300
+    assert {one["tokens"] for one in counts.values()} == {1500}
+    assert counts["offline metrics"]["accepted"] > 150
     # One request after the other and the same seeds: the offline engine writes the same texts.
     names = [field for field in TokenCounts.__dataclass_fields__ if field != "source"]
     assert [counts["offline metrics"][n] for n in names] == [counts["engine counters"][n] for n in names]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import CPU_BLOCK, VllmConfig, checked_speculative, speculative_of
+from calibrate.engines.vllm.engine import Read, passes_of
 from calibrate.engines.vllm.recorder import Active, Recorder
 from calibrate.engines.vllm.start import engine_settings
 from calibrate.engines.work import Pass
@@ -145,3 +147,30 @@ def test_the_recorder_tells_plain_iterations_passes_and_prefills_apart() -> None
     assert (recorder.drafts, recorder.drafted, recorder.accepted, recorder.generated) == (1, 3, 2, 9)
     assert (recorder.n_iterations, recorder.n_idle_iterations) == (6, 1)
     assert recorder.work.statistics(clear=False).iterations == ()
+
+
+def test_iterations_of_the_only_request_do_not_wait_for_its_reader() -> None:
+    recorder = Recorder()
+    only = recorder.active["a"] = Active(10)
+    record(recorder, Told(1), Details(1, 0, 0))
+    record(recorder, Told(1, 0.005), Details(0, 1, 1))
+    record(recorder, Told(3, 0.007), Details(0, 1, 4), Spec(1, 3, 2))
+    record(recorder, Told(1, 0.006), Details(0, 1, 1))
+    found = recorder.work.statistics(clear=True)
+    assert [it.context for it in found.iterations] == [11, 15]
+    assert [one.context for one in found.passes] == [12]
+    assert (only.passes, only.n_generated) == ([(0, 0), (3, 2), (0, 0)], 6)
+
+
+@pytest.mark.parametrize("chunks", [(1, 3, 1, 4, 3), (1, 4, 4, 3), (11, 1)])
+@pytest.mark.parametrize(("known", "in_order"), [(5, True), (3, False)])
+def test_passes_are_all_there_whenever_their_reader_comes(chunks: tuple[int, ...], known: int, in_order: bool) -> None:
+    """Outputs that wait come merged. A reader late for the first token misses passes, which vLLM's record has then."""
+    passes = [(3, 2), (0, 0), (3, 3), (3, 2), (0, 0)]  # the last one after a stop string, or for nobody
+    read = Read()
+    read.active, read.chunks, read.token_ids = Active(5, passes=passes[-known:]), list(chunks), [7] * sum(chunks)
+    record = {"per_step_drafted": [3, 3, 3], "per_step_accepted": [2, 3, 2]}
+    output = SimpleNamespace(spec_decode_metrics=SimpleNamespace(to_dict=lambda: record))
+    read.last = SimpleNamespace(outputs=[output])  # type: ignore[assignment]
+    expected = passes[:4] if in_order else [(3, 2), (3, 3), (3, 2), (0, 0)]
+    assert passes_of(read) == tuple(expected)

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from specplan.live.explaining.explanation import Explanation, explained, point_of
 from specplan.live.explaining.reading import Reading, read_metrics
-from specplan.live.explaining.window import Window, window
+from specplan.live.explaining.window import window
 
 pytest.importorskip("vllm")
 
-from vllm_server import vllm_server
+from vllm_server import CORES, vllm_server
 
 from calibrate import pair
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
-
-CORE = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
-BLOCKS = 96
-"""Of 32 tokens each: room for five whole answers of `FULL`, of twelve at once."""
 
 
 class Served:
@@ -54,21 +47,17 @@ class Served:
         with urllib.request.urlopen(self.api.removesuffix("/v1") + "/metrics", timeout=60) as reply:
             return read_metrics(reply.read().decode(), source)
 
+    def load(self, n: int, at_once: int, *, first: int, **lengths: int) -> None:
+        """So many answers, so many at once."""
+        with ThreadPoolExecutor(at_once) as pool:
+            list(pool.map(lambda seed: self.answer(seed, **lengths), range(first, first + n)))
+
     def loaded(self, n: int, at_once: int, *, first: int = 1, **lengths: int) -> list[Reading]:
         """The metrics before and after so many answers."""
         self.answer(first, **lengths)  # the first is slow
         before = self.reading("before.prom")
-        with ThreadPoolExecutor(at_once) as pool:
-            list(pool.map(lambda seed: self.answer(seed, **lengths), range(first + 1, first + n + 1)))
+        self.load(n, at_once, first=first + 1, **lengths)
         return [before, self.reading("after.prom")]
-
-
-@contextmanager
-def served(
-    folder: Path, name: str, *, speculative: Mapping[str, Any] | None = None, more: Sequence[str] = ()
-) -> Iterator[Served]:
-    with vllm_server(pair.target_path(), name, folder, core=CORE, speculative=speculative, more=more) as started:
-        yield Served(started(), name)
 
 
 ROUNDS = {"prompt": 40, "tokens": 80}
@@ -76,23 +65,40 @@ ROUNDS = {"prompt": 40, "tokens": 80}
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Window:
-    """Without speculation, at the load of those that speculate."""
-    with served(tmp_path_factory.mktemp("plain"), "plain") as server:
-        return window(*server.loaded(16, 4, **ROUNDS))
+def plain(vllm_servers: dict[str, str]) -> Served:
+    """Without speculation."""
+    return Served(vllm_servers["target"], "target")
 
 
-def told(folder: Path, plain: Window, draft: Path, k: int) -> Explanation:
-    """Of a server that drafts k tokens with a model."""
-    drafting = {"method": "draft_model", "model": str(draft), "num_speculative_tokens": k}
-    with served(folder, "drafts", speculative=drafting) as server:
-        found = server.loaded(16, 4, **ROUNDS)
-    return explained(found, baselines=[point_of(plain)], plain_cache=plain.cache_tokens)
+@pytest.fixture(scope="module")
+def drafting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
+    """Servers that draft: ``far`` twelve tokens with the draft model, ``slow`` two with the target itself."""
+    folder = tmp_path_factory.mktemp("drafting")
+
+    def server(name: str, draft: Path, k: int) -> AbstractContextManager[Callable[[], str]]:
+        config = {"method": "draft_model", "model": str(draft), "num_speculative_tokens": k}
+        return vllm_server(pair.target_path(), name, folder, core=CORES[0], speculative=config)
+
+    with server("far", pair.draft_path(), 12) as far, server("slow", pair.target_path(), 2) as slow:
+        yield {"far": Served(far(), "far"), "slow": Served(slow(), "slow")}
 
 
-def test_a_k_far_too_large_is_named(tmp_path: Path, plain: Window) -> None:
-    k = 12
-    found = told(tmp_path, plain, pair.draft_path(), k)
+def told(plain: Served, drafts: Served, first: int) -> Explanation:
+    """Of a server that drafts. Both work in turns: a machine that is slow for some seconds slows both alike."""
+    servers = plain, drafts
+    for server in servers:
+        server.answer(first, **ROUNDS)  # the first is slow
+    before = [server.reading("before.prom") for server in servers]
+    for turn in range(first + 1, first + 17, 4):
+        for server in servers:
+            server.load(4, 4, first=turn, **ROUNDS)
+    after = [server.reading("after.prom") for server in servers]
+    base = window(before[0], after[0])
+    return explained([before[1], after[1]], baselines=[point_of(base)], plain_cache=base.cache_tokens)
+
+
+def test_a_k_far_too_large_is_named(drafting: dict[str, Served], plain: Served) -> None:
+    found, k = told(plain, drafting["far"], first=1), 12
     assert found.k == k
     # Both count every token: those of the rounds are those that positions add up to, but for the last rounds' ends.
     assert found.committed.value == pytest.approx(found.acceptance.committed(k), rel=0.05)
@@ -104,18 +110,19 @@ def test_a_k_far_too_large_is_named(tmp_path: Path, plain: Window) -> None:
     assert set(named[:2]) <= {"k too large", "slow draft"}
 
 
-def test_a_draft_as_slow_as_its_target_is_named(tmp_path: Path, plain: Window) -> None:
-    found = told(tmp_path, plain, pair.target_path(), 2)
+def test_a_draft_as_slow_as_its_target_is_named(drafting: dict[str, Served], plain: Served) -> None:
+    found = told(plain, drafting["slow"], first=50)
     assert found.depth is not None
     # Drafting a token is a pass of the target itself.
     assert found.depth.draft_cost.high > 0.5
     assert "slow draft" in [cause.name for cause in found.causes[:2]]
 
 
-def test_a_full_cache_and_heavy_prefills_are_named(tmp_path: Path) -> None:
-    with served(tmp_path, "small", speculative=NGRAM, more=["--num-gpu-blocks-override", str(BLOCKS)]) as server:
-        full = explained(server.loaded(18, 12, prompt=40, tokens=500))
-        heavy = explained(server.loaded(24, 3, first=100, prompt=900, tokens=24))
+def test_a_full_cache_and_heavy_prefills_are_named(vllm_servers: dict[str, str]) -> None:
+    """The cache has room for five of the answers, of twelve at once."""
+    server = Served(vllm_servers["fast"], "fast")
+    full = explained(server.loaded(18, 12, prompt=40, tokens=500))
+    heavy = explained(server.loaded(24, 3, first=100, prompt=900, tokens=24))
     assert full.window.preempted > 0
     assert full.causes[0].name == "full cache"
     assert heavy.window.preempted == 0
