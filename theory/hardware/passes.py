@@ -6,7 +6,8 @@ r"""One iteration of a serving engine on a GPU or several: seconds against shape
         + \ell n) + t_{\text{head}} + u b
 
 b is the number of sequences and n that of a layer's normalisations: :math:`\ell` (per normalisation) and u (per
-sequence) belong to the engine, all else to the GPU.
+sequence) belong to the engine, as do terms per drafted token and per iteration outside its graphs; all else belongs to
+the GPU.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ class PassParts:
     layers: float = 0.0
     """The engine's, per layer."""
     sequences: float = 0.0
-    """The engine's, per sequence."""
+    """The engine's, per sequence and drafted token."""
+    ungraphed: float = 0.0
+    """The engine's, per iteration outside the graphs of whole passes."""
 
     @property
     def seconds(self) -> float:
@@ -124,9 +127,26 @@ class PassModel:
         return PassParts(
             **totals,
             head=product_seconds(self.gpu, scored, self.shape.vocab / self.parallel.tp, self.shape.hidden, _BF16),
-            layers=self.shape.n_layers * self.shape.norms * self.engine.norm_s,
-            sequences=self.engine.sequence_s * read,
+            layers=self._between(),
+            sequences=self.engine.sequence_s * read + self.engine.verified_s * shared.sequences * (shared.tokens - 1.0),
+            ungraphed=0.0 if self._graphed(shared) else self.engine.ungraphed_s,
         )
+
+    def _between(self) -> float:
+        """What the engine takes between the operators of all layers, s."""
+        each = {True: self.engine.expert_norm_s, False: self.engine.norm_s}
+        layers = sum(group.count * each[isinstance(group.feed_forward, Experts)] for group in self.shape.layers)
+        return self.shape.norms * layers
+
+    def _graphed(self, work: Work) -> bool:
+        """Whether a graph of the whole pass covers an iteration."""
+        return work.prefill_tokens == 0.0 and not (work.tokens > 1.0 and self._widened)
+
+    @property
+    def _widened(self) -> bool:
+        """Whether cached numbers are in a format that the GPU cannot multiply: kernels that read several tokens widen
+        them first, and have no graphs."""
+        return self.precision.cache == "fp8" and self.gpu.sheet.fp8 is None
 
     def limit(self, work: Work) -> Limit:
         """Return what most of the time is spent on: weights, arithmetic, cached tokens, or overheads."""
@@ -136,7 +156,7 @@ class PassModel:
         busy = parts.products + parts.experts + parts.head
         found: dict[Limit, float] = {
             "cache": parts.attention,
-            "overhead": parts.sums + parts.layers + parts.sequences,
+            "overhead": parts.sums + parts.layers + parts.sequences + parts.ungraphed,
             "compute" if arithmetic > 0.5 * busy else "bandwidth": busy,
         }
         return max(found, key=found.__getitem__)
@@ -213,7 +233,8 @@ class PassModel:
         return up + product_seconds(self.gpu, rows, hidden, intermediate, weights)
 
     def _attention(self, attention: object, sequences: float, tokens: float, context: float) -> float:
-        tp, cache_bytes = self.parallel.tp, self.precision.cache_bytes
+        tp = self.parallel.tp
+        cache_bytes = FORMATS["bf16"].bytes_per_number if tokens > 1.0 and self._widened else self.precision.cache_bytes
         if isinstance(attention, Attention):
             return attention_seconds(
                 self.gpu,

@@ -87,7 +87,7 @@ def _board(folder: Folder, found: Iterable[Outcome | Refused], notes: Iterable[s
     found = list(found)
     return Board(
         outcomes=tuple(one for one in found if isinstance(one, Outcome)),
-        refused=tuple(one for one in found if isinstance(one, Refused)),
+        refused=(*folder.defects, *(one for one in found if isinstance(one, Refused))),
         files=folder.files,
         notes=(*notes, *_passed_over(folder)),
     )

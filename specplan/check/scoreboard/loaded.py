@@ -6,21 +6,19 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from specplan.check.scoreboard.deployments import facts_of, loaded_parallel, precision_of
+from specplan.check.scoreboard.deployments import facts_of, loaded_parallel, precision_of, with_engines_cache
 from specplan.check.scoreboard.doubts import doubts_of_loaded, in_flight, twins
 from specplan.check.scoreboard.outcomes import Choice, Outcome, Refused, around
 from specplan.check.scoreboard.rows import Loaded
 from specplan.check.scoreboard.served import bucket
 from theory.errors import SpecplanError
-from theory.hardware.engines import engine_named
+from theory.hardware.engines import nearest_engine
 from theory.hardware.gpus import gpu_named
 from theory.hardware.loads import ClosedLoop, LoopTimes, closed_loop
 from theory.hardware.passes import PassModel
 
 __all__ = ["LoadedRows", "loop_of", "model_of"]
 
-_UNSAID: Final = "0"
-"""Version of an engine where the table says none: its rows are the oldest."""
 _DRAWN: Final = 0.9
 """Mean length over the length named: InferenceX draws lengths evenly from 80 to 100 % of it."""
 _DRAWN_LENGTHS: Final = frozenset({(1024.0, 1024.0), (1024.0, 8192.0), (8192.0, 1024.0)})
@@ -42,13 +40,14 @@ def model_of(row: Loaded) -> PassModel:
     ------
     SpecplanError : a model, GPU, format or engine that is not known.
     """
-    facts = facts_of(row.model_path)
+    facts, engine = facts_of(row.model_path), nearest_engine(row.backend, row.backend_version)
+    precision = precision_of(facts, row.gemm_quant_mode or row.precision, row.moe_quant_mode)
     return PassModel(
         gpu=gpu_named(row.system),
         shape=facts.shape,
-        precision=precision_of(facts, row.gemm_quant_mode or row.precision, row.moe_quant_mode),
+        precision=with_engines_cache(precision, facts, engine.name),
         parallel=loaded_parallel(row),
-        engine=engine_named(row.backend, row.backend_version or _UNSAID),
+        engine=engine,
     )
 
 

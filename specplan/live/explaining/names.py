@@ -78,6 +78,6 @@ def _round(target: PassModel, known: ModelFacts, draft: str | None, eagle: str |
         shape=facts.shape,
         precision=facts.precision,
         parallel=Parallel(tp=tp if divides else 1),
-        engine=replace(target.engine, sequence_s=0.0),  # the time per round holds what sequences take besides
+        engine=target.engine.drafting,
     )
     return Round(target=target, method="draft-model", draft=model)
