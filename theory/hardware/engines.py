@@ -15,11 +15,11 @@ from typing import Final
 
 from theory.errors import ParameterError
 
-__all__ = ["ENGINES", "UNTUNED", "EngineConstants", "engine_named", "nearest_engine"]
+__all__ = ["BLACKWELL", "ENGINES", "EngineConstants", "engine_named", "nearest_engine"]
 
 
-UNTUNED: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"})
-"""GPUs newer than the engines' tables of tuned kernels for experts."""
+BLACKWELL: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"})
+"""Data-centre GPUs of the Blackwell generation: newer than the engines' tables of tuned kernels for experts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,8 @@ class EngineConstants:
     s; 0 where compiled graphs hide it."""
     expert_norm_s: float
     """The same in a layer with experts, where routing stands between operators too, s."""
+    blackwell: float = 1.0
+    """Share of both that is left on Blackwell, [-], where kernels of TensorRT-LLM start before the last one has ended."""
     sequence_s: float
     """Per sequence and iteration (sampling, scheduling, transport), s."""
     verified_s: float = 0.0
@@ -65,6 +67,9 @@ class EngineConstants:
         return replace(self, sequence_s=0.0, verified_s=0.0, ungraphed_s=0.0)
 
 
+_VLLM_ROUNDS: Final[Mapping[str, float]] = {"verified_s": 2.5e-5, "tree_s": 9.7e-4}
+"""What rounds take beyond passes: fitted to vLLM 0.24.0 on A100, trees as of SGLang. Taken for TensorRT-LLM too."""
+
 ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
     {
         (one.name, one.version): one
@@ -72,22 +77,97 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
             EngineConstants(
                 name="vllm",
                 version="0.11.1",
-                norm_s=8.1e-6,
-                expert_norm_s=8.1e-6,
-                sequence_s=5.69e-5,
-                round_s=8.4e-4,
+                norm_s=1.15e-5,
+                expert_norm_s=1.71e-5,
+                sequence_s=5.75e-5,
+                ungraphed_s=5e-3,
                 untuned=0.72,
                 untuned_small=0.38,
                 padding=127.0,
+                **_VLLM_ROUNDS,
             ),
-            EngineConstants(name="vllm", version="0.12.0", norm_s=0, expert_norm_s=1.07e-5, sequence_s=8.1e-6, round_s=8.4e-4),
-            EngineConstants(name="vllm", version="0.16.0", norm_s=0, expert_norm_s=2.10e-5, sequence_s=1.01e-5, round_s=8.4e-4),
-            EngineConstants(name="vllm", version="0.17.0", norm_s=0, expert_norm_s=1.42e-5, sequence_s=1.94e-5, round_s=8.4e-4),
-            EngineConstants(name="vllm", version="0.18.0", until="0.24", norm_s=0, expert_norm_s=7.8e-6, sequence_s=6.6e-6, round_s=8.4e-4),
-            EngineConstants(name="trtllm", version="0.21.0", norm_s=1.93e-5, expert_norm_s=1.93e-5, sequence_s=0.0, round_s=8.4e-4),
-            EngineConstants(name="trtllm", version="1.0.0", norm_s=1.00e-5,  expert_norm_s=1e-5,sequence_s=3.13e-5, round_s=8.4e-4),
-            EngineConstants(name="trtllm", version="1.2.0", until="1.3", norm_s=1.9e-6, expert_norm_s=1.9e-6, sequence_s=3.1e-6, round_s=8.4e-4),
-            EngineConstants(name="sglang", version="0.5.6", until="0.5", norm_s=0.0,  expert_norm_s=0,sequence_s=1.61e-5, round_s=8.4e-4),
+            # Fitted to 0.15.1 (as 0.12.0), and to 0.18.0, 0.19.0, 0.24.0 and a nightly together. 0.16.0 and 0.17.0 were
+            # measured with MiniMax-M2.5 only, which 0.18.0 made faster. Dense layers are those of 0.18.0.
+            EngineConstants(
+                name="vllm",
+                version="0.12.0",
+                norm_s=0.0,
+                expert_norm_s=1.08e-5,
+                sequence_s=4.7e-6,
+                ungraphed_s=4.5e-3,
+                **_VLLM_ROUNDS,
+            ),
+            EngineConstants(
+                name="vllm",
+                version="0.16.0",
+                norm_s=0.0,
+                expert_norm_s=2.07e-5,
+                sequence_s=1.16e-5,
+                ungraphed_s=5.3e-3,
+                **_VLLM_ROUNDS,
+            ),
+            EngineConstants(
+                name="vllm",
+                version="0.17.0",
+                norm_s=0.0,
+                expert_norm_s=1.41e-5,
+                sequence_s=1.96e-5,
+                ungraphed_s=5.7e-3,
+                **_VLLM_ROUNDS,
+            ),
+            EngineConstants(
+                name="vllm",
+                version="0.18.0",
+                until="0.24",
+                norm_s=0.0,
+                expert_norm_s=8.0e-6,
+                sequence_s=5.4e-6,
+                ungraphed_s=6.7e-3,
+                **_VLLM_ROUNDS,
+            ),
+            # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0
+            EngineConstants(
+                name="trtllm",
+                version="0.21.0",
+                norm_s=1.01e-5,
+                expert_norm_s=1.76e-5,
+                sequence_s=0.0,
+                ungraphed_s=5.2e-3,
+                **_VLLM_ROUNDS,
+            ),
+            # measured with a dense model; layers with experts as usual
+            EngineConstants(
+                name="trtllm",
+                version="1.0.0",
+                norm_s=1.01e-5,
+                expert_norm_s=8.0e-6,
+                sequence_s=6.4e-6,
+                ungraphed_s=7.9e-3,
+                **_VLLM_ROUNDS,
+            ),
+            # dense layers are those of 1.0.0; on Hopper fitted to rows that do not say their version
+            EngineConstants(
+                name="trtllm",
+                version="1.2.0",
+                until="1.3",
+                norm_s=1.01e-5,
+                expert_norm_s=2.43e-5,
+                blackwell=0.07,
+                sequence_s=4.5e-6,
+                ungraphed_s=8.2e-3,
+                **_VLLM_ROUNDS,
+            ),
+            EngineConstants(
+                name="sglang",
+                version="0.5.6",
+                until="0.5",
+                norm_s=1.5e-6,
+                expert_norm_s=0.0,
+                sequence_s=1.65e-5,
+                round_s=8.4e-4,
+                draft_pass_s=7.2e-5,
+                tree_s=9.7e-4,
+            ),
         )
     }
 )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Final, Literal
 
-from theory.hardware.engines import UNTUNED, EngineConstants, engine_named
+from theory.hardware.engines import BLACKWELL, EngineConstants, engine_named
 from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.gpu_records import Gpu
 from theory.hardware.operators import attention_seconds, experts_seconds, latent_seconds, product_seconds
@@ -29,6 +29,9 @@ __all__ = ["ERRORS", "Limit", "PassModel", "PassParts"]
 
 Limit = Literal["bandwidth", "compute", "cache", "overhead"]
 _BF16: Final = FORMATS["bf16"]
+_WIDENING: Final = 2.0
+"""Time of attention over a cache whose format the GPU cannot multiply, over that of attention alike, [-]: its numbers
+are widened in registers. From plain decoding of an 8B model with an fp8 cache on A100 (vLLM 0.24): 1.6 to 2.7."""
 
 _HALF_WIDTHS: Final = MappingProxyType(
     {
@@ -136,7 +139,7 @@ class PassModel:
         """What the engine takes between the operators of all layers, s."""
         each = {True: self.engine.expert_norm_s, False: self.engine.norm_s}
         layers = sum(group.count * each[isinstance(group.feed_forward, Experts)] for group in self.shape.layers)
-        return self.shape.norms * layers
+        return self.shape.norms * layers * (self.engine.blackwell if self.gpu.name in BLACKWELL else 1.0)
 
     def _graphed(self, work: Work) -> bool:
         """Whether a graph of the whole pass covers an iteration."""
@@ -144,8 +147,10 @@ class PassModel:
 
     @property
     def _widened(self) -> bool:
-        """Whether cached numbers are in a format that the GPU cannot multiply: kernels that read several tokens widen
-        them first, and have no graphs."""
+        """Whether cached numbers are in a format that the GPU cannot multiply.
+
+        Kernels widen them then, for several new tokens at once from a copy in bf16 and outside graphs.
+        """
         return self.precision.cache == "fp8" and self.gpu.sheet.fp8 is None
 
     def limit(self, work: Work) -> Limit:
@@ -196,6 +201,7 @@ class PassModel:
                 self.gpu, rows, (heads + 2.0 * kv_heads) * size, hidden, attention_format
             ) + product_seconds(self.gpu, rows, hidden, heads * size, attention_format)
         found["attention"] = sum(self._attention(attention, *part) for part in _attending(work))
+        found["attention"] *= _WIDENING if self._widened else 1.0
         forward = group.feed_forward
         if isinstance(forward, Experts):
             in_blocks = self.precision.expert_format.name == "fp8-block"
@@ -223,7 +229,7 @@ class PassModel:
     def _untuned(self, experts: Experts, tokens: float) -> float:
         """What the engine's general kernel takes more than a tuned one, as a share, [-]."""
         ep = self.parallel.ep
-        if ep == 1 or self.gpu.name not in UNTUNED:
+        if ep == 1 or self.gpu.name not in BLACKWELL:
             return 0.0
         return self.engine.untuned if tokens > experts.count / ep else self.engine.untuned_small
 

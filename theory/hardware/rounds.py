@@ -27,6 +27,7 @@ the fit (docs/scoreboard.md)."""
 METHODS: Final = ("eagle", "mtp", "draft-model", "prompt-lookup")
 """Where drafts come from."""
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundParts:
     """Seconds of a round."""

@@ -89,7 +89,7 @@ def _faster_than_alike(rows: Iterable[Loaded]) -> dict[str, str]:
     for row in rows:
         alike[*_deployment(row), in_flight(row)].append(row)
     return {
-        row.where: f"over {_SLOWER - 1:.0%} faster than the same server under the same load: one drafts, or other settings"
+        row.where: f"over {_SLOWER - 1:.0%} faster than the same server under the same load: its settings differ"
         for group in alike.values()
         for row in group
         if _SLOWER * row.tpot_ms < max(other.tpot_ms for other in group)

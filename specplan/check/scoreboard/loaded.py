@@ -14,6 +14,7 @@ from specplan.check.scoreboard.served import bucket
 from theory.errors import SpecplanError
 from theory.hardware.engines import nearest_engine
 from theory.hardware.gpus import gpu_named
+from theory.hardware.half_widths import FIRST_TOKEN, TIME_PER_TOKEN, half_width
 from theory.hardware.loads import ClosedLoop, LoopTimes, closed_loop
 from theory.hardware.passes import PassModel
 
@@ -23,14 +24,6 @@ _DRAWN: Final = 0.9
 """Mean length over the length named: InferenceX draws lengths evenly from 80 to 100 % of it."""
 _DRAWN_LENGTHS: Final = frozenset({(1024.0, 1024.0), (1024.0, 8192.0), (8192.0, 1024.0)})
 """Prompt and answer tokens of the runs of InferenceX; the other runs fix them."""
-
-
-_PER_TOKEN: Final = 0.26
-"""95 % half-width of the logarithm of time per output token, from models and engine versions left out of the fit."""
-_FIRST: Final = 0.9
-"""The same of time to first token."""
-_UNMEASURED: Final = 0.5
-"""The least half-width on a GPU whose constants come from its data sheet."""
 
 
 def model_of(row: Loaded) -> PassModel:
@@ -101,7 +94,7 @@ class LoadedRows:
             labels=_labels(row, model),
             measured=row.tpot_ms,
             predicted=predicted,
-            interval=around(predicted, _half_width(model, _PER_TOKEN)),
+            interval=around(predicted, half_width(TIME_PER_TOKEN, model)),
             doubt=self._doubts.get(row.where),
             choices=_choices(row, model, predicted),
         )
@@ -116,13 +109,9 @@ class LoadedRows:
             labels=_labels(row, model),
             measured=row.ttft_ms,
             predicted=predicted,
-            interval=around(predicted, _half_width(model, _FIRST)),
+            interval=around(predicted, half_width(FIRST_TOKEN, model)),
             doubt=self._doubts.get(row.where),
         )
-
-
-def _half_width(model: PassModel, known: float) -> float:
-    return known if model.gpu.fitted else max(known, _UNMEASURED)
 
 
 def _labels(row: Loaded, model: PassModel) -> dict[str, str]:
