@@ -21,12 +21,12 @@ _ROUNDS = 60  # of the fixed point below; it contracts by the share of time spen
 _SETTLED = 1e-9
 
 # To first token, fitted to aggregated serving (NVIDIA aiconfigurator's table: vLLM, TensorRT-LLM, SGLang together).
-_REQUEST_S = 0.026
+_REQUEST_S = 0.020
 """Overhead of a request before its prompt is read and after (transport, words to tokens, scheduling), s."""
-_CLIENT_S = 5.7e-4
+_CLIENT_S = 5.9e-4
 """The same per request in flight, s."""
-_OWN = 1.56
-"""What reading a prompt takes until its first token is out, over what it adds to iterations, [-]."""
+_OWN = 1.62
+"""What the operators of a prompt take until its first token is out, over what they add to iterations, [-]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +106,15 @@ def closed_loop(model: PassModel, loop: ClosedLoop, drafted: Drafted | None = No
     share of its time in which a request decodes,
 
         per token = t(r B) + (B - 1) r p / n,
-        to first token = s + s' B + 1.56 p + 3/2 t + (B - 1) p / turns,
+        to first token = s + s' B + 1.62 q + (p - q) + 3/2 t + (B - 1) q / turns,
 
-    and ``r`` is the fixed point of the two: a request that waits for its first token does not decode. Of rounds, ``t``
-    per token is the time of a round over the tokens that it commits. The last term is the first turn, in which prompts
-    wait for each other, and what remains of it later. Time to first token depends on the client and the scheduler as
-    much as on the GPU: expect 30 %, against 8 % of the time per token.
+    with ``q`` the part of ``p`` that operators take, and ``r`` is the fixed point of the two: a request that waits for
+    its first token does not decode. Of rounds, ``t`` per token is the time of a round over the tokens that it commits.
+    The last term is the first turn, in which prompts wait for each other, and what remains of it later. Time to first
+    token depends on the client and the scheduler as much as on the GPU: expect 30 %, against 8 % of the time per token.
     """
     context = loop.prompt_tokens + loop.answer_tokens / 2.0
+    outside = math.ceil(loop.prompt_tokens / loop.chunk_tokens) * model.engine.ungraphed_s
     others = loop.concurrency - 1.0
     share = 1.0
     for _ in range(_ROUNDS):
@@ -122,8 +123,8 @@ def closed_loop(model: PassModel, loop: ClosedLoop, drafted: Drafted | None = No
         decoding = iteration / tokens
         prompt = prompt_seconds(model, loop, running, 1.0 if drafted is None else drafted.k)
         prompts = others * share * prompt / loop.answer_tokens
-        first = _REQUEST_S + _CLIENT_S * loop.concurrency + _OWN * prompt + 1.5 * iteration
-        first += others * prompt / loop.turns
+        first = _REQUEST_S + _CLIENT_S * loop.concurrency + 1.5 * iteration
+        first += prompt + (_OWN - 1.0 + others / loop.turns) * max(0.0, prompt - outside)
         answer = loop.answer_tokens * (decoding + prompts)
         before, share = share, answer / (answer + first)
         if abs(share - before) < _SETTLED:

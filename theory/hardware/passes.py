@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
 from typing import Final, Literal
 
 from theory.hardware.engines import BLACKWELL, EngineConstants, engine_named
@@ -25,49 +24,13 @@ from theory.hardware.shapes import Attention, Experts, Layers, Shape
 from theory.hardware.sharding import check_split
 from theory.hardware.work import Parallel, Work
 
-__all__ = ["ERRORS", "Limit", "PassModel", "PassParts"]
+__all__ = ["Limit", "PassModel", "PassParts"]
 
 Limit = Literal["bandwidth", "compute", "cache", "overhead"]
 _BF16: Final = FORMATS["bf16"]
 _WIDENING: Final = 2.0
 """Time of attention over a cache whose format the GPU cannot multiply, over that of attention alike, [-]: its numbers
 are widened in registers. From plain decoding of an 8B model with an fp8 cache on A100 (vLLM 0.24): 1.6 to 2.7."""
-
-_HALF_WIDTHS: Final = MappingProxyType(
-    {
-        ("NVIDIA H100 SXM", "dense"): 0.09,
-        ("NVIDIA H100 SXM", "experts"): 0.15,
-        ("NVIDIA H100 SXM", "fp8 experts"): 0.17,
-        ("NVIDIA H100 SXM", "fp4 experts"): 0.2,
-        ("NVIDIA H200 SXM", "dense"): 0.12,
-        ("NVIDIA H200 SXM", "experts"): 0.18,
-        ("NVIDIA H200 SXM", "fp8 experts"): 0.2,
-        ("NVIDIA B200 SXM", "dense"): 0.37,
-        ("NVIDIA B200 SXM", "experts"): 0.22,
-        ("NVIDIA B200 SXM", "fp8 experts"): 0.32,
-    }
-)
-"""95 % half-widths of the logarithm of an iteration's time: those of served models left out of the fit (ML.ENERGY, of
-H100 and B200; 48 and 36 dense rows, 39 and 28 with experts in bf16, 24 and 15 in fp8, 25 in fp4), as
-``python -m benchmarks.fit_hardware FOLDER`` prints them. The H200's are taken from the H100's."""
-ERRORS: Final = MappingProxyType(
-    {
-        "H100 dense": (0.035, 48),
-        "H100 experts bf16": (0.061, 39),
-        "H100 experts fp8": (0.067, 24),
-        "H100 experts fp4": (0.106, 25),
-        "B200 dense": (0.105, 36),
-        "B200 experts bf16": (0.081, 28),
-        "B200 experts fp8": (0.090, 15),
-    }
-)
-"""Mean absolute relative error of served iterations and number of rows (ML.ENERGY, vLLM 0.11.1), each family of models
-left out of the fit of the engine's constants in turn; no row of experts in fp8 or fp4 is ever fitted to. Of B200 dense,
-two models of 8B carry most: they wait for the host. Llama 4 is not explained: 22 %, 18 rows."""
-_UNSERVED: Final = 0.25
-"""The same on GPUs whose operators alone were measured."""
-_UNFITTED: Final = 0.5
-"""The same on GPUs known by their data sheets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,15 +128,6 @@ class PassModel:
             "compute" if arithmetic > 0.5 * busy else "bandwidth": busy,
         }
         return max(found, key=found.__getitem__)
-
-    def half_width(self, work: Work) -> float:
-        """Return the 95 % half-width of the logarithm of `seconds`, [-]."""
-        if not self.gpu.fitted:
-            return _UNFITTED
-        kind = "experts" if self.shape.has_experts else "dense"
-        if self.shape.has_experts and self.precision.expert_format.arithmetic != "bf16":
-            kind = f"{self.precision.expert_format.arithmetic} experts"
-        return _HALF_WIDTHS.get((self.gpu.name, kind), _UNSERVED)
 
     def _shared(self, work: Work) -> Work:
         """The work of one of the copies of attention."""

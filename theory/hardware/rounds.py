@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final
 
 from theory.errors import ParameterError
@@ -18,11 +17,7 @@ from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Shape
 from theory.hardware.work import Work
 
-__all__ = ["GAIN_HALF_WIDTHS", "METHODS", "Round", "RoundParts", "head_round"]
-
-GAIN_HALF_WIDTHS: Final = MappingProxyType({"dense": 0.10, "experts": 0.16})
-"""95 % half-width of the logarithm of a gain, acceptance known, by the target's layers: SpecBundle, targets left out of
-the fit (docs/scoreboard.md)."""
+__all__ = ["METHODS", "Round", "RoundParts", "head_round"]
 
 METHODS: Final = ("eagle", "mtp", "draft-model", "prompt-lookup")
 """Where drafts come from."""

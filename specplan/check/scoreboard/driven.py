@@ -20,6 +20,7 @@ from theory.hardware.half_widths import GAIN, ROUND, THROUGHPUT, half_width
 from theory.hardware.loads import ClosedLoop, Drafted, LoopTimes, closed_loop
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import head_round
+from theory.hardware.work import Work
 
 __all__ = ["DrivenRows", "deployed", "loop_times", "prompt_tokens"]
 
@@ -127,7 +128,7 @@ def _outcome(
         },
         measured=measured,
         predicted=predicted,
-        interval=around(predicted, half_width(kind, model)),
+        interval=around(predicted, half_width(kind, model, Work(sequences=row.concurrency))),
     )
 
 

@@ -17,7 +17,7 @@ from theory.hardware.half_widths import ITERATION, half_width
 from theory.hardware.passes import PassModel
 from theory.hardware.work import Work
 
-__all__ = ["ENGINE", "bucket", "iteration_of", "served_outcome", "steady_outcome", "unexplained"]
+__all__ = ["ENGINE", "bucket", "iteration_of", "served_iteration", "served_outcome", "steady_outcome", "unexplained"]
 
 ENGINE: Final = ("vllm", "0.11.1")
 """Engine that served the ML.ENERGY Benchmark v3."""
@@ -28,23 +28,32 @@ _WIDE: Final = 0.7
 """95 % half-width of the logarithm where operators are known not to explain a server."""
 
 
+def served_iteration(row: Served) -> tuple[ModelFacts, PassModel, Work]:
+    """Return what a row of the ML.ENERGY table ran: a model on GPUs, and the work of an iteration.
+
+    Raises
+    ------
+    SpecplanError : a model, GPU, format or split that is not known.
+    """
+    facts = facts_of(row.model_id)
+    model = PassModel(
+        gpu=gpu_named(row.gpu),
+        shape=facts.shape,
+        precision=precision_of(facts, row.weight_precision),
+        parallel=served_parallel(row),
+        engine=engine_named(*ENGINE),
+    )
+    context = row.mean_pos_len_biased + _PROMPT_TOKENS.get(row.task, _OTHER_PROMPT)
+    return facts, model, Work(sequences=row.avg_batch, context=context)
+
+
 def served_outcome(row: Served) -> Outcome | Refused:
     """Predict a row of the ML.ENERGY table."""
     try:
-        facts = facts_of(row.model_id)
-        model = PassModel(
-            gpu=gpu_named(row.gpu),
-            shape=facts.shape,
-            precision=precision_of(facts, row.weight_precision),
-            parallel=served_parallel(row),
-            engine=engine_named(*ENGINE),
-        )
-        context = row.mean_pos_len_biased + _PROMPT_TOKENS.get(row.task, _OTHER_PROMPT)
-        seconds = model.seconds(Work(sequences=row.avg_batch, context=context))
-        known = half_width(ITERATION, model)
-        wide = unexplained(facts, model)
+        facts, model, work = served_iteration(row)
     except SpecplanError as error:
         return Refused(where=row.where, model=row.model_id, reason=str(error))
+    seconds, known, wide = model.seconds(work), half_width(ITERATION, model, work), unexplained(facts, model)
     return Outcome(
         where=row.where,
         quantity="time per iteration",
@@ -99,7 +108,7 @@ def steady_outcome(row: Steady) -> Outcome | Refused:
         },
         measured=row.iteration_ms,
         predicted=predicted,
-        interval=around(predicted, half_width(ITERATION, model)),
+        interval=around(predicted, half_width(ITERATION, model, work)),
     )
 
 

@@ -22,7 +22,7 @@ from theory.hardware.gpus import gpu_named
 from theory.hardware.half_widths import GAIN, half_width
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
-from theory.hardware.work import Parallel
+from theory.hardware.work import Parallel, Work
 
 __all__ = [
     "CONTEXT",
@@ -90,7 +90,7 @@ class SpeculatedRows:
             },
             measured=row.speedup,
             predicted=predicted,
-            interval=around(predicted, half_width(GAIN, round_.target)),
+            interval=around(predicted, half_width(GAIN, round_.target, Work(sequences=row.batch))),
             doubt=self._doubts.get(row.where),
             choices=_choices(row, round_, predicted),
         )

@@ -43,7 +43,7 @@ def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
     Raises
     ------
     ParameterError : there is no such folder, or no such table in it.
-    SchemaError : a table lacks a column, or cannot be read; the text names the file.
+    SchemaError : a table lacks a column, cannot be read, or no row is as its table asks for; the text names the file.
     """
     files = table_files(path)
     rows: list[Measured] = []
@@ -60,7 +60,9 @@ def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
                 else:
                     rows.append(row)
             read.append(file.name)
-    if not rows and not defects:
+    if not rows and defects:
+        raise SchemaError(defects[0].reason)
+    if not rows:
         wanted = " or ".join(f"{kind} ({', '.join(sorted(TABLES[kind][1]))})" for kind in kinds)
         raise ParameterError("FOLDER", str(path), f"holds no CSV table with rows of the kind {wanted}")
     return Folder(rows=tuple(rows), defects=tuple(defects), files=tuple(read), passed_over=tuple(passed_over))

@@ -12,8 +12,9 @@ from specplan.worlds.model_files import ModelFacts, draft_head, shape_of
 from theory.errors import ParameterError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
+from theory.hardware.half_widths import GAIN_HALF_WIDTHS
 from theory.hardware.passes import PassModel
-from theory.hardware.rounds import GAIN_HALF_WIDTHS, Round, head_round
+from theory.hardware.rounds import Round, head_round
 from theory.hardware.work import Parallel
 
 __all__ = ["named_round"]

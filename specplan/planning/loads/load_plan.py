@@ -21,7 +21,7 @@ from specplan.planning.loads.options import Considered, Option, considered
 from specplan.planning.loads.search import Best, best_of_each_kind
 from specplan.planning.loads.simulating import Simulator, shares_of
 from theory.errors import ParameterError
-from theory.hardware.rounds import GAIN_HALF_WIDTHS
+from theory.hardware.half_widths import GAIN_HALF_WIDTHS
 from theory.hardware.work import Work
 
 if TYPE_CHECKING:
