@@ -1,4 +1,4 @@
-"""Fit what rounds of speculation take beyond passes, and leave targets out: the second part of `benchmarks.fit_serving`.
+"""Fit what rounds of speculation take beyond passes, and leave targets out: a part of `benchmarks.fit_serving`.
 
 SGLang's constants come from speedups of batches (SpecBundle), vLLM's from the time between outputs of servers under a
 constant number of requests.
@@ -93,11 +93,9 @@ def _print_batches(rows: Sequence[Speculated]) -> None:
     table = _batches(trusted)
     values = table.fitted()
     engine = engine_named("sglang")
-    print(
-        "\nSGLang's rounds: per round {:.2e} s, per draft pass {:.2e} s, per tree {:.2e} s, per request {:.2e} s".format(
-            *_SCALES * values
-        )
-    )
+    per = ("round", "draft pass", "tree", "request")
+    shown = ", ".join(f"per {name} {value:.2e} s" for name, value in zip(per, _SCALES * values, strict=True))
+    print(f"\nSGLang's rounds: {shown}")
     print(f"  committed: {engine.round_s:.2e} s, {engine.draft_pass_s:.2e} s, {engine.tree_s:.2e} s")
     print(f"  fitted to all: {_mean(table.errors(values))} of {len(trusted)} rows")
     out: dict[str, tuple[Array, Array]] = {}
@@ -107,9 +105,8 @@ def _print_batches(rows: Sequence[Speculated]) -> None:
         fixed = _batches(here).errors(_batches(others).fitted())
         exponent, errors = _without(here, others)
         out[target] = fixed, errors
-        print(
-            f"  {target} left out: {_mean(fixed)} of {len(here)}, with the exponent of the others {_mean(errors)}, {exponent}"
-        )
+        by_others = f"with the exponent of the others, {exponent}, {_mean(errors)}"
+        print(f"  {target} left out: {_mean(fixed)} of {len(here)}, {by_others}")
     dense = [target for target in out if not speculated.facts_of(target).shape.has_experts]
     for name, of in (("all targets", list(out)), ("dense", dense), ("experts", sorted(set(out) - set(dense)))):
         for how, index in (("", 0), (", with the exponent of the others", 1)):

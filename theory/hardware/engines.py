@@ -1,8 +1,8 @@
 """What a serving engine spends beyond the operators of a pass, by engine and version.
 
-Two engines differ in these constants and in nothing else. vLLM 0.11.1 is fitted to the ML.ENERGY Benchmark v3 by
-``python -m benchmarks.fit_hardware FOLDER``, the others to NVIDIA aiconfigurator's table of aggregated serving by
-``python -m benchmarks.fit_serving FOLDER``, both Apache-2.0.
+Two engines differ in these constants and in nothing else. ``python -m benchmarks.fit_serving FOLDER`` fits vLLM 0.11.1
+to the ML.ENERGY Benchmark v3 and the others to NVIDIA aiconfigurator's table of aggregated serving (both Apache-2.0),
+the dense layers of vLLM 0.18.0 to single iterations too, and rounds to SpecBundle (MIT) and to servers by concurrency.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 name="vllm",
                 version="0.11.1",
                 norm_s=1.15e-5,
-                expert_norm_s=1.71e-5,
-                sequence_s=5.75e-5,
+                expert_norm_s=1.75e-5,
+                sequence_s=5.74e-5,
                 ungraphed_s=5e-3,
-                untuned=0.72,
-                untuned_small=0.38,
+                untuned=0.703,
+                untuned_small=0.358,
                 padding=127.0,
                 **_VLLM_ROUNDS,
             ),
@@ -94,7 +94,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 norm_s=0.0,
                 expert_norm_s=1.08e-5,
                 sequence_s=4.7e-6,
-                ungraphed_s=4.5e-3,
+                ungraphed_s=4.3e-3,
                 **_VLLM_ROUNDS,
             ),
             EngineConstants(
@@ -103,7 +103,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 norm_s=0.0,
                 expert_norm_s=2.07e-5,
                 sequence_s=1.16e-5,
-                ungraphed_s=5.3e-3,
+                ungraphed_s=5.4e-3,
                 **_VLLM_ROUNDS,
             ),
             EngineConstants(
@@ -122,7 +122,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 norm_s=0.0,
                 expert_norm_s=8.0e-6,
                 sequence_s=5.4e-6,
-                ungraphed_s=6.7e-3,
+                ungraphed_s=6.5e-3,
                 **_VLLM_ROUNDS,
             ),
             # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0
@@ -132,7 +132,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 norm_s=1.01e-5,
                 expert_norm_s=1.76e-5,
                 sequence_s=0.0,
-                ungraphed_s=5.2e-3,
+                ungraphed_s=5.1e-3,
                 **_VLLM_ROUNDS,
             ),
             # measured with a dense model; layers with experts as usual
@@ -141,8 +141,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 version="1.0.0",
                 norm_s=1.01e-5,
                 expert_norm_s=8.0e-6,
-                sequence_s=6.4e-6,
-                ungraphed_s=7.9e-3,
+                sequence_s=6.6e-6,
+                ungraphed_s=7.2e-3,
                 **_VLLM_ROUNDS,
             ),
             # dense layers are those of 1.0.0; on Hopper fitted to rows that do not say their version
@@ -152,9 +152,9 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 until="1.3",
                 norm_s=1.01e-5,
                 expert_norm_s=2.43e-5,
-                blackwell=0.07,
+                blackwell=0.074,
                 sequence_s=4.5e-6,
-                ungraphed_s=8.2e-3,
+                ungraphed_s=8.0e-3,
                 **_VLLM_ROUNDS,
             ),
             EngineConstants(

@@ -56,16 +56,16 @@ def precision_of(facts: ModelFacts, weights: str, experts: str = "") -> Precisio
 
 
 def with_engines_cache(precision: Precision, facts: ModelFacts, engine: str) -> Precision:
-    """The same with the cache's format that an engine takes where nothing is said.
+    """The same with the cache's format that an engine takes where a table says none.
 
     Checkpoints that NVIDIA quantises say that their cache is in fp8, which vLLM and TensorRT-LLM heed and SGLang does
     not; TensorRT-LLM's published settings cache all quantised models in fp8. Those of other publishers do not say it.
     """
-    requantised = precision.expert_format != facts.precision.expert_format or facts.name.lower().startswith("nvidia/")
+    if engine == "sglang":
+        return replace(precision, cache="bf16")
     quantised = precision.expert_format.name != "bf16"
-    if quantised and (engine == "trtllm" or (engine == "vllm" and requantised)):
-        return replace(precision, cache="fp8")
-    return precision if engine != "sglang" else replace(precision, cache="bf16")
+    requantised = precision.expert_format != facts.precision.expert_format
+    return replace(precision, cache="fp8") if quantised and (engine == "trtllm" or requantised) else precision
 
 
 def served_parallel(row: Served) -> Parallel:
