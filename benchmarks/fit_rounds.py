@@ -76,15 +76,21 @@ def _batches(rows: Sequence[Speculated]) -> _Batches:
 
 
 def _without(here: Sequence[Speculated], others: Sequence[Speculated]) -> tuple[float, Array]:
-    """The exponent of tokens of one text that suits the other targets best, and the errors with it."""
+    """The exponent of tokens of one text that suits the other targets best, each counting alike, and the errors."""
     found = []
     for exponent in _EXPONENTS:
         with mock.patch("theory.hardware.work._ALIKE", exponent):
-            known = _batches(others)
-            values = known.fitted()
-            found.append((float(np.abs(known.errors(values)).mean()), exponent, _batches(here).errors(values)))
+            values = _batches(others).fitted()
+            each = [_batches(rows).errors(values) for rows in _by_target(others).values()]
+            size = float(np.mean([np.abs(errors).mean() for errors in each]))
+            found.append((size, exponent, _batches(here).errors(values)))
     _, exponent, errors = min(found, key=lambda one: one[0])
     return exponent, errors
+
+
+def _by_target(rows: Sequence[Speculated]) -> dict[str, list[Speculated]]:
+    targets = sorted({row.target for row in rows})
+    return {target: [row for row in rows if row.target == target] for target in targets}
 
 
 def _print_batches(rows: Sequence[Speculated]) -> None:
@@ -99,8 +105,7 @@ def _print_batches(rows: Sequence[Speculated]) -> None:
     print(f"  committed: {engine.round_s:.2e} s, {engine.draft_pass_s:.2e} s, {engine.tree_s:.2e} s")
     print(f"  fitted to all: {_mean(table.errors(values))} of {len(trusted)} rows")
     out: dict[str, tuple[Array, Array]] = {}
-    for target in sorted({row.target for row in trusted}):
-        here = [row for row in trusted if row.target == target]
+    for target, here in _by_target(trusted).items():
         others = [row for row in trusted if row.target != target]
         fixed = _batches(here).errors(_batches(others).fitted())
         exponent, errors = _without(here, others)

@@ -197,7 +197,9 @@ def engine_named(name: str, version: str | None = None) -> EngineConstants:
     newest = known[max(known)]
     if asked is None or not min(known) <= asked < _series_after(newest.until):
         priced = ", ".join(one.version for _, one in sorted(known.items()))
-        rule = f"is not priced: priced are {priced} and later up to {newest.until}; without a version, {newest.version}"
+        rule = (
+            f"is not priced: priced are {priced} and later up to {newest.until}.x; without a version, {newest.version}"
+        )
         raise ParameterError(f"{newest.name} version", version, rule)
     return known[max(one for one in known if one <= asked)]
 

@@ -19,7 +19,6 @@ from theory.hardware.work import Work
 __all__ = [
     "FIRST_TOKEN",
     "GAIN",
-    "GAIN_HALF_WIDTHS",
     "HALF_WIDTHS",
     "ITERATION",
     "ROUND",
@@ -64,11 +63,6 @@ HALF_WIDTHS: Final[Mapping[tuple[str, str], float]] = MappingProxyType(
     }
 )
 """By quantity and regime, as `regime` names it."""
-
-GAIN_HALF_WIDTHS: Final = MappingProxyType(
-    {layers: HALF_WIDTHS[GAIN, f"{layers}, loaded"] for layers in ("dense", "experts")}
-)
-"""Of a gain at any load, acceptance known, by the target's layers."""
 
 _UNSERVED: Final = 1.5
 """Factor where only operators were measured on the GPU: of times per token with a GPU left out, 0.30 to 0.37."""

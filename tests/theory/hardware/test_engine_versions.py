@@ -49,7 +49,7 @@ def test_a_version_that_is_not_priced_is_refused_with_those_that_are(version: st
         engine_named("vllm", version)
     assert str(caught.value) == (
         f"vllm version={version!r} is not priced: priced are 0.11.1, 0.12.0, 0.16.0, 0.17.0, 0.18.0 and later up to "
-        "0.24; without a version, 0.18.0"
+        "0.24.x; without a version, 0.18.0"
     )
 
 

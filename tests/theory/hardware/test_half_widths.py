@@ -13,7 +13,6 @@ from theory.hardware.formats import Precision
 from theory.hardware.gpus import GPUS, gpu_named
 from theory.hardware.half_widths import (
     GAIN,
-    GAIN_HALF_WIDTHS,
     HALF_WIDTHS,
     ITERATION,
     TIME_PER_TOKEN,
@@ -56,9 +55,9 @@ def test_half_widths_are_wider_where_less_was_measured(quantity: str) -> None:
 def test_gains_are_less_sure_under_load_and_with_experts() -> None:
     dense, mixed = (PassModel(gpu=gpu_named("H100"), shape=shape) for shape in (DENSE, MIXED))
     small, large = Work(sequences=8.0), Work(sequences=9.0)
-    assert half_width(GAIN, dense, small) < half_width(GAIN, dense, large) == GAIN_HALF_WIDTHS["dense"]
+    assert half_width(GAIN, dense, small) < half_width(GAIN, dense, large) == half_width(GAIN, dense)
     assert half_width(GAIN, dense, small) < half_width(GAIN, mixed, small)
-    assert half_width(GAIN, mixed) == GAIN_HALF_WIDTHS["experts"]
+    assert half_width(GAIN, mixed, large) > half_width(GAIN, dense, large)
 
 
 def test_small_models_wait_for_the_host_on_blackwell_only() -> None:
