@@ -1,7 +1,7 @@
 """Fit the constants of operators in `theory.hardware.gpus`, and print them with their errors on shapes left out.
 
 Run: ``python -m benchmarks.fit_hardware FOLDER``. FOLDER holds the tables of operators that docs/scoreboard.md names.
-Printed are the constants by GPU, beside the committed ones, and the errors on fifths of the shapes that were left out
+Printed are the constants by GPU, with the committed ones, and the errors on fifths of the shapes that were left out
 in turn. What engines take beyond operators: `benchmarks.fit_serving`.
 """
 

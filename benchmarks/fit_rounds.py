@@ -64,12 +64,12 @@ def _batches(rows: Sequence[Speculated]) -> _Batches:
     for row in rows:
         _, round_ = speculated.deployed(row.target, row.draft)
         plain = round_.target.seconds(Work(sequences=row.batch, context=speculated.CONTEXT))
-        found = round_.parts(
+        spent = round_.parts(
             row.batch, row.num_draft_tokens, speculated.CONTEXT, steps=row.steps, topk=row.topk
         )  # fmt: skip
         besides = speculated.besides(row)
         parts.append(
-            (plain, found.verification + found.drafting, row.steps, row.topk > 1, besides, row.accept_length,
+            (plain, spent.verification + spent.drafting, row.steps, row.topk > 1, besides, row.accept_length,
              row.speedup)
         )  # fmt: skip
     return _Batches(*np.array(parts, dtype=float).T)
@@ -77,14 +77,14 @@ def _batches(rows: Sequence[Speculated]) -> _Batches:
 
 def _without(here: Sequence[Speculated], others: Sequence[Speculated]) -> tuple[float, Array]:
     """The exponent of tokens of one text that suits the other targets best, each counting alike, and the errors."""
-    found = []
+    candidates = []
     for exponent in _EXPONENTS:
         with mock.patch("theory.hardware.work._ALIKE", exponent):
             values = _batches(others).fitted()
             each = [_batches(rows).errors(values) for rows in _by_target(others).values()]
             size = float(np.mean([np.abs(errors).mean() for errors in each]))
-            found.append((size, exponent, _batches(here).errors(values)))
-    _, exponent, errors = min(found, key=lambda one: one[0])
+            candidates.append((size, exponent, _batches(here).errors(values)))
+    _, exponent, errors = min(candidates, key=lambda one: one[0])
     return exponent, errors
 
 
@@ -116,8 +116,8 @@ def _print_batches(rows: Sequence[Speculated]) -> None:
     for name, of in (("all targets", list(out)), ("dense", dense), ("experts", sorted(set(out) - set(dense)))):
         for how, index in (("", 0), (", with the exponent of the others", 1)):
             errors = np.concatenate([out[target][index] for target in of])
-            asked = conformal(np.abs(errors), [target for target in of for _ in out[target][index]])
-            print(f"  {name} left out{how}: {_mean(errors)}, half-width asked {asked:.2f}")
+            needed = conformal(np.abs(errors), [target for target in of for _ in out[target][index]])
+            print(f"  {name} left out{how}: {_mean(errors)}, half-width needed {needed:.2f}")
 
 
 def _mean(logs: Array) -> str:

@@ -1,7 +1,7 @@
 """Fit what engines take beyond operators, leave models out, and say how wide intervals must be.
 
 Run: ``python -m benchmarks.fit_serving FOLDER``. FOLDER holds the tables that docs/scoreboard.md names; those that are
-not there are passed over. Printed are the constants of `theory.hardware.engines` beside the committed ones, errors in
+not there are passed over. Printed are the constants of `theory.hardware.engines` and the committed ones, errors in
 all and with each family of models left out, and the half-widths of `theory.hardware.half_widths` that these errors ask
 for, with what they cover.
 """
@@ -83,8 +83,8 @@ class Times:
         def residuals(x: Array) -> Array:
             return np.concatenate([self.errors(_USUAL * x, chosen), _WEIGHT * _USUAL * (x - 1.0) / _SPREAD])
 
-        found = least_squares(residuals, np.ones(len(_USUAL)), bounds=(0, 30), loss="soft_l1", f_scale=0.1)
-        return np.asarray(_USUAL * found.x)
+        solution = least_squares(residuals, np.ones(len(_USUAL)), bounds=(0, 30), loss="soft_l1", f_scale=0.1)
+        return np.asarray(_USUAL * solution.x)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +130,11 @@ def _rows(rows: Sequence[Measured]) -> Iterator[_Row]:
         if row.where in passed_over:
             continue
         try:
-            found = _row(row)
+            used = _row(row)
         except SpecplanError:
             continue
-        if found is not None:
-            yield found
+        if used is not None:
+            yield used
 
 
 def _row(row: Measured) -> _Row | None:

@@ -33,9 +33,9 @@ def table() -> fit.Times:
 
 
 def test_the_committed_engines_are_those_of_the_fit(table: fit.Times) -> None:
-    found = fit.constants(table)
-    assert {" ".join(name.split()[:2]) for name in found} == {" ".join(key) for key in ENGINES}
-    for name, values in found.items():
+    fitted = fit.constants(table)
+    assert {" ".join(name.split()[:2]) for name in fitted} == {" ".join(key) for key in ENGINES}
+    for name, values in fitted.items():
         engine = ENGINES[tuple(name.split()[:2])]
         share = engine.blackwell if name.endswith("Blackwell") else 1.0
         for constant, value in zip(fit.NAMES, values, strict=True):
@@ -53,8 +53,8 @@ def test_half_widths_are_those_that_families_left_out_ask_for(table: fit.Times, 
         here = (table.kind == kind) & (table.regime == regime)
         if quantity != kind or not here.any():
             continue
-        asked = conformal(out[here].tolist(), table.family[here].tolist())
-        assert committed == pytest.approx(asked, rel=0.15), regime
+        needed = conformal(out[here].tolist(), table.family[here].tolist())
+        assert committed == pytest.approx(needed, rel=0.15), regime
         assert 0.92 <= np.mean(out[here] <= committed) <= 0.98, regime
 
 
@@ -92,7 +92,7 @@ def test_a_family_left_out_is_predicted_by_the_others() -> None:
     np.testing.assert_allclose(table.fitted(table.usual), truth, rtol=0.02)
     strange = replace(table, measured=np.where(table.family == "b", 2 * table.measured, table.measured))
     errors = fit.left_out(strange)
-    # nothing of b leaks into its own prediction, and what is read of a is fitted to b alone
+    # nothing of b leaks into its own prediction, and what is read of a is fitted to b only
     np.testing.assert_allclose(errors[400:], np.log(0.5), atol=5e-3)
     assert np.median(np.abs(errors[:400])) > 0.1
 

@@ -30,7 +30,7 @@ class EngineConstants:
     version: str
     """The first that they hold for."""
     until: str = ""
-    """Of an engine's last version, the latest release series that was measured."""
+    """Latest release series that was measured; empty for all but an engine's last entry."""
     norm_s: float
     """Per normalisation of a dense layer, with what else stands between operators (activations, gaps between kernels),
     s; 0 where compiled graphs hide it."""
@@ -52,7 +52,7 @@ class EngineConstants:
     untuned_small: float = 0.0
     """The same with no more tokens than a GPU has experts, in smaller tiles, [-]."""
     padding: float = 0.0
-    """Rows that are moved with block-wise fp8 experts beside those of tokens, for each expert that a GPU holds: a
+    """Rows that are moved with block-wise fp8 experts besides those of tokens, for each expert that a GPU holds: a
     kernel that lays each expert's rows out in blocks of 128 leaves room for 127 more, and passes over all of it."""
     round_s: float = 0.0
     """Per round of speculation beyond its passes (rejection, bookkeeping, starting the drafter), s."""
@@ -67,8 +67,11 @@ class EngineConstants:
         return replace(self, sequence_s=0.0, verified_s=0.0, ungraphed_s=0.0)
 
 
-_VLLM_ROUNDS: Final[Mapping[str, float]] = {"verified_s": 2.9e-5, "tree_s": 9.7e-4}
-"""What rounds take beyond passes: fitted to vLLM 0.24.0 on A100, trees as of SGLang. Taken for TensorRT-LLM too."""
+_VERIFIED_S: Final = 2.9e-5
+"""Fitted to vLLM 0.24.0 on A100, and taken for its other versions and TensorRT-LLM; so are rounds and passes of drafts
+without time of their own."""
+_TREE_S: Final = 9.7e-4
+"""Fitted to SGLang, and taken for all."""
 
 ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
     {
@@ -84,7 +87,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 untuned=0.703,
                 untuned_small=0.358,
                 padding=127.0,
-                **_VLLM_ROUNDS,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
             ),
             # Fitted to 0.15.1 (as 0.12.0), and to 0.18.0, 0.19.0, 0.24.0 and a nightly together. 0.16.0 and 0.17.0 were
             # measured with MiniMax-M2.5 only, which 0.18.0 made faster. Dense layers are those of 0.18.0.
@@ -95,7 +99,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 expert_norm_s=1.08e-5,
                 sequence_s=4.7e-6,
                 ungraphed_s=4.3e-3,
-                **_VLLM_ROUNDS,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
             ),
             EngineConstants(
                 name="vllm",
@@ -104,7 +109,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 expert_norm_s=2.07e-5,
                 sequence_s=1.16e-5,
                 ungraphed_s=5.4e-3,
-                **_VLLM_ROUNDS,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
             ),
             EngineConstants(
                 name="vllm",
@@ -113,7 +119,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 expert_norm_s=1.41e-5,
                 sequence_s=1.96e-5,
                 ungraphed_s=5.7e-3,
-                **_VLLM_ROUNDS,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
             ),
             EngineConstants(
                 name="vllm",
@@ -123,7 +130,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 expert_norm_s=8.0e-6,
                 sequence_s=5.4e-6,
                 ungraphed_s=6.5e-3,
-                **_VLLM_ROUNDS,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
             ),
             # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0
             EngineConstants(
@@ -133,7 +141,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 expert_norm_s=1.76e-5,
                 sequence_s=0.0,
                 ungraphed_s=5.1e-3,
-                **_VLLM_ROUNDS,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
             ),
             # measured with a dense model; layers with experts as usual
             EngineConstants(
@@ -143,7 +152,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 expert_norm_s=8.0e-6,
                 sequence_s=6.6e-6,
                 ungraphed_s=7.2e-3,
-                **_VLLM_ROUNDS,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
             ),
             # dense layers are those of 1.0.0; on Hopper fitted to rows that do not say their version
             EngineConstants(
@@ -155,7 +165,8 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 blackwell=0.074,
                 sequence_s=4.5e-6,
                 ungraphed_s=8.0e-3,
-                **_VLLM_ROUNDS,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
             ),
             EngineConstants(
                 name="sglang",
@@ -166,7 +177,7 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
                 sequence_s=1.65e-5,
                 round_s=8.4e-4,
                 draft_pass_s=7.2e-5,
-                tree_s=9.7e-4,
+                tree_s=_TREE_S,
             ),
         )
     }
@@ -193,15 +204,15 @@ def engine_named(name: str, version: str | None = None) -> EngineConstants:
     known = _versions(name)
     if not version or version.startswith("nightly"):
         return known[max(known)]
-    asked = _numbers(version)
+    requested = _numbers(version)
     newest = known[max(known)]
-    if asked is None or not min(known) <= asked < _series_after(newest.until):
+    if requested is None or not min(known) <= requested < _series_after(newest.until):
         priced = ", ".join(one.version for _, one in sorted(known.items()))
         rule = (
             f"is not priced: priced are {priced} and later up to {newest.until}.x; without a version, {newest.version}"
         )
         raise ParameterError(f"{newest.name} version", version, rule)
-    return known[max(one for one in known if one <= asked)]
+    return known[max(one for one in known if one <= requested)]
 
 
 def nearest_engine(name: str, version: str) -> EngineConstants:
@@ -219,8 +230,8 @@ def nearest_engine(name: str, version: str) -> EngineConstants:
     known = _versions(name)
     if not version or version.startswith("nightly"):
         return known[max(known)]
-    asked = _numbers(version) or min(known)
-    return known[max((one for one in known if one <= asked), default=min(known))]
+    requested = _numbers(version) or min(known)
+    return known[max((one for one in known if one <= requested), default=min(known))]
 
 
 def _versions(name: str) -> dict[tuple[int, ...], EngineConstants]:
@@ -244,5 +255,5 @@ def _numbers(version: str) -> tuple[int, ...] | None:
     match = re.match(r"v?(\d+(?:\.\d+){0,2})", version)
     if match is None:
         return None
-    found = [int(part) for part in match.group(1).split(".")]
-    return (*found, 0, 0)[:3]
+    numbers = [int(part) for part in match.group(1).split(".")]
+    return (*numbers, 0, 0)[:3]

@@ -1,7 +1,7 @@
 """How sure predictions of passes, loads and gains are: 95 % half-widths of their logarithms, by quantity and regime.
 
 Each is the conformal quantile of what was wrong on families of models left out of the fit, each family counting alike;
-``python -m benchmarks.fit_serving FOLDER`` prints what the public rows ask for beside what is committed here. A gain is
+``python -m benchmarks.fit_serving FOLDER`` prints what the public rows ask for and what is committed here. A gain is
 judged by errors of measured gains: those of its two times have much in common, and their sum would be too wide.
 """
 

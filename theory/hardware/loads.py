@@ -91,11 +91,11 @@ def prompt_seconds(model: PassModel, loop: ClosedLoop, running: float, tokens: f
     chunks = math.ceil(loop.prompt_tokens / loop.chunk_tokens)
     chunk = loop.prompt_tokens / chunks
     context = loop.prompt_tokens + loop.answer_tokens / 2.0
-    alone = Work(sequences=running, tokens=tokens, context=context)
+    plain = Work(sequences=running, tokens=tokens, context=context)
     together = (
-        model.seconds(replace(alone, prefill_tokens=chunk, prefill_context=index * chunk)) for index in range(chunks)
+        model.seconds(replace(plain, prefill_tokens=chunk, prefill_context=index * chunk)) for index in range(chunks)
     )
-    before = model.seconds(alone)
+    before = model.seconds(plain)
     return sum(max(0.0, seconds - before) for seconds in together)
 
 

@@ -122,12 +122,12 @@ class PassModel:
         rows = self._shared(work).rows
         arithmetic = 2.0 * self.shape.active_parameters * rows / self.parallel.gpus / self.gpu.sheet.bf16
         busy = parts.products + parts.experts + parts.head
-        found: dict[Limit, float] = {
+        spent: dict[Limit, float] = {
             "cache": parts.attention,
             "overhead": parts.sums + parts.layers + parts.sequences + parts.ungraphed,
             "compute" if arithmetic > 0.5 * busy else "bandwidth": busy,
         }
-        return max(found, key=found.__getitem__)
+        return max(spent, key=spent.__getitem__)
 
     def _shared(self, work: Work) -> Work:
         """The work of one of the copies of attention."""
@@ -145,21 +145,21 @@ class PassModel:
     def _layer(self, group: Layers, work: Work) -> dict[str, float]:
         """Seconds of a layer by operator."""
         tp, hidden, rows = self.parallel.tp, self.shape.hidden, work.rows
-        found = {"products": 0.0, "experts": 0.0}
+        spent = {"products": 0.0, "experts": 0.0}
         attention = group.attention
         attention_format = self.precision.attention_format
         if isinstance(attention, Attention):
             heads, kv_heads = attention.heads / tp, max(attention.kv_heads / tp, 1.0)
             size = attention.head_dim
-            found["products"] += product_seconds(
+            spent["products"] += product_seconds(
                 self.gpu, rows, (heads + 2.0 * kv_heads) * size, hidden, attention_format
             ) + product_seconds(self.gpu, rows, hidden, heads * size, attention_format)
-        found["attention"] = sum(self._attention(attention, *part) for part in _attending(work))
-        found["attention"] *= _WIDENING if self._widened else 1.0
+        spent["attention"] = sum(self._attention(attention, *part) for part in _attending(work))
+        spent["attention"] *= _WIDENING if self._widened else 1.0
         forward = group.feed_forward
         if isinstance(forward, Experts):
             in_blocks = self.precision.expert_format.name == "fp8-block"
-            found["experts"] = experts_seconds(
+            spent["experts"] = experts_seconds(
                 self.gpu,
                 forward,
                 hidden=hidden,
@@ -171,14 +171,14 @@ class PassModel:
                 padding=self.engine.padding if in_blocks else 0.0,
             )
             if not in_blocks and self.precision.expert_format.arithmetic != "fp4":  # those have kernels of their own
-                found["experts"] *= 1.0 + self._untuned(forward, rows * self.parallel.dp)
-            found["products"] += product_seconds(self.gpu, rows, forward.count, hidden, _BF16)
+                spent["experts"] *= 1.0 + self._untuned(forward, rows * self.parallel.dp)
+            spent["products"] += product_seconds(self.gpu, rows, forward.count, hidden, _BF16)
             if forward.shared:
-                found["products"] += self._dense(rows, forward.shared / tp, forward.gated)
+                spent["products"] += self._dense(rows, forward.shared / tp, forward.gated)
         else:
-            found["products"] += self._dense(rows, forward.intermediate / tp, forward.gated)
-        found["sums"] = 2.0 * self.gpu.sum_seconds(min(self.parallel.gpus, 8), 2.0 * rows * hidden)
-        return found
+            spent["products"] += self._dense(rows, forward.intermediate / tp, forward.gated)
+        spent["sums"] = 2.0 * self.gpu.sum_seconds(min(self.parallel.gpus, 8), 2.0 * rows * hidden)
+        return spent
 
     def _untuned(self, experts: Experts, tokens: float) -> float:
         """What the engine's general kernel takes more than a tuned one, as a share, [-]."""
@@ -222,9 +222,9 @@ class PassModel:
 
 def _attending(work: Work) -> list[tuple[float, float, float]]:
     """Sequences, new tokens of each and cached tokens of each: those that decode, and a prompt that is read."""
-    found = []
+    attending = []
     if work.sequences > 0.0:
-        found.append((work.sequences, work.tokens, work.context))
+        attending.append((work.sequences, work.tokens, work.context))
     if work.prefill_tokens > 0.0:
-        found.append((1.0, work.prefill_tokens, work.prefill_context))
-    return found
+        attending.append((1.0, work.prefill_tokens, work.prefill_context))
+    return attending

@@ -83,27 +83,27 @@ class DrivenRows:
     def outcomes(self, row: Driven) -> list[Outcome | Refused]:
         """Predict a row: throughput, median time between outputs, and the gain where a plain row is like it."""
         try:
-            found = self._found(row)
+            outcomes = self._predicted(row)
         except SpecplanError as error:
             return [Refused(where=row.where, model=row.target, reason=str(error))]
-        return list(found)
+        return list(outcomes)
 
-    def _found(self, row: Driven) -> list[Outcome]:
+    def _predicted(self, row: Driven) -> list[Outcome]:
         facts, model = deployed(row)
         times = loop_times(row, facts, model)
         speed = _throughput(row, times)
         between = 1e3 * times.decoding * row.acceptance_length
-        found = [
+        outcomes = [
             _outcome(row, model, "throughput under load", "tokens/s", row.throughput_tok_s, speed, THROUGHPUT),
             _outcome(row, model, "time between outputs", "ms", row.itl_p50_ms, between, ROUND),
         ]
         plain = self._plain.get(_server(row))
         if not row.drafts or plain is None:
-            return found
+            return outcomes
         measured = row.throughput_tok_s / plain.throughput_tok_s
         gain = speed / _throughput(plain, loop_times(plain, facts, model))
         one = _outcome(row, model, "gain under load", "", measured, gain, GAIN)
-        return [*found, replace(one, choices=_choices(row, measured, gain))]
+        return [*outcomes, replace(one, choices=_choices(row, measured, gain))]
 
 
 def _throughput(row: Driven, times: LoopTimes) -> float:

@@ -46,7 +46,7 @@ def test_every_quantity_has_a_half_width_under_any_load(quantity, gpu, shape, wo
 
 @pytest.mark.parametrize("quantity", [ITERATION, TIME_PER_TOKEN, GAIN])
 def test_half_widths_are_wider_where_less_was_measured(quantity: str) -> None:
-    """Served models; their operators alone; the data sheet."""
+    """Served models, their operators, the data sheet."""
     widths = [half_width(quantity, PassModel(gpu=gpu_named(name), shape=DENSE)) for name in ("H100", "L40S", "L4")]
     assert widths == sorted(widths)
     assert len(set(widths)) == 3

@@ -31,13 +31,13 @@ def board_of(tmp_path: Path, *lines: str):
 
 
 def test_a_speculating_row_is_compared_with_the_plain_one_that_is_like_it(tmp_path: Path) -> None:
-    found = board_of(tmp_path, PLAIN, EAGLE).quantities()
-    plain, eagle = found["throughput under load"]
-    (gain,) = found["gain under load"]
+    outcomes = board_of(tmp_path, PLAIN, EAGLE).quantities()
+    plain, eagle = outcomes["throughput under load"]
+    (gain,) = outcomes["gain under load"]
     assert gain.measured == pytest.approx(1300 / 650)
     assert gain.predicted == pytest.approx(eagle.predicted / plain.predicted)
     assert 1.0 < gain.predicted < 3.0  # it cannot gain more than a round commits
-    assert [one.measured for one in found["time between outputs"]] == [11.4, 16.0]
+    assert [one.measured for one in outcomes["time between outputs"]] == [11.4, 16.0]
 
 
 @pytest.mark.parametrize("other", [("bf16,bf16,none", "bf16,fp8,none"), ("chat,8", "chat,16"), ("A100,", "H100,")])
@@ -78,9 +78,9 @@ def test_an_unknown_model_is_refused() -> None:
         method="none", num_speculative_tokens=1, workload="chat", concurrency=1, throughput_tok_s=1.0,
         acceptance_length=1.0, itl_p50_ms=1.0, answer_tokens=256,
     )  # fmt: skip
-    (found,) = DrivenRows([row]).outcomes(row)
-    assert isinstance(found, Refused)
-    assert "nobody/nothing" in found.reason
+    (outcome,) = DrivenRows([row]).outcomes(row)
+    assert isinstance(outcome, Refused)
+    assert "nobody/nothing" in outcome.reason
 
 
 def test_single_iterations_are_predicted(tmp_path: Path) -> None:
@@ -97,11 +97,11 @@ def test_single_iterations_are_predicted(tmp_path: Path) -> None:
 
 def test_public_servers_by_load_and_a_small_model() -> None:
     """What docs/scoreboard.md says, with some room for constants that are fitted again."""
-    found = speculation_board(public_tables() / "speculation" / "a100_by_load.csv", quiet).quantities()
+    outcomes = speculation_board(public_tables() / "speculation" / "a100_by_load.csv", quiet).quantities()
     for quantity in ("throughput under load", "gain under load", "time between outputs"):
         for cache in ("bf16", "fp8"):
-            rows = [one for one in found[quantity] if one.labels["cache"] == cache]
+            rows = [one for one in outcomes[quantity] if one.labels["cache"] == cache]
             assert score(rows).mean < 0.07, (quantity, cache)
-    assert all((one.measured < 1.0) == (one.predicted < 1.0) for one in found["gain under load"])
+    assert all((one.measured < 1.0) == (one.predicted < 1.0) for one in outcomes["gain under load"])
     small = hardware_board(public_tables() / "hardware" / "h100_small_model.csv", quiet).outcomes
     assert score(small).mean < 0.04
