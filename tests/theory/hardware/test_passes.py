@@ -105,9 +105,11 @@ def test_an_fp8_cache_is_slow_where_the_gpu_has_no_fp8() -> None:
 
 @given(models, works)
 def test_an_iteration_that_reads_prompts_leaves_the_graphs(model: PassModel, work: Work) -> None:
-    reads = work.prefill_tokens > 0.0
-    if reads or model.precision.cache == "bf16":
-        assert model.parts(work).ungraphed == (model.engine.ungraphed_s if reads else 0.0)
+    shares = [
+        model.parts(replace(work, prefill_tokens=n * model.parallel.dp)).ungraphed for n in (0.0, 32.0, 128.0, 8192.0)
+    ]
+    if work.tokens == 1.0 or model.precision.cache == "bf16":
+        assert shares == [pytest.approx(model.engine.ungraphed_s * share) for share in (0.0, 0.25, 1.0, 1.0)]
 
 
 @given(st.sampled_from(["H100", "A100", "L40S"]).map(gpu_named), st.floats(1.0, 4.0))
