@@ -1,209 +1,270 @@
-"""Fit what engines take beyond operators, and what rounds of speculation take beyond passes, and leave parts out.
+"""Fit what engines take beyond operators, leave models out, and say how wide intervals must be.
 
-Run: ``python -m benchmarks.fit_serving FOLDER``. FOLDER holds the tables that docs/scoreboard.md names. Printed are the
-constants of `theory.hardware.engines` (two per version) and of `theory.hardware.rounds`, beside the committed ones, and
-the errors on models, engine versions and targets that were left out of the fit.
+Run: ``python -m benchmarks.fit_serving FOLDER``. FOLDER holds the tables that docs/scoreboard.md names; those that are
+not there are passed over. Printed are the constants of `theory.hardware.engines` and the committed ones, errors in
+all and with each family of models left out, and the half-widths of `theory.hardware.half_widths` that these errors ask
+for, with what they cover.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
-from unittest import mock
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from specplan.check.scoreboard.doubts import doubts_of_loaded, doubts_of_speculated, twins
+from benchmarks.fit_rounds import print_rounds
+from specplan.check.scoreboard.doubts import doubts_of_loaded, served_doubt, twins
+from specplan.check.scoreboard.driven import deployed, prompt_tokens
 from specplan.check.scoreboard.loaded import loop_of, model_of, rate_of
-from specplan.check.scoreboard.rows import Loaded, Speculated
-from specplan.check.scoreboard.speculated import CONTEXT, besides, deployed
+from specplan.check.scoreboard.rows import Driven, Loaded, Measured, Served, Speculated, Steady
+from specplan.check.scoreboard.served import iteration_of, served_iteration, unexplained
 from specplan.check.scoreboard.tables import read_folder
 from theory.errors import SpecplanError
-from theory.hardware.engines import EngineConstants
-from theory.hardware.loads import closed_loop
+from theory.hardware.engines import BLACKWELL, ENGINES
+from theory.hardware.half_widths import ITERATION, TIME_PER_TOKEN, conformal, half_width, regime
+from theory.hardware.loads import ClosedLoop, closed_loop
+from theory.hardware.passes import PassModel
 from theory.hardware.work import Work
 
-Array = NDArray[np.float64]
+__all__ = ["NAMES", "Times", "constants", "left_out", "times"]
 
-_STEPS: Final = (5e-6, 1.5e-5, 2e-5)
-"""Seconds per normalisation (two) and per sequence at which times are computed; they are linear in both."""
-_USUAL, _SPREAD, _WEIGHT = np.array([8e-6, 5e-6]), np.array([8e-6, 1.5e-5]), 0.1
-"""Where constants are drawn to, weakly: a version may have few rows."""
+Array = NDArray[np.float64]
+Chosen = NDArray[np.bool_]
+Does: TypeAlias = Work | ClosedLoop
+
+NAMES: Final = ("norm_s", "expert_norm_s", "sequence_s", "ungraphed_s", "untuned", "untuned_small")
+"""Constants of an engine in which times are linear, or nearly."""
+_USUAL: Final = np.array([5e-6, 8e-6, 8e-6, 5e-3, 0.5, 0.5])
+_SPREAD: Final = np.array([8e-6, 8e-6, 1.5e-5, 4e-3, 1.0, 1.0])
+_WEIGHT: Final = 0.1
+"""Where constants are drawn to, weakly: a version may have few rows, or none that tells one of them."""
+_STEP: Final = 1.5
+"""Factor over the usual constants at which slopes are taken."""
+_FAMILIES: Final = ("30B-A3B", "235B-A22B", "480B-A35B", "gemma-3", "Llama-3.1-405B", "gpt-oss", "Llama-3.1-8B")
+"""Parts of names by which models are left out together: one shape under several names, or one design in sizes."""
+KINDS: Final = ("served", "steady", "loaded", "speculated", "driven")
 
 
 @dataclass(frozen=True, slots=True)
-class Loads:
-    """Rows under load: time per token = base + norm * seconds per normalisation + sequence * seconds per sequence."""
+class Times:
+    """Measured times and predicted ones: base + slopes . (constants of the engine)."""
 
     base: Array
-    norm: Array
-    sequence: Array
+    slopes: Array
+    """Shape (rows, 6)."""
     measured: Array
+    half_width: Array
     engine: NDArray[np.str_]
-    model: NDArray[np.str_]
-    version: NDArray[np.str_]
-    gpu: NDArray[np.str_]
+    """Name and version; the generation of the GPU where constants differ by it."""
+    family: NDArray[np.str_]
+    kind: NDArray[np.str_]
+    """``iteration`` or ``time per token``."""
+    group: NDArray[np.str_]
+    """GPU and layers."""
+    regime: NDArray[np.str_]
+    """As `theory.hardware.half_widths.regime` names it."""
+    usual: Chosen
+    """Rows that constants are fitted to."""
 
-    def errors(self, constants: Array, chosen: NDArray[np.bool_]) -> Array:
+    def errors(self, values: Array, chosen: Chosen) -> Array:
         """Log errors of the chosen rows."""
-        times = self.base + self.norm * constants[0] + self.sequence * constants[1]
-        return np.asarray(np.log(np.maximum(times, 0.05 * self.measured) / self.measured)[chosen])
+        times = self.base[chosen] + self.slopes[chosen] @ values
+        return np.asarray(np.log(np.maximum(times, 0.05 * self.measured[chosen]) / self.measured[chosen]))
 
-    def fitted(self, chosen: NDArray[np.bool_]) -> Array:
-        """Seconds per normalisation and per sequence."""
+    def fitted(self, chosen: Chosen) -> Array:
+        """The constants, from the chosen rows: robust least squares of log errors."""
 
         def residuals(x: Array) -> Array:
-            return np.concatenate([self.errors(1e-5 * x, chosen), _WEIGHT * (1e-5 * x - _USUAL) / _SPREAD])
+            return np.concatenate([self.errors(_USUAL * x, chosen), _WEIGHT * _USUAL * (x - 1.0) / _SPREAD])
 
-        found = least_squares(residuals, 1e5 * _USUAL, bounds=([0, 0], [20, 10]), loss="soft_l1", f_scale=0.1)
-        return np.asarray(1e-5 * found.x).round(8)
+        solution = least_squares(residuals, np.ones(len(_USUAL)), bounds=(0, 30), loss="soft_l1", f_scale=0.1)
+        return np.asarray(_USUAL * solution.x)
 
 
-def loads(rows: Sequence[Loaded]) -> Loads:
-    """The trusted rows, with their times at three pairs of constants."""
-    left_out = {**twins(rows), **doubts_of_loaded(rows, rate_of)}
-    columns: list[tuple[float, float, float, float]] = []
-    labels: list[tuple[str, str, str, str]] = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    model: PassModel
+    does: Does
+    measured_s: float
+    name: str
+    said: bool
+    """Whether the row says the engine's version."""
+    fitted: bool
+    """Whether the row is one that constants may be fitted to."""
+
+
+def times(rows: Sequence[Measured]) -> Times:
+    """Return the trusted rows of models that are modelled, each at seven sets of constants."""
+    taken = list(_rows(rows))
+    engines = np.array([_key(row.model) for row in taken])
+    said = np.array([row.said for row in taken])
+    # rows that do not say their version are fitted to only where none says it
+    usual = np.array([row.fitted for row in taken]) & (said | ~np.isin(engines, engines[said]))
+    table = np.array([_linear(row) for row in taken])
+    loaded = [isinstance(row.does, ClosedLoop) for row in taken]
+    kinds = [TIME_PER_TOKEN if one else ITERATION for one in loaded]
+    return Times(
+        base=table[:, 0],
+        slopes=table[:, 1:],
+        measured=np.array([row.measured_s for row in taken]),
+        half_width=np.array([half_width(kind, row.model, _work(row)) for kind, row in zip(kinds, taken, strict=True)]),
+        engine=engines,
+        family=np.array([next((part for part in _FAMILIES if part in row.name), row.name) for row in taken]),
+        kind=np.array(kinds),
+        group=np.array([_group(row.model) for row in taken]),
+        regime=np.array([regime(kind, row.model, _work(row)) for kind, row in zip(kinds, taken, strict=True)]),
+        usual=usual,
+    )
+
+
+def _rows(rows: Sequence[Measured]) -> Iterator[_Row]:
+    loaded = [row for row in rows if isinstance(row, Loaded)]
+    passed_over = {**twins(loaded), **doubts_of_loaded(loaded, rate_of)}
     for row in rows:
+        if row.where in passed_over:
+            continue
         try:
-            model, loop = model_of(row), loop_of(row)
+            used = _row(row)
         except SpecplanError:
             continue
-        if row.where in left_out:
-            continue
-        low, high, more = (
-            closed_loop(replace(model, engine=_engine(norm, sequence)), loop).per_token
-            for norm, sequence in ((_STEPS[0], 0.0), (_STEPS[1], 0.0), (_STEPS[0], _STEPS[2]))
-        )
-        slope = (high - low) / (_STEPS[1] - _STEPS[0])
-        columns.append((low - slope * _STEPS[0], slope, (more - low) / _STEPS[2], 1e-3 * row.tpot_ms))
-        engine = model.engine
-        version = f"{row.backend} {row.backend_version}"
-        labels.append((f"{engine.name} {engine.version}", row.model_path, version, model.gpu.name))
-    numbers, names = np.array(columns).T, np.array(labels).T
-    return Loads(*numbers, *names)
+        if used is not None:
+            yield used
 
 
-def _engine(norm: float, sequence: float) -> EngineConstants:
-    return EngineConstants(name="any", version="0", norm_s=norm, sequence_s=sequence)
+def _row(row: Measured) -> _Row | None:
+    """What a row measured; None of other rows, or of those that are not trusted."""
+    if isinstance(row, Loaded):
+        model, said = model_of(row), bool(row.backend_version)
+        return _Row(
+            model=model, does=loop_of(row), measured_s=1e-3 * row.tpot_ms, name=row.model_path, said=said, fitted=True
+        )  # fmt: skip
+    if isinstance(row, Served):
+        facts, model, work = served_iteration(row)
+        if served_doubt(row) is not None or unexplained(facts, model) is not None:
+            return None
+        # experts in fp8 and fp4 ran kernels of their own and are predicted, none of their rows fitted to
+        plain = not model.shape.has_experts or model.precision.expert_format.arithmetic == "bf16"
+        return _Row(
+            model=model, does=work, measured_s=1e-3 * row.median_itl_ms, name=row.model_id, said=True, fitted=plain
+        )  # fmt: skip
+    if isinstance(row, Steady):
+        model, work = iteration_of(row)
+        return _Row(
+            model=model, does=work, measured_s=1e-3 * row.iteration_ms, name=row.model, said=True, fitted=True
+        )  # fmt: skip
+    if isinstance(row, Driven) and not row.drafts:
+        _, model = deployed(row)
+        work = Work(sequences=row.concurrency, context=prompt_tokens(row) + row.answer_tokens / 2.0)
+        return _Row(model=model, does=work, measured_s=1e-3 * row.itl_p50_ms, name=row.target, said=True, fitted=True)
+    return None
 
 
-def left_out(table: Loads, groups: NDArray[np.str_]) -> Array:
-    """Log errors of each group with constants from the others: of its engine version, or else of its engine."""
-    errors = np.full(len(groups), np.nan)
-    for group in np.unique(groups):
-        for engine in np.unique(table.engine[groups == group]):
-            here = (groups == group) & (table.engine == engine)
-            known = (table.engine == engine) & (groups != group)
+def _work(row: _Row) -> Work | None:
+    return row.does if isinstance(row.does, Work) else None
+
+
+def _key(model: PassModel) -> str:
+    engine = model.engine
+    blackwell = engine.blackwell != 1.0 and model.gpu.name in BLACKWELL
+    return f"{engine.name} {engine.version}{' Blackwell' if blackwell else ''}"
+
+
+def _group(model: PassModel) -> str:
+    kind = "dense"
+    if model.shape.has_experts:
+        kind = f"experts {model.precision.expert_format.arithmetic}"
+    return f"{model.gpu.name.removeprefix('NVIDIA ').split()[0]} {kind}"
+
+
+def _linear(row: _Row) -> tuple[float, ...]:
+    """Seconds without the engine's constants, and what each adds per unit, about their usual values."""
+
+    def seconds(values: Array) -> float:
+        constants = dict(zip(NAMES, map(float, values), strict=True))
+        model = replace(row.model, engine=replace(row.model.engine, blackwell=1.0, **constants))
+        return closed_loop(model, row.does).per_token if isinstance(row.does, ClosedLoop) else model.seconds(row.does)
+
+    at = seconds(_USUAL)
+    slopes = [
+        (seconds(np.where(np.arange(len(NAMES)) == i, _STEP, 1.0) * _USUAL) - at) / ((_STEP - 1.0) * _USUAL[i])
+        for i in range(len(NAMES))
+    ]
+    return at - float(np.dot(slopes, _USUAL)), *slopes
+
+
+def constants(table: Times) -> dict[str, Array]:
+    """Return the fitted constants by engine."""
+    return {str(one): table.fitted((table.engine == one) & table.usual) for one in np.unique(table.engine)}
+
+
+def left_out(table: Times) -> Array:
+    """Log errors of each family of models with constants from the others.
+
+    They are those of its engine's version, or, where no other family was measured with it, of its engine.
+    """
+    errors = np.full(len(table.base), np.nan)
+    for engine in np.unique(table.engine):
+        for family in np.unique(table.family[table.engine == engine]):
+            here = (table.engine == engine) & (table.family == family)
+            known = (table.engine == engine) & (table.family != family) & table.usual
             if not known.any():
                 same = np.char.startswith(table.engine, engine.partition(" ")[0])
-                known = same & (groups != group)
+                known = same & (table.family != family) & table.usual
             errors[here] = table.errors(table.fitted(known), here)
     return errors
 
 
-def print_loads(table: Loads) -> None:
-    """Print constants by engine version, and errors in all and left out."""
+def print_times(table: Times) -> None:
+    """Print constants by engine, errors in all and left out, and the half-widths that these ask for."""
+    print("constants".ljust(24) + "  ".join(f"{name:>13}" for name in NAMES))
     errors = np.full(len(table.base), np.nan)
-    print("engine            rows  s/norm  s/sequence  mean |error|")
-    for engine in np.unique(table.engine):
-        chosen = table.engine == engine
-        constants = table.fitted(chosen)
-        errors[chosen] = table.errors(constants, chosen)
-        mean = np.abs(np.expm1(errors[chosen])).mean()
-        print(f"{engine:<16}  {chosen.sum():>4}  {constants[0]:.1e}     {constants[1]:.1e}          {mean:.1%}")
-    for name, found in (
-        ("fitted to all", errors),
-        ("models left out", left_out(table, table.model)),
-        ("versions left out", left_out(table, table.version)),
-    ):
-        absolute = np.abs(np.expm1(found))
-        by_gpu = ", ".join(f"{gpu} {absolute[table.gpu == gpu].mean():.1%}" for gpu in np.unique(table.gpu))
-        bound = np.quantile(np.abs(found), 0.95)
-        print(f"{name}: {absolute.mean():.1%} ({by_gpu}), 95 % of log errors within {bound:.2f}")
+    for engine, values in constants(table).items():
+        here = table.engine == engine
+        errors[here] = table.errors(values, here)
+        print(f"{engine:<22}  " + "  ".join(f"{value:13.3g}" for value in values))
+        committed = ENGINES[tuple(engine.split()[:2])]  # type: ignore[index]  # a name and a version
+        share = committed.blackwell if engine.endswith("Blackwell") else 1.0
+        shown = (getattr(committed, name) * (share if "norm" in name else 1.0) for name in NAMES)
+        print(f"{'  committed':<22}  " + "  ".join(f"{value:13.3g}" for value in shown))
+    out = left_out(table)
+    print(f"\n{'':<40}     n   fitted to all     families left out       half-width  covers")
+    for kind in np.unique(table.kind):
+        gpus = np.array([group.split()[0] for group in table.group])
+        for names in (gpus, table.group, table.regime):
+            for name in np.unique(names[table.kind == kind]):
+                here = (table.kind == kind) & (names == name)
+                print(f"{kind + ', ' + name:<40} {_errors(errors[here], out[here], table, here)}")
 
 
-_EXPONENTS: Final = (1.0, 0.8, 0.7, 0.65, 0.6, 0.55, 0.5, 0.45)
-_ROUND: Final = np.array([1e-3, 1e-4, 1e-3, 3e-2])
-"""Scales of: engine per round, per pass of the draft, per tree, per request, s."""
+def _errors(fitted: Array, out: Array, table: Times, here: Chosen) -> str:
+    def of(logs: Array) -> str:
+        relative = np.expm1(logs)
+        return f"{np.abs(relative).mean():6.1%} ({relative.mean():+6.1%})"
 
-
-def round_errors(rows: Sequence[Speculated]) -> Callable[[Array], Array]:
-    """Log errors of speedups as a function of the four constants, in `_ROUND`."""
-    parts = []
-    for row in rows:
-        _, round_ = deployed(row.target, row.draft)
-        plain = round_.target.seconds(Work(sequences=row.batch, context=CONTEXT))
-        found = round_.parts(row.batch, row.num_draft_tokens, CONTEXT, steps=row.steps, topk=row.topk)
-        parts.append((plain, found.verification + found.drafting, row.steps, row.topk > 1, besides(row)))
-    plain, passes, steps, tree, share = np.array(parts, dtype=float).T
-    length, speedup = np.array([(row.accept_length, row.speedup) for row in rows]).T
-
-    def errors(x: Array) -> Array:
-        per_round, per_pass, per_tree, request = _ROUND * x
-        spent = passes + per_round + per_pass * steps + per_tree * tree
-        return np.asarray(np.log((plain + request * share) / (spent / length + request * share) / speedup))
-
-    return errors
-
-
-def fitted_round(rows: Sequence[Speculated]) -> Array:
-    """The four constants, in `_ROUND`."""
-    return np.asarray(least_squares(round_errors(rows), np.ones(4), bounds=(0, 30), loss="soft_l1", f_scale=0.1).x)
-
-
-def print_rounds(rows: Sequence[Speculated]) -> None:
-    """Print the constants of rounds, and errors in all and of targets left out."""
-    doubts = doubts_of_speculated(rows)
-    trusted = [row for row in rows if row.where not in doubts]
-    constants = fitted_round(trusted)
-    print(
-        "per round {:.2e} s, per draft pass {:.2e} s, per tree {:.2e} s, per request {:.2e} s".format(
-            *_ROUND * constants
-        )
-    )
-    everything = np.abs(np.expm1(round_errors(trusted)(constants)))
-    print(f"fitted to all: {everything.mean():.1%} of {len(trusted)} rows")
-    fixed, chosen = [], []
-    for target in sorted({row.target for row in trusted}):
-        here = [row for row in trusted if row.target == target]
-        others = [row for row in trusted if row.target != target]
-        fixed.append(np.abs(np.expm1(round_errors(here)(fitted_round(others)))))
-        exponent, errors = _without(here, others)
-        chosen.append(errors)
-        print(
-            f"  {target} left out: {fixed[-1].mean():.1%} of {len(here)},"
-            f" {errors.mean():.1%} with the exponent of the others, {exponent}"
-        )
-    print(
-        f"targets left out: {np.concatenate(fixed).mean():.1%}, with the exponent {np.concatenate(chosen).mean():.1%}"
-    )
-
-
-def _without(here: Sequence[Speculated], others: Sequence[Speculated]) -> tuple[float, Array]:
-    """The exponent of tokens of one text that suits the other targets best, and the errors with it."""
-    found = []
-    for exponent in _EXPONENTS:
-        with mock.patch("theory.hardware.work._ALIKE", exponent):
-            constants = fitted_round(others)
-            errors = np.abs(np.expm1(round_errors(here)(constants)))
-            found.append((float(np.abs(round_errors(others)(constants)).mean()), exponent, errors))
-    _, exponent, errors = min(found, key=lambda one: one[0])
-    return exponent, errors
+    needed = conformal(np.abs(out), table.family[here].tolist())
+    covered = np.mean(np.abs(out) <= table.half_width[here])
+    committed = np.median(table.half_width[here])
+    return f"{len(out):>5}   {of(fitted)}   {of(out)}   {committed:.2f} (asks {needed:.2f})  {covered:4.0%}"
 
 
 def main() -> None:
     """Read the tables, fit, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
-    folder = read_folder(parser.parse_args().folder, ("loaded", "speculated"))
-    print_loads(loads([row for row in folder.rows if isinstance(row, Loaded)]))
-    print_rounds([row for row in folder.rows if isinstance(row, Speculated)])
+    rows = read_folder(parser.parse_args().folder, KINDS).rows
+    table = times(rows)
+    if len(table.base):
+        print_times(table)
+    print_rounds(
+        [row for row in rows if isinstance(row, Speculated)],
+        [row for row in rows if isinstance(row, Driven)],
+    )
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from theory.hardware.work import Work
 
 __all__ = ["REQUEST_S", "Contexts", "ModelCost", "RoundCost"]
 
-REQUEST_S: Final = 0.004
-"""Latency of a request outside the iterations, s: a step of Qwen3-32B on two H100 takes 6 ms besides its tokens,
-of which about 2 ms are the iteration that reads its few new tokens."""
+REQUEST_S: Final = 0.002
+"""Latency of a request outside the iterations, s: a step of Qwen3-32B on two H100 takes 6 ms besides its tokens, of
+which about 4 ms are the iteration that reads its few new tokens."""
 
 _PROMPT_SIZES: Final[tuple[int, ...]] = (0, *(2**i for i in range(18)))
 

@@ -35,6 +35,8 @@ _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """What the end of a name says about the formats of its weights."""
 
+_NVIDIA: Final = {"kv_cache_quant_algo": "FP8"}
+"""What NVIDIA's quantised checkpoints say besides (``hf_quant_config.json``): their cache is in fp8."""
 _BLOCK_FP8: Final = {"quant_method": "fp8", "weight_block_size": [128, 128]}
 _BLOCK_PUBLISHERS: Final = ("qwen",)
 """Organisations whose ``-FP8`` weights have scales per block of 128 x 128 instead of per tensor or channel."""
@@ -88,7 +90,8 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
     for ending, quantisation in _SUFFIXES.items():
         base = _found(asked.removesuffix(ending)) if asked.endswith(ending) else None
         if base is not None:
-            return _requantised(base, name.strip()[-len(ending) :], quantisation)
+            said = {**quantisation, **(_NVIDIA if asked.startswith("nvidia/") and quantisation else {})}
+            return _requantised(base, name.strip()[-len(ending) :], said)
     by_name = _by_name()
     near = get_close_matches(asked, by_name, n=3) or get_close_matches(asked.rpartition("/")[2], by_name, n=3)
     suggested = dict.fromkeys(by_name[one][0] for one in near)
@@ -107,11 +110,15 @@ def _requantised(
     base: tuple[str, dict[str, Any]], ending: str, quantisation: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     name, config = base
-    config.pop("quantization_config", None)
-    if ending.lower() == "-fp8" and name.lower().split("/")[0] in _BLOCK_PUBLISHERS:
+    published = config.pop("quantization_config", None) or {}
+    if (
+        ending.lower() == "-fp8"
+        and name.lower().split("/")[0] in _BLOCK_PUBLISHERS
+        and not _NVIDIA.items() <= quantisation.items()
+    ):
         quantisation = _BLOCK_FP8
-    if quantisation:
-        config["quantization_config"] = dict(quantisation)
+    if quantisation:  # of modules that the publisher spares, others spare the same
+        config["quantization_config"] = {"ignore": published.get("ignore", []), **quantisation}
     return name + ending, config
 
 

@@ -114,7 +114,7 @@ class World:
             shape=drafter.facts.shape,
             precision=drafter.precision,
             parallel=Parallel(tp=tp if divides else 1),
-            engine=replace(target.engine, sequence_s=0.0),  # the time per round holds what sequences take besides
+            engine=target.engine.drafting,
         )
         return Round(target=target, method=token, draft=draft)
 

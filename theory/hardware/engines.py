@@ -1,24 +1,25 @@
 """What a serving engine spends beyond the operators of a pass, by engine and version.
 
-Two engines differ in these constants and in nothing else. vLLM 0.11.1 is fitted to the ML.ENERGY Benchmark v3 by
-``python -m benchmarks.fit_hardware FOLDER``, the others to NVIDIA aiconfigurator's table of aggregated serving by
-``python -m benchmarks.fit_serving FOLDER``, both Apache-2.0.
+Two engines differ in these constants and in nothing else. ``python -m benchmarks.fit_serving FOLDER`` fits vLLM 0.11.1
+to the ML.ENERGY Benchmark v3 and the others to NVIDIA aiconfigurator's table of aggregated serving (both Apache-2.0),
+the dense layers of vLLM 0.18.0 to single iterations too, and rounds to SpecBundle (MIT) and to servers by concurrency.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
 from theory.errors import ParameterError
 
-__all__ = ["ENGINES", "UNTUNED", "EngineConstants", "engine_named"]
+__all__ = ["BLACKWELL", "ENGINES", "EngineConstants", "engine_named", "nearest_engine"]
 
 
-UNTUNED: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"})
-"""GPUs newer than the engines' tables of tuned kernels for experts."""
+BLACKWELL: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"})
+"""Data-centre GPUs of the Blackwell generation: newer than the engines' tables of tuned kernels for experts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +28,23 @@ class EngineConstants:
 
     name: str
     version: str
+    """The first that they hold for."""
+    until: str = ""
+    """Latest release series that was measured; empty for all but an engine's last entry."""
     norm_s: float
-    """Per normalisation of a layer, with what else stands between operators (activations, gaps between kernels), s."""
+    """Per normalisation of a dense layer, with what else stands between operators (activations, gaps between kernels),
+    s; 0 where compiled graphs hide it."""
+    expert_norm_s: float
+    """The same in a layer with experts, where routing stands between operators too, s."""
+    blackwell: float = 1.0
+    """Share of both that is left on Blackwell, [-]: kernels of TensorRT-LLM start there before the last one ends."""
     sequence_s: float
     """Per sequence and iteration (sampling, scheduling, transport), s."""
+    verified_s: float = 0.0
+    """Per drafted token that a sequence has in an iteration (its place in the batch, its scores, its acceptance), s."""
+    ungraphed_s: float = 0.0
+    """Per iteration that the graphs of whole passes do not cover, s: one that reads a prompt, or one that verifies with
+    an attention kernel that has graphs for single tokens only."""
     untuned: float = 0.0
     """What routed experts take more on a GPU for which the engine has no tuned kernels, as a share of their time, [-]:
     where whole experts are dealt out and an iteration has more tokens than a GPU has experts, so that the general
@@ -38,12 +52,26 @@ class EngineConstants:
     untuned_small: float = 0.0
     """The same with no more tokens than a GPU has experts, in smaller tiles, [-]."""
     padding: float = 0.0
-    """Rows that are moved with block-wise fp8 experts beside those of tokens, for each expert that a GPU holds: a
+    """Rows that are moved with block-wise fp8 experts besides those of tokens, for each expert that a GPU holds: a
     kernel that lays each expert's rows out in blocks of 128 leaves room for 127 more, and passes over all of it."""
     round_s: float = 0.0
-    """Per round of speculation beyond its passes (rejection, bookkeeping, starting the drafter), s. Fitted to SGLang;
-    taken for the others too."""
+    """Per round of speculation beyond its passes (rejection, bookkeeping, starting the drafter), s."""
+    draft_pass_s: float = 0.0
+    """Between two passes of a draft, s; 0 where they are in graphs."""
+    tree_s: float = 0.0
+    """Per round whose drafts form a tree (building it, choosing among its branches), s."""
 
+    @property
+    def drafting(self) -> EngineConstants:
+        """The same for passes of a draft: what sequences and drafted tokens take is the target's."""
+        return replace(self, sequence_s=0.0, verified_s=0.0, ungraphed_s=0.0)
+
+
+_VERIFIED_S: Final = 2.9e-5
+"""Fitted to vLLM 0.24.0 on A100, and taken for its other versions and TensorRT-LLM; so are rounds and passes of drafts
+without time of their own."""
+_TREE_S: Final = 9.7e-4
+"""Fitted to SGLang, and taken for all."""
 
 ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
     {
@@ -52,24 +80,105 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
             EngineConstants(
                 name="vllm",
                 version="0.11.1",
-                norm_s=8.1e-6,
-                sequence_s=5.69e-5,
-                round_s=8.4e-4,
-                untuned=0.72,
-                untuned_small=0.38,
+                norm_s=1.15e-5,
+                expert_norm_s=1.75e-5,
+                sequence_s=5.74e-5,
+                ungraphed_s=5e-3,
+                untuned=0.703,
+                untuned_small=0.358,
                 padding=127.0,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
             ),
-            # Fitted to 0.15.1 (as 0.12.0), and to 0.18.0, 0.19.0 and a nightly together. 0.16.0 and 0.17.0 were
-            # measured with MiniMax-M2.5 only, which 0.18.0 made faster.
-            EngineConstants(name="vllm", version="0.12.0", norm_s=1.07e-5, sequence_s=8.1e-6, round_s=8.4e-4),
-            EngineConstants(name="vllm", version="0.16.0", norm_s=2.10e-5, sequence_s=1.01e-5, round_s=8.4e-4),
-            EngineConstants(name="vllm", version="0.17.0", norm_s=1.42e-5, sequence_s=1.94e-5, round_s=8.4e-4),
-            EngineConstants(name="vllm", version="0.18.0", norm_s=7.8e-6, sequence_s=6.6e-6, round_s=8.4e-4),
-            # development versions of 2025
-            EngineConstants(name="trtllm", version="0.21.0", norm_s=1.93e-5, sequence_s=0.0, round_s=8.4e-4),
-            EngineConstants(name="trtllm", version="1.0.0", norm_s=1.00e-5, sequence_s=3.13e-5, round_s=8.4e-4),
-            EngineConstants(name="trtllm", version="1.2.0", norm_s=1.9e-6, sequence_s=3.1e-6, round_s=8.4e-4),
-            EngineConstants(name="sglang", version="0.5.6", norm_s=0.0, sequence_s=1.61e-5, round_s=8.4e-4),
+            # Fitted to 0.15.1 (as 0.12.0), and to 0.18.0, 0.19.0, 0.24.0 and a nightly together. 0.16.0 and 0.17.0 were
+            # measured with MiniMax-M2.5 only, which 0.18.0 made faster. Dense layers are those of 0.18.0.
+            EngineConstants(
+                name="vllm",
+                version="0.12.0",
+                norm_s=0.0,
+                expert_norm_s=1.08e-5,
+                sequence_s=4.7e-6,
+                ungraphed_s=4.3e-3,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
+            ),
+            EngineConstants(
+                name="vllm",
+                version="0.16.0",
+                norm_s=0.0,
+                expert_norm_s=2.07e-5,
+                sequence_s=1.16e-5,
+                ungraphed_s=5.4e-3,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
+            ),
+            EngineConstants(
+                name="vllm",
+                version="0.17.0",
+                norm_s=0.0,
+                expert_norm_s=1.41e-5,
+                sequence_s=1.96e-5,
+                ungraphed_s=5.7e-3,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
+            ),
+            EngineConstants(
+                name="vllm",
+                version="0.18.0",
+                until="0.24",
+                norm_s=0.0,
+                expert_norm_s=8.0e-6,
+                sequence_s=5.4e-6,
+                ungraphed_s=6.5e-3,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
+            ),
+            # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0
+            EngineConstants(
+                name="trtllm",
+                version="0.21.0",
+                norm_s=1.01e-5,
+                expert_norm_s=1.76e-5,
+                sequence_s=0.0,
+                ungraphed_s=5.1e-3,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
+            ),
+            # measured with a dense model; layers with experts as usual
+            EngineConstants(
+                name="trtllm",
+                version="1.0.0",
+                norm_s=1.01e-5,
+                expert_norm_s=8.0e-6,
+                sequence_s=6.6e-6,
+                ungraphed_s=7.2e-3,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
+            ),
+            # dense layers are those of 1.0.0; on Hopper fitted to rows that do not say their version
+            EngineConstants(
+                name="trtllm",
+                version="1.2.0",
+                until="1.3",
+                norm_s=1.01e-5,
+                expert_norm_s=2.43e-5,
+                blackwell=0.074,
+                sequence_s=4.5e-6,
+                ungraphed_s=8.0e-3,
+                verified_s=_VERIFIED_S,
+                tree_s=_TREE_S,
+            ),
+            EngineConstants(
+                name="sglang",
+                version="0.5.6",
+                until="0.5",
+                norm_s=1.5e-6,
+                expert_norm_s=0.0,
+                sequence_s=1.65e-5,
+                round_s=8.4e-4,
+                draft_pass_s=7.2e-5,
+                tree_s=_TREE_S,
+            ),
         )
     }
 )
@@ -77,31 +186,74 @@ ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
 
 
 def engine_named(name: str, version: str | None = None) -> EngineConstants:
-    """Return the constants of an engine: of the latest known version up to the one said, or of the earliest.
+    """Return the constants of an engine: of the latest priced version up to the one said; of the latest if unsaid.
 
-    Where no version is said, or a nightly build, those of the latest; those of the earliest for other names without
-    numbers (development branches).
+    Parameters
+    ----------
+    name : in any case.
+    version : a number such as ``0.15.1``, not later than the engine's latest release series that was measured; a
+        nightly build counts as the latest.
+
+    Raises
+    ------
+    ParameterError : an unknown engine, a version that is no number, or one outside what is priced.
+
+    >>> engine_named("vLLM", "0.11.2").version, engine_named("vllm", "0.15.1").version
+    ('0.11.1', '0.12.0')
+    """
+    known = _versions(name)
+    if not version or version.startswith("nightly"):
+        return known[max(known)]
+    requested = _numbers(version)
+    newest = known[max(known)]
+    if requested is None or not min(known) <= requested < _series_after(newest.until):
+        priced = ", ".join(one.version for _, one in sorted(known.items()))
+        rule = (
+            f"is not priced: priced are {priced} and later up to {newest.until}.x; without a version, {newest.version}"
+        )
+        raise ParameterError(f"{newest.name} version", version, rule)
+    return known[max(one for one in known if one <= requested)]
+
+
+def nearest_engine(name: str, version: str) -> EngineConstants:
+    """Return the same for rows that were measured: of the nearest priced version where the said one is not priced.
+
+    Named builds of development branches without a number count as the earliest.
 
     Raises
     ------
     ParameterError : an unknown engine.
 
-    >>> engine_named("vLLM", "0.11.2").version, engine_named("vllm", "0.15.1").version
-    ('0.11.1', '0.12.0')
+    >>> nearest_engine("trtllm", "gpt-oss-dev").version, nearest_engine("vllm", "0.31").version
+    ('0.21.0', '0.18.0')
     """
+    known = _versions(name)
+    if not version or version.startswith("nightly"):
+        return known[max(known)]
+    requested = _numbers(version) or min(known)
+    return known[max((one for one in known if one <= requested), default=min(known))]
+
+
+def _versions(name: str) -> dict[tuple[int, ...], EngineConstants]:
+    """An engine's constants by the numbers of their versions."""
     plain = "".join(c for c in name.lower() if c.isalnum()).replace("tensorrtllm", "trtllm")
-    known = {_numbers(key[1]): one for key, one in ENGINES.items() if key[0] == plain}
+    known = {_numbers(one.version) or (): one for key, one in ENGINES.items() if key[0] == plain}
     if not known:
         names = ", ".join(dict.fromkeys(key[0] for key in ENGINES))
         raise ParameterError("engine", name, f"is not known: known are {names}")
-    if not version or version.startswith("nightly"):
-        return known[max(known)]
-    return known[max((one for one in known if one <= _numbers(version)), default=min(known))]
+    return known
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    parts = []
-    for part in version.split(".")[:3]:
-        digits = "".join(c for c in part if c.isdigit())
-        parts.append(int(digits) if digits and part[:1].isdigit() else 0)
-    return (*parts, 0, 0, 0)[:3]
+def _series_after(version: str) -> tuple[int, ...]:
+    """The first numbers after a release series: 0.24 ends before 0.25."""
+    *first, last = (_numbers(version) or ())[: version.count(".") + 1]
+    return (*first, last + 1)
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    """The first three numbers of a version; None where it does not begin with a number."""
+    match = re.match(r"v?(\d+(?:\.\d+){0,2})", version)
+    if match is None:
+        return None
+    numbers = [int(part) for part in match.group(1).split(".")]
+    return (*numbers, 0, 0)[:3]

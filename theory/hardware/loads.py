@@ -8,24 +8,25 @@ prompt adds to iterations is spread over the tokens of an answer.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from theory.errors import ParameterError
 from theory.hardware.passes import PassModel
+from theory.hardware.rounds import Round
 from theory.hardware.work import Work
 
-__all__ = ["ClosedLoop", "LoopTimes", "closed_loop", "prompt_seconds"]
+__all__ = ["ClosedLoop", "Drafted", "LoopTimes", "closed_loop", "prompt_seconds"]
 
 _ROUNDS = 60  # of the fixed point below; it contracts by the share of time spent on prompts, far below 1
 _SETTLED = 1e-9
 
 # To first token, fitted to aggregated serving (NVIDIA aiconfigurator's table: vLLM, TensorRT-LLM, SGLang together).
-_REQUEST_S = 0.026
+_REQUEST_S = 0.020
 """Overhead of a request before its prompt is read and after (transport, words to tokens, scheduling), s."""
-_CLIENT_S = 5.7e-4
+_CLIENT_S = 5.9e-4
 """The same per request in flight, s."""
-_OWN = 1.56
-"""What reading a prompt takes until its first token is out, over what it adds to iterations, [-]."""
+_OWN = 1.62
+"""What the operators of a prompt take until its first token is out, over what they add to iterations, [-]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,22 @@ class ClosedLoop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drafted:
+    """Rounds of token-level speculation in place of plain iterations."""
+
+    rounds: Round
+    """What a round takes; its target is the model of the loop."""
+    k: float
+    """Tokens that a round verifies per sequence, >= 1."""
+    tokens: float
+    """Tokens that a round commits per sequence, mean, in [1, k]."""
+
+    def __post_init__(self) -> None:
+        if not 1.0 <= self.tokens <= self.k < math.inf:
+            raise ParameterError("tokens", self.tokens, f"must be in [1, k={self.k:g}], k finite")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoopTimes:
     """Mean times of a closed loop, seconds."""
 
@@ -64,43 +81,50 @@ class LoopTimes:
     running: float
     """Sequences that decode, mean."""
 
+    def answer(self, tokens: float) -> float:
+        """Return the mean time of an answer of so many tokens, s."""
+        return self.to_first_token + tokens * self.per_token
 
-def prompt_seconds(model: PassModel, loop: ClosedLoop, running: float) -> float:
-    """Return what reading one prompt adds to the iterations of ``running`` sequences, seconds."""
+
+def prompt_seconds(model: PassModel, loop: ClosedLoop, running: float, tokens: float = 1.0) -> float:
+    """Return what reading one prompt adds to iterations of ``running`` sequences with ``tokens`` new ones each, s."""
     chunks = math.ceil(loop.prompt_tokens / loop.chunk_tokens)
     chunk = loop.prompt_tokens / chunks
     context = loop.prompt_tokens + loop.answer_tokens / 2.0
-    alone = model.seconds(Work(sequences=running, context=context))
+    plain = Work(sequences=running, tokens=tokens, context=context)
     together = (
-        model.seconds(Work(sequences=running, context=context, prefill_tokens=chunk, prefill_context=index * chunk))
-        for index in range(chunks)
+        model.seconds(replace(plain, prefill_tokens=chunk, prefill_context=index * chunk)) for index in range(chunks)
     )
-    return sum(max(0.0, seconds - alone) for seconds in together)
+    before = model.seconds(plain)
+    return sum(max(0.0, seconds - before) for seconds in together)
 
 
-def closed_loop(model: PassModel, loop: ClosedLoop) -> LoopTimes:
-    """Return the mean times of a closed loop.
+def closed_loop(model: PassModel, loop: ClosedLoop, drafted: Drafted | None = None) -> LoopTimes:
+    """Return the mean times of a closed loop; with ``drafted`` ones, of rounds.
 
     With ``t`` the time of an iteration that only decodes, ``p`` what a prompt adds, ``n`` answer tokens and ``r`` the
     share of its time in which a request decodes,
 
         per token = t(r B) + (B - 1) r p / n,
-        to first token = s + s' B + 1.56 p + 3/2 t + (B - 1) p / turns,
+        to first token = s + s' B + 1.62 q + (p - q) + 3/2 t + (B - 1) q / turns,
 
-    and ``r`` is the fixed point of the two: a request that waits for its first token does not decode. The last term is
-    the first turn, in which prompts wait for each other, and what remains of it later. Time to first token depends on
-    the client and the scheduler as much as on the GPU: expect 30 %, against 8 % of the time per token.
+    with ``q`` the part of ``p`` that operators take, and ``r`` is the fixed point of the two: a request that waits for
+    its first token does not decode. Of rounds, ``t`` per token is the time of a round over the tokens that it commits.
+    The last term is the first turn, in which prompts wait for each other, and what remains of it later. Time to first
+    token depends on the client and the scheduler as much as on the GPU: expect 30 %, against 8 % of the time per token.
     """
     context = loop.prompt_tokens + loop.answer_tokens / 2.0
+    outside = math.ceil(loop.prompt_tokens / loop.chunk_tokens) * model.engine.ungraphed_s
     others = loop.concurrency - 1.0
     share = 1.0
     for _ in range(_ROUNDS):
         running = max(1.0, loop.concurrency * share)
-        decoding = model.seconds(Work(sequences=running, context=context))
-        prompt = prompt_seconds(model, loop, running)
+        iteration, tokens = _iteration(model, running, context, drafted)
+        decoding = iteration / tokens
+        prompt = prompt_seconds(model, loop, running, 1.0 if drafted is None else drafted.k)
         prompts = others * share * prompt / loop.answer_tokens
-        first = _REQUEST_S + _CLIENT_S * loop.concurrency + _OWN * prompt + 1.5 * decoding
-        first += others * prompt / loop.turns
+        first = _REQUEST_S + _CLIENT_S * loop.concurrency + 1.5 * iteration
+        first += prompt + (_OWN - 1.0 + others / loop.turns) * max(0.0, prompt - outside)
         answer = loop.answer_tokens * (decoding + prompts)
         before, share = share, answer / (answer + first)
         if abs(share - before) < _SETTLED:
@@ -108,3 +132,10 @@ def closed_loop(model: PassModel, loop: ClosedLoop) -> LoopTimes:
     return LoopTimes(
         per_token=decoding + prompts, to_first_token=first, decoding=decoding, prompts=prompts, running=running
     )
+
+
+def _iteration(model: PassModel, running: float, context: float, drafted: Drafted | None) -> tuple[float, float]:
+    """Seconds of an iteration or a round, and the tokens of each sequence that come of it."""
+    if drafted is None:
+        return model.seconds(Work(sequences=running, context=context)), 1.0
+    return drafted.rounds.seconds(running, drafted.k, context), drafted.tokens

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from theory.hardware.formats import Format
-from theory.hardware.gpu_records import Gpu, ProductRates
+from theory.hardware.gpu_records import ExpertRates, Gpu, ProductRates
 from theory.hardware.shapes import Experts, LatentAttention
 
 __all__ = [
@@ -30,14 +32,45 @@ _TILE: Final = 64.0
 """Rows to which a touched expert's tokens are padded."""
 
 
-def _rates(gpu: Gpu, arithmetic: str) -> tuple[ProductRates, float]:
+_WIDENED_BANDWIDTH: Final = 0.8
+"""Bandwidth that products reach whose 4-bit weights are widened to bf16, over that with weights in bf16, [-]."""
+_WIDENED_RATE: Final = 0.77
+"""The same of operations. Both from experts on H100, weights in MXFP4 against bf16 (aiconfigurator, vLLM 0.24.0)."""
+
+
+def _is_widened(gpu: Gpu, weights: Format) -> bool:
+    """Whether weights have 4 bits and the GPU multiplies them in bf16."""
+    return weights.bytes_per_number < 1.0 and (weights.arithmetic == "bf16" or gpu.sheet.fp4 is None)
+
+
+def _rates(gpu: Gpu, weights: Format) -> tuple[ProductRates, float]:
     """Rates of products in an arithmetic or the next wider one that was measured, and bytes of an activation there."""
-    for name, size in (("fp4", 1.0), ("fp8", 1.0), ("bf16", _ACTIVATION)):
-        if name == arithmetic and name in gpu.products:
-            return gpu.products[name], size
-        if name == arithmetic:
-            arithmetic = {"fp4": "fp8", "fp8": "bf16"}[arithmetic]
-    raise AssertionError
+    if _is_widened(gpu, weights):
+        rates = gpu.products["bf16"]
+        bandwidth, rate = rates.bandwidth * _WIDENED_BANDWIDTH, rates.rate * _WIDENED_RATE
+        return replace(rates, bandwidth=bandwidth, rate=rate), _ACTIVATION
+    arithmetic = _measured(weights.arithmetic, gpu.products)
+    return gpu.products[arithmetic], _ACTIVATION if arithmetic == "bf16" else 1.0
+
+
+def _expert_rates(gpu: Gpu, weights: Format) -> tuple[ExpertRates, str]:
+    """Rates of experts with weights of a format, and the arithmetic that they are of."""
+    if not _is_widened(gpu, weights):
+        arithmetic = _measured(weights.arithmetic, gpu.experts)
+        return gpu.experts[arithmetic], arithmetic
+    if gpu.sheet.fp4 is None and "fp4" in gpu.experts:  # those measured are widened
+        return gpu.experts["fp4"], "fp4"
+    rates = gpu.experts["bf16"]
+    bandwidth, rate = rates.bandwidth * _WIDENED_BANDWIDTH, rates.rate * _WIDENED_RATE
+    return replace(rates, bandwidth=bandwidth, rate=rate), "bf16"
+
+
+def _measured(arithmetic: str, known: Collection[str]) -> str:
+    """An arithmetic or the next wider one that is known."""
+    wider = {"fp4": "fp8", "fp8": "bf16"}
+    while arithmetic not in known:
+        arithmetic = wider[arithmetic]
+    return arithmetic
 
 
 def product_seconds(gpu: Gpu, rows: float, outputs: float, inputs: float, weights: Format) -> float:
@@ -48,7 +81,7 @@ def product_seconds(gpu: Gpu, rows: float, outputs: float, inputs: float, weight
     >>> round(1e6 * product_seconds(GPUS["NVIDIA H100 SXM"], 1, 65536, 8192, FORMATS["bf16"]))  # measured: 362 us
     367
     """
-    rates, size = _rates(gpu, weights.arithmetic)
+    rates, size = _rates(gpu, weights)
     moved = weights.bytes_per_number * outputs * inputs + rows * (size * inputs + _ACTIVATION * outputs)
     limits = (moved / rates.bandwidth, 2.0 * rows * outputs * inputs / rates.rate)
     return rates.overhead_s + _joined(*limits, rates.sharpness)
@@ -161,10 +194,7 @@ def experts_seconds(
 
     ``padding`` rows are moved beside those of tokens for each expert that the GPU holds, touched or not.
     """
-    arithmetic = weights.arithmetic
-    while arithmetic not in gpu.experts:
-        arithmetic = {"fp4": "fp8", "fp8": "bf16"}[arithmetic]
-    rates = gpu.experts[arithmetic]
+    rates, arithmetic = _expert_rates(gpu, weights)
     touched = distinct_experts(experts.count, experts.per_token, asking)
     here = fullest_share(experts.count, touched, ep)
     intermediate = experts.intermediate / expert_tp

@@ -6,17 +6,17 @@ r"""One iteration of a serving engine on a GPU or several: seconds against shape
         + \ell n) + t_{\text{head}} + u b
 
 b is the number of sequences and n that of a layer's normalisations: :math:`\ell` (per normalisation) and u (per
-sequence) belong to the engine, all else to the GPU.
+sequence) belong to the engine, as do terms per drafted token and per iteration outside its graphs; all else belongs to
+the GPU.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
 from typing import Final, Literal
 
-from theory.hardware.engines import UNTUNED, EngineConstants, engine_named
+from theory.hardware.engines import BLACKWELL, EngineConstants, engine_named
 from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.gpu_records import Gpu
 from theory.hardware.operators import attention_seconds, experts_seconds, latent_seconds, product_seconds
@@ -24,46 +24,16 @@ from theory.hardware.shapes import Attention, Experts, Layers, Shape
 from theory.hardware.sharding import check_split
 from theory.hardware.work import Parallel, Work
 
-__all__ = ["ERRORS", "Limit", "PassModel", "PassParts"]
+__all__ = ["Limit", "PassModel", "PassParts"]
 
 Limit = Literal["bandwidth", "compute", "cache", "overhead"]
 _BF16: Final = FORMATS["bf16"]
-
-_HALF_WIDTHS: Final = MappingProxyType(
-    {
-        ("NVIDIA H100 SXM", "dense"): 0.09,
-        ("NVIDIA H100 SXM", "experts"): 0.15,
-        ("NVIDIA H100 SXM", "fp8 experts"): 0.17,
-        ("NVIDIA H100 SXM", "fp4 experts"): 0.2,
-        ("NVIDIA H200 SXM", "dense"): 0.12,
-        ("NVIDIA H200 SXM", "experts"): 0.18,
-        ("NVIDIA H200 SXM", "fp8 experts"): 0.2,
-        ("NVIDIA B200 SXM", "dense"): 0.37,
-        ("NVIDIA B200 SXM", "experts"): 0.22,
-        ("NVIDIA B200 SXM", "fp8 experts"): 0.32,
-    }
-)
-"""95 % half-widths of the logarithm of an iteration's time: those of served models left out of the fit (ML.ENERGY, of
-H100 and B200; 48 and 36 dense rows, 39 and 28 with experts in bf16, 24 and 15 in fp8, 25 in fp4), as
-``python -m benchmarks.fit_hardware FOLDER`` prints them. The H200's are taken from the H100's."""
-ERRORS: Final = MappingProxyType(
-    {
-        "H100 dense": (0.035, 48),
-        "H100 experts bf16": (0.061, 39),
-        "H100 experts fp8": (0.067, 24),
-        "H100 experts fp4": (0.106, 25),
-        "B200 dense": (0.105, 36),
-        "B200 experts bf16": (0.081, 28),
-        "B200 experts fp8": (0.090, 15),
-    }
-)
-"""Mean absolute relative error of served iterations and number of rows (ML.ENERGY, vLLM 0.11.1), each family of models
-left out of the fit of the engine's constants in turn; no row of experts in fp8 or fp4 is ever fitted to. Of B200 dense,
-two models of 8B carry most: they wait for the host. Llama 4 is not explained: 22 %, 18 rows."""
-_UNSERVED: Final = 0.25
-"""The same on GPUs whose operators alone were measured."""
-_UNFITTED: Final = 0.5
-"""The same on GPUs known by their data sheets."""
+_WIDENING: Final = 2.0
+"""Time of attention over a cache whose format the GPU cannot multiply, over that of attention alike, [-]: its numbers
+are widened in registers. From plain decoding of an 8B model with an fp8 cache on A100 (vLLM 0.24): 1.6 to 2.7."""
+_SHORT_PROMPT: Final = 128.0
+"""Prompt tokens of an iteration below which it takes less time outside graphs, in proportion: a step of Qwen3-32B on two
+H100, which reads a few tens of new tokens, takes no more than 6 ms besides its tokens. Prompts of 190 take all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +52,9 @@ class PassParts:
     layers: float = 0.0
     """The engine's, per layer."""
     sequences: float = 0.0
-    """The engine's, per sequence."""
+    """The engine's, per sequence and drafted token."""
+    ungraphed: float = 0.0
+    """The engine's, per iteration outside the graphs of whole passes."""
 
     @property
     def seconds(self) -> float:
@@ -124,9 +96,30 @@ class PassModel:
         return PassParts(
             **totals,
             head=product_seconds(self.gpu, scored, self.shape.vocab / self.parallel.tp, self.shape.hidden, _BF16),
-            layers=self.shape.n_layers * self.shape.norms * self.engine.norm_s,
-            sequences=self.engine.sequence_s * read,
+            layers=self._between(),
+            sequences=self.engine.sequence_s * read + self.engine.verified_s * shared.sequences * (shared.tokens - 1.0),
+            ungraphed=self.engine.ungraphed_s * self._outside_graphs(shared),
         )
+
+    def _between(self) -> float:
+        """What the engine takes between the operators of all layers, s."""
+        each = {True: self.engine.expert_norm_s, False: self.engine.norm_s}
+        layers = sum(group.count * each[isinstance(group.feed_forward, Experts)] for group in self.shape.layers)
+        return self.shape.norms * layers * (self.engine.blackwell if self.gpu.name in BLACKWELL else 1.0)
+
+    def _outside_graphs(self, work: Work) -> float:
+        """Share of an engine's time outside graphs that an iteration takes, in [0, 1]."""
+        if work.tokens > 1.0 and self._widened:
+            return 1.0
+        return min(work.prefill_tokens / _SHORT_PROMPT, 1.0)
+
+    @property
+    def _widened(self) -> bool:
+        """Whether cached numbers are in a format that the GPU cannot multiply.
+
+        Kernels widen them then, for several new tokens at once from a copy in bf16 and outside graphs.
+        """
+        return self.precision.cache == "fp8" and self.gpu.sheet.fp8 is None
 
     def limit(self, work: Work) -> Limit:
         """Return what most of the time is spent on: weights, arithmetic, cached tokens, or overheads."""
@@ -134,21 +127,12 @@ class PassModel:
         rows = self._shared(work).rows
         arithmetic = 2.0 * self.shape.active_parameters * rows / self.parallel.gpus / self.gpu.sheet.bf16
         busy = parts.products + parts.experts + parts.head
-        found: dict[Limit, float] = {
+        spent: dict[Limit, float] = {
             "cache": parts.attention,
-            "overhead": parts.sums + parts.layers + parts.sequences,
+            "overhead": parts.sums + parts.layers + parts.sequences + parts.ungraphed,
             "compute" if arithmetic > 0.5 * busy else "bandwidth": busy,
         }
-        return max(found, key=found.__getitem__)
-
-    def half_width(self, work: Work) -> float:
-        """Return the 95 % half-width of the logarithm of `seconds`, [-]."""
-        if not self.gpu.fitted:
-            return _UNFITTED
-        kind = "experts" if self.shape.has_experts else "dense"
-        if self.shape.has_experts and self.precision.expert_format.arithmetic != "bf16":
-            kind = f"{self.precision.expert_format.arithmetic} experts"
-        return _HALF_WIDTHS.get((self.gpu.name, kind), _UNSERVED)
+        return max(spent, key=spent.__getitem__)
 
     def _shared(self, work: Work) -> Work:
         """The work of one of the copies of attention."""
@@ -166,20 +150,21 @@ class PassModel:
     def _layer(self, group: Layers, work: Work) -> dict[str, float]:
         """Seconds of a layer by operator."""
         tp, hidden, rows = self.parallel.tp, self.shape.hidden, work.rows
-        found = {"products": 0.0, "experts": 0.0}
+        spent = {"products": 0.0, "experts": 0.0}
         attention = group.attention
         attention_format = self.precision.attention_format
         if isinstance(attention, Attention):
             heads, kv_heads = attention.heads / tp, max(attention.kv_heads / tp, 1.0)
             size = attention.head_dim
-            found["products"] += product_seconds(
+            spent["products"] += product_seconds(
                 self.gpu, rows, (heads + 2.0 * kv_heads) * size, hidden, attention_format
             ) + product_seconds(self.gpu, rows, hidden, heads * size, attention_format)
-        found["attention"] = sum(self._attention(attention, *part) for part in _attending(work))
+        spent["attention"] = sum(self._attention(attention, *part) for part in _attending(work))
+        spent["attention"] *= _WIDENING if self._widened else 1.0
         forward = group.feed_forward
         if isinstance(forward, Experts):
             in_blocks = self.precision.expert_format.name == "fp8-block"
-            found["experts"] = experts_seconds(
+            spent["experts"] = experts_seconds(
                 self.gpu,
                 forward,
                 hidden=hidden,
@@ -191,19 +176,19 @@ class PassModel:
                 padding=self.engine.padding if in_blocks else 0.0,
             )
             if not in_blocks and self.precision.expert_format.arithmetic != "fp4":  # those have kernels of their own
-                found["experts"] *= 1.0 + self._untuned(forward, rows * self.parallel.dp)
-            found["products"] += product_seconds(self.gpu, rows, forward.count, hidden, _BF16)
+                spent["experts"] *= 1.0 + self._untuned(forward, rows * self.parallel.dp)
+            spent["products"] += product_seconds(self.gpu, rows, forward.count, hidden, _BF16)
             if forward.shared:
-                found["products"] += self._dense(rows, forward.shared / tp, forward.gated)
+                spent["products"] += self._dense(rows, forward.shared / tp, forward.gated)
         else:
-            found["products"] += self._dense(rows, forward.intermediate / tp, forward.gated)
-        found["sums"] = 2.0 * self.gpu.sum_seconds(min(self.parallel.gpus, 8), 2.0 * rows * hidden)
-        return found
+            spent["products"] += self._dense(rows, forward.intermediate / tp, forward.gated)
+        spent["sums"] = 2.0 * self.gpu.sum_seconds(min(self.parallel.gpus, 8), 2.0 * rows * hidden)
+        return spent
 
     def _untuned(self, experts: Experts, tokens: float) -> float:
         """What the engine's general kernel takes more than a tuned one, as a share, [-]."""
         ep = self.parallel.ep
-        if ep == 1 or self.gpu.name not in UNTUNED:
+        if ep == 1 or self.gpu.name not in BLACKWELL:
             return 0.0
         return self.engine.untuned if tokens > experts.count / ep else self.engine.untuned_small
 
@@ -213,7 +198,8 @@ class PassModel:
         return up + product_seconds(self.gpu, rows, hidden, intermediate, weights)
 
     def _attention(self, attention: object, sequences: float, tokens: float, context: float) -> float:
-        tp, cache_bytes = self.parallel.tp, self.precision.cache_bytes
+        tp = self.parallel.tp
+        cache_bytes = FORMATS["bf16"].bytes_per_number if tokens > 1.0 and self._widened else self.precision.cache_bytes
         if isinstance(attention, Attention):
             return attention_seconds(
                 self.gpu,
@@ -241,9 +227,9 @@ class PassModel:
 
 def _attending(work: Work) -> list[tuple[float, float, float]]:
     """Sequences, new tokens of each and cached tokens of each: those that decode, and a prompt that is read."""
-    found = []
+    attending = []
     if work.sequences > 0.0:
-        found.append((work.sequences, work.tokens, work.context))
+        attending.append((work.sequences, work.tokens, work.context))
     if work.prefill_tokens > 0.0:
-        found.append((1.0, work.prefill_tokens, work.prefill_context))
-    return found
+        attending.append((1.0, work.prefill_tokens, work.prefill_context))
+    return attending

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final
 
 from theory.errors import ParameterError
@@ -18,20 +17,10 @@ from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Shape
 from theory.hardware.work import Work
 
-__all__ = ["GAIN_HALF_WIDTHS", "METHODS", "Round", "RoundParts", "head_round"]
-
-GAIN_HALF_WIDTHS: Final = MappingProxyType({"dense": 0.10, "experts": 0.16})
-"""95 % half-width of the logarithm of a gain, acceptance known, by the target's layers: SpecBundle, targets left out of
-the fit (docs/scoreboard.md)."""
+__all__ = ["METHODS", "Round", "RoundParts", "head_round"]
 
 METHODS: Final = ("eagle", "mtp", "draft-model", "prompt-lookup")
 """Where drafts come from."""
-
-# Fitted to SpecBundle (SGLang, EAGLE-3, six targets) together with the engine's time per round.
-_DRAFT_PASS_S: Final = 7.2e-5
-"""Between two passes of a draft, s."""
-_TREE_S: Final = 9.7e-4
-"""Building a tree of drafts and choosing among its branches, once per round, s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,20 +83,22 @@ class Round:
         if k == 1.0:
             return RoundParts(verification=verification, drafting=0.0, engine=0.0)
         passes = math.ceil(k) - 1 if steps is None else steps
-        engine = self.target.engine.round_s
+        constants = self.target.engine
         if self.draft is None:
-            return RoundParts(verification=verification, drafting=0.0, engine=engine)
+            return RoundParts(verification=verification, drafting=0.0, engine=constants.round_s)
+        engine = constants.round_s + passes * constants.draft_pass_s + (constants.tree_s if topk > 1 else 0.0)
         return RoundParts(
             verification=verification,
             drafting=_drafting(self.draft, batch, k, context, passes, topk),
-            engine=engine + passes * _DRAFT_PASS_S + (_TREE_S if topk > 1 else 0.0),
+            engine=engine,
         )
 
 
 def head_round(target: PassModel, head: Shape, method: str = "eagle") -> Round:
     """Return the rounds of a target with a head in bf16 that runs on the target's GPUs, split as the target is."""
-    engine = replace(target.engine, sequence_s=0.0)  # the time per round holds what sequences take besides
-    draft = replace(target, shape=head, precision=Precision(cache=target.precision.cache), engine=engine)
+    draft = replace(
+        target, shape=head, precision=Precision(cache=target.precision.cache), engine=target.engine.drafting
+    )
     return Round(target=target, method=method, draft=draft)
 
 

@@ -173,8 +173,9 @@ class Shape:
     tied: bool = False
     """Whether the head reuses the embeddings."""
     norms: int = 2
-    """Normalisations of a layer: one before attention and one before the feed-forward part; more where queries and
-    keys, or outputs, have their own."""
+    """Normalisations of a layer over all its numbers: one before attention and one before the feed-forward part; more
+    where outputs, or queries and keys over all heads, have their own. Those of single heads are not counted: engines
+    fuse them with the rotation by positions."""
 
     def __post_init__(self) -> None:
         for name in ("hidden", "vocab", "norms"):

@@ -14,8 +14,8 @@ __all__ = ["Board", "hardware_board", "speculation_board"]
 
 Step = Callable[[], None]
 
-_HARDWARE: Final = ("served", "loaded")
-_SPECULATION: Final = ("speculated", "acceptance")
+_HARDWARE: Final = ("served", "steady", "loaded")
+_SPECULATION: Final = ("speculated", "driven", "acceptance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ def hardware_board(path: Path, progress: Callable[[int], Step]) -> Board:
     progress : called with the number of rows; what it returns is called after each.
     """
     from specplan.check.scoreboard.loaded import LoadedRows
-    from specplan.check.scoreboard.rows import Loaded, Served
-    from specplan.check.scoreboard.served import served_outcome
+    from specplan.check.scoreboard.rows import Loaded, Served, Steady
+    from specplan.check.scoreboard.served import served_outcome, steady_outcome
 
     folder = read_folder(path, _HARDWARE)
     loaded = LoadedRows([row for row in folder.rows if isinstance(row, Loaded)])
@@ -55,6 +55,8 @@ def hardware_board(path: Path, progress: Callable[[int], Step]) -> Board:
     for row in folder.rows:
         if isinstance(row, Served):
             found.append(served_outcome(row))
+        elif isinstance(row, Steady):
+            found.append(steady_outcome(row))
         elif isinstance(row, Loaded):
             found += loaded.outcomes(row)
         step()
@@ -63,31 +65,34 @@ def hardware_board(path: Path, progress: Callable[[int], Step]) -> Board:
 
 def speculation_board(path: Path, progress: Callable[[int], Step]) -> Board:
     """Predict speedups of speculative serving given the acceptance lengths, and the lengths from priors."""
-    from specplan.check.scoreboard.accepted import accepted_outcome
-    from specplan.check.scoreboard.rows import Acceptance, Speculated
-    from specplan.check.scoreboard.speculated import SpeculatedRows
+    from specplan.check.scoreboard.driven import DrivenRows
+    from specplan.check.scoreboard.rows import Acceptance, Driven, Speculated
+    from specplan.check.scoreboard.speculated import SpeculatedRows, accepted_outcome
 
     folder = read_folder(path, _SPECULATION)
-    rows = [row for row in folder.rows if isinstance(row, Speculated | Acceptance)]
-    speculated = SpeculatedRows(row for row in rows if isinstance(row, Speculated))
-    step = progress(len(rows))
+    speculated = SpeculatedRows(row for row in folder.rows if isinstance(row, Speculated))
+    driven = DrivenRows(row for row in folder.rows if isinstance(row, Driven))
+    step = progress(len(folder.rows))
     speedups: list[Outcome | Refused] = []
+    loads: list[Outcome | Refused] = []
     lengths: list[Outcome | Refused] = []
-    for row in rows:
-        if isinstance(row, Speculated):
+    for row in folder.rows:
+        if isinstance(row, Driven):
+            loads += driven.outcomes(row)
+        elif isinstance(row, Speculated):
             speedups.append(speculated.outcome(row))
-        length = accepted_outcome(row)
+        length = accepted_outcome(row) if isinstance(row, Speculated | Acceptance) else None
         if length is not None:
             lengths.append(length)
         step()
-    return _board(folder, [*speedups, *lengths], speculated.notes)
+    return _board(folder, [*speedups, *loads, *lengths], speculated.notes)
 
 
 def _board(folder: Folder, found: Iterable[Outcome | Refused], notes: Iterable[str]) -> Board:
     found = list(found)
     return Board(
         outcomes=tuple(one for one in found if isinstance(one, Outcome)),
-        refused=tuple(one for one in found if isinstance(one, Refused)),
+        refused=(*folder.defects, *(one for one in found if isinstance(one, Refused))),
         files=folder.files,
         notes=(*notes, *_passed_over(folder)),
     )

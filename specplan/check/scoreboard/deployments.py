@@ -12,7 +12,7 @@ from theory.errors import ParameterError
 from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.work import Parallel
 
-__all__ = ["facts_of", "loaded_parallel", "precision_of", "served_parallel"]
+__all__ = ["facts_of", "loaded_parallel", "precision_of", "served_parallel", "with_engines_cache"]
 
 _FORMAT_OF: Final = (
     ("mxfp4", "mxfp4"), ("fp4", "nvfp4"), ("int4", "int4"), ("w4a", "int4"), ("awq", "int4"), ("gptq", "int4"),
@@ -31,7 +31,10 @@ def facts_of(name: str) -> ModelFacts:
 
 
 def precision_of(facts: ModelFacts, weights: str, experts: str = "") -> Precision:
-    """Formats that a row names, as published where the published ones take as many bits.
+    """Formats that a row names, as published where the published ones are alike: as many bits, same arithmetic.
+
+    So NVFP4 of a checkpoint in int4 is another checkpoint, while a table's "fp4" of one in MXFP4 is that one. Where a
+    checkpoint quantises its experts only, so does another one of it.
 
     Raises
     ------
@@ -43,11 +46,26 @@ def precision_of(facts: ModelFacts, weights: str, experts: str = "") -> Precisio
         return published
     of = published.experts if facts.shape.has_experts and published.experts else published.weights
     said = routed if facts.shape.has_experts else main
-    if _bits(said) == _bits(of):
+    if _alike(said, of):
         return published
     if _bits(said) > _bits(of) and _bits(of) < _bits("fp8"):
         raise ParameterError("precision", said, f"of {facts.name}, published in {of}: which weights ran is not said")
+    if published.experts and published.weights == "bf16":
+        return replace(published, experts=routed)
     return replace(published, weights=main, experts=routed if routed != main else None)
+
+
+def with_engines_cache(precision: Precision, facts: ModelFacts, engine: str) -> Precision:
+    """The same with the cache's format that an engine takes where a table says none.
+
+    Checkpoints that NVIDIA quantises say that their cache is in fp8, which vLLM and TensorRT-LLM heed and SGLang does
+    not; TensorRT-LLM's published settings cache all quantised models in fp8. Those of other publishers do not say it.
+    """
+    if engine == "sglang":
+        return replace(precision, cache="bf16")
+    quantised = precision.expert_format.name != "bf16"
+    requantised = precision.expert_format != facts.precision.expert_format
+    return replace(precision, cache="fp8") if quantised and (engine == "trtllm" or requantised) else precision
 
 
 def served_parallel(row: Served) -> Parallel:
@@ -94,3 +112,7 @@ def _format(word: str) -> str:
 
 def _bits(name: str) -> int:
     return round(8 * FORMATS[name].bytes_per_number - 0.4)
+
+
+def _alike(one: str, other: str) -> bool:
+    return _bits(one) == _bits(other) and FORMATS[one].arithmetic == FORMATS[other].arithmetic

@@ -55,7 +55,7 @@ def in_flight(row: Loaded) -> float:
 def doubts_of_loaded(rows: Iterable[Loaded], rate: Callable[[Loaded], float | None]) -> dict[str, str]:
     """``where`` of each row not to be trusted, with the reason; ``rate`` as in `unread_prompts`."""
     rows = tuple(rows)
-    found = _slower_than_busier(rows)
+    found = {**_slower_than_busier(rows), **_faster_than_alike(rows)}
     steady = [row for row in rows if row.where not in found]
     for servers, reason in (
         (hidden_drafts(steady), "its tokens come faster in longer answers: it drafts, which the table does not say"),
@@ -81,6 +81,19 @@ def _slower_than_busier(rows: Iterable[Loaded]) -> dict[str, str]:
             if row.tpot_ms > _SLOWER * faster:
                 found[row.where] = f"over {_SLOWER - 1:.0%} slower than the same server with more requests"
     return found
+
+
+def _faster_than_alike(rows: Iterable[Loaded]) -> dict[str, str]:
+    """Rows that are faster than another one of the same server under the same load."""
+    alike: dict[tuple[object, ...], list[Loaded]] = defaultdict(list)
+    for row in rows:
+        alike[*_deployment(row), in_flight(row)].append(row)
+    return {
+        row.where: f"over {_SLOWER - 1:.0%} faster than the same server under the same load: its settings differ"
+        for group in alike.values()
+        for row in group
+        if _SLOWER * row.tpot_ms < max(other.tpot_ms for other in group)
+    }
 
 
 def hidden_drafts(rows: Iterable[Loaded]) -> set[tuple[str, ...]]:

@@ -6,33 +6,24 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from specplan.check.scoreboard.deployments import facts_of, loaded_parallel, precision_of
+from specplan.check.scoreboard.deployments import facts_of, loaded_parallel, precision_of, with_engines_cache
 from specplan.check.scoreboard.doubts import doubts_of_loaded, in_flight, twins
 from specplan.check.scoreboard.outcomes import Choice, Outcome, Refused, around
 from specplan.check.scoreboard.rows import Loaded
 from specplan.check.scoreboard.served import bucket
 from theory.errors import SpecplanError
-from theory.hardware.engines import engine_named
+from theory.hardware.engines import nearest_engine
 from theory.hardware.gpus import gpu_named
+from theory.hardware.half_widths import FIRST_TOKEN, TIME_PER_TOKEN, half_width
 from theory.hardware.loads import ClosedLoop, LoopTimes, closed_loop
 from theory.hardware.passes import PassModel
 
 __all__ = ["LoadedRows", "loop_of", "model_of"]
 
-_UNSAID: Final = "0"
-"""Version of an engine where the table says none: its rows are the oldest."""
 _DRAWN: Final = 0.9
 """Mean length over the length named: InferenceX draws lengths evenly from 80 to 100 % of it."""
 _DRAWN_LENGTHS: Final = frozenset({(1024.0, 1024.0), (1024.0, 8192.0), (8192.0, 1024.0)})
 """Prompt and answer tokens of the runs of InferenceX; the other runs fix them."""
-
-
-_PER_TOKEN: Final = 0.26
-"""95 % half-width of the logarithm of time per output token, from models and engine versions left out of the fit."""
-_FIRST: Final = 0.9
-"""The same of time to first token."""
-_UNMEASURED: Final = 0.5
-"""The least half-width on a GPU whose constants come from its data sheet."""
 
 
 def model_of(row: Loaded) -> PassModel:
@@ -42,13 +33,14 @@ def model_of(row: Loaded) -> PassModel:
     ------
     SpecplanError : a model, GPU, format or engine that is not known.
     """
-    facts = facts_of(row.model_path)
+    facts, engine = facts_of(row.model_path), nearest_engine(row.backend, row.backend_version)
+    precision = precision_of(facts, row.gemm_quant_mode or row.precision, row.moe_quant_mode)
     return PassModel(
         gpu=gpu_named(row.system),
         shape=facts.shape,
-        precision=precision_of(facts, row.gemm_quant_mode or row.precision, row.moe_quant_mode),
+        precision=with_engines_cache(precision, facts, engine.name),
         parallel=loaded_parallel(row),
-        engine=engine_named(row.backend, row.backend_version or _UNSAID),
+        engine=engine,
     )
 
 
@@ -102,7 +94,7 @@ class LoadedRows:
             labels=_labels(row, model),
             measured=row.tpot_ms,
             predicted=predicted,
-            interval=around(predicted, _half_width(model, _PER_TOKEN)),
+            interval=around(predicted, half_width(TIME_PER_TOKEN, model)),
             doubt=self._doubts.get(row.where),
             choices=_choices(row, model, predicted),
         )
@@ -117,13 +109,9 @@ class LoadedRows:
             labels=_labels(row, model),
             measured=row.ttft_ms,
             predicted=predicted,
-            interval=around(predicted, _half_width(model, _FIRST)),
+            interval=around(predicted, half_width(FIRST_TOKEN, model)),
             doubt=self._doubts.get(row.where),
         )
-
-
-def _half_width(model: PassModel, known: float) -> float:
-    return known if model.gpu.fitted else max(known, _UNMEASURED)
 
 
 def _labels(row: Loaded, model: PassModel) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """Rows of public measurements, as their tables give them.
 
-Four tables are known, by their columns and not by the names of their files: served iterations (ML.ENERGY), aggregated
-serving under load (NVIDIA aiconfigurator), speculative serving (SpecBundle) and acceptance lengths (InferenceX).
-Further models, GPUs, engines and columns may stand in them.
+Six tables are known, by their columns and not by the names of their files: served iterations (ML.ENERGY), iterations at
+given sequences and context, aggregated serving under load (NVIDIA aiconfigurator), speculative serving of a batch
+(SpecBundle) and by concurrency, and acceptance lengths (InferenceX). Further models, GPUs, engines and columns may
+stand in them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["TABLES", "Acceptance", "Loaded", "Measured", "Served", "Speculated"]
+__all__ = ["TABLES", "Acceptance", "Driven", "Loaded", "Measured", "Served", "Speculated", "Steady"]
 
 
 def _blank(value: Any) -> Any:
@@ -96,6 +97,48 @@ class Speculated(_Row):
     speedup: Positive
 
 
+class Steady(_Row):
+    """An iteration of a model at so many sequences and cached tokens of each."""
+
+    kind: Literal["steady"] = "steady"
+    gpu: Name
+    model: Name
+    engine: Name
+    """With its version after a space, where it is known."""
+    sequences: Positive
+    context_tokens: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    iteration_ms: Positive
+
+
+class Driven(_Row):
+    """A server under a constant number of requests, plain or with drafts."""
+
+    kind: Literal["driven"] = "driven"
+    gpu: Name
+    engine: Name
+    """With its version after a space, where it is known."""
+    target: Name
+    weights: str
+    kv_cache: str
+    method: Name
+    """``none`` for plain decoding."""
+    num_speculative_tokens: One
+    """1 where the cell is empty."""
+    workload: str
+    concurrency: Positive
+    throughput_tok_s: Positive
+    acceptance_length: Annotated[float, BeforeValidator(lambda v: _blank(v) or 1.0), Field(ge=1, allow_inf_nan=False)]
+    """Tokens per target pass, 1 where the cell is empty."""
+    itl_p50_ms: Positive
+    """Median time between outputs: an iteration or a round."""
+    answer_tokens: Positive
+
+    @property
+    def drafts(self) -> bool:
+        """Whether the server drafts tokens."""
+        return self.method.lower() != "none"
+
+
 class Acceptance(_Row):
     """Tokens per target pass by the number of speculative tokens (InferenceX)."""
 
@@ -111,12 +154,14 @@ class Acceptance(_Row):
     acceptance_length: Annotated[float, Field(ge=1, allow_inf_nan=False)]
 
 
-Measured: TypeAlias = Served | Loaded | Speculated | Acceptance
+Measured: TypeAlias = Served | Steady | Loaded | Speculated | Driven | Acceptance
 
 TABLES: Final[Mapping[str, tuple[type[Measured], frozenset[str]]]] = {
     "served": (Served, frozenset({"model_id", "median_itl_ms"})),
+    "steady": (Steady, frozenset({"sequences", "context_tokens", "iteration_ms"})),
     "loaded": (Loaded, frozenset({"model_path", "tpot_ms"})),
     "speculated": (Speculated, frozenset({"target", "accept_length"})),
+    "driven": (Driven, frozenset({"kv_cache", "concurrency", "throughput_tok_s"})),
     "acceptance": (Acceptance, frozenset({"num_speculative_tokens", "acceptance_length"})),
 }
-"""Kind -> (its rows, the columns by which a table is known to be of that kind)."""
+"""Kind -> (its rows, the columns by which a table is known to be of that kind); the first that fits counts."""

@@ -28,6 +28,8 @@ class Score:
     """Mean relative error: above 0 where predictions are too large."""
     coverage: float
     """Share of measured values within the 95 % interval."""
+    half_width: float
+    """Median half-width of the 95 % intervals, as a logarithm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,7 @@ def score(outcomes: Sequence[Outcome]) -> Score:
         p90=float(np.quantile(absolute, 0.9)),
         signed=float(errors.mean()),
         coverage=float(np.mean([one.covered for one in outcomes])),
+        half_width=float(np.median([np.log(one.interval[1] / one.interval[0]) / 2.0 for one in outcomes])),
     )
 
 

@@ -8,15 +8,16 @@ from typing import Final
 from specplan.check.scoreboard.deployments import facts_of, precision_of, served_parallel
 from specplan.check.scoreboard.doubts import served_doubt
 from specplan.check.scoreboard.outcomes import Outcome, Refused, around
-from specplan.check.scoreboard.rows import Served
+from specplan.check.scoreboard.rows import Served, Steady
 from specplan.worlds.model_files import ModelFacts
 from theory.errors import SpecplanError
-from theory.hardware.engines import engine_named
+from theory.hardware.engines import engine_named, nearest_engine
 from theory.hardware.gpus import gpu_named
+from theory.hardware.half_widths import ITERATION, half_width
 from theory.hardware.passes import PassModel
 from theory.hardware.work import Work
 
-__all__ = ["ENGINE", "bucket", "served_outcome", "unexplained"]
+__all__ = ["ENGINE", "bucket", "iteration_of", "served_iteration", "served_outcome", "steady_outcome", "unexplained"]
 
 ENGINE: Final = ("vllm", "0.11.1")
 """Engine that served the ML.ENERGY Benchmark v3."""
@@ -27,23 +28,32 @@ _WIDE: Final = 0.7
 """95 % half-width of the logarithm where operators are known not to explain a server."""
 
 
+def served_iteration(row: Served) -> tuple[ModelFacts, PassModel, Work]:
+    """Return what a row of the ML.ENERGY table ran: a model on GPUs, and the work of an iteration.
+
+    Raises
+    ------
+    SpecplanError : a model, GPU, format or split that is not known.
+    """
+    facts = facts_of(row.model_id)
+    model = PassModel(
+        gpu=gpu_named(row.gpu),
+        shape=facts.shape,
+        precision=precision_of(facts, row.weight_precision),
+        parallel=served_parallel(row),
+        engine=engine_named(*ENGINE),
+    )
+    context = row.mean_pos_len_biased + _PROMPT_TOKENS.get(row.task, _OTHER_PROMPT)
+    return facts, model, Work(sequences=row.avg_batch, context=context)
+
+
 def served_outcome(row: Served) -> Outcome | Refused:
     """Predict a row of the ML.ENERGY table."""
     try:
-        facts = facts_of(row.model_id)
-        model = PassModel(
-            gpu=gpu_named(row.gpu),
-            shape=facts.shape,
-            precision=precision_of(facts, row.weight_precision),
-            parallel=served_parallel(row),
-            engine=engine_named(*ENGINE),
-        )
-        context = row.mean_pos_len_biased + _PROMPT_TOKENS.get(row.task, _OTHER_PROMPT)
-        work = Work(sequences=row.avg_batch, context=context)
-        seconds, half_width = model.seconds(work), model.half_width(work)
-        wide = unexplained(facts, model)
+        facts, model, work = served_iteration(row)
     except SpecplanError as error:
         return Refused(where=row.where, model=row.model_id, reason=str(error))
+    seconds, known, wide = model.seconds(work), half_width(ITERATION, model, work), unexplained(facts, model)
     return Outcome(
         where=row.where,
         quantity="time per iteration",
@@ -57,9 +67,48 @@ def served_outcome(row: Served) -> Outcome | Refused:
         },
         measured=row.median_itl_ms,
         predicted=1e3 * seconds,
-        interval=around(1e3 * seconds, half_width if wide is None else max(half_width, _WIDE)),
+        interval=around(1e3 * seconds, known if wide is None else max(known, _WIDE)),
         doubt=served_doubt(row),
         wide=wide,
+    )
+
+
+def iteration_of(row: Steady) -> tuple[PassModel, Work]:
+    """Return what a row of single iterations ran: a model on one GPU as published, and the work of an iteration.
+
+    Raises
+    ------
+    SpecplanError : a model, GPU or engine that is not known.
+    """
+    facts = facts_of(row.model)
+    name, _, version = row.engine.partition(" ")
+    model = PassModel(
+        gpu=gpu_named(row.gpu), shape=facts.shape, precision=facts.precision, engine=nearest_engine(name, version)
+    )
+    return model, Work(sequences=row.sequences, context=row.context_tokens)
+
+
+def steady_outcome(row: Steady) -> Outcome | Refused:
+    """Predict a row of single iterations."""
+    try:
+        model, work = iteration_of(row)
+    except SpecplanError as error:
+        return Refused(where=row.where, model=row.model, reason=str(error))
+    predicted = 1e3 * model.seconds(work)
+    return Outcome(
+        where=row.where,
+        quantity="time per iteration",
+        unit="ms",
+        model=row.model,
+        labels={
+            "GPU": f"{row.gpu.upper()}, {'experts' if model.shape.has_experts else 'dense'}",
+            "GPUs": "1",
+            "precision": model.precision.weights,
+            "concurrency": bucket(row.sequences),
+        },
+        measured=row.iteration_ms,
+        predicted=predicted,
+        interval=around(predicted, half_width(ITERATION, model, work)),
     )
 
 

@@ -1,4 +1,7 @@
-"""Speedup of speculative serving, predicted from the acceptance length and what was deployed."""
+"""Speedup of speculative serving, predicted from the acceptance length and what was deployed.
+
+Acceptance lengths are predicted apart, as they are expected before anything is measured.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,30 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from specplan.check.scoreboard.accepted import length_prior
 from specplan.check.scoreboard.deployments import facts_of
 from specplan.check.scoreboard.doubts import doubts_of_speculated
 from specplan.check.scoreboard.outcomes import Choice, Outcome, Refused, around
-from specplan.check.scoreboard.rows import Speculated
+from specplan.check.scoreboard.rows import Acceptance, Speculated
 from specplan.worlds.model_files import ModelFacts, draft_head
+from specplan.worlds.priors import Prior, token_prior
 from theory.errors import ParameterError, SpecplanError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
+from theory.hardware.half_widths import GAIN, half_width
 from theory.hardware.passes import PassModel
-from theory.hardware.rounds import GAIN_HALF_WIDTHS, Round, head_round
-from theory.hardware.work import Parallel
+from theory.hardware.rounds import Round, head_round
+from theory.hardware.work import Parallel, Work
 
-__all__ = ["CONTEXT", "SpeculatedRows", "besides", "deployed", "speedup", "target_of"]
+__all__ = [
+    "CONTEXT",
+    "SpeculatedRows",
+    "accepted_outcome",
+    "besides",
+    "deployed",
+    "length_prior",
+    "speedup",
+    "target_of",
+]
 
 _ANSWER_TOKENS: Final = MappingProxyType(
     {"gsm8k": 150.0, "humaneval": 300.0, "mtbench": 350.0, "financeqa": 350.0, "math500": 700.0, "gpqa": 1000.0,
@@ -36,6 +49,9 @@ _REQUEST: Final = 0.030
 _KNOBS: Final = "steps, topk and k of the draft, acceptance lengths known,"
 _KNOBS_BEFORE: Final = "steps and k of a chain, acceptance lengths not known,"
 
+
+_METHODS: Final = ("dspark", "mtp", "eagle3", "eagle")
+"""Words for methods in the tables, more telling ones first."""
 
 _SMALL: Final = 0.5  # of a GPU's memory: weights up to this are served by one
 _FULL: Final = 0.75  # of it: weights up to this are served by four
@@ -74,7 +90,7 @@ class SpeculatedRows:
             },
             measured=row.speedup,
             predicted=predicted,
-            interval=around(predicted, GAIN_HALF_WIDTHS[layers]),
+            interval=around(predicted, half_width(GAIN, round_.target, Work(sequences=row.batch))),
             doubt=self._doubts.get(row.where),
             choices=_choices(row, round_, predicted),
         )
@@ -138,3 +154,37 @@ def deployed(target: str, draft: str) -> tuple[ModelFacts, Round]:
     except SpecplanError:
         head = draft_head(facts, "eagle3")
     return facts, head_round(target_of(facts), head.shape)
+
+
+def accepted_outcome(row: Acceptance | Speculated) -> Outcome | Refused | None:
+    """Predict the acceptance length of a chain; None of a tree, for which there is no prior."""
+    if isinstance(row, Speculated):
+        if row.topk > 1:
+            return None
+        model, drafted, measured, said = row.target, row.steps, row.accept_length, "eagle3"
+    else:
+        model, drafted, measured = row.model, row.num_speculative_tokens, row.acceptance_length
+        said = f"{row.method} {row.measured_on} {row.file}".lower().replace("eagle-3", "eagle3")
+    method = next((one for one in _METHODS if one in said), said)
+    try:
+        prior = length_prior(method, drafted + 1, row.dataset)
+    except SpecplanError as error:
+        return Refused(where=row.where, model=model, reason=str(error))
+    return Outcome(
+        where=row.where,
+        quantity="tokens per round",
+        unit="tokens",
+        model=model,
+        labels={"method": method, "drafted": str(drafted), "dataset": row.dataset},
+        measured=measured,
+        predicted=prior.value,
+        interval=(prior.low, prior.high),
+    )
+
+
+def length_prior(method: str, k2: int, dataset: str) -> Prior:
+    """Return the prior of tokens per round of a data set, or of any where the data set is not known."""
+    try:
+        return token_prior(method, k2, dataset)
+    except ParameterError:
+        return token_prior(method, k2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -12,6 +12,7 @@ from typing import Any, Final, TextIO
 from pydantic import ValidationError
 
 from calibrate.record.files import opened, read_text
+from specplan.check.scoreboard.outcomes import Refused
 from specplan.check.scoreboard.rows import TABLES, Measured
 from theory.errors import ParameterError, SchemaError
 
@@ -19,6 +20,7 @@ __all__ = ["Folder", "read_folder", "rows_of", "table_files"]
 
 _ENDINGS: Final = (".csv", ".csv.gz")
 _NOT_COLUMNS: Final = ("where", "kind")
+_MODEL_COLUMNS: Final = ("model_path", "model_id", "target", "model")
 _LONGEST_HEADER: Final = 100_000  # bytes
 
 
@@ -27,6 +29,8 @@ class Folder:
     """What was read."""
 
     rows: tuple[Measured, ...]
+    defects: tuple[Refused, ...]
+    """Lines that are no rows of their table, with the reason; the others of the table count."""
     files: tuple[str, ...]
     """Files that hold the rows."""
     passed_over: tuple[str, ...]
@@ -39,22 +43,29 @@ def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
     Raises
     ------
     ParameterError : there is no such folder, or no such table in it.
-    SchemaError : a table lacks a column, or a cell is not what its column asks for; the text names file and line.
+    SchemaError : a table lacks a column, cannot be read, or no row is as its table asks for; the text names the file.
     """
     files = table_files(path)
     rows: list[Measured] = []
+    defects: list[Refused] = []
     read, passed_over = [], []
     for file in files:
         kind = _kind(file)
         if kind is None:
             passed_over.append(file.name)
         elif kind in kinds:
-            rows += _rows(file, kind)
+            for row in _rows(file, kind):
+                if isinstance(row, Refused):
+                    defects.append(row)
+                else:
+                    rows.append(row)
             read.append(file.name)
+    if not rows and defects:
+        raise SchemaError(defects[0].reason)
     if not rows:
         wanted = " or ".join(f"{kind} ({', '.join(sorted(TABLES[kind][1]))})" for kind in kinds)
         raise ParameterError("FOLDER", str(path), f"holds no CSV table with rows of the kind {wanted}")
-    return Folder(rows=tuple(rows), files=tuple(read), passed_over=tuple(passed_over))
+    return Folder(rows=tuple(rows), defects=tuple(defects), files=tuple(read), passed_over=tuple(passed_over))
 
 
 def table_files(path: Path) -> list[Path]:
@@ -125,7 +136,7 @@ def _kind(path: Path) -> str | None:
     return next((kind for kind, (_, known_by) in TABLES.items() if known_by <= columns), None)
 
 
-def _rows(path: Path, kind: str) -> Iterator[Measured]:
+def _rows(path: Path, kind: str) -> Iterator[Measured | Refused]:
     form = TABLES[kind][0]
     heads, rows = rows_of(io.StringIO(_text(path), newline=""), path)
     columns = [name.strip() for name in heads]
@@ -135,10 +146,16 @@ def _rows(path: Path, kind: str) -> Iterator[Measured]:
     for line, cells in rows:
         where = f"{path.name}:{line}"
         if None in cells or None in cells.values():
-            raise SchemaError(f"{where}: has another number of cells than the {len(columns)} columns")
+            yield _defect(where, cells, f"has another number of cells than the {len(columns)} columns")
+            continue
         try:
             yield form.model_validate({**{name.strip(): cell for name, cell in cells.items()}, "where": where})
         except ValidationError as error:
             first = error.errors()[0]
             column = str(first["loc"][0]) if first["loc"] else "?"
-            raise SchemaError(f"{where}: {column}={cells.get(column)!r}: {first['msg'].lower()}") from None
+            yield _defect(where, cells, f"{column}={cells.get(column)!r}: {first['msg'].lower()}")
+
+
+def _defect(where: str, cells: Mapping[Any, Any], what: str) -> Refused:
+    model = next((str(cells[name]) for name in _MODEL_COLUMNS if cells.get(name)), "?")
+    return Refused(where=where, model=model, reason=f"{where}: {what}; the row is skipped")

@@ -147,7 +147,8 @@ def _scores_text(quantity: str, counted: Sequence[Outcome]) -> str:
     whole = score(counted)
     said = (
         f"The {whole.n} rows of {quantity} are predicted {100 * whole.mean:.1f} % off in the mean, "
-        f"{100 * whole.median:.1f} % in the median; {100 * whole.coverage:.0f} % are inside their 95 % interval."
+        f"{100 * whole.median:.1f} % in the median; {100 * whole.coverage:.0f} % are inside their 95 % interval, whose "
+        f"half-width is ±{100 * np.expm1(whole.half_width):.0f} % in the median."
     )
     return f"{_filled(said)}\n\n{table(_HEADINGS, lines)}"
 

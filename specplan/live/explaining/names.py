@@ -12,9 +12,10 @@ from specplan.worlds.model_files import ModelFacts, draft_head, shape_of
 from theory.errors import ParameterError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
+from theory.hardware.half_widths import GAIN, half_width
 from theory.hardware.passes import PassModel
-from theory.hardware.rounds import GAIN_HALF_WIDTHS, Round, head_round
-from theory.hardware.work import Parallel
+from theory.hardware.rounds import Round, head_round
+from theory.hardware.work import Parallel, Work
 
 __all__ = ["named_round"]
 
@@ -59,7 +60,7 @@ def named_round(
         rounds=_round(passes, facts, draft, eagle),
         batch=found.batch,
         context=context if math.isfinite(context) else _CONTEXT,
-        half_width=GAIN_HALF_WIDTHS["experts" if facts.shape.has_experts else "dense"],
+        half_width=half_width(GAIN, passes, Work(sequences=found.batch)),
     )
 
 
@@ -78,6 +79,6 @@ def _round(target: PassModel, known: ModelFacts, draft: str | None, eagle: str |
         shape=facts.shape,
         precision=facts.precision,
         parallel=Parallel(tp=tp if divides else 1),
-        engine=replace(target.engine, sequence_s=0.0),  # the time per round holds what sequences take besides
+        engine=target.engine.drafting,
     )
     return Round(target=target, method="draft-model", draft=model)

@@ -21,7 +21,7 @@ from specplan.planning.loads.options import Considered, Option, considered
 from specplan.planning.loads.search import Best, best_of_each_kind
 from specplan.planning.loads.simulating import Simulator, shares_of
 from theory.errors import ParameterError
-from theory.hardware.rounds import GAIN_HALF_WIDTHS
+from theory.hardware.half_widths import GAIN, half_width
 from theory.hardware.work import Work
 
 if TYPE_CHECKING:
@@ -237,18 +237,19 @@ class _Planner:
         for name in names:
             ends = [self.simulator.speed(option, answers, {name: z}) for z in (-_Z, _Z)]
             found[name] = abs(math.log(ends[1] / ends[0])) / 2.0
-        found["cost of passes"] = self.cost_error(option)
+        found["cost of passes"] = self.cost_error(option, answers)
         if len(served.paces) > 1 and configuration.spec.drafts_steps:
             found["sampling"] = served.pace.relative_half_width
         return found
 
-    def cost_error(self, option: Option) -> float:
+    def cost_error(self, option: Option, answers: int) -> float:
         """95 % half-width of the logarithm of a gain that the cost of passes leaves, as measured on public rows."""
-        experts = self.deployment.target.facts.shape.has_experts
-        of_tokens = GAIN_HALF_WIDTHS["experts" if experts else "dense"]
-        steps = option.configuration.spec.drafts_steps
-        error = max(of_tokens, _STEP_HALF_WIDTH) if steps else of_tokens
-        return error if self.deployment.gpu.fitted else 2.0 * error
+        arrangement = option.arrangement
+        target = self.simulator.world.cost(self.deployment.target, arrangement.tp).model
+        of_tokens = half_width(GAIN, target, Work(sequences=max(answers / arrangement.replicas, 1.0)))
+        if not option.configuration.spec.drafts_steps:
+            return of_tokens
+        return max(of_tokens, _STEP_HALF_WIDTH if target.gpu.fitted else 2.0 * _STEP_HALF_WIDTH)
 
     def in_vain(self, option: Option, served: ServedLoad) -> dict[str, float]:
         """What draft and target do in vain per token that stands."""

@@ -55,7 +55,6 @@ class Family:
 
 _DENSE = Family()
 _SWITCH = Family(windows="switch")
-_SWITCH_QK = Family(windows="switch", norms=4)
 _TIED = Family(tied=True)
 _EXPERTS = Family(mixture=True)
 _SMALL_EXPERTS = Family(mixture=True, expert_size="intermediate_size")
@@ -66,7 +65,7 @@ _GEMMA3 = Family(
     windows="pattern",
     period=6,
     scaled_context=True,
-    norms=6,
+    norms=4,
     defaults={
         "head_dim": 256,
         "num_attention_heads": 8,
@@ -77,7 +76,7 @@ _GEMMA3 = Family(
     },
 )
 _COHERE2 = Family(tied=True, windows="pattern", period=4, defaults={"sliding_window": 4096})
-_BAILING = Family(mixture=True, windows="switch", norms=4, defaults={"first_k_dense_replace": 0})
+_BAILING = Family(mixture=True, windows="switch", defaults={"first_k_dense_replace": 0})
 _ERNIE_MOE = Family(mixture=True, tied=True, defaults={"moe_layer_start_index": 1, "moe_layer_interval": 1})
 _LLAMA4 = Family(
     mixture=True,
@@ -103,7 +102,8 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
         **dict.fromkeys(("llama", "glm", "granite", "helium", "internlm3", "seed_oss", "stablelm"), _DENSE),
         **dict.fromkeys(("olmo", "mimo", "exaone", "ministral3"), _DENSE),
-        **dict.fromkeys(("glm4", "olmo2", "hunyuan_v1_dense"), Family(norms=4)),
+        **dict.fromkeys(("glm4", "olmo2"), Family(norms=4)),
+        "hunyuan_v1_dense": _DENSE,
         **dict.fromkeys(("ernie4_5", "smollm3", "cohere"), _TIED),
         **dict.fromkeys(("arcee", "apertus", "nemotron", "phi"), _UNGATED),
         "starcoder2": Family(gated=False, tied=True, windows="all"),
@@ -111,13 +111,13 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "gemma2": _GEMMA2,
         "gemma3_text": _GEMMA3,
         "cohere2": _COHERE2,
-        "exaone4": Family(windows="pattern", period=4, norms=4),
+        "exaone4": Family(windows="pattern", period=4),
         "olmo3": Family(windows="pattern", period=4, norms=4),
         **dict.fromkeys(("mistral", "phi3", "ministral"), Family(windows="all")),
         **dict.fromkeys(("qwen2", "qwen2_5_vl", "qwen2_vl", "qwen2_5_vl_text", "qwen2_vl_text"), _SWITCH),
-        **dict.fromkeys(("qwen3", "qwen3_vl_text"), _SWITCH_QK),
+        **dict.fromkeys(("qwen3", "qwen3_vl_text"), _SWITCH),
         "qwen2_moe": replace(_EXPERTS, windows="switch"),
-        **dict.fromkeys(("qwen3_moe", "qwen3_vl_moe_text"), replace(_EXPERTS, windows="switch", norms=4)),
+        **dict.fromkeys(("qwen3_moe", "qwen3_vl_moe_text"), replace(_EXPERTS, windows="switch")),
         **dict.fromkeys(("mixtral", "phimoe"), replace(_SMALL_EXPERTS, windows="all")),
         "granitemoe": _SMALL_EXPERTS,
         **dict.fromkeys(("olmoe", "minimax_m2"), replace(_SMALL_EXPERTS, norms=4)),
@@ -126,7 +126,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         **dict.fromkeys(("glm4_moe", "glm4v_moe_text", "dots1"), replace(_DEEPSEEK, latent=False)),
         **dict.fromkeys(("bailing_moe", "bailing_moe_v2"), _BAILING),
         "ernie4_5_moe": _ERNIE_MOE,
-        **dict.fromkeys(("hunyuan_v1_moe", "hunyuan"), Family(mixture=True, tied=True, norms=4)),
+        **dict.fromkeys(("hunyuan_v1_moe", "hunyuan"), Family(mixture=True, tied=True)),
         "llama4_text": _LLAMA4,
     }
 )

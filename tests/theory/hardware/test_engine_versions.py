@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.errors import ParameterError
-from theory.hardware.engines import ENGINES, engine_named
+from theory.hardware.engines import ENGINES, engine_named, nearest_engine
 from theory.hardware.gpus import gpu_named
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Attention, Experts, Layers, Shape
@@ -31,17 +31,34 @@ MODEL = PassModel(gpu=gpu_named("H100"), shape=Shape(hidden=2048, vocab=151936, 
         ("vllm", "0.15.1", "0.12.0"),
         ("vllm", "0.16.3", "0.16.0"),
         ("vllm", "0.19.0", "0.18.0"),
-        ("vllm", "1.3", "0.18.0"),
         ("vllm", None, "0.18.0"),
         ("vllm", "nightly-5b8c30d6", "0.18.0"),
-        ("vllm", "0.6.4", "0.11.1"),
+        ("vllm", "0.24.3", "0.18.0"),
         ("TensorRT-LLM", "1.1.0rc2.post2", "1.0.0"),
-        ("trtllm", "gpt-oss-dev", "0.21.0"),
+        ("trtllm", "1.3.0rc1", "1.2.0"),
         ("sglang", "0.5.9", "0.5.6"),
     ],
 )
 def test_the_latest_known_version_up_to_the_one_named(name: str, version: str | None, taken: str) -> None:
     assert engine_named(name, version).version == taken
+
+
+@pytest.mark.parametrize("version", ["0.31.0", "1.3", "0.6.4", "0.25", "banana", "gpt-oss-dev", " "])
+def test_a_version_that_is_not_priced_is_refused_with_those_that_are(version: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        engine_named("vllm", version)
+    assert str(caught.value) == (
+        f"vllm version={version!r} is not priced: priced are 0.11.1, 0.12.0, 0.16.0, 0.17.0, 0.18.0 and later up to "
+        "0.24.x; without a version, 0.18.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "taken"),
+    [("0.31.0", "0.18.0"), ("0.6.4", "0.11.1"), ("", "0.18.0"), ("nightly-5b8c", "0.18.0"), ("main-branch", "0.11.1")],
+)
+def test_measured_rows_take_the_nearest_version(version: str, taken: str) -> None:
+    assert nearest_engine("vllm", version).version == taken
 
 
 def test_an_unknown_engine() -> None:
@@ -54,4 +71,15 @@ def test_an_engine_changes_its_own_parts_and_nothing_else(key: tuple[str, str], 
     work = Work(sequences=batch, context=context)
     other = replace(MODEL, engine=ENGINES[key])
     parts, before = asdict(other.parts(work)), asdict(MODEL.parts(work))
-    assert {name for name in parts if parts[name] != before[name]} <= {"layers", "sequences"}
+    assert {name for name in parts if parts[name] != before[name]} <= {"layers", "sequences", "ungraphed"}
+
+
+def test_on_blackwell_an_engine_hides_what_stands_between_operators() -> None:
+    work = Work(sequences=8.0, context=1000.0)
+    shown, hidden = (replace(MODEL.engine, expert_norm_s=1e-5, blackwell=share) for share in (1.0, 0.1))
+    layers = {
+        gpu: [replace(MODEL, gpu=gpu_named(gpu), engine=one).parts(work).layers for one in (shown, hidden)]
+        for gpu in ("H100", "B200")
+    }
+    assert layers["H100"] == [pytest.approx(48 * 2 * 1e-5)] * 2
+    assert layers["B200"] == [pytest.approx(48 * 2 * 1e-5), pytest.approx(48 * 2 * 1e-6)]

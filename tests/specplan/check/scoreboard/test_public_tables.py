@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from public_tables import LOADED_HEAD, SERVED_HEAD, loaded_line, served_line
 
+from specplan.check.scoreboard.board import hardware_board
 from specplan.check.scoreboard.rows import Loaded, Served
 from specplan.check.scoreboard.tables import read_folder
 from theory.errors import ParameterError, SchemaError
@@ -43,7 +44,7 @@ def test_one_file_further_columns_a_byte_order_mark_and_empty_counts_of_gpus(tmp
         (LOADED_HEAD + loaded_line(tp_size=0), "load.csv:2: tp_size='0': "),
         (LOADED_HEAD + loaded_line(tp_size=1.5), "load.csv:2: tp_size='1.5': "),
         (LOADED_HEAD + loaded_line(model_path=""), "load.csv:2: model_path='': "),
-        (LOADED_HEAD + loaded_line() + "a,b\n", "load.csv:3: has another number of cells than the 16 columns"),
+        (LOADED_HEAD + "a,b\n", "load.csv:2: has another number of cells than the 16 columns"),
     ],
 )
 def test_a_defect_is_told_with_file_and_line(tmp_path: Path, text: str, says: str) -> None:
@@ -52,6 +53,24 @@ def test_a_defect_is_told_with_file_and_line(tmp_path: Path, text: str, says: st
         read_folder(tmp_path, KINDS)
     assert str(caught.value).startswith(says)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        (loaded_line(moe_ep_size=0.0), "load.csv:3: moe_ep_size='0.0': input should be greater than or equal to 1"),
+        (loaded_line(tpot_ms=-1.0), "load.csv:3: tpot_ms='-1.0': input should be greater than 0"),
+        ("a,b\n", "load.csv:3: has another number of cells than the 16 columns"),
+    ],
+)
+def test_a_bad_row_is_named_and_skipped(tmp_path: Path, bad: str, says: str) -> None:
+    (tmp_path / "load.csv").write_text(LOADED_HEAD + loaded_line() + bad + loaded_line())
+    folder = read_folder(tmp_path, KINDS)
+    assert [row.where for row in folder.rows] == ["load.csv:2", "load.csv:4"]
+    assert [(one.where, one.reason) for one in folder.defects] == [("load.csv:3", f"{says}; the row is skipped")]
+    board = hardware_board(tmp_path, lambda _: lambda: None)
+    assert says in board.refused[0].reason
+    assert len(board.outcomes) == 2  # the second of two rows alike repeats the first
 
 
 def test_no_folder_and_no_table(tmp_path: Path) -> None:

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.check.scoreboard.deployments import loaded_parallel, precision_of, served_parallel
+from specplan.check.scoreboard.deployments import (
+    loaded_parallel,
+    precision_of,
+    served_parallel,
+    with_engines_cache,
+)
 from specplan.check.scoreboard.rows import Loaded, Served
 from specplan.worlds.model_files import shape_of
 from theory.errors import ParameterError
@@ -25,11 +30,35 @@ from theory.hardware.work import Parallel
         ("openai/gpt-oss-120b", ("bfloat16", "w4a8_mxfp4_mxfp8"), "bf16", "mxfp4"),
         ("deepseek-ai/DeepSeek-R1", ("fp8_block", "w4afp8"), "fp8-block", "int4"),
         ("Qwen/Qwen3-32B", ("fp8_static", ""), "fp8", None),
+        # NVFP4 is not the published int4, and spares what that spares
+        ("moonshotai/Kimi-K2.5", ("nvfp4", "nvfp4"), "bf16", "nvfp4"),
+        ("moonshotai/Kimi-K2.5", ("fp4", ""), "bf16", "nvfp4"),
+        ("moonshotai/Kimi-K2.5", ("int4", "int4"), "bf16", "int4-group32"),
     ],
 )
 def test_formats(name: str, words: tuple[str, ...], weights: str, experts: str | None) -> None:
     found = precision_of(shape_of(name), *words)
     assert (found.weights, found.experts) == (weights, experts)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "engine", "cache"),
+    [
+        ("Qwen/Qwen3-32B", ("fp8",), "vllm", "fp8"),  # NVIDIA's, whose cache is in fp8
+        ("Qwen/Qwen3-32B", ("fp8",), "trtllm", "fp8"),
+        ("Qwen/Qwen3-32B", ("fp8",), "sglang", "bf16"),
+        ("Qwen/Qwen3-32B", ("bf16",), "trtllm", "bf16"),
+        ("nvidia/Qwen3-32B-FP8", ("fp8",), "vllm", "fp8"),
+        ("nvidia/Qwen3-32B-FP8", ("fp8",), "sglang", "bf16"),
+        ("MiniMaxAI/MiniMax-M2.5", ("fp8", "fp8"), "vllm", "bf16"),  # as published
+        ("MiniMaxAI/MiniMax-M2.5", ("nvfp4", "nvfp4"), "vllm", "fp8"),
+        ("deepseek-ai/DeepSeek-R1", ("fp8", "fp8"), "trtllm", "fp8"),
+        ("openai/gpt-oss-120b", ("nvfp4", "nvfp4"), "vllm", "bf16"),
+    ],
+)
+def test_a_checkpoint_implies_the_caches_format(name: str, words: tuple[str, ...], engine: str, cache: str) -> None:
+    facts = shape_of(name)
+    assert with_engines_cache(precision_of(facts, *words), facts, engine).cache == cache
 
 
 def test_formats_that_are_refused() -> None:

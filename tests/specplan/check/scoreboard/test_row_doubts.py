@@ -59,6 +59,17 @@ def test_requests_that_queue_and_rows_slower_than_busier_ones() -> None:
     assert "queue" in found["l:3"]  # and it makes no other row look slow
 
 
+def test_rows_faster_than_the_same_server_under_the_same_load() -> None:
+    rows = loaded(
+        {"tpot_ms": 9.0}, {"tpot_ms": 6.0}, {"tpot_ms": 8.5},
+        {"tpot_ms": 6.0, "concurrency": 8}, {"tpot_ms": 5.0, "tp_size": 8},
+    )  # fmt: skip
+    found = doubts_of_loaded(rows, slow)
+    assert set(found) == {"l:0", "l:1", "l:2"}
+    assert "faster than the same server under the same load" in found["l:1"]
+    assert all("slower than the same server with more" in found[where] for where in ("l:0", "l:2"))
+
+
 def test_a_server_whose_longer_answers_are_faster_drafts() -> None:
     long = [{"concurrency": c, "osl": 8192, "tpot_ms": 4.2} for c in (4, 8)]
     short = [{"concurrency": c, "tpot_ms": 5.0} for c in (4, 8)]

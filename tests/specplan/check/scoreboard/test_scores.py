@@ -34,6 +34,7 @@ def test_a_score_by_hand() -> None:
     assert found.median == pytest.approx(0.15)
     assert found.signed == pytest.approx((0.1 - 0.2 + 0.0 + 0.3) / 4)
     assert found.coverage == 0.5  # exp(0.1) is 1.105
+    assert found.half_width == pytest.approx(0.1)
 
 
 def test_rows_by_what_they_have_in_common_numbers_in_order() -> None:

@@ -1,0 +1,88 @@
+"""Half-widths: wider where less was measured, and as conformal prediction asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory.hardware.formats import Precision
+from theory.hardware.gpus import GPUS, gpu_named
+from theory.hardware.half_widths import (
+    GAIN,
+    HALF_WIDTHS,
+    ITERATION,
+    TIME_PER_TOKEN,
+    conformal,
+    half_width,
+    regime,
+)
+from theory.hardware.passes import PassModel
+from theory.hardware.shapes import Attention, Dense, Experts, Layers, Shape
+from theory.hardware.work import Work
+
+_HEADS = Attention(heads=32, kv_heads=8, head_dim=128)
+DENSE, MIXED = (
+    Shape(hidden=4096, vocab=151936, layers=(Layers(count=36, attention=_HEADS, feed_forward=forward),))
+    for forward in (Dense(intermediate=12288), Experts(count=128, per_token=8, intermediate=768))
+)
+quantities = st.sampled_from(sorted({quantity for quantity, _ in HALF_WIDTHS}))
+
+
+@given(
+    quantities,
+    st.sampled_from(sorted(GPUS)).map(GPUS.__getitem__),
+    st.sampled_from([DENSE, MIXED]),
+    st.none() | st.builds(Work, sequences=st.floats(1.0, 512.0)),
+)
+def test_every_quantity_has_a_half_width_under_any_load(quantity, gpu, shape, work) -> None:
+    model = PassModel(gpu=gpu, shape=shape, precision=Precision())
+    assert (quantity, regime(quantity, model, work)) in HALF_WIDTHS
+    assert 0.0 < half_width(quantity, model, work) < 2.0
+
+
+@pytest.mark.parametrize("quantity", [ITERATION, TIME_PER_TOKEN, GAIN])
+def test_half_widths_are_wider_where_less_was_measured(quantity: str) -> None:
+    """Served models, their operators, the data sheet."""
+    widths = [half_width(quantity, PassModel(gpu=gpu_named(name), shape=DENSE)) for name in ("H100", "L40S", "L4")]
+    assert widths == sorted(widths)
+    assert len(set(widths)) == 3
+
+
+def test_gains_are_less_sure_under_load_and_with_experts() -> None:
+    dense, mixed = (PassModel(gpu=gpu_named("H100"), shape=shape) for shape in (DENSE, MIXED))
+    small, large = Work(sequences=8.0), Work(sequences=9.0)
+    assert half_width(GAIN, dense, small) < half_width(GAIN, dense, large) == half_width(GAIN, dense)
+    assert half_width(GAIN, dense, small) < half_width(GAIN, mixed, small)
+    assert half_width(GAIN, mixed, large) > half_width(GAIN, dense, large)
+
+
+def test_small_models_wait_for_the_host_on_blackwell_only() -> None:
+    busy = Work(sequences=256.0, context=100.0)
+    for name, waits in (("B200", True), ("H100", False)):
+        model = PassModel(gpu=gpu_named(name), shape=DENSE)
+        host = replace(model, engine=replace(model.engine, sequence_s=1e-4))
+        assert ("waiting" in regime(ITERATION, host, busy)) == waits
+        assert "waiting" not in regime(ITERATION, model, Work(sequences=1.0))
+
+
+@given(st.integers(2, 30), st.integers(1, 50), st.integers(0, 2**32 - 1))
+def test_conformal_counts_groups_alike(groups: int, rows: int, seed: int) -> None:
+    """A group that is repeated row by row weighs no more than before."""
+    errors = np.random.default_rng(seed).exponential(size=groups)
+    names = [str(i) for i in range(groups)]
+    once = conformal(errors.tolist(), names, 0.5)
+    many = conformal([*errors, *[errors[0]] * rows], [*names, *[names[0]] * rows], 0.5)
+    assert abs(sorted(errors).index(once) - sorted(errors).index(many)) <= 1
+
+
+def test_conformal_covers_a_group_that_was_left_out() -> None:
+    rng = np.random.default_rng(1)
+    covered = []
+    for _ in range(400):
+        errors = np.abs(rng.normal(size=40))
+        covered.append(errors[-1] <= conformal(errors[:-1].tolist(), [str(i) for i in range(39)], 0.9))
+    assert np.mean(covered) == pytest.approx(0.9, abs=0.04)

@@ -1,0 +1,136 @@
+"""How sure predictions of passes, loads and gains are: 95 % half-widths of their logarithms, by quantity and regime.
+
+Each is the conformal quantile of what was wrong on families of models left out of the fit, each family counting alike;
+``python -m benchmarks.fit_serving FOLDER`` prints what the public rows ask for and what is committed here. A gain is
+judged by errors of measured gains: those of its two times have much in common, and their sum would be too wide.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from theory.hardware.engines import BLACKWELL
+from theory.hardware.passes import PassModel
+from theory.hardware.work import Work
+
+__all__ = [
+    "FIRST_TOKEN",
+    "GAIN",
+    "HALF_WIDTHS",
+    "ITERATION",
+    "ROUND",
+    "THROUGHPUT",
+    "TIME_PER_TOKEN",
+    "conformal",
+    "half_width",
+    "regime",
+]
+
+ITERATION: Final = "iteration"
+TIME_PER_TOKEN: Final = "time per token"
+FIRST_TOKEN: Final = "time to first token"
+ROUND: Final = "round"
+THROUGHPUT: Final = "throughput"
+GAIN: Final = "gain"
+
+HALF_WIDTHS: Final[Mapping[tuple[str, str], float]] = MappingProxyType(
+    {
+        # ML.ENERGY, vLLM 0.11.1, and single iterations of two dense models in later versions
+        (ITERATION, "dense"): 0.11,
+        (ITERATION, "dense, Blackwell"): 0.14,
+        (ITERATION, "dense, Blackwell, waiting"): 0.65,
+        (ITERATION, "experts"): 0.17,
+        (ITERATION, "experts, Blackwell"): 0.23,
+        # aggregated serving; no dense model was measured on Blackwell
+        (TIME_PER_TOKEN, "dense"): 0.26,
+        (TIME_PER_TOKEN, "dense, Blackwell"): 0.26,
+        (TIME_PER_TOKEN, "experts"): 0.20,
+        (TIME_PER_TOKEN, "experts, Blackwell"): 0.23,
+        (FIRST_TOKEN, "any"): 1.2,
+        # one dense model on A100, cells left out, and not less than of iterations with a model left out
+        (ROUND, "dense"): 0.15,
+        (ROUND, "experts"): 0.23,
+        (THROUGHPUT, "dense"): 0.2,
+        (THROUGHPUT, "experts"): 0.26,
+        # SpecBundle, batches up to 8; under more load the dense model on A100 with the other engine's constants
+        (GAIN, "dense"): 0.10,
+        (GAIN, "experts"): 0.16,
+        (GAIN, "dense, loaded"): 0.15,
+        (GAIN, "experts, loaded"): 0.21,
+    }
+)
+"""By quantity and regime, as `regime` names it."""
+
+_UNSERVED: Final = 1.5
+"""Factor where only operators were measured on the GPU: of times per token with a GPU left out, 0.30 to 0.37."""
+_UNFITTED: Final = 0.5
+"""The least on GPUs known by their data sheets."""
+_SERVED: Final = frozenset({"NVIDIA H100 SXM", "NVIDIA H200 SXM", "NVIDIA B200 SXM", "NVIDIA A100 SXM"})
+_WAITING: Final = 0.15
+"""Share of an iteration that the engine takes for its sequences, above which a small model on Blackwell waits for the
+host: three of eighteen measured iterations take 1.5 to 2.1 times as long as predicted."""
+_SMALL_BATCH: Final = 8.0
+
+
+def half_width(quantity: str, model: PassModel, work: Work | None = None) -> float:
+    """Return the 95 % half-width of the logarithm of a quantity, [-].
+
+    Parameters
+    ----------
+    quantity : one of the names above.
+    model : what is served; of a gain the target.
+    work : an iteration, where its load matters (an iteration, a gain); None: under any load.
+    """
+    known = HALF_WIDTHS[quantity, regime(quantity, model, work)]
+    if not model.gpu.fitted:
+        return max(known, _UNFITTED) if quantity != GAIN else 2.0 * known
+    return known if model.gpu.name in _SERVED else _UNSERVED * known
+
+
+def regime(quantity: str, model: PassModel, work: Work | None = None) -> str:
+    """Return which rows tell about a quantity of a model; see `half_width`."""
+    if quantity == FIRST_TOKEN:
+        return "any"
+    layers = "experts" if model.shape.has_experts else "dense"
+    if quantity == GAIN:
+        return layers if work is not None and work.sequences <= _SMALL_BATCH else f"{layers}, loaded"
+    if quantity in (ROUND, THROUGHPUT) or model.gpu.name not in BLACKWELL:
+        return layers
+    if quantity == ITERATION and layers == "dense" and _waits(model, work):
+        return f"{layers}, Blackwell, waiting"
+    return f"{layers}, Blackwell"
+
+
+def _waits(model: PassModel, work: Work | None) -> bool:
+    if work is None:
+        return False
+    parts = model.parts(work)
+    return parts.sequences > _WAITING * parts.seconds
+
+
+def conformal(errors: Sequence[float], groups: Sequence[str], coverage: float = 0.95) -> float:
+    """Return the half-width that covers a share of errors of groups not seen, each group counting alike.
+
+    Parameters
+    ----------
+    errors : sizes of errors on groups that were left out, >= 0.
+    groups : the group of each.
+    coverage : wanted, in (0, 1).
+
+    The quantile of split conformal prediction (arXiv 2107.07511, 1), with weights one over the size of a group: rows of
+    one model err alike.
+
+    >>> conformal([0.1, 0.2, 0.3, 0.4], ["a", "a", "b", "b"], 0.5)
+    0.3
+    """
+    sizes = Counter(groups)
+    weighted = sorted((error, 1.0 / sizes[group]) for error, group in zip(errors, groups, strict=True))
+    wanted, reached = coverage * (len(sizes) + 1.0 / len(groups)), 0.0
+    for error, weight in weighted:
+        reached += weight
+        if reached >= wanted - 1e-12:
+            return error
+    return weighted[-1][0]
