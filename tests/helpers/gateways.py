@@ -20,7 +20,7 @@ from calibrate.pair import draft_path, target_path
 from calibrate.running.embedding import EmbeddingSimilarity
 from sim.configuration import Configuration
 from sim.operations import DRAFT, EMBEDDING, JUDGE, TARGET
-from specplan.live.gateway.plans import RequestDefaults, Expected, ServingPlan
+from specplan.live.gateway.plans import Expected, RequestDefaults, ServingPlan
 from specplan.live.gateway.servers import Endpoints, models_of, opened
 from specplan.live.gateway.serving import Limits, Serving
 

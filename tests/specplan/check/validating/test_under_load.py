@@ -227,7 +227,7 @@ def test_the_interval_of_a_gain_has_the_noise_that_one_of_single_answers_has() -
     uneven = even.model_copy(update={"answers": [even.answers[0], slow, even.answers[2]]})
     before, after = (LoadPredictor(Trials(one), [8, 8], {}).expected(LR, 4) for one in (even, uneven))
     halves = [math.log(one["gain"].high / one["gain"].value) for one in (before, after)]
-    noise = 1.96 * math.sqrt(2.0) * Measurements(uneven).pace / math.sqrt(16)
+    noise = 1.96 * math.sqrt(2.0) * Measurements(uneven).time_noise / math.sqrt(16)
     assert noise > 0.1
     assert halves[1] == pytest.approx(math.hypot(halves[0], noise), rel=1e-9)
     assert after["gain"].value == before["gain"].value
