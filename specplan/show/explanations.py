@@ -41,7 +41,7 @@ def explanation_report(explanation: Explanation) -> Report:
             ("rounds", f"{window.rounds:.0f} of {window.answers:.0f} answers"),
             ("costs of other k", explanation.way),
         ],
-        notes=[*(f"measure {what}" for what in explanation.missing), *explanation.notes],
+        notes=[*(f"give {what}" for what in explanation.missing), *explanation.notes],
     )
 
 

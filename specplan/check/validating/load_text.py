@@ -111,8 +111,8 @@ def as_text(result: LoadValidation) -> str:
         "gain: seconds of plain decoding / seconds of the method until the last answer of a round, both with the same "
         "number of clients, ratio of totals over the same rounds. Predicted > measured: answers and tokens per "
         "second over rounds, percentiles of the seconds of an answer, mean answers in flight. Intervals of 95 %: "
-        f"predicted, of the next {result.n_rounds} rounds (other questions, timings resampled); measured, Student's over "
-        "rounds.",
+        f"predicted, of the next {result.n_rounds} rounds (other questions, timings resampled); measured, Student's "
+        "over rounds.",
         *_inside(result),
         *_slowdown(result),
         "",

@@ -210,7 +210,7 @@ def _missing(whole: Window, cost: Costs | None, readings: Sequence[Reading]) -> 
     """What to measure, the most informative first."""
     wanted = []
     if cost is None and whole.engine == "sglang":
-        wanted.append("k: SGLang does not report it; give --k (its --speculative-num-steps)")
+        wanted.append("--k: tokens drafted per round (its --speculative-num-steps), which SGLang does not report")
     if cost is not None and cost.way in ("window", "names"):
         wanted.append(
             "--baseline: the metrics of the same server without speculation, at the same load: the plain round"

@@ -91,7 +91,7 @@ def _reason(cause: Cause) -> Iterator[str]:
 
 def _below(explanation: Explanation) -> Iterator[str]:
     if explanation.missing:
-        yield f"To know more, measure {explanation.missing[0]}."
+        yield f"To know more, give {explanation.missing[0]}."
     yield "Time of a round and an answer, acceptance by position, all k, assumptions: -v."
 
 

@@ -92,7 +92,7 @@ def explanation_as_text(explanation: Explanation) -> str:
         _positions(explanation),
         _depths(explanation),
     ]
-    notes = [f"- measure {what}" for what in explanation.missing] + [f"- {note}" for note in explanation.notes]
+    notes = [f"- give {what}" for what in explanation.missing] + [f"- {note}" for note in explanation.notes]
     return "\n\n".join([block for block in blocks if block] + (["\n".join(notes)] if notes else []))
 
 

@@ -90,7 +90,7 @@ def test_bad_arguments_are_refused(deep: tuple[list[str], str]) -> None:
         (lambda: sp.explain(deep[0][:1]), "at least two files"),
         (lambda: sp.explain(["http://here", "a.prom"]), "not both"),
         (lambda: sp.explain(deep[0], method="eagle"), "method='eagle' needs a profile"),
-        (lambda: sp.explain(deep[0], plan="plan.json"), "plan='plan.json' belongs to the metrics of a gateway"),
+        (lambda: sp.explain(deep[0], plan="plan.json"), "plan='plan.json' is for the metrics of a gateway"),
         (lambda: sp.explain(deep[0], draft="a/b"), "draft='a/b' needs target and gpu"),
         (lambda: sp.explain(deep[0], target="a/b"), "gpu=None must be given too"),
         (lambda: sp.explain(deep[0], baseline="a,b,c"), "must be a file, or two"),
